@@ -1,0 +1,29 @@
+#pragma once
+// The one error type. Libraries throw it, never print and never exit; only `main` maps `kind` to an exit code.
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace rehearse {
+
+/// What went wrong, as the caller of the program sees it. The value is the exit code of the command line.
+enum class ErrorKind {
+  check_failed = 1,  ///< It ran, and its own check refused the result (a breach of physics, a golden, `--max-error`).
+  usage = 2,         ///< Bad option, scenario or file.
+  infeasible = 3,    ///< A result: the plan does not fit or cannot exist on this machine.
+  unavailable = 4,   ///< The back end is not built in or finds no device.
+};
+
+/// `what()` is the sentence about the offending value; `where` is "file: /json/path" or the option; `hint` is what to type next.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& what, std::string where = {}, std::string hint = {})
+      : std::runtime_error(what), kind(kind), where(std::move(where)), hint(std::move(hint)) {}
+
+  ErrorKind kind;
+  std::string where;
+  std::string hint;
+};
+
+}  // namespace rehearse
