@@ -1,0 +1,92 @@
+#pragma once
+// A cluster: machines and the fabric between them, as a graph whose links a flow occupies.
+//
+// Devices are numbered node by node. Links are directed and numbered: first the links of each node (the machine's
+// links in both directions, node by node), then the fabric's. Routes are arithmetic over per-machine tables and the
+// fabric generator, so that a cluster of 100,000 GPUs needs no table of pairs; `graph()` writes the whole thing out as a
+// Boost.Graph graph for drawing, importing and checking.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <boost/graph/adjacency_list.hpp>
+
+#include "core/hardware/specs.hpp"
+
+namespace rehearse {
+
+using DeviceId = int;
+using NodeId = int;
+using LinkId = int;
+
+/// The directed links from one device to another and their summed latency. Order is the order of travel.
+struct Route {
+  std::vector<LinkId> links;
+  Seconds latency;
+};
+
+struct ClusterLink {
+  std::string name;     ///< "node3/GPU0>NVSwitch0", "leaf2>spine1".
+  BytesPerSecond rate;  ///< Capacity in this direction.
+  Seconds latency;
+};
+
+struct ClusterVertex { std::string name; std::string kind; };
+struct ClusterEdge { LinkId link; std::string kind; BytesPerSecond rate; };
+using ClusterGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, ClusterVertex, ClusterEdge>;
+
+/// Arithmetic routing of one fabric between NICs. One file per generator.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  [[nodiscard]] virtual int link_count() const = 0;
+  [[nodiscard]] virtual ClusterLink link(int index) const = 0;
+  /// Appends the links from NIC `src_nic` of node `src` to NIC `dst_nic` of node `dst` (fabric-local indices) and returns the latency.
+  virtual Seconds route(NodeId src, int src_nic, NodeId dst, int dst_nic, std::vector<int>& links) const = 0;
+  /// One sentence: what it is, with its numbers.
+  [[nodiscard]] virtual std::string summary() const = 0;
+};
+
+class Cluster {
+ public:
+  /// A rectangle of equal machines.
+  struct Part { std::shared_ptr<const MachineSpec> machine; std::shared_ptr<const GpuSpec> gpu; int nodes; };
+
+  /// Throws Error (usage) when a part is empty or a machine's wiring leaves a GPU unreachable.
+  Cluster(std::string name, std::vector<Part> parts, NetworkSpec network);
+  ~Cluster();
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] int device_count() const;
+  [[nodiscard]] int node_count() const;
+  [[nodiscard]] NodeId node_of(DeviceId d) const;
+  [[nodiscard]] int local_index(DeviceId d) const;
+  [[nodiscard]] DeviceId first_device(NodeId n) const;
+  [[nodiscard]] const GpuSpec& gpu(DeviceId d) const;
+  [[nodiscard]] const MachineSpec& machine(NodeId n) const;
+  [[nodiscard]] const NetworkSpec& network() const;
+  [[nodiscard]] const std::vector<Part>& parts() const;
+
+  [[nodiscard]] int link_count() const;
+  [[nodiscard]] ClusterLink link(LinkId id) const;
+  [[nodiscard]] BytesPerSecond link_rate(LinkId id) const;  ///< Cheap: no name is built.
+  /// Links a transfer from `src` to `dst` occupies. NVLink or PCIe inside a node; outside, the NIC nearest to the source,
+  /// the fabric, and the NIC nearest to the destination (PXN: over NVLink to the GPU of the destination's rail first, on
+  /// rail-optimised fabrics). Empty for src == dst.
+  [[nodiscard]] Route route(DeviceId src, DeviceId dst) const;
+  /// NIC (index within the node) that device `d` sends through; -1 where the machine has none.
+  [[nodiscard]] int nic_of(DeviceId d) const;
+
+  [[nodiscard]] ClusterGraph graph() const;
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rehearse

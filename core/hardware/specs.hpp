@@ -1,0 +1,113 @@
+#pragma once
+// What a GPU, a machine and a network are: plain data as the files under topologies/ state it, every figure with
+// its source and its evidence. Nothing here is calibrated: achieved rates live in the calibration profiles of core/cost.
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/units/dtype.hpp"
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+/// How far a figure can be trusted, best first.
+enum class Evidence { measured_here, published, datasheet, estimate };
+[[nodiscard]] std::string_view name_of(Evidence e);
+
+/// Where a group of figures comes from.
+struct Source {
+  std::string key;   ///< Short key, unique in its file.
+  std::string text;  ///< Citation or address.
+  Evidence evidence = Evidence::estimate;
+};
+
+struct NvlinkSpec {
+  int generation = 0;
+  int links = 0;
+  BytesPerSecond per_link;       ///< Signalling rate of one link, one direction.
+  BytesPerSecond nccl_per_link;  ///< What NCCL's topology search takes one link to carry (graph/topo.h), one direction.
+};
+
+struct PcieSpec {
+  int generation = 0;
+  int lanes = 16;
+  BytesPerSecond per_direction;  ///< Raw rate of the whole slot, one direction.
+};
+
+/// One GPU (or one die that software sees as a device).
+struct GpuSpec {
+  std::string id;
+  std::string name;
+  std::string vendor;
+  std::string generation;  ///< Lower-case architecture: "volta", "ampere", "hopper", "blackwell".
+  int compute_capability = 0;  ///< 70, 80, 90, 100: NCCL's and CUDA's number; 0 where it has none.
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;
+  std::map<DType, FlopsPerSecond> peak_dense;  ///< Without sparsity; with fp32 accumulation.
+  int sm_count = 0;
+  Bytes l2;
+  Watts tdp;
+  std::optional<NvlinkSpec> nvlink;
+  PcieSpec pcie;
+  std::vector<Source> sources;
+
+  /// Peak for arithmetic in `t`. bf16 falls back to fp16 and tf32 to fp32 where the chip has no such unit;
+  /// throws Error (usage) for anything else it lacks.
+  [[nodiscard]] FlopsPerSecond peak(DType t) const;
+};
+
+struct NicSpec {
+  std::string name;
+  BytesPerSecond rate;  ///< One direction.
+};
+
+/// One server: its GPUs and how they are wired. Vertices and links as data, so that any wiring can be stated.
+struct MachineSpec {
+  enum class VertexKind { gpu, nvswitch, pcie_switch, cpu, nic };
+  struct Vertex {
+    VertexKind kind;
+    std::string name;  ///< "GPU0", "NVSwitch1", "PLX2", "CPU0", "NIC3".
+    int index;         ///< Position among the vertices of its kind.
+  };
+  enum class LinkKind { nvlink, pcie, socket, c2c };
+  /// A full-duplex link; both directions carry `rate` each.
+  struct Link {
+    int a, b;  ///< Indices into `vertices`.
+    LinkKind kind;
+    int count = 1;                ///< Parallel links taken as one (NVLink bricks).
+    BytesPerSecond rate;          ///< All `count` together, one direction.
+    BytesPerSecond nccl_rate;     ///< The same as NCCL's search sees it.
+  };
+
+  std::string id;
+  std::string name;
+  std::string gpu;  ///< GpuSpec id.
+  int gpus = 0;
+  std::string cpu_model;
+  std::string cpu_vendor;  ///< "intel", "amd", "arm", "power": NCCL's constants differ.
+  int sockets = 1;
+  bool gpudirect_rdma = true;
+  bool nvls = false;  ///< NVSwitch with multicast (NVLink SHARP).
+  NicSpec nic;
+  int nics = 0;
+  Watts power;
+  std::vector<Vertex> vertices;
+  std::vector<Link> links;
+  std::vector<Source> sources;
+};
+
+/// A fabric that joins machines: a generator with parameters, or a named preset of one.
+struct NetworkSpec {
+  std::string id;
+  std::string name;
+  std::string kind;  ///< Registered generator: "single_switch", "fat_tree", "rail_optimised", ...
+  std::map<std::string, double> parameters;  ///< Per generator: nodes_per_unit, oversubscription, levels, ...
+  Seconds switch_latency;                    ///< One hop.
+  Seconds nic_latency;                       ///< Host to wire and back, once per message.
+  std::vector<Source> sources;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,102 @@
+#pragma once
+// A network as op graphs: a few distinct blocks (embedding, decoder layer, head), each a list of ops in topological
+// order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/units/dtype.hpp"
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+/// What a dimension ranges over. Strategies shard by tag: sequence parallelism shards `sequence`, tensor parallelism
+/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`.
+enum class DimTag { fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary };
+
+/// `size` is elements; 0 for batch and sequence, whose sizes the workload gives.
+struct Dim {
+  DimTag tag = DimTag::fixed;
+  std::int64_t size = 0;
+};
+using Shape = std::vector<Dim>;
+
+/// Operators. A new kind is one entry in the op table (op.cpp): FLOPs, bytes, what backward needs, sharding rule.
+enum class OpKind {
+  embedding,           ///< tokens [b,s], table [V,h] -> [b,s,h]
+  position_embedding,  ///< x [b,s,h], table [s_max,h] -> x + table[position]
+  dropout,             ///< x -> x with a fraction `p` zeroed; saves a one-byte mask
+  layer_norm,          ///< x, weight [h], bias [h] -> y; saves x
+  rms_norm,            ///< x, weight [h] -> y; saves x
+  linear,              ///< x [.., in], weight [out, in], optional bias [out] -> [.., out]; saves x
+  rope,                ///< q or k [b,s,heads,d] -> rotated, in place; saves nothing
+  attention,           ///< q [b,s,a,d], k, v [b,s,kv,d] -> [b,s,a,d]; causal or not
+  gelu,                ///< x -> gelu(x); saves x
+  silu_mul,            ///< gate, up -> silu(gate) * up; saves both
+  add,                 ///< residual + x
+  cross_entropy,       ///< logits [b,s,V], labels -> loss; fp32
+};
+[[nodiscard]] std::string_view name_of(OpKind kind);
+
+/// A learned tensor of one block. Blocks that repeat have one instance per layer.
+struct ParamSpec {
+  std::string name;  ///< "attention.qkv.weight"
+  Shape shape;
+  double init_std = 0.0;        ///< Normal initialisation; 0 with `init_one` false is zeros.
+  bool init_one = false;        ///< Norm weights.
+  std::string tied_to;          ///< Full name ("embedding.word.weight") of the parameter that this one shares storage with, or empty.
+  [[nodiscard]] std::int64_t elements() const;
+};
+
+struct TensorSpec {
+  std::string name;
+  Shape shape;
+  bool fp32 = false;   ///< Kept in fp32 whatever the training precision (loss, log-sum-exp).
+  bool integer = false;  ///< Token ids and labels.
+};
+
+struct OpSpec {
+  OpKind kind;
+  std::string name;          ///< "attention.qkv"
+  std::vector<int> inputs;   ///< Indices into BlockSpec::tensors.
+  std::vector<int> outputs;
+  std::vector<int> params;   ///< Indices into BlockSpec::params: weight, then bias.
+  double p = 0.0;            ///< Dropout probability; for attention that of the probabilities. 0 means no mask is made.
+  double eps = 0.0;
+  bool causal = true;
+};
+
+struct BlockSpec {
+  std::string name;  ///< "embedding", "layer", "head"
+  std::vector<TensorSpec> tensors;
+  std::vector<ParamSpec> params;
+  std::vector<OpSpec> ops;
+  int input = -1;    ///< Tensor that comes from the block before; -1 for the first.
+  int output = -1;   ///< Tensor handed to the next block; -1 for the last (its output is the loss).
+  [[nodiscard]] std::int64_t parameter_count() const;
+};
+
+/// `blocks[i]` stands `repeat[i]` times in a row.
+struct Network {
+  std::string name;
+  std::vector<BlockSpec> blocks;
+  std::vector<int> repeat;
+  std::int64_t max_sequence_length = 0;  ///< 0: no bound.
+
+  /// Every learned element once; tied parameters count once.
+  [[nodiscard]] std::int64_t parameter_count() const;
+  [[nodiscard]] int layers() const;  ///< Repeats of the block named "layer".
+};
+
+/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, attention
+/// 4 b a s^2 d (2 b a s^2 d when causal work is counted); everything else counts 0, as the field does for MFU.
+[[nodiscard]] Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half);
+
+/// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without
+/// recomputation. Megatron's formula 96 B s l h^2 (1 + s/6h + V/16lh) * 3/4 (Narayanan et al. 2021, eq. 3, without the
+/// recompute forward) is this on a GPT.
+[[nodiscard]] Flops model_flops(const Network& network, std::int64_t b, std::int64_t s);
+
+}  // namespace rehearse
