@@ -1,0 +1,12 @@
+# rehearse_add_test(NAME name SOURCES a.cpp ... [LIBS lib ...] [LABELS label ...])
+# One Catch2 program per module, linked with the core; its cases become ctest tests "name: case".
+function(rehearse_add_test)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(test_${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse::core ${arg_LIBS})
+  target_compile_definitions(test_${arg_NAME} PRIVATE REHEARSE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
+  if(arg_LABELS)
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}")
+  endif()
+endfunction()
