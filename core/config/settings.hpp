@@ -1,0 +1,60 @@
+#pragma once
+// The settings of a scenario after parsing and validation: what lower() and the cost model read. The schema
+// (names, types, ranges, defaults, help) is one table in schema.cpp; these structs hold its values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+enum class Precision { fp32, tf32, bf16, fp16_mixed, bf16_mixed, fp8_mixed };
+enum class Recompute { none, selective, full };
+enum class AttentionKernel { unfused, flash };
+enum class GradientDtype { fp32, model };
+enum class Optimizer { sgd, adam, adamw };
+
+struct TrainingSettings {
+  std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
+  std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum.
+  Precision precision = Precision::bf16_mixed;
+  GradientDtype gradient_dtype = GradientDtype::fp32;
+  Optimizer optimizer = Optimizer::adam;
+  bool clip_gradients = true;        ///< Global gradient norm: an all-reduce over every rank before the update.
+  double tokens = 0;                 ///< Tokens of the whole run; 0 leaves the run's length out of the answer.
+  std::uint64_t seed = 1;
+};
+
+struct OverlapSettings {
+  bool grad_reduce = true;    ///< Gradient buckets are reduced while backward still runs.
+  bool param_gather = false;  ///< ZeRO: gathered parameters arrive during the next forward.
+  bool tp = false;            ///< Tensor-parallel collectives are hidden under split GEMMs in forward too.
+  bool pp = true;             ///< Pipeline sends and receives do not block the compute stream.
+};
+
+/// Parallel strategy. Sizes of axes multiply to the number of devices; `dp` is dp_replicate * dp_shard.
+struct StrategySettings {
+  int dp = 1, dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1, tile_h = 1, tile_w = 1;
+  std::int64_t microbatch = 1;       ///< Sequences per microbatch and replica.
+  std::string schedule = "1f1b";     ///< Registered pipeline schedule.
+  int virtual_stages = 1;            ///< Model chunks per pipeline rank.
+  bool sequence_parallel = false;
+  Recompute recompute = Recompute::none;
+  int zero_stage = 0;                ///< 0, or 1: optimizer state sharded over dp.
+  Bytes bucket{25e6};                ///< Gradient bucket size.
+  std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
+  bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
+  OverlapSettings overlap;
+};
+
+struct KernelSettings {
+  AttentionKernel attention = AttentionKernel::flash;
+  bool fused_norm = true;            ///< Norm, bias, dropout and residual run as fused kernels.
+  bool fused_cross_entropy = false;
+  bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+};
+
+}  // namespace rehearse
