@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
+#include "core/collective/collective_op.hpp"
 #include "core/units/units.hpp"
 
 namespace rehearse {
-
-enum class CollectiveOp { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv };
-[[nodiscard]] std::string_view name_of(CollectiveOp op);
-[[nodiscard]] CollectiveOp parse_collective_op(std::string_view name);
 
 /// Ratio of bus bandwidth to algorithm bandwidth as nccl-tests defines it (PERFORMANCE.md): 2(n-1)/n for all-reduce,
 /// (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 otherwise.

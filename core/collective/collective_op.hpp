@@ -1,0 +1,14 @@
+#pragma once
+// Names of the collectives; the model that prices them is in collective.hpp.
+
+#include <cstdint>
+#include <string_view>
+
+namespace rehearse {
+
+enum class CollectiveOp : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv };
+[[nodiscard]] std::string_view name_of(CollectiveOp op);
+/// Throws Error (usage) with the valid names.
+[[nodiscard]] CollectiveOp parse_collective_op(std::string_view name);
+
+}  // namespace rehearse

@@ -1,0 +1,131 @@
+#pragma once
+// Bodies: one task graph per distinct piece of work. A body says what is done with its formal tensors; entries of roles
+// (role.hpp) say when, for which layer and microbatch, and bind the formals to storage. Bodies hold no times.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <boost/graph/adjacency_list.hpp>
+
+#include "core/collective/collective_op.hpp"
+#include "core/program/tensor.hpp"
+
+namespace rehearse {
+
+/// Index into Program::streams. Streams are FIFO queues of one rank; the list is open.
+using StreamId = std::int16_t;
+
+/// Compute tasks, at kernel granularity. Each has a CPU reference. `dims` of ComputeTask by op:
+enum class ComputeOp : std::uint8_t {
+  matmul,              ///< dims {batch, m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n]
+  grouped_matmul,      ///< dims {groups, m, n, k}; m may be dynamic per group
+  attention,           ///< dims {batch, heads, kv_heads, seq_q, seq_k, head_dim}: fused (flash) forward; writes log-sum-exp
+  attention_grad,      ///< same dims
+  softmax,             ///< scale, causal mask and softmax over rows
+  softmax_grad,
+  dropout, dropout_grad,
+  dropout_add,         ///< bias, dropout and residual in one pass
+  dropout_add_grad,
+  norm, norm_grad,     ///< layer or RMS norm
+  activation, activation_grad,  ///< gelu, silu_mul with bias
+  rope, rope_grad,
+  add, scale, cast, copy,
+  embedding, embedding_grad,
+  cross_entropy, cross_entropy_grad,  ///< Vocabulary-parallel pieces are separated by their collectives.
+  route, permute, unpermute,          ///< Experts: top-k gate; tokens to expert order and back.
+  convolution, convolution_grad, pool, pool_grad,
+  optimizer,           ///< One parameter update per element of the shard
+  square_sum,          ///< For the gradient norm
+  fill
+};
+[[nodiscard]] std::string_view name_of(ComputeOp op);
+
+/// What part of training a task belongs to; breakdowns and recomputation accounting read it.
+enum class Phase : std::uint8_t { forward, recompute, input_grad, weight_grad, optimizer, other };
+
+struct ComputeTask {
+  ComputeOp op = ComputeOp::copy;
+  std::vector<ExprId> dims;            ///< As listed at the op; empty for ops that work element by element.
+  DType arithmetic = DType::fp32;
+  DType accumulate = DType::fp32;
+  bool transpose_a = false, transpose_b = false;
+  bool accumulates = false;            ///< Adds to its output (gradient accumulation).
+  bool causal = false;
+  double probability = 0.0;            ///< Dropout.
+  double epsilon = 0.0;
+  std::string variant;                 ///< "gelu", "silu_mul", "layer_norm", "rms_norm", "adam": which of the op's functions.
+  std::vector<ExprId> offsets;         ///< Op-specific: first vocabulary row, first position of this rank's sequence shard.
+  int kernels = 1;                     ///< Launches when run unfused.
+  std::string random;                  ///< Name of the op in the random stream: numbers are a function of (seed, step, name, layer, microbatch, global element).
+  std::string scope;                   ///< Reduction scope of statistics ("microbatch", "replica", "global"), where the op has any.
+};
+
+/// A collective over a group family. Sizes come from the operands' local shapes; `counts` gives per-peer element counts of an
+/// all-to-all whose shares differ. The result is divided by `divisor` (mean of gradients).
+struct CollectiveTask {
+  CollectiveOp op = CollectiveOp::all_reduce;
+  int group = 0;             ///< Index into Program::groups.
+  ReduceOp reduce = ReduceOp::sum;
+  ExprId divisor = ExprPool::kOne;
+  int root = -1;             ///< Position in the group, for broadcast and reduce.
+  std::vector<ExprId> counts;
+};
+
+/// One end of a point-to-point message. Both ends name the same `edge`; with chunk, microbatch and step of the *message*
+/// (entry's chunk + chunk_delta) it identifies the message, so that ends match whatever the order of issue.
+struct P2pTask {
+  enum class Direction : std::uint8_t { send, receive } direction = Direction::send;
+  int group = 0;           ///< Family along which the peer lies.
+  ExprId peer;             ///< Position of the peer in the group.
+  int edge = 0;            ///< Index into Program::edges.
+  int chunk_delta = 0;
+  int batch = -1;          ///< Messages of one body with the same non-negative number are one group call.
+};
+
+/// A copy between memory spaces of one rank; spaces and sizes come from the operands.
+struct CopyTask {};
+/// Work of the host: a registered routine ("launch", "data_loader.collate").
+struct HostTask { std::string routine; };
+/// Input: samples read from storage and decoded.
+struct InputTask { ExprId samples; };
+/// A scalar decision that later entries may read: gradient norm, overflow vote.
+struct ScalarTask { std::string what; };
+
+using TaskKind = std::variant<ComputeTask, CollectiveTask, P2pTask, CopyTask, HostTask, InputTask, ScalarTask>;
+
+enum class Access : std::uint8_t { read, write, update };
+struct Operand {
+  int formal = 0;
+  Access access = Access::read;
+};
+
+struct Task {
+  std::string name;                   ///< "attention.qkv", unique enough to read in a trace.
+  TaskKind kind;
+  std::vector<Operand> operands;
+  StreamId stream = 0;
+  Phase phase = Phase::forward;
+  ExprId predicate = ExprPool::kOne;  ///< Runs where non-zero.
+};
+
+/// A formal tensor. Scratch formals live within the body; the others are bound by entries. Its global shape, type and layout are
+/// those of `like`, an index into Program::tensors (bindings must agree).
+struct Formal {
+  std::string name;
+  int like = 0;
+};
+
+/// Vertices in issue order: tasks of one stream run in ascending vertex number. Edges are dependencies between streams or
+/// data; tasks of one stream need none between them.
+using TaskGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Task>;
+
+struct Body {
+  std::string name;   ///< "layer.forward", "layer.backward", "grad_bucket.reduce"
+  Phase phase = Phase::forward;
+  std::vector<Formal> formals;
+  TaskGraph graph;
+};
+
+}  // namespace rehearse

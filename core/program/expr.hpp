@@ -1,0 +1,80 @@
+#pragma once
+// Integer expressions of where and when a task runs. Sizes, offsets, peers and predicates are expressions, so that one
+// body serves every rank: a causal ring step, a tile at the edge, the vocabulary offset of a tensor-parallel rank.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rehearse {
+
+/// Axes of the two views of the ranks (mesh.hpp). The first seven make the dense view, the last three with `pp` the expert view.
+enum class Axis : std::uint8_t { dp_replicate, dp_shard, cp, tp, pp, tile_h, tile_w, etp, ep, edp };
+inline constexpr int kAxisCount = 10;
+[[nodiscard]] std::string_view name_of(Axis axis);
+
+/// What an expression may ask for. `coord` and `extent` take an Axis as index, `dynamic` the number of a dynamic
+/// dimension (tensor.hpp); the others take none.
+enum class Var : std::uint8_t { coord, extent, island, layer, chunk, microbatch, step, dynamic };
+
+enum class ExprOp : std::uint8_t {
+  constant, variable,
+  add, sub, mul, div, mod,   ///< div and mod floor; a zero divisor throws std::logic_error.
+  min, max,
+  eq, ne, lt, le, logical_and, logical_or, logical_not,  ///< 0 or 1.
+  select                     ///< a ? b : c
+};
+
+/// Handle into an ExprPool. The pool's constants are shared, so equal ids mean equal expressions.
+struct ExprId {
+  std::uint32_t index = 0;
+  auto operator<=>(const ExprId&) const = default;
+};
+
+/// Values that variables take at one place and time. A dynamic dimension's value depends on who asks: the estimator
+/// gives its expectation, a simulation its draw, execution the true count.
+struct ExprContext {
+  std::array<std::int32_t, kAxisCount> coord{};
+  std::array<std::int32_t, kAxisCount> extent{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  std::int32_t island = 0, layer = 0, chunk = 0, microbatch = 0, step = 0;
+  const std::int64_t* dynamic = nullptr;  ///< Values of all dynamic dimensions; may be null when none is used.
+};
+
+class ExprPool {
+ public:
+  struct Node {
+    ExprOp op = ExprOp::constant;
+    Var var = Var::layer;
+    std::int64_t value = 0;  ///< The constant, or the index of the variable.
+    std::array<ExprId, 3> args{};
+    auto operator<=>(const Node&) const = default;
+  };
+
+  ExprPool();  ///< Holds the constants 0 and 1 as kZero and kOne.
+  static constexpr ExprId kZero{0};
+  static constexpr ExprId kOne{1};
+
+  ExprId constant(std::int64_t value);
+  ExprId variable(Var var, int index = 0);
+  ExprId coord(Axis a) { return variable(Var::coord, static_cast<int>(a)); }
+  ExprId extent(Axis a) { return variable(Var::extent, static_cast<int>(a)); }
+  /// Folds constants, so that an expression of constants is one.
+  ExprId apply(ExprOp op, ExprId a, ExprId b = kZero, ExprId c = kZero);
+
+  [[nodiscard]] std::int64_t evaluate(ExprId id, const ExprContext& at) const;
+  [[nodiscard]] bool is_constant(ExprId id) const { return nodes_[id.index].op == ExprOp::constant; }
+  /// Whether the value can differ between two contexts that differ in this variable only.
+  [[nodiscard]] bool depends_on(ExprId id, Var var, int index = 0) const;
+  [[nodiscard]] std::string to_string(ExprId id) const;
+  [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  /// Rebuilds a pool from its nodes. Throws std::invalid_argument when a node refers forward.
+  static ExprPool from_nodes(std::vector<Node> nodes);
+
+ private:
+  ExprId intern(const Node& node);
+  std::vector<Node> nodes_;
+  std::vector<std::vector<std::uint32_t>> buckets_;
+};
+
+}  // namespace rehearse

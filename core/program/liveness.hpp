@@ -1,0 +1,26 @@
+#pragma once
+// Peak memory from the Program itself: walk a role's entries in issue order, add what is allocated, subtract what is freed.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/program/program.hpp"
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+using CategoryBytes = std::array<Bytes, kMemoryCategories>;
+
+/// Peak of one role on the device of its first rank. `by_category` is the state at the peak and adds up to `peak`.
+struct RoleMemory {
+  int role = 0;
+  Bytes peak;
+  CategoryBytes by_category;
+  std::string peak_at;  ///< "layer.backward, layer 12, microbatch 3, at attention.probabilities": where the peak stands.
+};
+
+/// Memory of every role. `workspace` and `framework` are fixed per process and given by the caller.
+[[nodiscard]] std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework);
+
+}  // namespace rehearse

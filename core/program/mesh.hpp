@@ -1,0 +1,90 @@
+#pragma once
+// The ranks of a job as a mesh with named axes, in two views of the same ranks.
+//
+//   dense view:   dp_replicate * dp_shard * cp * tp * pp * tile_h * tile_w = ranks
+//   expert view:  etp * ep * edp = dp_replicate * dp_shard * cp * tp  per stage (the expert view re-divides a stage's ranks)
+//
+// A mixed cluster is a list of islands: rectangles of ranks with axes of their own, joined along dp or pp.
+// A rank is one device. Rank numbers are global: island by island, within an island by placement order.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/program/expr.hpp"
+
+namespace rehearse {
+
+enum class View : std::uint8_t { dense, expert };
+
+struct AxisExtent {
+  Axis axis;
+  int extent;
+};
+
+/// One rectangle of ranks. `order` lists the dense axes from fastest to slowest varying; axes not named have extent 1.
+struct Island {
+  int first_rank = 0;
+  std::vector<AxisExtent> order;
+  std::vector<AxisExtent> expert_order;  ///< etp, ep, edp, pp from fastest to slowest; empty when there are no experts.
+  [[nodiscard]] int ranks() const;
+  [[nodiscard]] int extent(Axis axis) const;
+};
+
+/// How islands are joined; only with more than one island.
+enum class Join : std::uint8_t { none, dp, pp };
+
+/// A set of axes; a group is the ranks that differ only along them.
+class AxisSet {
+ public:
+  constexpr AxisSet() = default;
+  constexpr AxisSet(std::initializer_list<Axis> axes) { for (Axis a : axes) bits_ |= bit(a); }
+  [[nodiscard]] constexpr bool contains(Axis a) const { return (bits_ & bit(a)) != 0; }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  constexpr void insert(Axis a) { bits_ |= bit(a); }
+  [[nodiscard]] constexpr std::uint16_t bits() const { return bits_; }
+  auto operator<=>(const AxisSet&) const = default;
+
+ private:
+  static constexpr std::uint16_t bit(Axis a) { return static_cast<std::uint16_t>(1u << static_cast<unsigned>(a)); }
+  std::uint16_t bits_ = 0;
+};
+
+/// A family of communicators: for each rank, the group of ranks that differ from it along `axes` only. With `only`, the members are
+/// further restricted to coordinates listed per axis (the first and last stage for tied embeddings); a rank outside is in no
+/// group. With `across_islands`, the axis `join` of the mesh is part of the group.
+struct GroupSpec {
+  std::string name;  ///< "tp", "dp", "embedding"
+  View view = View::dense;
+  AxisSet axes;
+  std::vector<std::pair<Axis, std::vector<int>>> only;
+  bool across_islands = false;
+  bool operator==(const GroupSpec&) const = default;
+};
+
+class Mesh {
+ public:
+  Mesh() = default;
+  /// Throws std::invalid_argument when ranges overlap, or when an expert view covers another number of ranks than its island.
+  Mesh(std::vector<Island> islands, Join join);
+
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] const std::vector<Island>& islands() const { return islands_; }
+  [[nodiscard]] Join join() const { return join_; }
+  [[nodiscard]] int island_of(int rank) const;
+  /// Coordinates on all ten axes (dense and expert) and the extents of the rank's island.
+  [[nodiscard]] ExprContext context(int rank) const;
+  /// The rank of `island` at dense coordinates.
+  [[nodiscard]] int rank_at(int island, const std::array<std::int32_t, kAxisCount>& coord) const;
+  /// Members of `rank`'s group in ascending coordinate order; empty when `rank` is in none.
+  [[nodiscard]] std::vector<int> members(const GroupSpec& group, int rank) const;
+  [[nodiscard]] int group_size(const GroupSpec& group, int rank) const;
+
+ private:
+  std::vector<Island> islands_;
+  Join join_ = Join::none;
+  int ranks_ = 0;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,112 @@
+#pragma once
+// The Program: what is done, on which rank and stream, after what, on which tensors. It contains no times: the cost model
+// prices it, back ends play or execute it. See README.md in this folder for worked examples.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/program/body.hpp"
+
+namespace rehearse {
+
+/// Bumped when the meaning of any field changes; part of the hash that ranks compare.
+inline constexpr int kProgramVersion = 1;
+
+/// Actual tensor for one formal. `allocate` and `release` are the storage events: before the body's first task, after its last.
+/// A freed instance is allocated again by its next writer.
+struct Binding {
+  int tensor = 0;
+  InstanceRef instance;
+  bool allocate = false;
+  bool release = false;
+  bool operator==(const Binding&) const = default;
+};
+/// One binding per formal that is not scratch, in formal order. Shared by all entries that bind alike.
+using BindingSet = std::vector<Binding>;
+
+using EventId = std::int32_t;
+/// An entry starts after the named event of its own rank. `steps_back` > 0 is the event of an earlier step.
+struct Wait {
+  EventId event;
+  std::int32_t steps_back = 0;
+};
+
+/// One call of a body. Entries of a role are in host issue order; those of one stream run in that order. The tasks of a body
+/// that lie on other streams than `stream` queue there at the entry's place in issue order.
+struct Entry {
+  std::int32_t body = 0;
+  std::int32_t bindings = 0;       ///< Index into Program::binding_sets.
+  std::int32_t layer = 0;          ///< Block position: 0 embedding, 1..L layers, L+1 head.
+  std::int32_t chunk = 0;
+  std::int32_t microbatch = 0;
+  StreamId stream = 0;
+  ExprId predicate = ExprPool::kOne;
+  std::int32_t first_wait = 0;     ///< Range in Role::waits.
+  std::int32_t wait_count = 0;
+  EventId record = -1;             ///< Event that completes with the entry's last task; -1 for none.
+  std::int32_t interleave = -1;    ///< Index of the entry whose tasks alternate with this one's (DualPipe's pairs), or -1.
+};
+
+/// The in-order program of one kind of rank.
+struct Role {
+  std::string name;                ///< "stage 3"
+  std::vector<Entry> prologue;     ///< Once before the first step.
+  std::vector<Entry> step;
+  std::vector<Entry> epilogue;     ///< Once after the last step.
+  std::vector<Wait> waits;
+  std::int32_t events = 0;         ///< Events are 0 .. events-1.
+  /// Persistent tensors that ranks of this role hold, with the layers they hold them for (layer -1: not per layer).
+  struct Persistent { int tensor; int layer; };
+  std::vector<Persistent> persistent;
+};
+
+/// Where a chunk of the model runs: pipeline coordinate and order among the chunks of that coordinate. A chunk may have several
+/// copies (DualPipe).
+struct ChunkPlacement {
+  int chunk;
+  int copy;
+  int stage;         ///< pp coordinate.
+  int first_layer;   ///< Block positions [first_layer, last_layer).
+  int last_layer;
+};
+
+/// A message kind between two bodies: both ends of every P2pTask with this edge carry tensors like `tensor`.
+struct MessageEdge {
+  std::string name;  ///< "activations forward", "gradient backward", "halo north"
+  int tensor;
+};
+
+struct Program {
+  int version = kProgramVersion;
+  std::string name;
+  ExprPool exprs;
+  Mesh mesh;
+  std::vector<int> device_of_rank;
+  std::vector<std::string> streams;
+  std::vector<GroupSpec> groups;
+  std::vector<DynamicDim> dynamic_dims;
+  std::vector<Tensor> tensors;
+  std::vector<MessageEdge> edges;
+  std::vector<Body> bodies;
+  std::vector<BindingSet> binding_sets;
+  std::vector<Role> roles;
+  std::vector<std::int32_t> role_of_rank;
+  std::vector<ChunkPlacement> chunks;
+  int microbatches = 1;              ///< Per replica and step.
+  std::uint64_t seed = 1;
+  double tokens_per_step = 0;        ///< 0 where samples are not sequences.
+  double samples_per_step = 0;
+  double model_flops_per_step = 0;   ///< Matmul FLOPs of the mathematics, without recomputation, whole job.
+  double hardware_flops_per_step = 0;  ///< With recomputation.
+
+  /// Elements a rank holds of one instance: the layout applied to the global shape.
+  [[nodiscard]] std::int64_t local_elements(const Tensor& tensor, const ExprContext& at) const;
+  [[nodiscard]] double local_bytes(const Tensor& tensor, const ExprContext& at) const {
+    return static_cast<double>(local_elements(tensor, at)) * size_of(tensor.dtype);
+  }
+  /// Length of dimension `dim` on one rank.
+  [[nodiscard]] std::int64_t local_extent(const Tensor& tensor, int dim, const ExprContext& at) const;
+};
+
+}  // namespace rehearse
