@@ -1,0 +1,50 @@
+#pragma once
+// The other end of the seam: something that runs a Program and reports a Trace. Back ends register by name
+// ("analytic" in core, "simgrid" in sim, the executors in gpu_backend) and are chosen at run time.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/cost/cost_model.hpp"
+#include "core/program/program.hpp"
+#include "core/registry/registry.hpp"
+#include "core/trace/trace.hpp"
+
+namespace rehearse {
+
+struct RunOptions {
+  int steps = 1;          ///< Steps to play; step time is that of the last.
+  bool fold = true;       ///< Equal ranks of one tensor-parallel group may be played as one stream where proved equal.
+  bool task_spans = false;  ///< Spans of single tasks inside bodies, too.
+};
+
+/// One breach of physics found in a result.
+struct Breach { std::string rule; std::string detail; };
+
+struct RunResult {
+  std::string backend;
+  Seconds step_time;
+  std::vector<RankMetrics> ranks;   ///< One per played stream of ranks (its first rank).
+  int slowest = 0;                  ///< Index into `ranks`.
+  bool folded = false;
+  std::string folding;              ///< What was folded, and by which argument.
+  std::int64_t tasks = 0, timers = 0, flows = 0;
+  std::vector<Breach> breaches;
+  /// Busiest links of the step: name, utilisation 0..1, bytes.
+  struct LinkLoad { std::string name; double utilisation; Bytes bytes; };
+  std::vector<LinkLoad> busiest_links;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Throws Error (unavailable) where the back end cannot run here. Deterministic for simulated back ends.
+  virtual RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options, TraceSink& sink) = 0;
+};
+
+using BackendFactory = std::function<std::unique_ptr<Backend>()>;
+[[nodiscard]] Registry<BackendFactory>& backends();
+
+}  // namespace rehearse

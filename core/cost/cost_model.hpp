@@ -1,0 +1,71 @@
+#pragma once
+// Prices Programs: kernels by core/cost/kernel.hpp, collectives by core/collective, and bodies by playing their task graph on
+// the streams of one rank.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/collective/collective.hpp"
+#include "core/cost/kernel.hpp"
+#include "core/program/program.hpp"
+#include "core/trace/trace.hpp"
+
+namespace rehearse {
+
+/// One task alone, with the machine to itself.
+struct PricedTask {
+  Seconds time;
+  Seconds floor;                  ///< No machine of this datasheet is faster; the physics check compares.
+  TimeCategory category = TimeCategory::matmul;
+  double sm_sensitivity = 0;      ///< Share of the time limited by SMs, 0..1.
+  double hbm_sensitivity = 0;     ///< Share limited by device memory, 0..1.
+  int kernels = 0;                ///< Launches.
+};
+
+/// What a running collective takes from the kernels beside it.
+struct Interference {
+  double sm_share = 0;            ///< SMs held / SMs of the device.
+  double hbm_share = 0;           ///< Memory bandwidth used / peak.
+};
+
+/// Work proceeds at this rate beside `load`, 1 with none: 1 / (1 + a s/(1-s) + b h/(1-h)), a and b the kernel's
+/// sensitivities, s and h the shares taken. A kernel bound by SMs alone keeps the share of SMs that is left.
+[[nodiscard]] double overlap_rate(double sm_sensitivity, double hbm_sensitivity, const Interference& load);
+
+/// A body played on one rank with nothing else running: tasks on their streams, collectives beside compute slowing it down.
+struct PricedBody {
+  struct TaskSpan { int task; Seconds begin, end; };
+  Seconds duration;               ///< From the first task to the last on any stream.
+  Breakdown breakdown;            ///< Adds up to `duration`.
+  double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Time-weighted over its compute.
+  Seconds host;                   ///< CPU time to launch its kernels.
+  std::vector<TaskSpan> spans;
+};
+
+class CostModel {
+ public:
+  struct Options {
+    CollectiveModel::Options collectives;
+    bool cuda_graphs = false;
+  };
+  /// `profiles` by GPU id or generation, as load_profiles gives them. Throws Error (usage) for a GPU without profile and fallback.
+  CostModel(const Cluster& cluster, std::shared_ptr<const CalibrationSet> profiles, Options options);
+  ~CostModel();
+  CostModel(CostModel&&) noexcept;
+
+  [[nodiscard]] const Cluster& cluster() const;
+  [[nodiscard]] const CollectiveModel& collectives() const;
+  /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
+  [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
+  [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const;
+  [[nodiscard]] Interference interference(const CollectiveChoice& choice, Bytes bytes, int rank) const;
+  /// Sentences: which constants and formulas the prices so far rest on, with evidence.
+  [[nodiscard]] std::vector<std::string> evidence() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,82 @@
+#pragma once
+// Traces: what every back end, simulated or real, reports. Reports are drawn from traces alone.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+/// Where the time of a rank's step goes; the rows of the breakdown. Everything a rank does while its compute stream waits is
+/// exposed communication of the axis it waits for while bytes move, and bubble while it waits for other ranks.
+enum class TimeCategory : std::uint8_t {
+  matmul, attention, memory_bound, loss, recompute, launch, overlap_slowdown, optimizer,
+  exposed_tp, exposed_cp, exposed_ep, exposed_dp, exposed_pp, exposed_copy, input, bubble
+};
+inline constexpr int kTimeCategories = 16;
+/// "matmul", "exposed_tp", ...: also the keys of JSON's breakdown.
+[[nodiscard]] std::string_view name_of(TimeCategory c);
+
+struct Breakdown {
+  std::array<Seconds, kTimeCategories> seconds{};
+  Seconds& operator[](TimeCategory c) { return seconds[static_cast<std::size_t>(c)]; }
+  const Seconds& operator[](TimeCategory c) const { return seconds[static_cast<std::size_t>(c)]; }
+  [[nodiscard]] Seconds total() const;
+  Breakdown& operator+=(const Breakdown& other);
+  Breakdown& operator*=(double k);
+};
+
+enum class SpanKind : std::uint8_t { compute, collective, send, receive, copy, host, input, wait };
+
+/// One interval on one stream of one rank.
+struct Span {
+  int rank = 0;
+  int stream = 0;
+  SpanKind kind = SpanKind::compute;
+  TimeCategory category = TimeCategory::matmul;
+  std::string name;          ///< "forward", "backward", "layer 3 attention.qkv"
+  Seconds begin, end;
+  int layer = -1, chunk = -1, microbatch = -1;
+  bool backward = false;
+  Bytes bytes;               ///< Payload of one rank, for communication.
+  std::string group;         ///< Communicator name, for communication.
+  std::string collective;    ///< "all_reduce", ...
+  int group_size = 0;
+};
+
+/// What one rank did in the measured step.
+struct RankMetrics {
+  int rank = 0;
+  int role = 0;
+  Breakdown breakdown;       ///< Adds up to the step time.
+  std::vector<Seconds> stream_busy;  ///< Per stream: time with an op active on it (waiting for partners not counted).
+};
+
+/// Consumer of a run. Calls come in no particular order of time.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  /// Whether spans of this rank are wanted; metrics always are.
+  [[nodiscard]] virtual bool wants(int rank) const = 0;
+  virtual void span(const Span& span) = 0;
+};
+
+/// Keeps everything in memory.
+class Trace final : public TraceSink {
+ public:
+  explicit Trace(std::vector<int> ranks) : ranks_(std::move(ranks)) {}
+  [[nodiscard]] bool wants(int rank) const override;
+  void span(const Span& span) override { spans.push_back(span); }
+
+  std::vector<std::string> streams;  ///< Names by index.
+  std::vector<Span> spans;
+
+ private:
+  std::vector<int> ranks_;
+};
+
+}  // namespace rehearse
