@@ -115,6 +115,7 @@ struct Task {
 struct Formal {
   std::string name;
   int like = 0;
+  bool bound = false;  ///< Whether entries bind it; otherwise it is scratch.
 };
 
 /// Vertices in issue order: tasks of one stream run in ascending vertex number. Edges are dependencies between streams or

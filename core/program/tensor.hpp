@@ -67,7 +67,7 @@ enum class MemorySpace : std::uint8_t { device, pinned_host, host, nvme };
 /// One named tensor or, with `per_*`, a family of them: an instance for each layer, chunk or microbatch.
 struct Tensor {
   std::string name;              ///< Global name; "{layer}" stands for the layer's index.
-  std::vector<ExprId> shape;     ///< Global shape, of one instance, for one replica's microbatch where it has a batch dimension.
+  std::vector<ExprId> shape;     ///< Global shape of one instance; a batch dimension counts the microbatch of all replicas.
   DType dtype = DType::fp32;
   Layout layout;
   Lifetime lifetime = Lifetime::scratch;
