@@ -86,6 +86,20 @@ int BodyBuilder::bound(const std::string& name, int tensor, const Hold& hold) {
   return formal;
 }
 
+void BodyBuilder::rebind(int formal, int tensor, const Hold& hold) {
+  Formal& f = body_.formals[static_cast<std::size_t>(formal)];
+  if (f.bound) return;
+  f.bound = true;
+  f.like = tensor;
+  // Bindings stand in formal order.
+  std::size_t before = 0;
+  for (int i = 0; i < formal; ++i) before += body_.formals[static_cast<std::size_t>(i)].bound;
+  for (auto& [other, index] : binding_of_)
+    if (index >= before) ++index;
+  bindings_.insert(bindings_.begin() + static_cast<std::ptrdiff_t>(before), Binding{tensor, hold.instance, hold.allocate, hold.release});
+  binding_of_.emplace(formal, before);
+}
+
 void BodyBuilder::depend(int from, int to) {
   if (from < 0 || from == to) return;
   if (body_.graph[static_cast<std::size_t>(from)].stream == body_.graph[static_cast<std::size_t>(to)].stream) return;
@@ -129,10 +143,12 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
     Tensor result = tensor(current);
     result.layout = with_axis(result.layout, step.axis, layout_on(to, step.axis));
     result.lifetime = Lifetime::scratch;
-    result.alias_of = -1;
+    result.per_layer = result.per_chunk = result.per_microbatch = false;
     result.name = fmt::format("{}@{}", result.name.substr(0, result.name.find('@')), to_string(result.layout));
     const bool in_place = step.op == CollectiveOp::all_reduce;
-    const int next = in_place ? current : scratch(result.name, frame_.add_tensor(std::move(result)));
+    result.alias_of = in_place ? body_.formals[static_cast<std::size_t>(current)].like : -1;
+    const std::string result_name = result.name;
+    const int next = scratch(result_name, frame_.add_tensor(std::move(result)));
     Task task;
     task.phase = phase;
     if (step.op) {
@@ -150,7 +166,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
       task.kind = slice;
       task.stream = frame_.compute;
     }
-    task.operands = in_place ? std::vector<Operand>{update(current)} : std::vector<Operand>{read(current), write(next)};
+    task.operands = in_place ? std::vector<Operand>{update(current), write(next)} : std::vector<Operand>{read(current), write(next)};
     add(std::move(task));
     current = next;
   }

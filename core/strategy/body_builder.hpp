@@ -19,6 +19,8 @@ struct ProgramFrame {
   DType arithmetic_dtype = DType::bf16;   ///< Of matrix products.
   DType gradient_dtype = DType::fp32;
   bool mixed = true;                      ///< fp32 master weights beside the model's.
+  int hidden = -1;                        ///< Tensor that passes between blocks, an instance per block position and microbatch.
+  int hidden_grad = -1;                   ///< Its gradient.
 
   /// The communicator family that varies along `axes` of the dense view; made on first use.
   int group(const std::string& name, AxisSet axes);
@@ -48,6 +50,9 @@ class BodyBuilder {
   /// A formal bound to storage; the same (tensor, instance) gives the same formal, whose allocate/release are merged.
   int bound(const std::string& name, int tensor, const Hold& hold = {});
   [[nodiscard]] const Tensor& tensor(int formal) const { return frame_.program.tensors[static_cast<std::size_t>(body_.formals[static_cast<std::size_t>(formal)].like)]; }
+
+  /// Makes a scratch formal a bound one: what the body computed is what the entry binds.
+  void rebind(int formal, int tensor, const Hold& hold);
 
   /// Appends a task and its dependencies: on the last writer of what it reads or writes, and on the readers of what it overwrites,
   /// wherever those lie on another stream.
