@@ -1,6 +1,6 @@
 // Parameters and FLOPs against published figures and formulas.
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <fstream>
 #include <iterator>
@@ -84,9 +84,8 @@ TEST_CASE("the models' table states their parameters") {
     INFO(name);
     const auto row = text.find(fmt::format("| `{}` |", name));
     REQUIRE(row != std::string::npos);
-    std::string digits = std::to_string(shipped(name).parameter_count());
-    for (auto i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), ",");
-    CHECK(text.substr(row, text.find('\n', row) - row).find(fmt::format("| {} |", digits)) != std::string::npos);
+    const auto cell = fmt::format("| {} |", fmt::group_digits(shipped(name).parameter_count()));
+    CHECK(text.substr(row, text.find('\n', row) - row).find(cell) != std::string::npos);
   }
 }
 
