@@ -36,9 +36,16 @@ std::int64_t compute(ExprOp op, std::int64_t a, std::int64_t b, std::int64_t c) 
     case ExprOp::logical_not: return a == 0;
     case ExprOp::select: return a != 0 ? b : c;
     case ExprOp::constant:
-    case ExprOp::variable: break;
+    case ExprOp::variable:
+    case ExprOp::element:
+    case ExprOp::lookup: break;
   }
   throw std::logic_error("not an operation");
+}
+
+std::int64_t item(const std::vector<std::vector<std::int64_t>>* values, std::int64_t row, std::int64_t column, const char* what) {
+  if (values == nullptr) throw std::logic_error(std::string("a ") + what + " has no value here");
+  return values->at(static_cast<std::size_t>(row)).at(static_cast<std::size_t>(column));
 }
 
 int arity(ExprOp op) {
@@ -101,7 +108,7 @@ ExprId ExprPool::variable(Var var, int index) {
 ExprId ExprPool::apply(ExprOp op, ExprId a, ExprId b, ExprId c) {
   const int n = arity(op);
   if (n == 0) throw std::logic_error("apply takes an operation");
-  const bool folds = is_constant(a) && (n < 2 || is_constant(b)) && (n < 3 || is_constant(c));
+  const bool folds = op != ExprOp::element && op != ExprOp::lookup && is_constant(a) && (n < 2 || is_constant(b)) && (n < 3 || is_constant(c));
   if (folds) {
     const auto value = [&](ExprId id) { return nodes_[id.index].value; };
     return constant(compute(op, value(a), n > 1 ? value(b) : 0, n > 2 ? value(c) : 0));
@@ -124,12 +131,16 @@ std::int64_t ExprPool::evaluate(ExprId id, const ExprContext& at) const {
       case Var::layer: return at.layer;
       case Var::chunk: return at.chunk;
       case Var::microbatch: return at.microbatch;
+      case Var::pass: return at.pass;
+      case Var::copy: return at.copy;
       case Var::step: return at.step;
-      case Var::dynamic:
-        if (at.dynamic == nullptr) throw std::logic_error("a dynamic dimension has no value here");
-        return at.dynamic[i];
+      case Var::microbatches: return at.microbatches;
+      case Var::peer: return at.peer;
+      case Var::dynamic: return item(at.dynamic, n.value, 0, "dynamic dimension");
     }
   }
+  if (n.op == ExprOp::element) return item(at.dynamic, nodes_[n.args[0].index].value, evaluate(n.args[1], at), "dynamic dimension");
+  if (n.op == ExprOp::lookup) return item(at.tables, nodes_[n.args[0].index].value, evaluate(n.args[1], at), "table");
   if (n.op == ExprOp::select) return evaluate(n.args[evaluate(n.args[0], at) != 0 ? 1 : 2], at);
   const std::int64_t a = evaluate(n.args[0], at);
   const std::int64_t b = arity(n.op) > 1 ? evaluate(n.args[1], at) : 0;
@@ -146,8 +157,8 @@ bool ExprPool::depends_on(ExprId id, Var var, int index) const {
 }
 
 std::string ExprPool::to_string(ExprId id) const {
-  static constexpr std::array<std::string_view, 17> kSymbols{"",  "",   "+",  "-", "*",  "/",  "%", "min", "max",
-                                                             "==", "!=", "<", "<=", "&&", "||", "!", "?"};
+  static constexpr std::array<std::string_view, 19> kSymbols{"",  "",   "+",  "-", "*",  "/",  "%", "min", "max",
+                                                             "==", "!=", "<", "<=", "&&", "||", "!", "?", "element", "lookup"};
   const Node& n = nodes_[id.index];
   if (n.op == ExprOp::constant) return std::to_string(n.value);
   if (n.op == ExprOp::variable) {
@@ -158,7 +169,11 @@ std::string ExprPool::to_string(ExprId id) const {
       case Var::layer: return "layer";
       case Var::chunk: return "chunk";
       case Var::microbatch: return "microbatch";
+      case Var::pass: return "pass";
+      case Var::copy: return "copy";
       case Var::step: return "step";
+      case Var::microbatches: return "microbatches";
+      case Var::peer: return "peer";
       case Var::dynamic: return fmt::format("dynamic[{}]", n.value);
     }
   }
@@ -166,7 +181,7 @@ std::string ExprPool::to_string(ExprId id) const {
   const std::string a = to_string(n.args[0]);
   if (n.op == ExprOp::logical_not) return "!" + a;
   if (n.op == ExprOp::select) return fmt::format("({} ? {} : {})", a, to_string(n.args[1]), to_string(n.args[2]));
-  if (n.op == ExprOp::min || n.op == ExprOp::max) return fmt::format("{}({}, {})", symbol, a, to_string(n.args[1]));
+  if (n.op == ExprOp::min || n.op == ExprOp::max || n.op == ExprOp::element || n.op == ExprOp::lookup) return fmt::format("{}({}, {})", symbol, a, to_string(n.args[1]));
   return fmt::format("({} {} {})", a, symbol, to_string(n.args[1]));
 }
 

@@ -58,6 +58,13 @@ Mesh::Mesh(std::vector<Island> islands, Join join) : islands_(std::move(islands)
     if (island.first_rank != ranks_) throw std::invalid_argument("islands must be numbered one after the other");
     if (!island.expert_order.empty() && product(island.expert_order) != island.ranks())
       throw std::invalid_argument("the expert view must cover the ranks of its island");
+    for (int local = 0; !island.expert_order.empty() && local < island.ranks(); ++local) {
+      ExprContext dense, expert;
+      decompose(island.order, local, dense);
+      decompose(island.expert_order, local, expert);
+      if (dense.coord[index_of(Axis::pp)] != expert.coord[index_of(Axis::pp)])
+        throw std::invalid_argument("both views must agree on the pipeline stage of every rank");
+    }
     ranks_ += island.ranks();
   }
 }
@@ -75,6 +82,11 @@ ExprContext Mesh::context(int rank) const {
   const int local = rank - island.first_rank;
   decompose(island.expert_order, local, at);
   decompose(island.order, local, at);
+  if (island.join_total > 0) {
+    const auto axis = index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate);
+    at.coord[axis] += island.join_first;
+    at.extent[axis] = island.join_total;
+  }
   return at;
 }
 
@@ -83,8 +95,11 @@ int Mesh::rank_at(int island, const std::array<std::int32_t, kAxisCount>& coord)
   return i.first_rank + compose(i.order, coord);
 }
 
-std::vector<int> Mesh::members(const GroupSpec& group, int rank) const {
+std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool& exprs) const {
   const ExprContext self = context(rank);
+  const std::int64_t color = exprs.evaluate(group.color, self);
+  AxisSet axes = group.axes;
+  if (group.across_islands && join_ != Join::none) axes.insert(join_ == Join::pp ? Axis::pp : Axis::dp_replicate);
   std::vector<int> out;
   if (!allowed(group, self)) return out;
   const auto add_island = [&](int number) {
@@ -94,8 +109,9 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank) const {
     // the group must agree in coordinate, so an island whose extent is too small for them has no member.
     std::vector<AxisExtent> free;
     auto coord = self.coord;
+    if (island.join_total > 0 && number == self.island) coord[index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate)] -= island.join_first;
     for (const auto& [axis, extent] : order) {
-      if (group.axes.contains(axis)) free.push_back({axis, extent});
+      if (axes.contains(axis)) free.push_back({axis, extent});
       else if (coord[index_of(axis)] >= extent) return;
     }
     const int count = product(free);
@@ -103,8 +119,9 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank) const {
       ExprContext at;
       decompose(free, n, at);
       for (const auto& [axis, extent] : free) coord[index_of(axis)] = at.coord[index_of(axis)];
-      at.coord = coord;
-      if (allowed(group, at)) out.push_back(island.first_rank + compose(order, coord));
+      const int member = island.first_rank + compose(order, coord);
+      const ExprContext there = context(member);
+      if (allowed(group, there) && exprs.evaluate(group.color, there) == color) out.push_back(member);
     }
   };
   if (group.across_islands)
@@ -114,15 +131,15 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank) const {
   return out;
 }
 
-int Mesh::group_size(const GroupSpec& group, int rank) const {
-  if (group.only.empty() && !group.across_islands) {
+int Mesh::group_size(const GroupSpec& group, int rank, const ExprPool& exprs) const {
+  if (group.only.empty() && !group.across_islands && group.color == ExprPool::kZero) {
     const Island& island = islands_[static_cast<std::size_t>(island_of(rank))];
     int n = 1;
     for (const auto& [axis, extent] : group.view == View::dense ? island.order : island.expert_order)
       if (group.axes.contains(axis)) n *= extent;
     return n;
   }
-  return static_cast<int>(members(group, rank).size());
+  return static_cast<int>(members(group, rank, exprs).size());
 }
 
 }  // namespace rehearse

@@ -11,12 +11,13 @@ namespace {
 
 /// Elements of [0, n) that rank `i` of `k` holds.
 std::int64_t slice_length(const Shard& shard, std::int64_t n, int i, int k) {
-  if (!shard.parts.empty()) return shard.parts.at(static_cast<std::size_t>(i));
+  if (!shard.parts.empty()) return shard.padded ? *std::max_element(shard.parts.begin(), shard.parts.end()) : shard.parts.at(static_cast<std::size_t>(i));
   const auto piece = [n](std::int64_t index, std::int64_t count) {
     const std::int64_t step = (n + count - 1) / count;
     return std::max<std::int64_t>(0, std::min(n, (index + 1) * step) - index * step);
   };
-  if (shard.block <= 1) return piece(i, k);
+  if (shard.padded) return shard.zigzag ? 2 * ((n + 2LL * k - 1) / (2LL * k)) : (n + k - 1) / k;
+  if (!shard.zigzag) return piece(i, k);
   const std::int64_t blocks = 2LL * k;
   return piece(i, blocks) + piece(blocks - 1 - i, blocks);
 }
@@ -30,12 +31,15 @@ std::string_view name_of(MemoryCategory c) {
 }
 
 std::string_view name_of(ComputeOp op) {
-  static constexpr std::array<std::string_view, 35> kNames{
-      "matmul",        "grouped_matmul", "attention",          "attention_grad", "softmax",     "softmax_grad",     "dropout",
-      "dropout_grad",  "dropout_add",    "dropout_add_grad",   "norm",           "norm_grad",   "activation",       "activation_grad",
-      "rope",          "rope_grad",      "add",                "scale",          "cast",        "copy",             "embedding",
-      "embedding_grad", "cross_entropy", "cross_entropy_grad", "route",          "permute",     "unpermute",        "convolution",
-      "convolution_grad", "pool",        "pool_grad",          "optimizer",      "square_sum",  "fill",             ""};
+  static constexpr std::array kNames = std::to_array<std::string_view>({
+      "matmul",        "grouped_matmul",  "attention",       "attention_grad",       "softmax",    "softmax_grad",
+      "dropout",       "dropout_grad",    "dropout_add",     "dropout_add_grad",     "norm",       "norm_grad",
+      "activation",    "activation_grad", "rope",            "rope_grad",            "add",        "scale",
+      "cast",          "copy",            "embedding",       "embedding_grad",       "cross_entropy", "cross_entropy_grad",
+      "route",         "permute",         "unpermute",       "convolution",          "convolution_grad", "pool",
+      "pool_grad",     "optimizer",       "square_sum",      "fill",                 "route_grad", "permute_grad",
+      "histogram",     "attention_merge", "attention_merge_grad", "statistics",      "quantise"});
+  static_assert(kNames.size() == static_cast<std::size_t>(ComputeOp::quantise) + 1);
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -53,6 +57,7 @@ std::string to_string(const Layout& layout) {
     if (std::holds_alternative<Replicate>(l)) out += ":R";
     if (const auto* s = std::get_if<Shard>(&l)) out += s->flat ? ":S(flat)" : fmt::format(":S({})", s->dim);
     if (std::holds_alternative<Partial>(l)) out += ":P";
+    if (const auto* r = std::get_if<Ragged>(&l)) out += fmt::format(":G({})", r->dim);
     if (const auto* h = std::get_if<Halo>(&l)) out += fmt::format(":H({},{},{})", h->dim, h->before, h->after);
   }
   return out.empty() ? "replicated" : out;
@@ -63,8 +68,11 @@ std::int64_t Program::local_extent(const Tensor& tensor, int dim, const ExprCont
   for (const auto& [axis, l] : tensor.layout) {
     const auto a = static_cast<std::size_t>(axis);
     if (const auto* s = std::get_if<Shard>(&l); s != nullptr && !s->flat && s->dim == dim) n = slice_length(*s, n, at.coord[a], at.extent[a]);
-    if (const auto* h = std::get_if<Halo>(&l); h != nullptr && h->dim == dim)
-      n += (at.coord[a] > 0 ? h->before : 0) + (at.coord[a] + 1 < at.extent[a] ? h->after : 0);
+    if (const auto* h = std::get_if<Halo>(&l); h != nullptr && h->dim == dim) {
+      Shard inner;
+      inner.parts = h->parts;
+      n = slice_length(inner, n, at.coord[a], at.extent[a]) + (at.coord[a] > 0 ? h->before : 0) + (at.coord[a] + 1 < at.extent[a] ? h->after : 0);
+    }
   }
   return n;
 }

@@ -38,7 +38,7 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
   for (const auto& [axis, l] : tensor.layout) {
     const auto* shard = std::get_if<Shard>(&l);
     if (shard == nullptr || shard->flat || shard->dim != dim) continue;
-    if (!shard->parts.empty() || shard->block > 1) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
+    if (!shard->parts.empty() || shard->zigzag || shard->padded) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
     const int k = program.mesh.islands().front().extent(axis);
     const bool one_island = program.mesh.islands().size() == 1;
     if (one_island && e.is_constant(n) && e.nodes()[n.index].value % k == 0) {

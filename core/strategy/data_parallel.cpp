@@ -18,8 +18,8 @@ class DataParallel final : public Strategy {
         for (std::size_t d = 0; d < shape.size(); ++d) {
           if (shape[d].tag != DimTag::batch) continue;
           Layout& layout = plan.blocks[b].tensors[t];
-          if (request.settings.dp_replicate > 1) layout.emplace_back(Axis::dp_replicate, Shard{static_cast<int>(d)});
-          if (request.settings.dp_shard > 1) layout.emplace_back(Axis::dp_shard, Shard{static_cast<int>(d)});
+          if (request.settings.dp_replicate > 1) layout.emplace_back(Axis::dp_replicate, shard_on(static_cast<int>(d)));
+          if (request.settings.dp_shard > 1) layout.emplace_back(Axis::dp_shard, shard_on(static_cast<int>(d)));
         }
       }
   }

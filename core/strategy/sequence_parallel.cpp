@@ -30,7 +30,7 @@ class SequenceParallel final : public Strategy {
         const bool hidden = !tensor.shape.empty() && tensor.shape.back().tag == DimTag::hidden;
         if (tensor.integer || !hidden) continue;
         for (std::size_t d = 0; d < tensor.shape.size(); ++d)
-          if (tensor.shape[d].tag == DimTag::sequence) plan.blocks[b].tensors[t].emplace_back(Axis::tp, Shard{static_cast<int>(d)});
+          if (tensor.shape[d].tag == DimTag::sequence) plan.blocks[b].tensors[t].emplace_back(Axis::tp, shard_on(static_cast<int>(d)));
       }
   }
 };

@@ -117,13 +117,11 @@ StepBodies::Made StepBodies::send(bool forward, ExprId peer, bool scatter) {
   BodyBuilder body(frame_, name, Phase::other);
   int message = body.bound("message", forward ? frame_.hidden : frame_.hidden_grad, {{}, false, true});
   if (scatter) {
-    Shard flat;
-    flat.flat = true;
-    message = body.redistribute(message, with_axis(body.tensor(message).layout, Axis::tp, flat), name, Phase::other);
+    message = body.redistribute(message, with_axis(body.tensor(message).layout, Axis::tp, shard_flat()), name, Phase::other);
   }
   P2pTask p2p;
   p2p.direction = P2pTask::Direction::send;
-  p2p.group = frame_.group("pp", {Axis::pp});
+  p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
   p2p.peer = peer;
   p2p.edge = forward ? 0 : 1;
   Task task{.name = name, .kind = p2p, .operands = {read(message)}, .stream = forward ? frame_.send_next : frame_.send_prev, .phase = Phase::other, .predicate = ExprPool::kOne};
@@ -140,10 +138,8 @@ StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
   int message = target;
   if (scatter) {
     Tensor slice = body.tensor(target);
-    Shard flat;
-    flat.flat = true;
     slice.name += "@scattered";
-    slice.layout = with_axis(slice.layout, Axis::tp, flat);
+    slice.layout = with_axis(slice.layout, Axis::tp, shard_flat());
     slice.lifetime = Lifetime::scratch;
     slice.per_layer = slice.per_microbatch = false;
     slice.category = MemoryCategory::communication;
@@ -151,7 +147,7 @@ StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
   }
   P2pTask p2p;
   p2p.direction = P2pTask::Direction::receive;
-  p2p.group = frame_.group("pp", {Axis::pp});
+  p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
   p2p.peer = peer;
   p2p.edge = forward ? 0 : 1;
   p2p.chunk_delta = forward ? -1 : 1;
@@ -283,7 +279,7 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
   body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
 }
 
-StepBodies::Made StepBodies::update(const std::vector<ParamRef>& params, int base) { return cached("update", params, base, &StepBodies::fill_update); }
+StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) { return cached("update", params, base, &StepBodies::fill_update); }
 
 void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> operands;

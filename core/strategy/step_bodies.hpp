@@ -40,7 +40,7 @@ class StepBodies {
   /// Sums the gradients of a tied embedding over the first and the last stage.
   Made reduce_tied(const ParamRef& param, int stages);
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
-  Made update(const std::vector<ParamRef>& params, int base);
+  Made parameter_update(const std::vector<ParamRef>& params, int base);
   Made gather(const std::vector<ParamRef>& params, int base);
 
   [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }

@@ -50,9 +50,9 @@ class TensorParallel final : public Strategy {
     const auto& blocks = request.workload.network.blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t)
-        if (const int d = split_dim(blocks[b].tensors[t].shape); d >= 0) plan.blocks[b].tensors[t].emplace_back(Axis::tp, Shard{d});
+        if (const int d = split_dim(blocks[b].tensors[t].shape); d >= 0) plan.blocks[b].tensors[t].emplace_back(Axis::tp, shard_on(d));
       for (std::size_t p = 0; p < blocks[b].params.size(); ++p)
-        if (const int d = split_dim(blocks[b].params[p].shape); d >= 0) plan.blocks[b].params[p].emplace_back(Axis::tp, Shard{d});
+        if (const int d = split_dim(blocks[b].params[p].shape); d >= 0) plan.blocks[b].params[p].emplace_back(Axis::tp, shard_on(d));
     }
   }
 };

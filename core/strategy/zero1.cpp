@@ -18,10 +18,8 @@ class Zero1 final : public Strategy {
                   "strategy.zero_stage", "set strategy.zero_stage to 0 or 1");
   }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
-    Shard flat;
-    flat.flat = true;
-    if (request.settings.dp_replicate > 1) plan.optimizer.emplace_back(Axis::dp_replicate, flat);
-    if (request.settings.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, flat);
+    if (request.settings.dp_replicate > 1) plan.optimizer.emplace_back(Axis::dp_replicate, shard_flat());
+    if (request.settings.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
   }
 };
 
