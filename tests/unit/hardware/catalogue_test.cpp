@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "core/config/json_file.hpp"
 #include "tests/unit/hardware/topologies.hpp"
 
@@ -98,6 +100,35 @@ TEST_CASE("an unknown name suggests the nearest") {
   CHECK(error_of([] { (void)shipped().network("selen"); }).hint.find("'selene'") != std::string::npos);
   CHECK(error_of([] { (void)shipped().cluster("../clusters/eos"); }).kind == ErrorKind::usage);
   CHECK(error_of([] { Catalogue("/nonexistent/topologies"); }).kind == ErrorKind::usage);
+}
+
+TEST_CASE("the examples of the README are read as they stand") {
+  std::string readme = read_text((shipped().root() / "README.md").string());
+  auto example = [&](const std::string& kind) {
+    std::string fence = "```json " + kind + "\n";
+    auto begin = readme.find(fence);
+    REQUIRE(begin != std::string::npos);
+    begin += fence.size();
+    return parse_json(readme.substr(begin, readme.find("```", begin) - begin), "README.md");
+  };
+  CHECK(machine_from(example("machine")).links.size() == 2 + 4 + 2 + 2 + 1);
+  CHECK(read_network(example("network"), "README.md", "example").parameters.at("core_oversubscription") == 4);
+  CHECK(read_cluster(example("cluster"), "README.md", "example").parts.size() == 2);
+}
+
+TEST_CASE("no file lies beside the catalogue unread") {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped().root())) {
+    if (entry.is_directory()) continue;
+    INFO(entry.path().string());
+    std::string folder = entry.path().parent_path().filename().string();
+    bool known = entry.path().filename() == "interconnects.json" || entry.path().filename() == "README.md";
+    for (auto kind : {Catalogue::Kind::gpu, Catalogue::Kind::machine, Catalogue::Kind::network, Catalogue::Kind::cluster}) {
+      auto ids = shipped().names(kind);
+      known = known || (folder == std::string(name_of(kind)) + "s" &&
+                        std::find(ids.begin(), ids.end(), entry.path().stem().string()) != ids.end());
+    }
+    CHECK(known);
+  }
 }
 
 TEST_CASE("the same id gives the same object") {
