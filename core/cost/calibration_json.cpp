@@ -30,7 +30,8 @@ ErrorSummary read_errors(ObjectReader o) {
 }
 
 CalibrationConstant read_constant(ObjectReader o) {
-  CalibrationConstant c{o.number("value"), o.string("source"), static_cast<int>(o.number("rows", kCount, 0)), o.number("sensitivity", {}, 0)};
+  const auto rows = static_cast<int>(o.number("rows", kCount, 0));
+  CalibrationConstant c{o.number("value"), o.string("source"), rows, o.number("sensitivity", {}, 0)};
   o.finish();
   return c;
 }

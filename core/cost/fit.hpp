@@ -49,7 +49,9 @@ struct MeasuredGemm {
 };
 
 /// The constants of GemmConstants that a fit may move.
-enum class GemmParameter { efficiency, bandwidth_fraction, fixed, overlap_power, k_prologue, tile_penalty, wave_quantisation, accumulate_factor };
+enum class GemmParameter {
+  efficiency, bandwidth_fraction, fixed, overlap_power, k_prologue, tile_penalty, wave_quantisation, accumulate_factor
+};
 inline constexpr int kGemmParameters = 8;
 /// Name of the constant in a calibration profile.
 [[nodiscard]] std::string_view name_of(GemmParameter p);

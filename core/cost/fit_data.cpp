@@ -30,7 +30,8 @@ class Csv {
       fields_.push_back(line.substr(from, to - from));
       from = to + 1;
     }
-    if (!header_.empty() && fields_.size() != header_.size()) fail("has " + std::to_string(fields_.size()) + " fields, the header has " + std::to_string(header_.size()));
+    if (!header_.empty() && fields_.size() != header_.size())
+      fail("has " + std::to_string(fields_.size()) + " fields, the header has " + std::to_string(header_.size()));
     return true;
   }
   [[nodiscard]] std::string_view text(std::string_view column) const {

@@ -31,7 +31,7 @@ enum class KernelClass {
 };
 inline constexpr int kKernelClasses = 11;
 
-/// The name under which a class has its constants in a calibration profile: "gemm", "attention_flash", "norm", ...
+/// "gemm", "attention_flash", "norm", ...; memory-bound classes have their constants under this name in a calibration profile.
 [[nodiscard]] std::string_view name_of(KernelClass c);
 
 /// One kernel, or `launches` equal-sized parts of one. Which fields matter depends on the class:
