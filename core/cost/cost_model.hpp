@@ -2,6 +2,7 @@
 // Prices Programs: kernels by core/cost/kernel.hpp, collectives by core/collective, and bodies by playing their task graph on
 // the streams of one rank.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,10 +48,11 @@ class CostModel {
  public:
   struct Options {
     CollectiveModel::Options collectives;
-    bool cuda_graphs = false;
+    bool cuda_graphs = false;      ///< Launches cost a tenth.
   };
-  /// `profiles` by GPU id or generation, as load_profiles gives them. Throws Error (usage) for a GPU without profile and fallback.
-  CostModel(const Cluster& cluster, std::shared_ptr<const CalibrationSet> profiles, Options options);
+  /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when one is missing.
+  using Profiles = std::map<std::string, CalibrationProfile>;
+  CostModel(const Cluster& cluster, const Profiles& profiles, Options options);
   ~CostModel();
   CostModel(CostModel&&) noexcept;
 
@@ -60,8 +62,8 @@ class CostModel {
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
   [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const;
   [[nodiscard]] Interference interference(const CollectiveChoice& choice, Bytes bytes, int rank) const;
-  /// Sentences: which constants and formulas the prices so far rest on, with evidence.
-  [[nodiscard]] std::vector<std::string> evidence() const;
+  /// What the prices rest on: constants of the cluster's GPUs and of its links, with their held-out errors.
+  [[nodiscard]] std::vector<EvidenceItem> evidence() const;
 
  private:
   struct Impl;
