@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/graph/adjacency_list.hpp>
@@ -37,12 +38,26 @@ struct ClusterVertex { std::string name; std::string kind; };
 struct ClusterEdge { LinkId link; std::string kind; BytesPerSecond rate; };
 using ClusterGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, ClusterVertex, ClusterEdge>;
 
-/// Arithmetic routing of one fabric between NICs. One file per generator.
+/// One end of a fabric link: a NIC of a node, or a switch of the fabric.
+struct FabricEnd {
+  NodeId node = -1;   ///< -1 for a switch.
+  int nic = -1;       ///< Index within the node.
+  int fabric_switch = -1;  ///< Below Fabric::switch_count(); -1 for a NIC.
+};
+
+/// Arithmetic routing of one fabric between NICs. One file per generator (core/cluster/fabrics).
 class Fabric {
  public:
   virtual ~Fabric() = default;
   [[nodiscard]] virtual int link_count() const = 0;
   [[nodiscard]] virtual ClusterLink link(int index) const = 0;
+  [[nodiscard]] virtual BytesPerSecond rate(int index) const = 0;  ///< Cheap: no name is built.
+  [[nodiscard]] virtual std::pair<FabricEnd, FabricEnd> ends(int index) const = 0;  ///< In the direction of travel.
+  /// Switches as the model sees them: one vertex may stand for a stage of switches over which traffic spreads evenly.
+  [[nodiscard]] virtual int switch_count() const = 0;
+  [[nodiscard]] virtual std::string switch_name(int index) const = 0;
+  /// True where NIC i of every node is on plane i, so that senders gain by leaving through the destination's NIC index (PXN).
+  [[nodiscard]] virtual bool has_rails() const { return false; }
   /// Appends the links from NIC `src_nic` of node `src` to NIC `dst_nic` of node `dst` (fabric-local indices) and returns the latency.
   virtual Seconds route(NodeId src, int src_nic, NodeId dst, int dst_nic, std::vector<int>& links) const = 0;
   /// One sentence: what it is, with its numbers.
@@ -54,7 +69,8 @@ class Cluster {
   /// A rectangle of equal machines.
   struct Part { std::shared_ptr<const MachineSpec> machine; std::shared_ptr<const GpuSpec> gpu; int nodes; };
 
-  /// Throws Error (usage) when a part is empty or a machine's wiring leaves a GPU unreachable.
+  /// Throws Error (usage) when a part is empty, a machine's wiring leaves a GPU unreachable, machines without a NIC
+  /// would have to be joined, or the network's parameters are out of range.
   Cluster(std::string name, std::vector<Part> parts, NetworkSpec network);
   ~Cluster();
   Cluster(Cluster&&) noexcept;
@@ -77,6 +93,8 @@ class Cluster {
   /// Links a transfer from `src` to `dst` occupies. NVLink or PCIe inside a node; outside, the NIC nearest to the source,
   /// the fabric, and the NIC nearest to the destination (PXN: over NVLink to the GPU of the destination's rail first, on
   /// rail-optimised fabrics). Empty for src == dst.
+  /// The latency is the sum of the links'. Two GPUs without a common NVLink or NVSwitch use PCIe, never another GPU.
+  /// Throws Error (usage) for a device that is not there.
   [[nodiscard]] Route route(DeviceId src, DeviceId dst) const;
   /// NIC (index within the node) that device `d` sends through; -1 where the machine has none.
   [[nodiscard]] int nic_of(DeviceId d) const;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/units/dtype.hpp"
@@ -16,6 +17,8 @@ namespace rehearse {
 /// How far a figure can be trusted, best first.
 enum class Evidence { measured_here, published, datasheet, estimate };
 [[nodiscard]] std::string_view name_of(Evidence e);
+/// Throws Error (usage) with the valid names and a suggestion.
+[[nodiscard]] Evidence parse_evidence(std::string_view name);
 
 /// Where a group of figures comes from.
 struct Source {
@@ -71,6 +74,7 @@ struct MachineSpec {
     VertexKind kind;
     std::string name;  ///< "GPU0", "NVSwitch1", "PLX2", "CPU0", "NIC3".
     int index;         ///< Position among the vertices of its kind.
+    int chips = 1;     ///< Chips that this vertex stands for: NVSwitch chips over which every transfer is spread evenly are one vertex.
   };
   enum class LinkKind { nvlink, pcie, socket, c2c };
   /// A full-duplex link; both directions carry `rate` each.
@@ -80,6 +84,7 @@ struct MachineSpec {
     int count = 1;                ///< Parallel links taken as one (NVLink bricks).
     BytesPerSecond rate;          ///< All `count` together, one direction.
     BytesPerSecond nccl_rate;     ///< The same as NCCL's search sees it.
+    Seconds latency;              ///< Of one crossing, either direction.
   };
 
   std::string id;
@@ -89,7 +94,8 @@ struct MachineSpec {
   std::string cpu_model;
   std::string cpu_vendor;  ///< "intel", "amd", "arm", "power": NCCL's constants differ.
   int sockets = 1;
-  bool gpudirect_rdma = true;
+  bool gpudirect_rdma = true;  ///< NICs read and write GPU memory; otherwise messages are staged in host memory.
+  bool peer_to_peer = true;    ///< GPUs reach each other's memory; otherwise their transfers are staged in host memory.
   bool nvls = false;  ///< NVSwitch with multicast (NVLink SHARP).
   NicSpec nic;
   int nics = 0;
@@ -107,6 +113,17 @@ struct NetworkSpec {
   std::map<std::string, double> parameters;  ///< Per generator: nodes_per_unit, oversubscription, levels, ...
   Seconds switch_latency;                    ///< One hop.
   Seconds nic_latency;                       ///< Host to wire and back, once per message.
+  BytesPerSecond port_rate;                  ///< Fastest NIC the switches serve, one direction; 0 takes any. Faster NICs run at this rate.
+  std::vector<Source> sources;
+};
+
+/// Machines and the network that joins them, by the ids of their files.
+struct ClusterSpec {
+  struct Part { std::string machine; int nodes; };
+  std::string id;
+  std::string name;
+  std::vector<Part> parts;
+  std::string network;
   std::vector<Source> sources;
 };
 

@@ -18,8 +18,8 @@ enum class ErrorKind {
 /// `what()` is the sentence about the offending value; `where` is "file: /json/path" or the option; `hint` is what to type next.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& what, std::string where = {}, std::string hint = {})
-      : std::runtime_error(what), kind(kind), where(std::move(where)), hint(std::move(hint)) {}
+  Error(ErrorKind error_kind, const std::string& what, std::string at = {}, std::string advice = {})
+      : std::runtime_error(what), kind(error_kind), where(std::move(at)), hint(std::move(advice)) {}
 
   ErrorKind kind;
   std::string where;

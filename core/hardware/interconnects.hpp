@@ -1,0 +1,35 @@
+#pragma once
+// What a link inside a machine carries and how long a crossing takes, by technology (topologies/interconnects.json).
+// Machine files name the technology; a link may state its own figures instead.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/hardware/specs.hpp"
+
+namespace rehearse {
+
+struct Interconnects {
+  /// Rates are one direction. PCIe: of a x16 slot; sockets: all links between two sockets.
+  struct Rates {
+    BytesPerSecond raw;
+    BytesPerSecond nccl;  ///< What NCCL's topology search takes (graph/topo.h).
+  };
+
+  std::map<int, Rates> pcie_x16;         ///< By generation.
+  std::map<std::string, Rates> sockets;  ///< "qpi_broadwell", "xgmi_rome", ...
+  Seconds nvlink_latency, pcie_latency, socket_latency, c2c_latency;  ///< One crossing of one link.
+  std::vector<Source> sources;
+
+  /// Of a slot with `lanes` lanes. Throws Error (usage) for a generation that is not listed.
+  [[nodiscard]] Rates pcie(int generation, int lanes) const;
+  /// Throws Error (usage) with a suggestion.
+  [[nodiscard]] const Rates& socket(const std::string& name) const;
+};
+
+[[nodiscard]] Interconnects read_interconnects(const nlohmann::json& file, const std::string& origin);
+
+}  // namespace rehearse
