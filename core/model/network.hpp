@@ -22,15 +22,19 @@ struct Dim {
   std::int64_t size = 0;
 };
 using Shape = std::vector<Dim>;
+/// Elements of a tensor of this shape for `b` sequences of `s` tokens.
+[[nodiscard]] std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s);
 
-/// Operators. A new kind is one entry in the op table (op.cpp): FLOPs, bytes, what backward needs, sharding rule.
+/// Operators. A new kind is one entry in the op table (op_table.cpp): FLOPs, traffic, arity, summary.
 enum class OpKind {
   embedding,           ///< tokens [b,s], table [V,h] -> [b,s,h]
   position_embedding,  ///< x [b,s,h], table [s_max,h] -> x + table[position]
   dropout,             ///< x -> x with a fraction `p` zeroed; saves a one-byte mask
   layer_norm,          ///< x, weight [h], bias [h] -> y; saves x
   rms_norm,            ///< x, weight [h] -> y; saves x
-  linear,              ///< x [.., in], weight [out, in], optional bias [out] -> [.., out]; saves x
+  linear,              ///< x [.., in], weight [out, in], optional bias [out] -> [.., out]; saves x. `in` is all dimensions of x after
+                       ///< batch and sequence, flattened. With several outputs (fused q, k, v; fused gate and up) these are the pieces of
+                       ///< the product, in order, along its last dimension: views of one GEMM's result.
   rope,                ///< q or k [b,s,heads,d] -> rotated, in place; saves nothing
   attention,           ///< q [b,s,a,d], k, v [b,s,kv,d] -> [b,s,a,d]; causal or not
   gelu,                ///< x -> gelu(x); saves x
@@ -40,13 +44,17 @@ enum class OpKind {
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
-/// A learned tensor of one block. Blocks that repeat have one instance per layer.
+/// A learned tensor of one block. Blocks that repeat have one instance per layer. A `heads`, `ffn` or `vocabulary` tag marks the
+/// dimension that tensor parallelism may split: dimension 0 of a column-parallel weight [out, in], 1 of a row-parallel one. Such a
+/// dimension is flattened (heads * head_dim): it splits into whole heads, which the op's tensors count.
 struct ParamSpec {
   std::string name;  ///< "attention.qkv.weight"
   Shape shape;
+  std::vector<std::int64_t> segments = {};  ///< Lengths of the pieces that dimension 0 concatenates, one per output of the op; empty: one
+                                            ///< piece. Splitting dimension 0 splits every piece, so that each rank has its own q, k and v.
   double init_std = 0.0;        ///< Normal initialisation; 0 with `init_one` false is zeros.
   bool init_one = false;        ///< Norm weights.
-  std::string tied_to;          ///< Full name ("embedding.word.weight") of the parameter that this one shares storage with, or empty.
+  std::string tied_to = {};     ///< Full name ("embedding.word.weight") of the parameter that this one shares storage with, or empty.
   [[nodiscard]] std::int64_t elements() const;
 };
 
@@ -65,7 +73,10 @@ struct OpSpec {
   std::vector<int> params;   ///< Indices into BlockSpec::params: weight, then bias.
   double p = 0.0;            ///< Dropout probability; for attention that of the probabilities. 0 means no mask is made.
   double eps = 0.0;
-  bool causal = true;
+  bool causal = true;        ///< Attention: a token sees only itself and those before it.
+  bool tanh_gelu = false;    ///< GELU by its tanh approximation instead of erf.
+  std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
+  double rope_theta = 0.0;   ///< rope: base of the angles.
 };
 
 struct BlockSpec {
@@ -75,6 +86,7 @@ struct BlockSpec {
   std::vector<OpSpec> ops;
   int input = -1;    ///< Tensor that comes from the block before; -1 for the first.
   int output = -1;   ///< Tensor handed to the next block; -1 for the last (its output is the loss).
+  /// Elements of one instance, tied parameters included: a stage that holds the block stores them all.
   [[nodiscard]] std::int64_t parameter_count() const;
 };
 
@@ -95,8 +107,8 @@ struct Network {
 [[nodiscard]] Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half);
 
 /// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without
-/// recomputation. Megatron's formula 96 B s l h^2 (1 + s/6h + V/16lh) * 3/4 (Narayanan et al. 2021, eq. 3, without the
-/// recompute forward) is this on a GPT.
+/// recomputation. On a GPT with ffn = 4h this is 72 B s l h^2 (1 + s/6h + V/12lh): Megatron's 96 B s l h^2 (1 + s/6h + V/16lh)
+/// (Narayanan et al. 2021, eq. 3) less the recomputed forward of the layers, 24 B s l h^2 (1 + s/6h).
 [[nodiscard]] Flops model_flops(const Network& network, std::int64_t b, std::int64_t s);
 
 }  // namespace rehearse

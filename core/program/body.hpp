@@ -38,7 +38,11 @@ enum class ComputeOp : std::uint8_t {
   convolution, convolution_grad, pool, pool_grad,
   optimizer,           ///< One parameter update per element of the shard
   square_sum,          ///< For the gradient norm
-  fill
+  fill,
+  route_grad, permute_grad, histogram,  ///< Gate's backward; tokens per expert
+  attention_merge, attention_merge_grad,  ///< Partial attention results joined by log-sum-exp (ring attention)
+  statistics,          ///< Batch moments, reduced over `scope` before `norm` uses them
+  quantise             ///< To fp8 with scaling
 };
 [[nodiscard]] std::string_view name_of(ComputeOp op);
 
@@ -51,7 +55,8 @@ struct ComputeTask {
   DType arithmetic = DType::fp32;
   DType accumulate = DType::fp32;
   bool transpose_a = false, transpose_b = false;
-  bool accumulates = false;            ///< Adds to its output (gradient accumulation).
+  bool accumulates = false;            ///< Adds to its output (gradient accumulation) ...
+  ExprId accumulate_if = ExprPool::kOne;  ///< ... where this is non-zero; elsewhere it overwrites.
   bool causal = false;
   double probability = 0.0;            ///< Dropout.
   double epsilon = 0.0;
@@ -59,28 +64,37 @@ struct ComputeTask {
   std::vector<ExprId> offsets;         ///< Op-specific: first vocabulary row, first position of this rank's sequence shard.
   int kernels = 1;                     ///< Launches when run unfused.
   std::string random;                  ///< Name of the op in the random stream: numbers are a function of (seed, step, name, layer, microbatch, global element).
+  std::vector<double> scalars;         ///< Constants of the function: learning rate, betas, weight decay, attention scale.
+  int factor = -1;                     ///< Formal with a runtime scale (clip coefficient, loss scale), or -1.
+  int group_sizes = -1;                ///< Formal with rows per group (grouped_matmul, permute), or -1.
+  int element_ids = -1;                ///< Formal with original token positions, for randomness after a permutation, or -1.
   std::string scope;                   ///< Reduction scope of statistics ("microbatch", "replica", "global"), where the op has any.
 };
 
-/// A collective over a group family. Sizes come from the operands' local shapes; `counts` gives per-peer element counts of an
-/// all-to-all whose shares differ. The result is divided by `divisor` (mean of gradients).
+/// A collective over a group family: one launch. Operands stand in pairs (read, write), or alone with `update` for in place; sizes come from
+/// their local shapes. Per-peer element counts of an all-to-all whose shares differ are expressions of Var::peer. The reduced
+/// result is divided by `divisor` (mean of gradients).
 struct CollectiveTask {
   CollectiveOp op = CollectiveOp::all_reduce;
   int group = 0;             ///< Index into Program::groups.
   ReduceOp reduce = ReduceOp::sum;
   ExprId divisor = ExprPool::kOne;
   int root = -1;             ///< Position in the group, for broadcast and reduce.
-  std::vector<ExprId> counts;
+  bool variable_counts = false;
+  ExprId count_to_peer, count_from_peer;
 };
 
-/// One end of a point-to-point message. Both ends name the same `edge`; with chunk, microbatch and step of the *message*
-/// (entry's chunk + chunk_delta) it identifies the message, so that ends match whatever the order of issue.
+/// One end of a point-to-point message. A message is identified by group, edge, both ranks, chunk, microbatch, pass, step and tag, and by
+/// the layer where the edge is per layer; each is the entry's plus the delta. For every pair of ranks of one communicator the
+/// order of sends equals that of receives (validated), as libraries without tags need. A communicator of messages is (group, edge,
+/// sender, receiver): it lies on one stream at either end.
 struct P2pTask {
   enum class Direction : std::uint8_t { send, receive } direction = Direction::send;
   int group = 0;           ///< Family along which the peer lies.
   ExprId peer;             ///< Position of the peer in the group.
   int edge = 0;            ///< Index into Program::edges.
-  int chunk_delta = 0;
+  int layer_delta = 0, chunk_delta = 0, microbatch_delta = 0, step_delta = 0;
+  ExprId tag = ExprPool::kZero;
   int batch = -1;          ///< Messages of one body with the same non-negative number are one group call.
 };
 
@@ -89,9 +103,10 @@ struct CopyTask {};
 /// Work of the host: a registered routine ("launch", "data_loader.collate").
 struct HostTask { std::string routine; };
 /// Input: samples read from storage and decoded.
-struct InputTask { ExprId samples; };
+struct InputTask { ExprId samples; ExprId first = ExprPool::kZero; };  ///< `first`: global index, in the step, of the first.
 /// A scalar decision that later entries may read: gradient norm, overflow vote.
-struct ScalarTask { std::string what; };
+/// that predicates see as dynamic dimension `dynamic` (bound 1).
+struct ScalarTask { std::string what; int dynamic = -1; };
 
 using TaskKind = std::variant<ComputeTask, CollectiveTask, P2pTask, CopyTask, HostTask, InputTask, ScalarTask>;
 
@@ -107,7 +122,9 @@ struct Task {
   std::vector<Operand> operands;
   StreamId stream = 0;
   Phase phase = Phase::forward;
-  ExprId predicate = ExprPool::kOne;  ///< Runs where non-zero.
+  ExprId predicate = ExprPool::kOne;  ///< Runs where non-zero; all members of a collective agree. Dependencies through a skipped task stay.
+  double sm_share = 0;                ///< Share of the SMs it is given; 0: whatever is free.
+  bool host_wait = false;             ///< The host issues nothing later before this task is done.
 };
 
 /// A formal tensor. Scratch formals live within the body; the others are bound by entries. Its global shape, type and layout are
@@ -115,6 +132,7 @@ struct Task {
 struct Formal {
   std::string name;
   int like = 0;
+  bool bound = false;  ///< Whether entries bind it; otherwise it is scratch.
 };
 
 /// Vertices in issue order: tasks of one stream run in ascending vertex number. Edges are dependencies between streams or
@@ -126,6 +144,7 @@ struct Body {
   Phase phase = Phase::forward;
   std::vector<Formal> formals;
   TaskGraph graph;
+  std::vector<std::int32_t> segments;  ///< First vertices of the pieces that interleaved entries alternate; empty: one piece.
 };
 
 }  // namespace rehearse

@@ -15,15 +15,18 @@ inline constexpr int kAxisCount = 10;
 [[nodiscard]] std::string_view name_of(Axis axis);
 
 /// What an expression may ask for. `coord` and `extent` take an Axis as index, `dynamic` the number of a dynamic
-/// dimension (tensor.hpp); the others take none.
-enum class Var : std::uint8_t { coord, extent, island, layer, chunk, microbatch, step, dynamic };
+/// dimension (tensor.hpp); the others take none. `pass` and `copy` are the entry's; `microbatches` is the role's count; `peer` is the
+/// position in the group while per-peer counts are evaluated.
+enum class Var : std::uint8_t { coord, extent, island, layer, chunk, microbatch, pass, copy, step, microbatches, peer, dynamic };
 
 enum class ExprOp : std::uint8_t {
   constant, variable,
   add, sub, mul, div, mod,   ///< div and mod floor; a zero divisor throws std::logic_error.
   min, max,
   eq, ne, lt, le, logical_and, logical_or, logical_not,  ///< 0 or 1.
-  select                     ///< a ? b : c
+  select,                    ///< a ? b : c
+  element,                   ///< Value number b of the dynamic dimension a (a variable node).
+  lookup                     ///< Entry b of table a (a constant): Program::tables.
 };
 
 /// Handle into an ExprPool. The pool's constants are shared, so equal ids mean equal expressions.
@@ -37,8 +40,9 @@ struct ExprId {
 struct ExprContext {
   std::array<std::int32_t, kAxisCount> coord{};
   std::array<std::int32_t, kAxisCount> extent{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-  std::int32_t island = 0, layer = 0, chunk = 0, microbatch = 0, step = 0;
-  const std::int64_t* dynamic = nullptr;  ///< Values of all dynamic dimensions; may be null when none is used.
+  std::int32_t island = 0, layer = 0, chunk = 0, microbatch = 0, pass = 0, copy = 0, step = 0, microbatches = 1, peer = 0;
+  const std::vector<std::vector<std::int64_t>>* dynamic = nullptr;  ///< Values per dynamic dimension; may be null when none is used.
+  const std::vector<std::vector<std::int64_t>>* tables = nullptr;   ///< Program::tables, for lookups.
 };
 
 class ExprPool {

@@ -12,11 +12,13 @@ namespace rehearse {
 
 using CategoryBytes = std::array<Bytes, kMemoryCategories>;
 
-/// Peak of one role on the device of its first rank. `by_category` is the state at the peak and adds up to `peak`.
+/// Peak of one role on the device of its worst rank. `by_category` is the state at the peak and adds up to `peak`.
 struct RoleMemory {
   int role = 0;
   Bytes peak;
   CategoryBytes by_category;
+  std::array<Bytes, 4> peak_by_space{};  ///< Indexed by MemorySpace; `peak` is the device's.
+  int rank = 0;             ///< The role's worst rank, which is the one described.
   std::string peak_at;  ///< "layer.backward, layer 12, microbatch 3, at attention.probabilities": where the peak stands.
 };
 

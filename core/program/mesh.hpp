@@ -28,6 +28,8 @@ struct Island {
   int first_rank = 0;
   std::vector<AxisExtent> order;
   std::vector<AxisExtent> expert_order;  ///< etp, ep, edp, pp from fastest to slowest; empty when there are no experts.
+  /// Coordinates on the mesh's join axis continue from island to island: this island's start here, out of `join_total` (0: own extent).
+  int join_first = 0, join_total = 0;
   [[nodiscard]] int ranks() const;
   [[nodiscard]] int extent(Axis axis) const;
 };
@@ -53,12 +55,14 @@ class AxisSet {
 
 /// A family of communicators: for each rank, the group of ranks that differ from it along `axes` only. With `only`, the members are
 /// further restricted to coordinates listed per axis (the first and last stage for tied embeddings); a rank outside is in no
-/// group. With `across_islands`, the axis `join` of the mesh is part of the group.
+/// group. Members also have equal values of `color` (node-limited routing, mirrored stages). With `across_islands`, members of all islands
+/// that agree on the axes outside the group belong to it, and the join axis is one of the group's.
 struct GroupSpec {
   std::string name;  ///< "tp", "dp", "embedding"
   View view = View::dense;
   AxisSet axes;
   std::vector<std::pair<Axis, std::vector<int>>> only;
+  ExprId color = ExprPool::kZero;
   bool across_islands = false;
   bool operator==(const GroupSpec&) const = default;
 };
@@ -77,9 +81,9 @@ class Mesh {
   [[nodiscard]] ExprContext context(int rank) const;
   /// The rank of `island` at dense coordinates.
   [[nodiscard]] int rank_at(int island, const std::array<std::int32_t, kAxisCount>& coord) const;
-  /// Members of `rank`'s group in ascending coordinate order; empty when `rank` is in none.
-  [[nodiscard]] std::vector<int> members(const GroupSpec& group, int rank) const;
-  [[nodiscard]] int group_size(const GroupSpec& group, int rank) const;
+  /// Members of `rank`'s group in ascending coordinate order; empty when `rank` is in none. `exprs` evaluates `color`.
+  [[nodiscard]] std::vector<int> members(const GroupSpec& group, int rank, const ExprPool& exprs) const;
+  [[nodiscard]] int group_size(const GroupSpec& group, int rank, const ExprPool& exprs) const;
 
  private:
   std::vector<Island> islands_;

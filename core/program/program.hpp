@@ -13,13 +13,15 @@ namespace rehearse {
 /// Bumped when the meaning of any field changes; part of the hash that ranks compare.
 inline constexpr int kProgramVersion = 1;
 
-/// Actual tensor for one formal. `allocate` and `release` are the storage events: before the body's first task, after its last.
-/// A freed instance is allocated again by its next writer.
+/// Actual tensor for one formal. `allocate` and `release` are the storage events: before the body's first task, after its last (or
+/// after event `release_after`, where another stream still reads). A freed instance is allocated again by its next writer. Where the
+/// entry's predicate is zero nothing is allocated or freed.
 struct Binding {
   int tensor = 0;
   InstanceRef instance;
   bool allocate = false;
   bool release = false;
+  std::int32_t release_after = -1;
   bool operator==(const Binding&) const = default;
 };
 /// One binding per formal that is not scratch, in formal order. Shared by all entries that bind alike.
@@ -29,7 +31,13 @@ using EventId = std::int32_t;
 /// An entry starts after the named event of its own rank. `steps_back` > 0 is the event of an earlier step.
 struct Wait {
   EventId event;
-  std::int32_t steps_back = 0;
+  std::int32_t steps_back = 0;   ///< Satisfied where no such step was.
+  std::int32_t task = -1;        ///< Only this task of the body waits; -1: its first task on every stream.
+};
+/// An event that completes with one task of an entry's body, earlier than the whole.
+struct Mark {
+  EventId event;
+  std::int32_t task;
 };
 
 /// One call of a body. Entries of a role are in host issue order; those of one stream run in that order. The tasks of a body
@@ -40,12 +48,19 @@ struct Entry {
   std::int32_t layer = 0;          ///< Block position: 0 embedding, 1..L layers, L+1 head.
   std::int32_t chunk = 0;
   std::int32_t microbatch = 0;
+  std::int32_t copy = 0;           ///< Which copy of the chunk.
+  std::int32_t pass = 0;           ///< Distinguishes several passes of one microbatch through one layer (several networks).
   StreamId stream = 0;
   ExprId predicate = ExprPool::kOne;
   std::int32_t first_wait = 0;     ///< Range in Role::waits.
   std::int32_t wait_count = 0;
   EventId record = -1;             ///< Event that completes with the entry's last task; -1 for none.
-  std::int32_t interleave = -1;    ///< Index of the entry whose tasks alternate with this one's (DualPipe's pairs), or -1.
+  std::int32_t first_mark = 0;     ///< Range in Role::marks.
+  std::int32_t mark_count = 0;
+  std::int32_t interleave = -1;    ///< The neighbouring entry whose segments alternate with this one's, from the earlier one's place, or -1.
+  std::int32_t group_call = -1;    ///< Neighbouring entries of one number issue their messages as one grouped call, or -1.
+  std::int32_t graph = -1;         ///< Region captured as one launch (CUDA graph), or -1.
+  bool host_wait = false;          ///< The host issues nothing later before this entry is done.
 };
 
 /// The in-order program of one kind of rank.
@@ -55,6 +70,8 @@ struct Role {
   std::vector<Entry> step;
   std::vector<Entry> epilogue;     ///< Once after the last step.
   std::vector<Wait> waits;
+  std::vector<Mark> marks;
+  std::int32_t microbatches = 0;   ///< Of this role; 0: the Program's.
   std::int32_t events = 0;         ///< Events are 0 .. events-1.
   /// Persistent tensors that ranks of this role hold, with the layers they hold them for (layer -1: not per layer).
   struct Persistent { int tensor; int layer; };
@@ -67,6 +84,7 @@ struct ChunkPlacement {
   int chunk;
   int copy;
   int stage;         ///< pp coordinate.
+  int island;
   int first_layer;   ///< Block positions [first_layer, last_layer).
   int last_layer;
 };
@@ -74,8 +92,12 @@ struct ChunkPlacement {
 /// A message kind between two bodies: both ends of every P2pTask with this edge carry tensors like `tensor`.
 struct MessageEdge {
   std::string name;  ///< "activations forward", "gradient backward", "halo north"
-  int tensor;
+  int tensor;        ///< Size is evaluated at the sender.
+  bool per_layer = false;
 };
+
+/// What a stream is a queue of: a compute task on a host stream runs on the CPU and is priced by it.
+enum class StreamKind : std::uint8_t { device, host, storage };
 
 struct Program {
   int version = kProgramVersion;
@@ -83,7 +105,10 @@ struct Program {
   ExprPool exprs;
   Mesh mesh;
   std::vector<int> device_of_rank;
+  std::vector<int> process_of_rank;  ///< Empty: one process per rank. Ranks of one process share its host threads.
   std::vector<std::string> streams;
+  std::vector<StreamKind> stream_kinds;
+  std::vector<std::vector<std::int64_t>> tables;  ///< For ExprOp::lookup: uneven layers, bucket offsets.
   std::vector<GroupSpec> groups;
   std::vector<DynamicDim> dynamic_dims;
   std::vector<Tensor> tensors;
@@ -94,6 +119,7 @@ struct Program {
   std::vector<std::int32_t> role_of_rank;
   std::vector<ChunkPlacement> chunks;
   int microbatches = 1;              ///< Per replica and step.
+  ExprId first_sample = ExprPool::kZero;  ///< Global index, in the step, of a microbatch's first sequence: randomness is a function of it, not of the microbatch.
   std::uint64_t seed = 1;
   double tokens_per_step = 0;        ///< 0 where samples are not sequences.
   double samples_per_step = 0;

@@ -18,21 +18,33 @@ enum class ReduceOp : std::uint8_t { sum, max, min, logical_or };
 struct Replicate { bool operator==(const Replicate&) const = default; };
 /// Ranks along the axis hold consecutive slices of dimension `dim`. `parts` are the slice lengths in elements; empty means equal
 /// slices, the last ones shorter by rounding up: rank i holds [i*ceil(n/k), min(n, (i+1)*ceil(n/k))). `flat` shards the flattened
-/// tensor (ZeRO's buckets). `block` > 1 deals slices of n/(k*block) in a zigzag, as balanced causal ring attention does:
-/// rank i holds blocks i and 2k-1-i.
+/// tensor that the other axes leave (ZeRO). `zigzag` deals 2k blocks, rank i holding i and 2k-1-i, as balanced causal ring attention
+/// does. `padded` rounds storage and wire up to the largest slice, as collectives of equal counts need.
 struct Shard {
   int dim = 0;
   std::vector<std::int64_t> parts;
   bool flat = false;
-  int block = 1;
+  bool zigzag = false;
+  bool padded = false;
   bool operator==(const Shard&) const = default;
 };
+/// Equal slices of dimension `dim`.
+[[nodiscard]] inline Shard shard_on(int dim) { Shard s; s.dim = dim; return s; }
+/// Equal slices of the flattened tensor.
+[[nodiscard]] inline Shard shard_flat() { Shard s; s.flat = true; return s; }
 /// Every rank holds a term; the tensor is their reduction.
 struct Partial { ReduceOp op = ReduceOp::sum; bool operator==(const Partial&) const = default; };
 /// A shard with `before` and `after` further elements of the neighbours along `dim`.
-struct Halo { int dim = 0; std::int64_t before = 0, after = 0; bool operator==(const Halo&) const = default; };
+struct Halo {
+  int dim = 0;
+  std::int64_t before = 0, after = 0;
+  std::vector<std::int64_t> parts;  ///< Lengths of the slices without halo, as in Shard.
+  bool operator==(const Halo&) const = default;
+};
+/// Every rank holds its own number of elements of `dim`, which is a dynamic size and already local.
+struct Ragged { int dim = 0; bool operator==(const Ragged&) const = default; };
 
-using AxisLayout = std::variant<Replicate, Shard, Partial, Halo>;
+using AxisLayout = std::variant<Replicate, Shard, Partial, Halo, Ragged>;
 /// Per axis; an axis not named is Replicate. When several axes shard one dimension, the list's order is the order of
 /// division, outermost first.
 using Layout = std::vector<std::pair<Axis, AxisLayout>>;
@@ -47,6 +59,12 @@ struct DynamicDim {
   ExprId expectation;   ///< Mean.
   std::string draw;     ///< "balanced", "multinomial", "zipf(1.1)"
   double quantile = 0.99;  ///< Quantile that memory estimates use.
+  ExprId length = ExprPool::kOne;  ///< Number of values: one, or one per peer or expert.
+  int source = -1;         ///< int64 tensor that holds the values in execution; whoever writes it produces them.
+  AxisSet draw_axes;       ///< Axes the draw varies along; ranks that differ only elsewhere draw the same.
+  int transpose_of = -1;   ///< The values are what the peers of `transpose_group` drew for this rank in that dimension.
+  int transpose_group = -1;
+  bool allocate_true_size = false;  ///< Storage follows the value instead of the bound.
 };
 
 /// How long a tensor's storage lives.
@@ -64,24 +82,28 @@ inline constexpr int kMemoryCategories = 7;
 
 enum class MemorySpace : std::uint8_t { device, pinned_host, host, nvme };
 
+/// Which instance of a tensor, relative to the entry that binds it.
+struct InstanceRef {
+  int layer_delta = 0, chunk_delta = 0, microbatch_delta = 0, pass_delta = 0;
+  bool operator==(const InstanceRef&) const = default;
+};
+
 /// One named tensor or, with `per_*`, a family of them: an instance for each layer, chunk or microbatch.
 struct Tensor {
   std::string name;              ///< Global name; "{layer}" stands for the layer's index.
-  std::vector<ExprId> shape;     ///< Global shape, of one instance, for one replica's microbatch where it has a batch dimension.
+  std::vector<ExprId> shape;     ///< Global shape of one instance; a batch dimension counts the microbatch of all replicas.
   DType dtype = DType::fp32;
   Layout layout;
   Lifetime lifetime = Lifetime::scratch;
   MemoryCategory category = MemoryCategory::activations;
   MemorySpace space = MemorySpace::device;
-  bool per_layer = false, per_chunk = false, per_microbatch = false;
-  int alias_of = -1;             ///< Shares the storage of this tensor (a view, or tied weights); allocates nothing.
+  bool per_layer = false, per_chunk = false, per_microbatch = false, per_pass = false;
+  int alias_of = -1;             ///< A view: shares the storage of this tensor on the same rank and allocates nothing.
+  InstanceRef alias_instance;    ///< Which instance of it.
+  int alias_dim = -1;            ///< The view starts `alias_offset` elements along this dimension of the base's local storage; -1: flattened.
+  ExprId alias_offset = ExprPool::kZero;
   std::string initial;           ///< Registered initialiser with arguments ("normal(0.02)", "ones"); persistent tensors only.
 };
 
-/// Which instance of a tensor, relative to the entry that binds it.
-struct InstanceRef {
-  int layer_delta = 0, chunk_delta = 0, microbatch_delta = 0;
-  bool operator==(const InstanceRef&) const = default;
-};
 
 }  // namespace rehearse

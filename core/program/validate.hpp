@@ -6,12 +6,12 @@
 namespace rehearse {
 
 /// Throws std::logic_error naming role, entry and rule when
-///  - an index is out of range, a wait names an event nobody records before it, or a body's graph has a cycle;
+///  - an index is out of range, a wait names an event that nothing before it records, or a body depends against its issue order;
 ///  - a binding disagrees with its formal in type, shape or layout;
-///  - storage is used before it is allocated, allocated twice, freed twice, or left over at the end of a step;
-///  - ranks of one communicator issue its collectives in different orders or with different sizes;
-///  - a send has no matching receive, or the other way round.
-/// Work is per role and per distinct group, not per rank.
+///  - storage is used before it is allocated, allocated twice, freed twice, or the step ends with other storage than it began with;
+///  - ranks of one communicator issue its collectives in different orders;
+///  - what one rank sends is not what the other receives, in the same order.
+/// Work is per role, not per rank. Deadlock is found by playing: a back end reports the tasks that never started.
 void validate(const Program& program);
 
 }  // namespace rehearse

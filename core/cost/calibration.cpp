@@ -1,0 +1,142 @@
+#include "core/cost/calibration.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "core/registry/registry.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::string_view kCarriedOver = "carried_over";
+
+Error absent(const CalibrationProfile& p, std::string_view group, std::string_view constant) {
+  return Error(ErrorKind::usage, "no constant '" + std::string(group) + "." + std::string(constant) + "'",
+               "calibration profile " + p.generation, "fallback.json must hold every constant");
+}
+
+const CalibrationConstant* find_constant(const CalibrationProfile& p, std::string_view group, std::string_view constant) {
+  const auto* g = p.find(group);
+  if (!g) return nullptr;
+  const auto at = g->constants.find(std::string(constant));
+  return at == g->constants.end() ? nullptr : &at->second;
+}
+
+// A group with a formula of its own replaces the one beneath: its constants were fitted together. Otherwise constants are replaced singly.
+void overlay(KernelGroups& onto, const KernelGroups& from) {
+  for (const auto& [name, group] : from) {
+    auto& target = onto[name];
+    if (!group.formula.empty()) {
+      auto beneath = std::move(target.constants);
+      target = group;
+      target.constants.insert(beneath.begin(), beneath.end());
+      continue;
+    }
+    for (const auto& [key, constant] : group.constants) target.constants[key] = constant;
+    if (!group.measured_on.empty()) target.measured_on = group.measured_on;
+    if (group.held_out.rows > 0) target.held_out = group.held_out;
+  }
+}
+
+void merge_sources(CalibrationProfile& onto, const std::vector<Source>& from) {
+  for (const auto& s : from)
+    if (std::none_of(onto.sources.begin(), onto.sources.end(), [&](const Source& o) { return o.key == s.key; })) onto.sources.push_back(s);
+}
+
+bool was_measured(const CalibrationProfile& p, std::string_view group, const std::string& gpu) {
+  const auto* g = p.find(group);
+  return g && std::find(g->measured_on.begin(), g->measured_on.end(), gpu) != g->measured_on.end();
+}
+
+// The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
+// proportion: they are limited by the same watts.
+void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
+  const auto* energy = find_constant(p, "power", "joules_per_flop");
+  if (!energy || !(gpu.tdp.value() > 0) || was_measured(p, "gemm", gpu.id)) return;
+  const double before = p.value("gemm", "efficiency");
+  const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value);
+  const double after = std::min(cap, p.value_or("power", "uncapped_efficiency", before));
+  for (const char* group : {"gemm", "gemm_fp8", "gemm_fp4"}) {
+    auto& constant = p.groups.at(group).constants.at("efficiency");
+    constant = {std::min(1.0, constant.value * after / before), energy->source, 0, 0};
+  }
+}
+
+std::vector<std::string> implementations(const CalibrationProfile& p) {
+  std::vector<std::string> names;
+  for (const auto& [name, group] : p.groups)
+    if (name.starts_with("attention_")) names.push_back(name.substr(std::string_view("attention_").size()));
+  return names;
+}
+
+void choose_attention(CalibrationProfile& p, const std::string& wanted) {
+  if (wanted.empty()) return;
+  const auto valid = implementations(p);
+  if (std::find(valid.begin(), valid.end(), wanted) == valid.end()) throw unknown_name("attention implementation", wanted, valid);
+  p.attention = "attention_" + wanted;
+}
+
+}  // namespace
+
+const KernelCalibration* CalibrationProfile::find(std::string_view group) const {
+  const auto at = groups.find(group);
+  return at == groups.end() ? nullptr : &at->second;
+}
+
+double CalibrationProfile::value(std::string_view group, std::string_view constant) const {
+  if (const auto* c = find_constant(*this, group, constant)) return c->value;
+  throw absent(*this, group, constant);
+}
+
+double CalibrationProfile::value_or(std::string_view group, std::string_view constant, double otherwise) const {
+  const auto* c = find_constant(*this, group, constant);
+  return c ? c->value : otherwise;
+}
+
+const Source& CalibrationProfile::source(std::string_view key) const {
+  for (const auto& s : sources)
+    if (s.key == key) return s;
+  throw Error(ErrorKind::usage, "unknown source '" + std::string(key) + "'", "calibration profile " + generation);
+}
+
+CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation, const GpuSpec& gpu,
+                                       const CalibrationOptions& options) {
+  CalibrationProfile p = fallback;
+  if (generation) {
+    p.generation = generation->generation;
+    if (!generation->attention.empty()) p.attention = generation->attention;
+    p.errors = generation->errors;
+    p.fitted_on = generation->fitted_on;
+    merge_sources(p, generation->sources);
+    overlay(p.groups, generation->groups);
+    if (const auto at = generation->gpus.find(gpu.id); at != generation->gpus.end()) overlay(p.groups, at->second);
+  }
+  p.gpus.clear();
+  p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
+  cap_by_power(p, gpu);
+  choose_attention(p, options.attention);
+  for (auto& [name, group] : p.groups)
+    if (!group.measured_on.empty() && !was_measured(p, name, gpu.id)) group.held_out = {};
+  return p;
+}
+
+EvidenceItem evidence_of(const CalibrationProfile& p, std::string_view group) {
+  const auto* g = p.find(group);
+  if (!g) throw absent(p, group, "*");
+  EvidenceItem item{std::string(group), Evidence::measured_here, "", g->held_out};
+  std::set<std::string> cited;
+  for (const auto& [name, constant] : g->constants) {
+    const Source& s = p.source(constant.source);
+    item.evidence = std::max(item.evidence, s.evidence);
+    if (cited.insert(s.key).second) item.source += (item.source.empty() ? "" : "; ") + s.text;
+  }
+  if (!g->measured_on.empty() && g->held_out.rows == 0) {
+    item.evidence = Evidence::estimate;
+    item.source += "; measured on " + g->measured_on.front();
+  }
+  return item;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,108 @@
+#pragma once
+// Measured constants of the kernel model: per GPU generation and kernel class, each with its source, the number of rows it was
+// fitted on, its sensitivity and the held-out error of its group. Files under topologies/calibration:
+//   <generation>.json  what was measured on GPUs of that generation, with overrides for GPUs that were measured themselves;
+//   fallback.json      what to assume of a GPU that nobody measured, and of classes that a generation has no rows for.
+// A constant belongs to a GPU generation and a kernel class, never to a benchmark row, a paper or a model.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/hardware/specs.hpp"
+
+namespace rehearse {
+
+/// Absolute relative errors |predicted / measured - 1| over `rows` rows, and the bias: median of predicted / measured - 1.
+struct ErrorSummary {
+  int rows = 0;
+  double median = 0;
+  double p90 = 0;
+  double bias = 0;
+};
+
+/// One constant. `rows` is 0 for one that was not fitted here; its source then says where the figure is from.
+struct CalibrationConstant {
+  double value = 0;
+  std::string source;      ///< Key into the profile's `sources`.
+  int rows = 0;
+  double sensitivity = 0;  ///< Mean d ln(time) / d ln(constant) over the rows it was fitted on; 0 when not fitted.
+};
+
+/// The constants of one kernel class, and how far the class was off on rows that the fit did not see.
+struct KernelCalibration {
+  std::string formula;                   ///< "soft_roofline" or "tile_wave" for products, else empty.
+  std::vector<std::string> measured_on;  ///< GPU ids; empty when nothing was measured.
+  ErrorSummary held_out;
+  std::map<std::string, CalibrationConstant> constants;
+};
+
+/// What was read to get the numbers: one entry per file, with a hash of the ids of the rows used.
+struct FittedOn {
+  std::string file;
+  std::string file_hash;  ///< FNV-1a of the content, 16 hex digits.
+  int rows = 0;
+  std::string rows_hash;  ///< FNV-1a over the ids in order.
+  bool operator==(const FittedOn&) const = default;
+};
+
+/// One class of shapes in the report of a fit.
+struct ErrorRow {
+  std::string what;  ///< "gemm a100_sxm4_80 tile_wave 1-4 waves".
+  ErrorSummary held_out;
+};
+
+using KernelGroups = std::map<std::string, KernelCalibration, std::less<>>;
+
+struct CalibrationProfile {
+  std::string generation;           ///< "ampere"; "fallback" for the rules.
+  std::string attention;            ///< Group of the flash implementation in use: "attention_flash2".
+  std::vector<Source> sources;
+  KernelGroups groups;              ///< "gemm", "gemm_fp8", "attention_flash2", "norm", "launch", "power", ...
+  std::map<std::string, KernelGroups, std::less<>> gpus;  ///< Overrides by GPU id; a group may hold only some constants.
+  std::vector<ErrorRow> errors;     ///< Held-out errors of every formula tried, also of the one not chosen.
+  std::vector<FittedOn> fitted_on;
+
+  /// Throws Error (usage) naming the profile, the group and the constant when absent.
+  [[nodiscard]] double value(std::string_view group, std::string_view constant) const;
+  [[nodiscard]] double value_or(std::string_view group, std::string_view constant, double otherwise) const;
+  [[nodiscard]] const KernelCalibration* find(std::string_view group) const;
+  [[nodiscard]] const Source& source(std::string_view key) const;
+};
+
+/// One line of what a prediction rests on.
+struct EvidenceItem {
+  std::string what;      ///< "gemm constants of a100_sxm4_80".
+  Evidence evidence = Evidence::estimate;
+  std::string source;    ///< Citation.
+  ErrorSummary held_out; ///< rows is 0 when no measurement tests it.
+};
+
+/// Reads one file. Throws Error (usage) with the file and the JSON path on anything missing, unknown, mistyped or not finite.
+[[nodiscard]] CalibrationProfile parse_calibration(std::string_view json_text, const std::string& file);
+/// Writes it; keys sorted, so that the same profile gives the same bytes.
+[[nodiscard]] std::string to_json(const CalibrationProfile& profile);
+
+struct CalibrationOptions {
+  std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+};
+
+/// The profile of one GPU: fallback rules, then its generation, then its own overrides. Where the generation names the
+/// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is
+///   min(uncapped_efficiency, TDP / (bf16 peak * joules_per_flop)),
+/// because a chip with the same units and less power sustains less; fp8 and fp4 scale along. Constants carried over from
+/// another GPU count as estimates. Throws Error (usage) for an attention implementation the generation has no constants for.
+[[nodiscard]] CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
+                                                     const GpuSpec& gpu, const CalibrationOptions& options = {});
+
+/// Reads fallback.json and, if there is one, <gpu.generation>.json from `directory`, and resolves them.
+[[nodiscard]] CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu,
+                                                  const CalibrationOptions& options = {});
+
+/// The evidence of a group: the worst of its constants' sources.
+[[nodiscard]] EvidenceItem evidence_of(const CalibrationProfile& profile, std::string_view group);
+
+}  // namespace rehearse

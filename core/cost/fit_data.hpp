@@ -1,0 +1,67 @@
+#pragma once
+// Reads the files that constants are fitted on, and remembers what was read: nothing reaches a fit but through FitReader, so a
+// test can show that a held-out file was never opened.
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cost/fit.hpp"
+
+namespace rehearse {
+
+/// One file as it was read, and the rows of it that took part in a fit or in its error figures.
+struct FitRead {
+  std::string file;       ///< Relative to the reader's root, with forward slashes.
+  std::string file_hash;  ///< FNV-1a, 64 bits, 16 hex digits.
+  std::set<std::string> rows;
+};
+
+class FitReader {
+ public:
+  explicit FitReader(std::filesystem::path root) : root_(std::move(root)) {}
+
+  /// The whole file. Throws Error (usage) when it cannot be read, or is larger than 64 MB.
+  [[nodiscard]] std::string text(const std::string& file);
+  /// Notes that a row of a file already read is used. Throws Error (usage) for a file that was not read.
+  void use(const std::string& file, const std::string& row);
+  [[nodiscard]] const std::vector<FitRead>& reads() const { return reads_; }
+
+ private:
+  std::filesystem::path root_;
+  std::vector<FitRead> reads_;
+};
+
+/// FNV-1a over the bytes, 64 bits.
+[[nodiscard]] std::uint64_t fnv1a(std::string_view text, std::uint64_t seed = 0xcbf29ce484222325ULL);
+[[nodiscard]] std::string hex_digits(std::uint64_t hash);
+
+/// A measured product with the GPU and the source it came from.
+struct GemmRow {
+  std::string gpu;
+  std::string source;
+  MeasuredGemm gemm;
+};
+
+/// CSV with the header `gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us`.
+/// Row ids are "file:line". Throws Error (usage) with file and line on a missing column or a number that is none.
+[[nodiscard]] std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file);
+
+/// CSV with the header `id,gpu,implementation,pass,causal,batch,heads,seq,head_dim,tflops`; `pass` is "fwd" or "fwd+bwd" and
+/// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. Peaks are left to the caller.
+struct AttentionRow {
+  std::string gpu;
+  std::string implementation;
+  MeasuredAttention attention;
+};
+[[nodiscard]] std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& file);
+
+/// Rows are split by a hash of the shape alone, so that one shape measured twice is never on both sides.
+[[nodiscard]] bool in_fit_half(const GemmShape& shape);
+[[nodiscard]] bool in_fit_half(const MeasuredAttention& row);
+
+}  // namespace rehearse

@@ -1,0 +1,301 @@
+#include "core/cost/fit_profiles.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+namespace {
+
+using enum GemmParameter;
+const std::string kGemms = "gemm_by_shape.csv";
+const std::string kFp8 = "gemm_fp8.csv";
+const std::string kAttention = "flash_attention.csv";
+
+constexpr double kFewestRows = 16;  // fewer rows of m are inference's, another kernel and another regime
+
+double rounded(double v) {
+  if (v == 0 || !std::isfinite(v)) return v;
+  const double unit = std::pow(10.0, 3 - std::floor(std::log10(std::abs(v))));
+  return std::round(v * unit) / unit;
+}
+
+ErrorSummary rounded(ErrorSummary e) { return {e.rows, rounded(e.median), rounded(e.p90), rounded(e.bias)}; }
+
+GemmRates rates_of(const GpuSpec& gpu, DType type) { return {gpu.peak(type), gpu.memory_bandwidth, gpu.sm_count}; }
+
+std::vector<GemmParameter> free_in(GemmFormula formula) {
+  std::vector<GemmParameter> free{efficiency, bandwidth_fraction, fixed, overlap_power};
+  if (formula == GemmFormula::tile_wave) free.insert(free.end(), {k_prologue, tile_penalty, wave_quantisation});
+  return free;
+}
+
+// Whole tiles and waves make the loss bumpy: the lowest of a few starts is taken.
+GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows, const GemmRates& rates) {
+  GemmFitOptions options;
+  options.free = free_in(formula);
+  GemmFit best;
+  for (const double power : {1.6, 3.0}) {
+    options.start = {formula, 0.75, 0.85, Seconds{4e-6}, power, 0, 0, 0, 1};
+    if (formula == GemmFormula::tile_wave) {
+      set(options.start, k_prologue, 100);
+      set(options.start, tile_penalty, 5);
+      set(options.start, wave_quantisation, 0.45);
+    }
+    GemmFit fit = fit_gemm(rows, rates, options);
+    if (best.rows == 0 || fit.loss < best.loss) best = std::move(fit);
+  }
+  return best;
+}
+
+struct Halves { std::vector<MeasuredGemm> fit, held_out; };
+
+// Every octave of m weighs the same: what a step runs is spread over sizes, benchmarks crowd in the small ones.
+void balance(std::vector<MeasuredGemm>& rows) {
+  std::map<int, int> count;
+  const auto octave = [](const MeasuredGemm& r) { return std::ilogb(r.shape.m); };
+  for (const auto& r : rows) ++count[octave(r)];
+  for (auto& r : rows) r.weight = 1.0 / count[octave(r)];
+}
+
+class Recipe {
+ public:
+  Recipe(FitReader& reader, const FitGpus& gpu) : reader_(reader), gpu_(gpu) {}
+
+  FitReport run() {
+    gemms_ = read_gemms(reader_, kGemms);
+    fp8_ = read_gemms(reader_, kFp8);
+    attention_ = read_attention(reader_, kAttention);
+    FitReport report;
+    for (const char* generation : {"fallback", "volta", "ampere", "hopper", "blackwell"}) report.profiles.push_back(build(generation));
+    report.reads = reader_.reads();
+    return report;
+  }
+
+ private:
+  CalibrationProfile build(const std::string& generation) {
+    used_.clear();
+    noted_.clear();
+    const std::string stated = "stated/" + generation + ".json";
+    CalibrationProfile p = parse_calibration(reader_.text(stated), stated);
+    note(stated, generation);
+    if (generation == "ampere") ampere(p);
+    if (generation == "hopper") hopper(p);
+    if (generation == "blackwell") blackwell(p);
+    for (const auto& [file, ids] : used_) {
+      std::uint64_t hash = fnv1a("");
+      for (const auto& id : ids) hash = fnv1a(id + "\n", hash);
+      p.fitted_on.push_back({file, hash_of(file), static_cast<int>(ids.size()), hex_digits(hash)});
+    }
+    return p;
+  }
+
+  void ampere(CalibrationProfile& p) {
+    p.groups["gemm"] = best_formula(p, "a100_sxm4_80");
+    p.gpus["a40"]["gemm"] = best_formula(p, "a40");
+    auto& pcie = p.gpus["a100_pcie_80"]["gemm"];
+    fit_level(p, pcie, "a100_pcie_80", Flops{});
+    auto factor = pcie.constants.at(std::string(name_of(accumulate_factor)));
+    p.groups["gemm"].constants["accumulate_factor"] = factor;
+    p.gpus["a40"]["gemm"].constants["accumulate_factor"] = factor;
+    flash(p, "a100_sxm4_80", "flash2", "flash2");
+  }
+
+  void hopper(CalibrationProfile& p) {
+    p.groups["gemm"] = best_formula(p, "h100_sxm5_80");
+    fp8(p, p.groups.at("gemm_fp8"), "h100_sxm5_80");
+    flash(p, "h100_sxm5_80", "flash2", "flash2");
+    flash(p, "h100_sxm5_80", "flash3", "flash3");
+    flash(p, "h100_sxm5_80", "cudnn", "flash3");
+  }
+
+  void blackwell(CalibrationProfile& p) { fit_level(p, p.groups.at("gemm"), "b200_sxm", Flops{1e12}); }
+
+  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped.
+  KernelCalibration best_formula(CalibrationProfile& p, const std::string& gpu) {
+    const auto rows = halves(gemms_, kGemms, gpu, kFewestRows);
+    const GemmRates rates = rates_of(gpu_(gpu), DType::fp16);
+    KernelCalibration best;
+    double lowest = std::numeric_limits<double>::infinity();
+    for (auto formula : {GemmFormula::soft_roofline, GemmFormula::tile_wave}) {
+      const GemmFit fit = fit_formula(formula, rows.fit, rates);
+      const auto group = calibration(fit, free_in(formula), "vidur", gpu, rows, rates);
+      report_classes(p, "gemm " + gpu + " " + std::string(name_of(formula)), rows.held_out, rates, fit.constants);
+      if (const double score = group.held_out.median + group.held_out.p90 / 3; score < lowest) {
+        lowest = score;
+        best = group;
+      }
+    }
+    return best;
+  }
+
+  // Training shapes only: nearly none is limited by memory, so the stated memory constants stand and two levels are fitted.
+  // Products below `least` operations are left out of the fit: too short for the power limit to bite as it does in a training step.
+  void fit_level(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu, Flops least) {
+    auto rows = halves(gemms_, kGemms, gpu, 0);
+    std::erase_if(rows.fit, [&](const MeasuredGemm& r) { return gemm_flops(r.shape) < least; });
+    const GemmRates rates = rates_of(gpu_(gpu), DType::bf16);
+    GemmFitOptions options;
+    options.start.formula = GemmFormula::soft_roofline;
+    options.start.efficiency = 0.6;
+    for (auto c : {bandwidth_fraction, fixed, overlap_power, k_prologue})
+      set(options.start, c, group.constants.at(std::string(name_of(c))).value);
+    options.free = {efficiency, accumulate_factor};
+    const GemmFit fit = fit_gemm(rows.fit, rates, options);
+    const auto fitted = calibration(fit, options.free, "simumax", gpu, rows, rates);
+    for (auto c : options.free) group.constants[std::string(name_of(c))] = fitted.constants.at(std::string(name_of(c)));
+    group.measured_on = fitted.measured_on;
+    group.held_out = fitted.held_out;
+    report_classes(p, "gemm " + gpu + " soft_roofline", rows.held_out, rates, fit.constants);
+    if (least.value() <= 0) return;
+    std::erase_if(rows.held_out, [&](const MeasuredGemm& r) { return gemm_flops(r.shape) < least; });
+    p.errors.push_back({"gemm " + gpu + " soft_roofline, sustained", rounded(gemm_errors(rows.held_out, rates, fit.constants))});
+  }
+
+  void fp8(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu) {
+    const auto rows = halves(fp8_, kFp8, gpu, 0);
+    const GemmRates rates = rates_of(gpu_(gpu), DType::fp8);
+    GemmFitOptions options;
+    options.start = {GemmFormula::soft_roofline, 0.7, 0.8, Seconds{group.constants.at("fixed_s").value}, 1.9, 400, 0, 0, 1};
+    options.free = {efficiency, bandwidth_fraction, overlap_power, k_prologue};
+    const GemmFit fit = fit_gemm(rows.fit, rates, options);
+    const auto fitted = calibration(fit, options.free, "deepgemm", gpu, rows, rates);
+    for (auto c : options.free) group.constants[std::string(name_of(c))] = fitted.constants.at(std::string(name_of(c)));
+    group.measured_on = fitted.measured_on;
+    group.held_out = fitted.held_out;
+    report_classes(p, "gemm_fp8 " + gpu + " soft_roofline", rows.held_out, rates, fit.constants);
+  }
+
+  // S0 and B are shared by all implementations and GPUs; the efficiencies of one implementation go to its group.
+  void flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation, const std::string& source) {
+    const std::string group_name = "attention_" + implementation;
+    auto& group = p.groups.at(group_name);
+    FlashConstants given;
+    given.backward_ratio = group.constants.at("backward_ratio").value;
+    given.fixed = Seconds{group.constants.at("fixed_s").value};
+    given.bandwidth_fraction = 0.85;
+    std::vector<MeasuredAttention> fit_rows, held_out;
+    for (const auto& row : attention_) {
+      MeasuredAttention a = row.attention;
+      const GpuSpec spec = gpu_(row.gpu);
+      a.peak = spec.peak(DType::fp16);
+      a.hbm = spec.memory_bandwidth;
+      if (!a.with_backward) a.group += " forward";
+      note(kAttention, a.id);
+      const bool wanted = row.gpu == gpu && row.implementation == implementation;
+      if (in_fit_half(a)) fit_rows.push_back(a);
+      else if (wanted) held_out.push_back(a);
+    }
+    const FlashFit fit = fit_flash(fit_rows, given);
+    // A benchmark of both passes is closer to training than one of the forward pass; the latter fills in what it lacks.
+    const std::string both = implementation + " " + gpu, forward = both + " forward";
+    for (const auto& name : {forward, both})
+      if (const auto at = fit.groups.find(name); at != fit.groups.end())
+        for (const auto& [d, value] : at->second.efficiency)
+          group.constants["efficiency_d" + std::to_string(d)] = {rounded(value), source, fit.rows.at(name), -1};
+    const std::string fitted = fit.groups.contains(both) ? both : forward;
+    group.constants["start_keys"] = {rounded(fit.start_keys), source, static_cast<int>(fit_rows.size()),
+                                        rounded(fit.start_sensitivity)};
+    group.constants["diagonal_keys"] = {rounded(fit.diagonal_keys), source, static_cast<int>(fit_rows.size()),
+                                           rounded(fit.diagonal_sensitivity)};
+    std::erase_if(held_out, [&](const MeasuredAttention& a) { return a.group != fitted; });
+    group.measured_on = {gpu};
+    group.held_out = rounded(flash_errors(held_out, fit.groups.at(fitted)));
+    p.errors.push_back({group_name + " " + gpu, group.held_out});
+  }
+
+  Halves halves(const std::vector<GemmRow>& all, const std::string& file, const std::string& gpu, double fewest) {
+    Halves h;
+    for (const auto& row : all) {
+      if (row.gpu != gpu || row.gemm.shape.m < fewest) continue;
+      note(file, row.gemm.id);
+      (in_fit_half(row.gemm.shape) ? h.fit : h.held_out).push_back(row.gemm);
+    }
+    balance(h.fit);
+    return h;
+  }
+
+  static KernelCalibration calibration(const GemmFit& fit, const std::vector<GemmParameter>& free, const std::string& source,
+                                       const std::string& gpu, const Halves& rows, const GemmRates& rates) {
+    KernelCalibration group;
+    group.formula = name_of(fit.constants.formula);
+    group.measured_on = {gpu};
+    group.held_out = rounded(gemm_errors(rows.held_out, rates, fit.constants));
+    for (auto c : free)
+      group.constants[std::string(name_of(c))] = {rounded(get(fit.constants, c)), source, fit.rows,
+                                                  rounded(fit.sensitivity[static_cast<std::size_t>(c)])};
+    if (!group.constants.contains("k_prologue")) group.constants["k_prologue"] = {0, source, 0, 0};
+    return group;
+  }
+
+  static void report_classes(CalibrationProfile& p, const std::string& what, const std::vector<MeasuredGemm>& rows,
+                             const GemmRates& rates, const GemmConstants& constants) {
+    struct Class { const char* name; double from, to; };
+    for (const Class c : {Class{"all", 0, 1e9}, Class{"below 1 wave", 0, 1}, Class{"1-4 waves", 1, 4}, Class{"above 4 waves", 4, 1e9}}) {
+      std::vector<MeasuredGemm> members;
+      for (const auto& r : rows)
+        if (const double w = gemm_waves(r.shape, rates.sms); w >= c.from && w < c.to) members.push_back(r);
+      p.errors.push_back({what + ", " + c.name, rounded(gemm_errors(members, rates, constants))});
+    }
+  }
+
+  void note(const std::string& file, const std::string& row) {
+    if (!noted_.insert(file + "|" + row).second) return;
+    used_[file].push_back(row);
+    reader_.use(file, row);
+  }
+
+  [[nodiscard]] std::string hash_of(const std::string& file) const {
+    for (const auto& read : reader_.reads())
+      if (read.file == file) return read.file_hash;
+    return {};
+  }
+
+  FitReader& reader_;
+  const FitGpus& gpu_;
+  std::vector<GemmRow> gemms_, fp8_;
+  std::vector<AttentionRow> attention_;
+  std::map<std::string, std::vector<std::string>> used_;  // by file, for the profile being built
+  std::set<std::string> noted_;
+};
+
+std::string percent(double v) { return fmt::format("{:.1f} %", 100 * v); }
+
+void print_groups(std::string& out, const std::string& owner, const KernelGroups& groups) {
+  for (const auto& [name, group] : groups) {
+    out += fmt::format("{} {} {}", owner, name, group.formula);
+    if (group.held_out.rows > 0)
+      out += fmt::format(" (held out: {} rows, median {}, p90 {})", group.held_out.rows, percent(group.held_out.median),
+                         percent(group.held_out.p90));
+    out += '\n';
+    for (const auto& [key, c] : group.constants)
+      out += fmt::format("  {:<20} {:>10.4g}  rows {:>4}  sensitivity {:>6.2f}  {}\n", key, c.value, c.rows, c.sensitivity, c.source);
+  }
+}
+
+}  // namespace
+
+FitReport fit_profiles(FitReader& reader, const FitGpus& gpu) { return Recipe(reader, gpu).run(); }
+
+std::string fit_report_text(const FitReport& report) {
+  std::string out;
+  for (const auto& p : report.profiles) {
+    print_groups(out, p.generation, p.groups);
+    for (const auto& [id, groups] : p.gpus) print_groups(out, p.generation + " " + id, groups);
+  }
+  out += "\nheld-out errors                                        rows   median      p90     bias\n";
+  for (const auto& p : report.profiles)
+    for (const auto& e : p.errors)
+      out += fmt::format("{:<52} {:>6} {:>8} {:>8} {:>8}\n", e.what, e.held_out.rows, percent(e.held_out.median),
+                         percent(e.held_out.p90), percent(e.held_out.bias));
+  out += "\nread\n";
+  for (const auto& r : report.reads) out += fmt::format("  {:<28} {}  {} rows used\n", r.file, r.file_hash, r.rows.size());
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,196 @@
+#include "core/cost/kernel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+namespace {
+
+constexpr std::array<std::string_view, kKernelClasses> kClassNames{"gemm",      "grouped_gemm",  "attention_flash", "softmax",
+                                                                   "norm",      "elementwise",   "embedding",       "cross_entropy",
+                                                                   "optimizer", "reduction",     "copy"};
+
+std::size_t index_of(KernelClass c) { return static_cast<std::size_t>(c); }
+
+bool is_bandwidth_class(KernelClass c) {
+  return c != KernelClass::gemm && c != KernelClass::grouped_gemm && c != KernelClass::attention_flash;
+}
+
+double fraction(const CalibrationProfile& p, std::string_view group, std::string_view name) {
+  const double v = p.value(group, name);
+  if (!(v > 0 && v <= 1))
+    throw Error(ErrorKind::usage, std::string(group) + "." + std::string(name) + " is " + std::to_string(v) + ", outside (0, 1]",
+                "calibration profile " + p.generation);
+  return v;
+}
+
+GemmConstants gemm_group(const CalibrationProfile& p, std::string_view group) {
+  GemmConstants c;
+  c.formula = parse_gemm_formula(p.find(group) ? p.find(group)->formula : "");
+  c.efficiency = fraction(p, group, "efficiency");
+  c.bandwidth_fraction = fraction(p, group, "bandwidth_fraction");
+  c.fixed = Seconds{p.value(group, "fixed_s")};
+  c.overlap_power = std::max(1.0, p.value(group, "overlap_power"));
+  c.k_prologue = p.value_or(group, "k_prologue", 0);
+  c.tile_penalty = p.value_or(group, "tile_penalty", 0);
+  c.wave_quantisation = p.value_or(group, "wave_quantisation", 0);
+  c.accumulate_factor = p.value_or(group, "accumulate_factor", 1);
+  return c;
+}
+
+FlashConstants flash_group(const CalibrationProfile& p) {
+  FlashConstants c;
+  for (int d : {64, 128, 256})
+    if (const auto name = "efficiency_d" + std::to_string(d); p.find(p.attention)->constants.contains(name))
+      c.efficiency[d] = fraction(p, p.attention, name);
+  if (c.efficiency.empty())
+    throw Error(ErrorKind::usage, p.attention + " has no efficiency_d64, _d128 or _d256", "calibration profile " + p.generation);
+  c.backward_ratio = p.value(p.attention, "backward_ratio");
+  c.start_keys = p.value(p.attention, "start_keys");
+  c.diagonal_keys = p.value(p.attention, "diagonal_keys");
+  c.fixed = Seconds{p.value(p.attention, "fixed_s")};
+  c.bandwidth_fraction = fraction(p, "elementwise", "bandwidth_fraction");
+  return c;
+}
+
+// A row of a matrix must start on 16 bytes for the tensor-core kernels to load it in one go.
+bool is_multiple(double elements, double of) { return elements == of * std::floor(elements / of); }
+
+bool misaligned(const Kernel& k) {
+  if (k.cls != KernelClass::gemm || size_of(k.dtype) > 2) return false;
+  const double step = 16 / size_of(k.dtype);
+  return !is_multiple(k.gemm.n, step) || !is_multiple(k.gemm.k, step) || (k.backward && !is_multiple(k.gemm.m, step));
+}
+
+}  // namespace
+
+std::string_view name_of(KernelClass c) { return kClassNames[index_of(c)]; }
+
+Kernel make_gemm(GemmShape shape, DType dtype, DType out, bool accumulate, bool backward) {
+  Kernel k;
+  k.cls = KernelClass::gemm;
+  k.dtype = dtype;
+  k.out = out;
+  k.accumulate = accumulate;
+  k.backward = backward;
+  k.gemm = shape;
+  k.bytes_written = Bytes{shape.batch * shape.m * shape.n * size_of(out)};
+  k.bytes_read = gemm_bytes(shape, {size_of(dtype), size_of(out), accumulate}) - k.bytes_written;
+  return k;
+}
+
+Kernel make_flash_attention(AttentionShape shape, DType dtype, bool backward) {
+  Kernel k;
+  k.cls = KernelClass::attention_flash;
+  k.dtype = k.out = dtype;
+  k.backward = backward;
+  k.attention = shape;
+  const double queries = shape.batch * shape.heads * shape.seq_q * shape.head_dim;
+  const double keys = shape.batch * shape.kv_heads * shape.seq_k * shape.head_dim;
+  k.bytes_written = Bytes{(backward ? queries + 2 * keys : queries) * size_of(dtype)};
+  k.bytes_read = attention_bytes(shape, size_of(dtype), backward) - k.bytes_written;
+  return k;
+}
+
+Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype, int launches) {
+  Kernel k;
+  k.cls = cls;
+  k.dtype = k.out = dtype;
+  k.bytes_read = read;
+  k.bytes_written = written;
+  k.launches = launches;
+  return k;
+}
+
+Flops flops_of(const Kernel& k) {
+  switch (k.cls) {
+    case KernelClass::gemm: case KernelClass::grouped_gemm: return gemm_flops(k.gemm);
+    case KernelClass::attention_flash: return attention_flops(k.attention, k.backward);
+    default: return k.flops;
+  }
+}
+
+KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
+    : gpu_(gpu) {
+  if (!(gpu.memory_bandwidth.value() > 0) || gpu.sm_count < 1)
+    throw Error(ErrorKind::usage, "GPU '" + gpu.id + "' states no memory bandwidth or no SM count", "GPU " + gpu.id);
+  gemm_ = gemm_group(profile, "gemm");
+  gemm_fp8_ = gemm_group(profile, "gemm_fp8");
+  gemm_fp4_ = gemm_group(profile, "gemm_fp4");
+  flash_ = flash_group(profile);
+  for (int i = 0; i < kKernelClasses; ++i)
+    if (const auto c = static_cast<KernelClass>(i); is_bandwidth_class(c))
+      bandwidth_[index_of(c)] = {fraction(profile, name_of(c), "bandwidth_fraction"), profile.value(name_of(c), "fixed_s")};
+  misaligned_factor_ = profile.value("alignment", "slowdown");
+  launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
+  for (const auto& [name, group] : profile.groups)
+    if (name != "power" && (!name.starts_with("attention_") || name == profile.attention)) evidence_.push_back(evidence_of(profile, name));
+}
+
+const GemmConstants& KernelModel::gemm_constants(DType t) const {
+  return t == DType::fp8 ? gemm_fp8_ : t == DType::fp4 ? gemm_fp4_ : gemm_;
+}
+
+KernelTime KernelModel::price(const Kernel& kernel) const {
+  switch (kernel.cls) {
+    case KernelClass::gemm: case KernelClass::grouped_gemm: return price_gemm(kernel);
+    case KernelClass::attention_flash: return price_flash(kernel);
+    default: return price_bytes(kernel);
+  }
+}
+
+KernelTime KernelModel::price_gemm(const Kernel& k) const {
+  // Over many experts the accumulator of one is still in L2 when its product ends: its traffic is counted once.
+  const bool twice = k.accumulate && k.cls == KernelClass::gemm;
+  const Bytes traffic = gemm_bytes(k.gemm, {size_of(k.dtype), size_of(k.out), twice});
+  KernelTime r;
+  r.misaligned = misaligned(k);
+  const GemmTime t = gemm_time(k.gemm, traffic, k.accumulate, gemm_constants(k.dtype),
+                               {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, r.misaligned ? misaligned_factor_ : 1.0);
+  r.compute_bound = t.compute;
+  r.memory_bound = t.memory;
+  r.fixed = t.fixed * k.launches;
+  r.time = t.total + t.fixed * (k.launches - 1);
+  const double scale = r.time.value() > 0 ? t.total / r.time : 0.0;
+  r.sm_sensitivity = t.compute_share * scale;
+  r.hbm_sensitivity = t.memory_share * scale;
+  return r;
+}
+
+KernelTime KernelModel::price_flash(const Kernel& k) const {
+  const FlashTime t = flash_time(k.attention, size_of(k.dtype), k.backward, flash_, gpu_.peak(k.dtype), gpu_.memory_bandwidth);
+  KernelTime r;
+  r.compute_bound = t.compute;
+  r.memory_bound = t.memory;
+  r.fixed = t.fixed * k.launches;
+  r.time = t.total + t.fixed * (k.launches - 1);
+  const double moving = r.time.value() > 0 ? 1.0 - r.fixed / r.time : 0.0;
+  (t.compute >= t.memory ? r.sm_sensitivity : r.hbm_sensitivity) = moving;
+  return r;
+}
+
+KernelTime KernelModel::price_bytes(const Kernel& k) const {
+  const auto& class_rate = bandwidth_[index_of(k.cls)];
+  KernelTime r;
+  r.memory_bound = (k.bytes_read + k.bytes_written) / (class_rate.fraction * gpu_.memory_bandwidth);
+  if (k.flops.value() > 0) r.compute_bound = k.flops / gpu_.peak(k.dtype);
+  r.fixed = Seconds{class_rate.fixed * k.launches};
+  const Seconds body = max(r.compute_bound, r.memory_bound);
+  r.time = r.fixed + body;
+  const double moving = r.time.value() > 0 ? body / r.time : 0.0;
+  (r.compute_bound > r.memory_bound ? r.sm_sensitivity : r.hbm_sensitivity) = moving;
+  return r;
+}
+
+Seconds KernelModel::floor(const Kernel& k) const {
+  const Flops work = flops_of(k);
+  const Seconds compute = work.value() > 0 ? work / gpu_.peak(k.dtype) : Seconds{};
+  const Bytes cache = gpu_.l2;
+  const Bytes from_hbm = max(k.bytes_read - cache, Bytes{}) + max(k.bytes_written - cache, Bytes{});
+  return max(compute, from_hbm / gpu_.memory_bandwidth);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,115 @@
+#pragma once
+// How long one kernel keeps a GPU busy. A kernel is described by what it computes and moves, never by a time;
+// the time comes from the datasheet (GpuSpec) and from measured constants per generation and kernel class
+// (CalibrationProfile). Times are device times: the gap between two launches is launch_overhead(), kept apart
+// because the CPU queues launches ahead of a busy GPU.
+
+#include <array>
+#include <vector>
+
+#include "core/cost/calibration.hpp"
+#include "core/cost/kernel_attention.hpp"
+#include "core/cost/kernel_gemm.hpp"
+#include "core/hardware/specs.hpp"
+#include "core/units/dtype.hpp"
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+enum class KernelClass {
+  gemm,             ///< Matrix product, batched products included.
+  grouped_gemm,     ///< Products of one shape over `batch` experts; `m` is the mean number of tokens per expert.
+  attention_flash,  ///< Fused attention that never writes the score matrix.
+  softmax,          ///< Scale, mask and softmax of stored scores, in one pass.
+  norm,             ///< LayerNorm, RMSNorm, BatchNorm.
+  elementwise,      ///< Bias, GELU, dropout, residual: any fused map over elements.
+  embedding,        ///< Row gather or scatter.
+  cross_entropy,    ///< Loss over logits.
+  optimizer,        ///< Parameter update over flat buffers.
+  reduction,        ///< Sums over rows, columns or everything: bias gradients, norms of gradients.
+  copy,             ///< Device to device, casts and transposes included.
+};
+inline constexpr int kKernelClasses = 11;
+
+/// "gemm", "attention_flash", "norm", ...; memory-bound classes have their constants under this name in a calibration profile.
+[[nodiscard]] std::string_view name_of(KernelClass c);
+
+/// One kernel, or `launches` equal-sized parts of one. Which fields matter depends on the class:
+/// products read `gemm`, flash attention reads `attention`, all others read the byte counts.
+struct Kernel {
+  KernelClass cls = KernelClass::elementwise;
+  DType dtype = DType::bf16;  ///< Arithmetic and storage of the inputs.
+  DType out = DType::bf16;    ///< Storage of the output.
+  bool accumulate = false;    ///< The output is read, added to and written (weight gradients into a main buffer).
+  GemmShape gemm{};
+  AttentionShape attention{};
+  bool backward = false;      ///< Flash attention: all gradients. Products: an operand may be stored transposed.
+  Bytes bytes_read;           ///< Least traffic of the operands; for products and attention only the physics check reads it.
+  Bytes bytes_written;
+  int launches = 1;           ///< At least 1; each pays the fixed time.
+  Flops flops;                ///< Arithmetic of memory-bound classes; products and attention count their own.
+};
+
+/// A product with its byte counts and operations filled in from the shape.
+[[nodiscard]] Kernel make_gemm(GemmShape shape, DType dtype, DType out, bool accumulate = false, bool backward = false);
+/// Flash attention with its byte counts filled in: q, k, v read and the output written; twice that and the gradients, backward.
+[[nodiscard]] Kernel make_flash_attention(AttentionShape shape, DType dtype, bool backward = false);
+/// A memory-bound kernel.
+[[nodiscard]] Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype = DType::bf16, int launches = 1);
+
+/// Operations a kernel does: 2bmnk, 4bhs²d (2.5 times that backward), or what the caller states.
+[[nodiscard]] Flops flops_of(const Kernel& kernel);
+
+struct KernelTime {
+  Seconds time;           ///< Device time of all launches together.
+  Seconds compute_bound;  ///< Time if only arithmetic limited it, at the calibrated rate.
+  Seconds memory_bound;   ///< Time if only HBM limited it, at the calibrated rate.
+  Seconds fixed;          ///< In-kernel time that no size changes (prologue, epilogue, tail).
+  /// Elasticity of `time` to a loss of SMs or of HBM bandwidth, each in [0, 1], their sum at most 1. While a
+  /// collective holds a share x of the SMs the kernel runs 1 / (1 - sm_sensitivity * x) times as long, to first order.
+  double sm_sensitivity = 0;
+  double hbm_sensitivity = 0;
+  /// A product dimension is not a multiple of 16 bytes: the slow kernel class was priced, and the plan deserves a warning.
+  bool misaligned = false;
+};
+
+/// Prices kernels on one GPU. Immutable, cheap to copy, safe to share between threads.
+class KernelModel {
+ public:
+  /// Throws Error (usage) when the profile lacks a constant or holds one out of range.
+  KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile);
+
+  /// Products (kernel_gemm.hpp), flash attention (kernel_attention.hpp), all others
+  ///   T = launches * t0 + bytes / (f * HBM),  f per class.
+  /// Throws Error (usage) for arithmetic the GPU has no peak for. Sizes must be positive; zero work takes the fixed time.
+  [[nodiscard]] KernelTime price(const Kernel& kernel) const;
+
+  /// Gap between two kernel launches that the CPU cannot keep ahead of: eager launches, without CUDA graphs.
+  [[nodiscard]] Seconds launch_overhead() const { return launch_overhead_; }
+
+  /// Lower bound that no kernel can beat, from the datasheet alone: the larger of operations over the dense peak and
+  /// traffic over HBM bandwidth. Up to one L2 of reads may hit lines left by the kernel before, and up to one L2 of
+  /// writes may stay there, so both are granted before HBM is charged.
+  [[nodiscard]] Seconds floor(const Kernel& kernel) const;
+
+  /// What the prices rest on: one item per group of constants, worst evidence of the group, with its held-out error.
+  [[nodiscard]] const std::vector<EvidenceItem>& evidence() const { return evidence_; }
+
+ private:
+  struct Bandwidth { double fraction = 0; double fixed = 0; };
+
+  [[nodiscard]] const GemmConstants& gemm_constants(DType t) const;
+  [[nodiscard]] KernelTime price_gemm(const Kernel& kernel) const;
+  [[nodiscard]] KernelTime price_flash(const Kernel& kernel) const;
+  [[nodiscard]] KernelTime price_bytes(const Kernel& kernel) const;
+
+  GpuSpec gpu_;
+  GemmConstants gemm_, gemm_fp8_, gemm_fp4_;
+  FlashConstants flash_;
+  std::array<Bandwidth, kKernelClasses> bandwidth_{};
+  double misaligned_factor_ = 1;
+  Seconds launch_overhead_;
+  std::vector<EvidenceItem> evidence_;
+};
+
+}  // namespace rehearse

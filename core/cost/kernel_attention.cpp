@@ -1,0 +1,64 @@
+#include "core/cost/kernel_attention.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+namespace rehearse {
+namespace {
+
+constexpr double kBackwardProducts = 2.5;  // five matrix products for the forward's two
+
+// Kernels are compiled for these head dimensions; others are padded up.
+double padded_head_dim(double d) {
+  constexpr std::array<double, 8> sizes{32, 64, 96, 128, 160, 192, 224, 256};
+  const auto at = std::lower_bound(sizes.begin(), sizes.end(), d);
+  return at == sizes.end() ? d : *at;
+}
+
+}  // namespace
+
+double FlashConstants::efficiency_at(double head_dim) const {
+  const auto above = efficiency.lower_bound(static_cast<int>(std::ceil(head_dim)));
+  if (above == efficiency.end()) return std::prev(above)->second;
+  if (above == efficiency.begin()) return above->second;
+  const auto below = std::prev(above);
+  const double t = (head_dim - below->first) / (above->first - below->first);
+  return below->second + t * (above->second - below->second);
+}
+
+double attended_keys(const AttentionShape& s) {
+  if (!s.causal) return s.seq_k;
+  if (s.seq_k >= s.seq_q) return s.seq_k - s.seq_q / 2;
+  return s.seq_k * s.seq_k / (2 * s.seq_q);
+}
+
+Flops attention_flops(const AttentionShape& s, bool backward) {
+  const double forward = 4.0 * s.batch * s.heads * s.seq_q * s.head_dim * attended_keys(s);
+  return Flops{backward ? kBackwardProducts * forward : forward};
+}
+
+Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool backward) {
+  const double queries = s.batch * s.heads * s.seq_q * s.head_dim;
+  const double keys = s.batch * s.kv_heads * s.seq_k * s.head_dim;
+  const double forward = 2 * queries + 2 * keys;
+  const double both = forward + queries + (queries + 2 * keys);  // + dO read, dQ, dK, dV written
+  return Bytes{(backward ? both : forward) * bytes_per_element};
+}
+
+FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c, FlopsPerSecond peak,
+                     BytesPerSecond hbm) {
+  const double d = padded_head_dim(s.head_dim);
+  const double keys = attended_keys(s) + c.start_keys + (s.causal ? c.diagonal_keys / 2 : 0.0);
+  const double work = 4.0 * s.batch * s.heads * s.seq_q * d * keys * (backward ? kBackwardProducts : 1.0);
+  const double rate = c.efficiency_at(d) * (backward ? c.backward_ratio : 1.0);
+  FlashTime t;
+  t.compute = Flops{work / rate} / peak;
+  t.memory = attention_bytes(s, bytes_per_element, backward) / (c.bandwidth_fraction * hbm);
+  t.fixed = c.fixed;
+  t.total = t.fixed + max(t.compute, t.memory);
+  return t;
+}
+
+}  // namespace rehearse

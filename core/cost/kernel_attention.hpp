@@ -1,0 +1,58 @@
+#pragma once
+// Time of fused (flash) attention.
+//
+//   F = 4 * b * h * s_q * d * L            L = keys a query sees on average: s_k, or causal (s_k - s_q/2 when s_k >= s_q)
+//   T = t0 + 4 * b * h * s_q * d' * (L + S0 + [causal] B/2) / (e_d * Peak)
+//
+// S0 stands for the start of each query block (in keys), B for the diagonal blocks whose masked half is computed all the same,
+// d' for the head dimension rounded up to the size the kernel is compiled for. For s_q = s_k = s this is the familiar
+// T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Backward does 2.5 F (five products for two: Dao 2023,
+// FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
+
+#include <map>
+
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+/// `kv_heads` < `heads` is grouped-query attention: it changes traffic, not operations.
+struct AttentionShape {
+  double batch = 1;
+  double heads = 1;
+  double kv_heads = 1;
+  double seq_q = 1;
+  double seq_k = 1;
+  double head_dim = 64;
+  bool causal = false;  ///< Queries are the last seq_q positions of seq_k keys.
+};
+
+struct FlashConstants {
+  /// e by head dimension (64, 128, 256): share of the dense peak a forward pass reaches on long sequences. Between two of
+  /// them e is linear in the dimension, outside it is the nearest one's.
+  std::map<int, double> efficiency;
+  double backward_ratio = 1;       ///< e backward over e forward.
+  double start_keys = 0;           ///< S0.
+  double diagonal_keys = 0;        ///< B.
+  double bandwidth_fraction = 1;   ///< Of HBM, for q, k, v, o and gradients: the limit of short or decode-like shapes.
+  Seconds fixed;                   ///< t0.
+
+  [[nodiscard]] double efficiency_at(double head_dim) const;
+};
+
+struct FlashTime {
+  Seconds compute;
+  Seconds memory;
+  Seconds fixed;
+  Seconds total;
+};
+
+/// Average keys per query, L above.
+[[nodiscard]] double attended_keys(const AttentionShape& s);
+/// 4bhs²d over the attended keys; 2.5 times that backward.
+[[nodiscard]] Flops attention_flops(const AttentionShape& s, bool backward);
+/// q, k, v read and o written; backward also reads o and dO and writes dQ, dK, dV.
+[[nodiscard]] Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool backward);
+[[nodiscard]] FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c,
+                                   FlopsPerSecond peak, BytesPerSecond hbm);
+
+}  // namespace rehearse

@@ -1,0 +1,154 @@
+#include "core/model/block_builder.hpp"
+
+#include <utility>
+
+namespace rehearse {
+namespace {
+
+constexpr std::size_t kLeading = 2;  // batch, sequence
+
+Shape activation(const Shape& trailing) {
+  Shape shape{{DimTag::batch, 0}, {DimTag::sequence, 0}};
+  shape.insert(shape.end(), trailing.begin(), trailing.end());
+  return shape;
+}
+
+Dim flattened(const Shape& trailing) { return {trailing.front().tag, elements(trailing, 0, 0)}; }
+
+}  // namespace
+
+BlockBuilder::BlockBuilder(std::string name) { block_.name = std::move(name); }
+
+int BlockBuilder::tensor(TensorSpec spec) {
+  block_.tensors.push_back(std::move(spec));
+  return static_cast<int>(block_.tensors.size()) - 1;
+}
+
+int BlockBuilder::param(ParamSpec spec) {
+  block_.params.push_back(std::move(spec));
+  return static_cast<int>(block_.params.size()) - 1;
+}
+
+OpSpec& BlockBuilder::op(OpKind kind, const std::string& name, std::vector<int> inputs, std::vector<int> outputs,
+                         std::vector<int> params) {
+  return block_.ops.emplace_back(OpSpec{.kind = kind,
+                                        .name = name,
+                                        .inputs = std::move(inputs),
+                                        .outputs = std::move(outputs),
+                                        .params = std::move(params)});
+}
+
+int BlockBuilder::like(const std::string& name, int x) { return tensor({.name = name, .shape = block_.tensors[x].shape}); }
+
+int BlockBuilder::input(Shape trailing) { return block_.input = tensor({.name = "input", .shape = activation(trailing)}); }
+
+int BlockBuilder::integers(std::string name) {
+  return tensor({.name = std::move(name), .shape = activation({}), .integer = true});
+}
+
+int BlockBuilder::embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std) {
+  const Dim h{DimTag::hidden, hidden};
+  const int table = param({.name = name + ".weight", .shape = {{DimTag::vocabulary, vocabulary}, h}, .init_std = init_std});
+  const int y = tensor({.name = name, .shape = activation({h})});
+  op(OpKind::embedding, name, {tokens}, {y}, {table});
+  return y;
+}
+
+int BlockBuilder::position_embedding(const std::string& name, int x, std::int64_t positions, double init_std) {
+  const Dim h = block_.tensors[x].shape.back();
+  const int table = param({.name = name + ".weight", .shape = {{DimTag::fixed, positions}, h}, .init_std = init_std});
+  const int y = like(name, x);
+  op(OpKind::position_embedding, name, {x}, {y}, {table});
+  return y;
+}
+
+int BlockBuilder::norm(OpKind kind, const std::string& name, int x, double eps) {
+  const Shape last{block_.tensors[x].shape.back()};
+  std::vector<int> params{param({.name = name + ".weight", .shape = last, .init_one = true})};
+  if (kind == OpKind::layer_norm) params.push_back(param({.name = name + ".bias", .shape = last}));
+  const int y = like(name, x);
+  op(kind, name, {x}, {y}, std::move(params)).eps = eps;
+  return y;
+}
+
+int BlockBuilder::dropout(const std::string& name, int x, double p) {
+  if (p == 0.0) return x;
+  const int y = like(name, x);
+  op(OpKind::dropout, name, {x}, {y}).p = p;
+  return y;
+}
+
+std::vector<int> BlockBuilder::linear(const std::string& name, int x, const std::vector<LinearPiece>& pieces,
+                                      const LinearOptions& options) {
+  const Shape& from = block_.tensors[x].shape;
+  const Dim in = flattened(Shape(from.begin() + kLeading, from.end()));
+  Dim out{pieces.front().trailing.front().tag, 0};
+  std::vector<std::int64_t> segments;
+  for (const auto& piece : pieces) {
+    segments.push_back(flattened(piece.trailing).size);
+    out.size += segments.back();
+  }
+  if (segments.size() == 1) segments.clear();
+
+  std::vector<int> params{param({.name = name + ".weight",
+                                 .shape = {out, in},
+                                 .segments = segments,
+                                 .init_std = options.init_std,
+                                 .tied_to = options.tied_to})};
+  if (options.bias) params.push_back(param({.name = name + ".bias", .shape = {out}, .segments = segments}));
+  std::vector<int> outputs;
+  for (const auto& piece : pieces) outputs.push_back(tensor({.name = piece.name, .shape = activation(piece.trailing)}));
+  op(OpKind::linear, name, {x}, outputs, std::move(params));
+  return outputs;
+}
+
+int BlockBuilder::linear(const std::string& name, int x, Shape trailing, const LinearOptions& options) {
+  return linear(name, x, std::vector<LinearPiece>{{name, std::move(trailing)}}, options).front();
+}
+
+int BlockBuilder::rope(const std::string& name, int x, std::int64_t rotary_dim, double theta) {
+  const int y = like(name, x);
+  auto& rope = op(OpKind::rope, name, {x}, {y});
+  rope.rotary_dim = rotary_dim;
+  rope.rope_theta = theta;
+  return y;
+}
+
+int BlockBuilder::attention(const std::string& name, int q, int k, int v, double p, bool causal) {
+  const int y = like(name, q);
+  auto& attention = op(OpKind::attention, name, {q, k, v}, {y});
+  attention.p = p;
+  attention.causal = causal;
+  return y;
+}
+
+int BlockBuilder::gelu(const std::string& name, int x, bool tanh_approximation) {
+  const int y = like(name, x);
+  op(OpKind::gelu, name, {x}, {y}).tanh_gelu = tanh_approximation;
+  return y;
+}
+
+int BlockBuilder::silu_mul(const std::string& name, int gate, int up) {
+  const int y = like(name, gate);
+  op(OpKind::silu_mul, name, {gate, up}, {y});
+  return y;
+}
+
+int BlockBuilder::add(const std::string& name, int residual, int x) {
+  const int y = like(name, residual);
+  op(OpKind::add, name, {residual, x}, {y});
+  return y;
+}
+
+int BlockBuilder::cross_entropy(const std::string& name, int logits, int labels) {
+  const int y = tensor({.name = name, .shape = {{DimTag::fixed, 1}}, .fp32 = true});
+  op(OpKind::cross_entropy, name, {logits, labels}, {y});
+  return y;
+}
+
+BlockSpec BlockBuilder::finish(int output) && {
+  block_.output = output;
+  return std::move(block_);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,78 @@
+#include "core/model/decoder.hpp"
+
+#include <utility>
+
+namespace rehearse {
+namespace {
+
+Shape hidden(const TransformerConfig& c) { return {{DimTag::hidden, c.hidden}}; }
+Shape ffn(const TransformerConfig& c) { return {{DimTag::ffn, c.ffn}}; }
+
+BlockSpec embedding_block(const TransformerConfig& c) {
+  BlockBuilder block("embedding");
+  int x = block.embedding("word", block.integers("tokens"), c.vocabulary, c.hidden, c.init_std);
+  if (c.rotary_dim == 0) x = block.position_embedding("position", x, c.max_positions, c.init_std);
+  x = block.dropout("dropout", x, c.embedding_dropout);
+  return std::move(block).finish(x);
+}
+
+BlockSpec head_block(const TransformerConfig& c) {
+  BlockBuilder block("head");
+  const int x = block.norm(c.norm, "norm", block.input(hidden(c)), c.norm_eps);
+  const int logits = block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
+                                  {.init_std = c.init_std, .tied_to = c.tied ? "embedding.word.weight" : ""});
+  block.cross_entropy("loss", logits, block.integers("labels"));
+  return std::move(block).finish(-1);
+}
+
+}  // namespace
+
+int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  const Dim d{DimTag::head_dim, c.head_dim}, kv{DimTag::kv_heads, c.kv_heads};
+  const auto qkv = block.linear("attention.qkv", x,
+                                {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
+                                {.bias = c.qkv_bias, .init_std = c.init_std});
+  int q = qkv[0], k = qkv[1];
+  if (c.rotary_dim > 0) {
+    q = block.rope("attention.rope_q", q, c.rotary_dim, c.rope_theta);
+    k = block.rope("attention.rope_k", k, c.rotary_dim, c.rope_theta);
+  }
+  x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout);
+  x = block.linear("attention.proj", x, hidden(c),
+                   {.bias = c.attention_output_bias, .init_std = c.residual_init_std});
+  return block.dropout("attention.dropout", x, c.hidden_dropout);
+}
+
+int gelu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  x = block.linear("mlp.fc1", x, ffn(c), {.bias = c.mlp_bias, .init_std = c.init_std});
+  x = block.gelu("mlp.gelu", x, c.tanh_gelu);
+  x = block.linear("mlp.fc2", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
+  return block.dropout("mlp.dropout", x, c.hidden_dropout);
+}
+
+int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  const auto gate_up = block.linear("mlp.gate_up", x, {{"mlp.gate", ffn(c)}, {"mlp.up", ffn(c)}},
+                                    {.bias = c.mlp_bias, .init_std = c.init_std});
+  x = block.silu_mul("mlp.silu_mul", gate_up[0], gate_up[1]);
+  x = block.linear("mlp.down", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
+  return block.dropout("mlp.dropout", x, c.hidden_dropout);
+}
+
+BlockSpec sequential_layer(const TransformerConfig& c, int (*mlp)(BlockBuilder&, const TransformerConfig&, int)) {
+  BlockBuilder block("layer");
+  int x = block.input(hidden(c));
+  x = block.add("attention.add", x, attention_branch(block, c, block.norm(c.norm, "ln1", x, c.norm_eps)));
+  x = block.add("mlp.add", x, mlp(block, c, block.norm(c.norm, "ln2", x, c.norm_eps)));
+  return std::move(block).finish(x);
+}
+
+Network decoder_network(const TransformerConfig& c, BlockSpec layer) {
+  Network network;
+  network.name = c.model_type;
+  network.blocks = {embedding_block(c), std::move(layer), head_block(c)};
+  network.repeat = {1, static_cast<int>(c.layers), 1};
+  network.max_sequence_length = c.max_positions;
+  return network;
+}
+
+}  // namespace rehearse

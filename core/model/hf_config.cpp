@@ -1,0 +1,57 @@
+#include "core/model/hf_config.hpp"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+namespace {
+
+[[noreturn]] void inconsistent(const ObjectReader& in, const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::usage, what, in.where(), hint);
+}
+
+}  // namespace
+
+bool read_tanh_gelu(ObjectReader& in, const std::string& key, const std::string& fallback) {
+  static const std::array<std::string, 4> kNames{"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh"};
+  return in.choice(key, kNames, fallback) != kNames.front();
+}
+
+std::int64_t per_head(const ObjectReader& in, std::string_view hidden_key, std::int64_t hidden, std::string_view heads_key,
+                      std::int64_t heads) {
+  if (hidden % heads != 0)
+    inconsistent(in, fmt::format("{} ({}) mod {} ({}) = {} != 0", hidden_key, hidden, heads_key, heads, hidden % heads),
+                 fmt::format("make {} a multiple of {}", hidden_key, heads_key));
+  return hidden / heads;
+}
+
+std::int64_t read_rotary_dim(ObjectReader& in, const std::string& key, double fallback, std::int64_t head_dim) {
+  const double fraction = in.number(key, {0.0, 1.0}, fallback);
+  const auto dim = static_cast<std::int64_t>(fraction * static_cast<double>(head_dim));
+  if (dim == 0) in.fail(key, fmt::format("of a head's {} elements none are left to turn", head_dim), "two or more must turn");
+  return dim;
+}
+
+double read_rope_theta(ObjectReader& in, const std::string& key) {
+  constexpr double kDefault = 1e4;
+  constexpr NumberRange kRange{1.0, 1e12};
+  auto nested = in.optional_object("rope_parameters");
+  return in.number(key, kRange, nested ? nested->number("rope_theta", kRange, kDefault) : kDefault);
+}
+
+void check(const TransformerConfig& c, const ObjectReader& in) {
+  if (c.heads % c.kv_heads != 0)
+    inconsistent(in, fmt::format("heads ({}) mod key/value heads ({}) = {} != 0", c.heads, c.kv_heads, c.heads % c.kv_heads),
+                 "each key/value head serves an equal number of query heads");
+  if (c.head_dim > kMaxWidth / c.heads)
+    inconsistent(in, fmt::format("heads ({}) * head_dim ({}) > {}", c.heads, c.head_dim, kMaxWidth),
+                 "check the file against the model card");
+  if (c.rotary_dim > c.head_dim || c.rotary_dim % 2 != 0)
+    inconsistent(in, fmt::format("rotary embedding turns {} of a head's {} elements", c.rotary_dim, c.head_dim),
+                 "it turns pairs: an even number, at most head_dim");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,71 @@
+#pragma once
+// Hugging Face `config.json` of decoder-only transformers, brought to one set of names.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/config/object_reader.hpp"
+#include "core/model/network.hpp"
+
+namespace rehearse {
+
+/// Dimensions and options of a stack of equal decoder layers. Sizes are elements, all at least 1.
+struct TransformerConfig {
+  std::string model_type;          ///< "gpt2", "gpt_neox", "llama", "mistral", "qwen2".
+  std::int64_t layers = 0;         ///< l
+  std::int64_t hidden = 0;         ///< h
+  std::int64_t heads = 0;          ///< a; query heads
+  std::int64_t kv_heads = 0;       ///< Key and value heads; divides `heads`.
+  std::int64_t head_dim = 0;       ///< d; h / a unless the file says otherwise.
+  std::int64_t ffn = 0;            ///< Inner size of the MLP.
+  std::int64_t vocabulary = 0;     ///< V, as in the file: padding it to suit tensor parallelism is the strategy's business.
+  std::int64_t max_positions = 0;  ///< Longest sequence.
+
+  OpKind norm = OpKind::layer_norm;  ///< layer_norm or rms_norm.
+  double norm_eps = 1e-5;
+  std::int64_t rotary_dim = 0;     ///< Elements of each head that rotary embedding turns; 0: learned positions.
+  double rope_theta = 0.0;
+  bool qkv_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  bool tanh_gelu = false;          ///< For GELU MLPs: the tanh approximation.
+  bool parallel_residual = false;  ///< x + attention(norm(x)) + mlp(norm(x)), instead of one after the other.
+  bool tied = false;               ///< The output projection shares the word embedding.
+
+  double embedding_dropout = 0.0;  ///< Probabilities; 0 leaves the dropout op out.
+  double attention_dropout = 0.0;
+  double hidden_dropout = 0.0;     ///< On each branch, before its residual addition.
+  double init_std = 0.02;          ///< Of weights and embeddings.
+  double residual_init_std = 0.02; ///< Of the projections that add to the residual stream.
+};
+
+/// Upper bounds on sizes. They are far above any model built and low enough that no count overflows.
+inline constexpr std::int64_t kMaxLayers = 10'000;
+inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 22;       ///< hidden, ffn, heads * head_dim
+inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 28;
+inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 28;
+inline constexpr NumberRange kDropout{0.0, 0.99};
+
+/// Reads a configuration whose architecture is a decoder stack and checks it. `origin` names the file in errors. Unknown keys are
+/// ignored: the files hold many that change no shape. Throws Error (usage) as build_network() does.
+[[nodiscard]] TransformerConfig parse_hf_config(const nlohmann::json& config, const std::string& origin);
+
+/// The GELU named under `key`: "gelu" is exact; "gelu_new", "gelu_fast", "gelu_pytorch_tanh" are the tanh approximation.
+/// Throws Error (usage) on any other.
+[[nodiscard]] bool read_tanh_gelu(ObjectReader& in, const std::string& key, const std::string& fallback);
+
+/// hidden / heads. Throws Error (usage) with the equation when it is not whole.
+[[nodiscard]] std::int64_t per_head(const ObjectReader& in, std::string_view hidden_key, std::int64_t hidden, std::string_view heads_key,
+                                    std::int64_t heads);
+/// Elements of a head that turn: the fraction under `key` of head_dim, rounded down.
+[[nodiscard]] std::int64_t read_rotary_dim(ObjectReader& in, const std::string& key, double fallback, std::int64_t head_dim);
+/// Base of the rotary angles: `key`, or `rope_theta` in the object `rope_parameters`, or 10000. Scaling of the angles for long
+/// contexts (`rope_scaling`) changes no shape and no cost and is not read.
+[[nodiscard]] double read_rope_theta(ObjectReader& in, const std::string& key);
+
+/// Throws Error (usage) unless kv_heads divides heads, the rotary part is even and fits a head, and no product is absurd.
+void check(const TransformerConfig& config, const ObjectReader& in);
+
+}  // namespace rehearse

@@ -1,0 +1,66 @@
+#include "core/model/library.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/config/json_file.hpp"
+#include "core/model/architecture.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kFile = "config.json";
+
+bool is_path(std::string_view model) { return model.find('/') != std::string_view::npos || model.ends_with(".json"); }
+
+bool is_inline(std::string_view model) {
+  const auto first = model.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && model[first] == '{';
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
+/// A config.json is named after its directory, as Hugging Face repositories are; any other file after itself.
+std::string name_of_file(const fs::path& file) {
+  if (file.filename() != kFile) return file.stem().string();
+  return fs::absolute(file).parent_path().filename().string();
+}
+
+}  // namespace
+
+ModelLibrary::ModelLibrary(fs::path directory) : directory_(std::move(directory)) {}
+
+std::vector<std::string> ModelLibrary::names() const {
+  std::vector<std::string> out;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(directory_, absent))
+    if (is_file(entry.path() / kFile)) out.push_back(entry.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+fs::path ModelLibrary::find(std::string_view model, const fs::path& base) const {
+  if (!is_path(model)) {
+    const auto valid = names();
+    if (std::find(valid.begin(), valid.end(), model) == valid.end()) throw unknown_name("model", model, valid);
+    return directory_ / model / kFile;
+  }
+  const fs::path path = base / fs::path(model);
+  if (is_file(path)) return path;
+  if (is_file(path / kFile)) return path / kFile;
+  throw Error(ErrorKind::usage, "no model file here", path.string(), "give a config.json, or a name that `list models` shows");
+}
+
+Network ModelLibrary::load(std::string_view model, const fs::path& base) const {
+  if (is_inline(model)) return build_network(parse_json(model, "inline model"), "inline model");
+  const fs::path file = find(model, base);
+  return build_network(load_json(file.string()), file.string(), name_of_file(file));
+}
+
+}  // namespace rehearse

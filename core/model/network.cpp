@@ -1,0 +1,42 @@
+#include "core/model/network.hpp"
+
+namespace rehearse {
+
+std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s) {
+  std::int64_t n = 1;
+  for (const Dim& d : shape) n *= d.tag == DimTag::batch ? b : d.tag == DimTag::sequence ? s : d.size;
+  return n;
+}
+
+std::int64_t ParamSpec::elements() const { return rehearse::elements(shape, 0, 0); }
+
+std::int64_t BlockSpec::parameter_count() const {
+  std::int64_t n = 0;
+  for (const auto& p : params) n += p.elements();
+  return n;
+}
+
+std::int64_t Network::parameter_count() const {
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (const auto& p : blocks[i].params)
+      if (p.tied_to.empty()) n += p.elements() * repeat[i];
+  return n;
+}
+
+int Network::layers() const {
+  int n = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i].name == "layer") n += repeat[i];
+  return n;
+}
+
+Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {
+  Flops forward;
+  for (std::size_t i = 0; i < network.blocks.size(); ++i)
+    for (const auto& op : network.blocks[i].ops)
+      forward += forward_matmul_flops(network.blocks[i], op, b, s, false) * network.repeat[i];
+  return 3.0 * forward;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,186 @@
+#include "core/model/network_check.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/model/op_table.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse {
+namespace {
+
+bool equal(const Shape& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Dim& x, const Dim& y) { return x.tag == y.tag && x.size == y.size; });
+}
+
+/// Elements of one token's part of a tensor.
+std::int64_t per_token(const TensorSpec& t) { return elements(t.shape, 1, 1); }
+
+class BlockCheck {
+ public:
+  BlockCheck(const std::string& network, const BlockSpec& block) : network_(network), block_(block) {}
+
+  void run() {
+    unique(block_.tensors, "tensor");
+    unique(block_.params, "parameter");
+    unique(block_.ops, "operator");
+    made_.assign(block_.tensors.size(), false);
+    used_.assign(block_.params.size(), false);
+    if (block_.input >= 0) made_.at(index(block_.input, made_.size(), block_.name)) = true;
+    for (std::size_t i = 0; i < made_.size(); ++i)
+      if (block_.tensors[i].integer) made_[i] = true;
+    for (const auto& op : block_.ops) check(op);
+    for (std::size_t i = 0; i < used_.size(); ++i)
+      if (!used_[i]) fail(block_.params[i].name, "no operator uses this parameter");
+    if (block_.output >= 0 && !made_[index(block_.output, made_.size(), block_.name)]) fail(block_.name, "the output is never made");
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& at, const std::string& what) const {
+    throw Error(ErrorKind::usage, what, fmt::format("{}: {}/{}", network_, block_.name, at));
+  }
+
+  template <class Named>
+  void unique(const std::vector<Named>& items, const char* kind) const {
+    std::set<std::string> seen;
+    for (const auto& item : items)
+      if (!seen.insert(item.name).second) fail(item.name, fmt::format("two {}s have this name", kind));
+  }
+
+  std::size_t index(int i, std::size_t size, const std::string& at) const {
+    if (i < 0 || static_cast<std::size_t>(i) >= size) fail(at, fmt::format("index {} is outside 0..{}", i, size));
+    return static_cast<std::size_t>(i);
+  }
+
+  void check(const OpSpec& op) {
+    const OpInfo& info = op_info(op.kind);
+    const auto params = static_cast<int>(op.params.size());
+    if (static_cast<int>(op.inputs.size()) != info.inputs || params < info.min_params || params > info.max_params || op.outputs.empty() ||
+        (op.outputs.size() > 1 && op.kind != OpKind::linear))
+      fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params, info.max_params));
+    for (int i : op.inputs)
+      if (!made_[index(i, made_.size(), op.name)]) fail(op.name, fmt::format("'{}' is read before it is made", block_.tensors[i].name));
+    for (int i : op.params) used_[index(i, used_.size(), op.name)] = true;
+    for (int i : op.outputs) {
+      const auto at = index(i, made_.size(), op.name);
+      if (made_[at]) fail(op.name, fmt::format("'{}' is made twice", block_.tensors[at].name));
+      made_[at] = true;
+    }
+    check_shapes(op);
+  }
+
+  const TensorSpec& in(const OpSpec& op, std::size_t i) const { return block_.tensors[op.inputs[i]]; }
+  const TensorSpec& out(const OpSpec& op) const { return block_.tensors[op.outputs[0]]; }
+
+  void check_shapes(const OpSpec& op) const {
+    switch (op.kind) {
+      case OpKind::linear: return check_linear(op);
+      case OpKind::attention: return check_attention(op);
+      case OpKind::embedding: return check_rows(op);
+      case OpKind::position_embedding: check_rows(op); break;
+      case OpKind::layer_norm:
+      case OpKind::rms_norm:
+        for (int p : op.params)
+          if (block_.params[p].elements() != in(op, 0).shape.back().size) fail(op.name, "weight and last dimension differ in size");
+        break;
+      case OpKind::cross_entropy:
+        if (!in(op, 1).integer) fail(op.name, "labels are integers");
+        return;
+      default: break;
+    }
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (!equal(in(op, i).shape, out(op).shape)) fail(op.name, fmt::format("'{}' and the output differ in shape", in(op, i).name));
+  }
+
+  void check_rows(const OpSpec& op) const {
+    const Shape& table = block_.params[op.params[0]].shape;
+    if (table.size() != 2 || table[1].size != per_token(out(op))) fail(op.name, "a row of the table is not one token's output");
+  }
+
+  void check_linear(const OpSpec& op) const {
+    const ParamSpec& weight = block_.params[op.params[0]];
+    std::int64_t made = 0;
+    for (int o : op.outputs) made += per_token(block_.tensors[o]);
+    if (weight.shape.size() != 2) fail(op.name, "a linear's weight is [out, in]");
+    if (weight.shape[1].size != per_token(in(op, 0)))
+      fail(op.name, fmt::format("the weight takes {} elements, the input has {}", weight.shape[1].size, per_token(in(op, 0))));
+    if (weight.shape[0].size != made)
+      fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight.shape[0].size, made));
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != made) fail(op.name, "the bias is not as long as the output");
+    for (int p : op.params) check_segments(op, block_.params[p]);
+  }
+
+  void check_segments(const OpSpec& op, const ParamSpec& param) const {
+    if (param.segments.empty() && op.outputs.size() == 1) return;
+    if (param.segments.size() != op.outputs.size()) fail(op.name, "a fused parameter has one segment per output");
+    for (std::size_t i = 0; i < param.segments.size(); ++i)
+      if (param.segments[i] != per_token(block_.tensors[op.outputs[i]])) fail(op.name, "a segment is not as long as its output");
+  }
+
+  void check_attention(const OpSpec& op) const {
+    const Shape &q = in(op, 0).shape, &k = in(op, 1).shape, &v = in(op, 2).shape;
+    if (q.size() != 4 || k.size() != 4 || !equal(k, v) || !equal(q, out(op).shape)) fail(op.name, "q, k, v are [b, s, heads, head_dim]");
+    if (k[2].size < 1 || q[2].size % k[2].size != 0 || q[3].size != k[3].size)
+      fail(op.name, "key/value heads do not divide the query heads");
+  }
+
+  const std::string& network_;
+  const BlockSpec& block_;
+  std::vector<bool> made_;
+  std::vector<bool> used_;
+};
+
+[[noreturn]] void fail(const Network& network, const std::string& block, const std::string& what) {
+  throw Error(ErrorKind::usage, what, fmt::format("{}: {}", network.name, block));
+}
+
+const ParamSpec* find_param(const Network& network, const std::string& full_name) {
+  for (const auto& block : network.blocks)
+    for (const auto& p : block.params)
+      if (block.name + "." + p.name == full_name) return &p;
+  return nullptr;
+}
+
+void check_ties(const Network& network) {
+  for (const auto& block : network.blocks)
+    for (const auto& p : block.params) {
+      if (p.tied_to.empty()) continue;
+      const auto* owner = find_param(network, p.tied_to);
+      if (!owner || !owner->tied_to.empty() || !equal(owner->shape, p.shape))
+        fail(network, block.name, fmt::format("{} is tied to {}, which is no parameter of its shape", p.name, p.tied_to));
+    }
+}
+
+void check_chain(const Network& network) {
+  const BlockSpec* before = nullptr;
+  for (std::size_t i = 0; i < network.blocks.size(); ++i) {
+    const BlockSpec& block = network.blocks[i];
+    const auto follows = [&](const BlockSpec& from) {
+      if (from.output < 0 || block.input < 0 || !equal(from.tensors[from.output].shape, block.tensors[block.input].shape))
+        fail(network, block.name, fmt::format("does not take what '{}' hands on", from.name));
+    };
+    if (network.repeat[i] < 1) fail(network, block.name, fmt::format("stands {} times", network.repeat[i]));
+    if (before) follows(*before);
+    if (network.repeat[i] > 1) follows(block);
+    before = &block;
+  }
+}
+
+}  // namespace
+
+void validate(const Network& network) {
+  if (network.blocks.empty() || network.blocks.size() != network.repeat.size())
+    throw Error(ErrorKind::usage, fmt::format("{} blocks and {} repeats", network.blocks.size(), network.repeat.size()), network.name);
+  std::set<std::string> names;
+  for (const auto& block : network.blocks) {
+    if (!names.insert(block.name).second) fail(network, block.name, "two blocks have this name");
+    BlockCheck(network.name, block).run();
+  }
+  check_ties(network);
+  check_chain(network);
+}
+
+}  // namespace rehearse

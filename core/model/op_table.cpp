@@ -1,0 +1,80 @@
+#include "core/model/op_table.hpp"
+
+#include <array>
+
+namespace rehearse {
+namespace {
+
+const TensorSpec& input(const BlockSpec& block, const OpSpec& op, std::size_t i) { return block.tensors[op.inputs[i]]; }
+
+double size_in(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s) {
+  return static_cast<double>(elements(input(block, op, 0).shape, b, s));
+}
+
+Flops linear_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
+  const double out = static_cast<double>(block.params[op.params[0]].shape[0].size);
+  return Flops{2.0 * size_in(block, op, b, s) * out};
+}
+
+Flops attention_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half) {
+  const double products = causal_half && op.causal ? 2.0 : 4.0;
+  return Flops{products * size_in(block, op, b, s) * static_cast<double>(s)};
+}
+
+ElementTraffic every_operand_once(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s) {
+  ElementTraffic t;
+  for (int i : op.inputs) t.read += elements(block.tensors[i].shape, b, s);
+  for (int i : op.params) t.read += block.params[i].elements();
+  for (int i : op.outputs) t.written += elements(block.tensors[i].shape, b, s);
+  return t;
+}
+
+ElementTraffic embedding_traffic(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s) {
+  const auto out = elements(block.tensors[op.outputs[0]].shape, b, s);
+  return {elements(input(block, op, 0).shape, b, s) + out, out};
+}
+
+ElementTraffic position_traffic(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s) {
+  const auto out = elements(block.tensors[op.outputs[0]].shape, b, s);
+  return {out + s * block.params[op.params[0]].shape[1].size, out};
+}
+
+constexpr auto once = every_operand_once;
+constexpr std::array<OpInfo, 12> kTable{{
+    {OpKind::embedding, "embedding", "row of a table for each token", 1, 1, 1, nullptr, embedding_traffic},
+    {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr, position_traffic},
+    {OpKind::dropout, "dropout", "zeroes a random fraction and scales the rest", 1, 0, 0, nullptr, once},
+    {OpKind::layer_norm, "layer_norm", "mean 0, variance 1 over hidden, then weight and bias", 1, 2, 2, nullptr, once},
+    {OpKind::rms_norm, "rms_norm", "root mean square 1 over hidden, then weight", 1, 1, 1, nullptr, once},
+    {OpKind::linear, "linear", "matrix product with a weight, and a bias if it has one", 1, 1, 2, linear_flops, once},
+    {OpKind::rope, "rope", "rotates pairs of elements of each head by the position", 1, 0, 0, nullptr, once},
+    {OpKind::attention, "attention", "softmax(q k^T / sqrt(d)) v, per head", 3, 0, 0, attention_flops, once},
+    {OpKind::gelu, "gelu", "x times the normal distribution function of x", 1, 0, 0, nullptr, once},
+    {OpKind::silu_mul, "silu_mul", "gate * sigmoid(gate) * up", 2, 0, 0, nullptr, once},
+    {OpKind::add, "add", "sum of two tensors", 2, 0, 0, nullptr, once},
+    {OpKind::cross_entropy, "cross_entropy", "mean of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},
+}};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kTable.size(); ++i)
+    if (kTable[i].kind != static_cast<OpKind>(i)) return false;
+  return true;
+}
+static_assert(in_order(), "op_info() indexes the table by OpKind");
+
+}  // namespace
+
+std::span<const OpInfo> op_table() { return kTable; }
+const OpInfo& op_info(OpKind kind) { return kTable.at(static_cast<std::size_t>(kind)); }
+std::string_view name_of(OpKind kind) { return op_info(kind).name; }
+
+Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half) {
+  const auto rule = op_info(op.kind).matmul_flops;
+  return rule ? rule(block, op, b, s, causal_half) : Flops{};
+}
+
+ElementTraffic forward_traffic(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s) {
+  return op_info(op.kind).traffic(block, op, b, s);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,16 @@
+#pragma once
+// Matrix-product FLOPs that a Program executes, for hardware FLOPs utilisation.
+
+#include "core/program/program.hpp"
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+/// FLOPs of one task on a rank: 2 b m n k for products, 4 b a s_q s_k d for attention forward and twice that backward (full square; the
+/// scores that a fused backward makes again count as part of the kernel, not as work), 0 for all else.
+[[nodiscard]] Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprContext& at);
+
+/// Sum over the tasks of one step on all ranks, recomputation included.
+[[nodiscard]] Flops executed_matmul_flops(const Program& program);
+
+}  // namespace rehearse

@@ -1,0 +1,145 @@
+#include "core/program/mesh.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::size_t index_of(Axis a) { return static_cast<std::size_t>(a); }
+
+int product(const std::vector<AxisExtent>& order) {
+  int n = 1;
+  for (const auto& [axis, extent] : order) {
+    if (extent < 1) throw std::invalid_argument("axis extent below 1");
+    n *= extent;
+  }
+  return n;
+}
+
+void decompose(const std::vector<AxisExtent>& order, int local, ExprContext& out) {
+  for (const auto& [axis, extent] : order) {
+    out.coord[index_of(axis)] = local % extent;
+    out.extent[index_of(axis)] = extent;
+    local /= extent;
+  }
+}
+
+int compose(const std::vector<AxisExtent>& order, const std::array<std::int32_t, kAxisCount>& coord) {
+  int local = 0, stride = 1;
+  for (const auto& [axis, extent] : order) {
+    local += coord[index_of(axis)] * stride;
+    stride *= extent;
+  }
+  return local;
+}
+
+bool allowed(const GroupSpec& group, const ExprContext& at) {
+  return std::all_of(group.only.begin(), group.only.end(), [&](const auto& rule) {
+    const auto& [axis, coords] = rule;
+    return std::find(coords.begin(), coords.end(), at.coord[index_of(axis)]) != coords.end();
+  });
+}
+
+}  // namespace
+
+int Island::ranks() const { return product(order); }
+
+int Island::extent(Axis axis) const {
+  for (const auto* list : {&order, &expert_order})
+    for (const auto& [a, n] : *list)
+      if (a == axis) return n;
+  return 1;
+}
+
+Mesh::Mesh(std::vector<Island> islands, Join join) : islands_(std::move(islands)), join_(join) {
+  for (const Island& island : islands_) {
+    if (island.first_rank != ranks_) throw std::invalid_argument("islands must be numbered one after the other");
+    if (!island.expert_order.empty() && product(island.expert_order) != island.ranks())
+      throw std::invalid_argument("the expert view must cover the ranks of its island");
+    for (int local = 0; !island.expert_order.empty() && local < island.ranks(); ++local) {
+      ExprContext dense, expert;
+      decompose(island.order, local, dense);
+      decompose(island.expert_order, local, expert);
+      if (dense.coord[index_of(Axis::pp)] != expert.coord[index_of(Axis::pp)])
+        throw std::invalid_argument("both views must agree on the pipeline stage of every rank");
+    }
+    ranks_ += island.ranks();
+  }
+}
+
+int Mesh::island_of(int rank) const {
+  for (std::size_t i = islands_.size(); i-- > 0;)
+    if (rank >= islands_[i].first_rank) return static_cast<int>(i);
+  throw std::out_of_range("rank");
+}
+
+ExprContext Mesh::context(int rank) const {
+  ExprContext at;
+  at.island = island_of(rank);
+  const Island& island = islands_[static_cast<std::size_t>(at.island)];
+  const int local = rank - island.first_rank;
+  decompose(island.expert_order, local, at);
+  decompose(island.order, local, at);
+  if (island.join_total > 0) {
+    const auto axis = index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate);
+    at.coord[axis] += island.join_first;
+    at.extent[axis] = island.join_total;
+  }
+  return at;
+}
+
+int Mesh::rank_at(int island, const std::array<std::int32_t, kAxisCount>& coord) const {
+  const Island& i = islands_.at(static_cast<std::size_t>(island));
+  return i.first_rank + compose(i.order, coord);
+}
+
+std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool& exprs) const {
+  const ExprContext self = context(rank);
+  const std::int64_t color = exprs.evaluate(group.color, self);
+  AxisSet axes = group.axes;
+  if (group.across_islands && join_ != Join::none) axes.insert(join_ == Join::pp ? Axis::pp : Axis::dp_replicate);
+  std::vector<int> out;
+  if (!allowed(group, self)) return out;
+  const auto add_island = [&](int number) {
+    const Island& island = islands_[static_cast<std::size_t>(number)];
+    const auto& order = group.view == View::dense ? island.order : island.expert_order;
+    // Walk the coordinates of the group's axes only; the others are the rank's own. Across islands the axes that are not in
+    // the group must agree in coordinate, so an island whose extent is too small for them has no member.
+    std::vector<AxisExtent> free;
+    auto coord = self.coord;
+    if (island.join_total > 0 && number == self.island) coord[index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate)] -= island.join_first;
+    for (const auto& [axis, extent] : order) {
+      if (axes.contains(axis)) free.push_back({axis, extent});
+      else if (coord[index_of(axis)] >= extent) return;
+    }
+    const int count = product(free);
+    for (int n = 0; n < count; ++n) {
+      ExprContext at;
+      decompose(free, n, at);
+      for (const auto& [axis, extent] : free) coord[index_of(axis)] = at.coord[index_of(axis)];
+      const int member = island.first_rank + compose(order, coord);
+      const ExprContext there = context(member);
+      if (allowed(group, there) && exprs.evaluate(group.color, there) == color) out.push_back(member);
+    }
+  };
+  if (group.across_islands)
+    for (std::size_t i = 0; i < islands_.size(); ++i) add_island(static_cast<int>(i));
+  else
+    add_island(self.island);
+  return out;
+}
+
+int Mesh::group_size(const GroupSpec& group, int rank, const ExprPool& exprs) const {
+  if (group.only.empty() && !group.across_islands && group.color == ExprPool::kZero) {
+    const Island& island = islands_[static_cast<std::size_t>(island_of(rank))];
+    int n = 1;
+    for (const auto& [axis, extent] : group.view == View::dense ? island.order : island.expert_order)
+      if (group.axes.contains(axis)) n *= extent;
+    return n;
+  }
+  return static_cast<int>(members(group, rank, exprs).size());
+}
+
+}  // namespace rehearse

@@ -1,0 +1,294 @@
+#include "core/strategy/block_lowering.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace rehearse {
+
+namespace {
+
+ExprId size_of_dim(ProgramFrame& frame, const Dim& dim, const BlockOptions& options) {
+  if (dim.tag == DimTag::batch) return frame.constant(options.batch);
+  if (dim.tag == DimTag::sequence) return frame.constant(options.sequence);
+  return frame.constant(dim.size);
+}
+
+std::vector<ExprId> shape_of(ProgramFrame& frame, const Shape& shape, const BlockOptions& options) {
+  std::vector<ExprId> out;
+  for (const Dim& d : shape) out.push_back(size_of_dim(frame, d, options));
+  return out;
+}
+
+/// A parameter's gradient is a partial sum over every axis that divides the tokens but not the parameter.
+Layout gradient_of_param(const Layout& param, const Layout& tokens) {
+  Layout out = gradient_layout(param);
+  for (const auto& [axis, l] : tokens)
+    if (std::holds_alternative<Shard>(l) && std::holds_alternative<Replicate>(layout_on(param, axis))) out.emplace_back(axis, Partial{});
+  return out;
+}
+
+/// Layout of the tokens an op's weight gradient sums over: its gradient of output, which is sharded as the output is stored unless
+/// the op gathers it first (a row- or column-parallel product sees all tokens of the group).
+Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std::size_t param) {
+  for (const OpSpec& op : spec.ops) {
+    if (std::find(op.params.begin(), op.params.end(), static_cast<int>(param)) == op.params.end()) continue;
+    const auto at = static_cast<std::size_t>(op.outputs.empty() ? op.inputs.at(0) : op.outputs.at(0));
+    Layout out = layouts.tensors[at];
+    const auto& weight = layouts.params[static_cast<std::size_t>(op.params.at(0))];
+    const bool weight_split = std::holds_alternative<Shard>(layout_on(weight, Axis::tp));
+    // A bias of a row-parallel product is added after the reduction, to the stored output.
+    const bool is_weight = op.params.at(0) == static_cast<int>(param);
+    if (weight_split && (is_weight || std::holds_alternative<Shard>(layout_on(layouts.params[param], Axis::tp))))
+      out = with_axis(out, Axis::tp, Replicate{});
+    return out;
+  }
+  return {};
+}
+
+}  // namespace
+
+BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
+                                int hidden, Recompute recompute) {
+  BlockTensors out;
+  out.spec = &spec;
+  out.shared_with.assign(spec.params.size(), -1);
+  out.recompute_all = recompute == Recompute::full && spec.input >= 0 && spec.output >= 0;
+  out.recompute_core = recompute == Recompute::selective;
+  out.saved.assign(spec.tensors.size(), false);
+  if (!out.recompute_all)
+    for (const OpSpec& op : spec.ops)
+      for (const int t : lowering_of(op.kind).saved(op, options, frame)) out.saved[static_cast<std::size_t>(t)] = true;
+
+  for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
+    const TensorSpec& s = spec.tensors[t];
+    if (static_cast<int>(t) == spec.input || static_cast<int>(t) == spec.output) {
+      out.value.push_back(hidden);
+      continue;
+    }
+    Tensor tensor;
+    tensor.name = spec.name + "." + s.name;
+    tensor.shape = shape_of(frame, s.shape, options);
+    tensor.dtype = s.integer ? DType::int64 : s.fp32 ? DType::fp32 : frame.activation_dtype;
+    tensor.layout = layouts.tensors[t];
+    tensor.lifetime = s.integer ? Lifetime::step : out.saved[t] ? Lifetime::saved : Lifetime::scratch;
+    tensor.per_layer = tensor.per_microbatch = tensor.lifetime != Lifetime::scratch;
+    out.value.push_back(frame.add_tensor(std::move(tensor)));
+  }
+  for (std::size_t p = 0; p < spec.params.size(); ++p) {
+    const ParamSpec& s = spec.params[p];
+    Tensor tensor;
+    tensor.name = spec.name + (spec.input >= 0 && spec.output >= 0 ? ".{layer}." : ".") + s.name;
+    tensor.shape = shape_of(frame, s.shape, options);
+    tensor.dtype = frame.activation_dtype;
+    tensor.layout = layouts.params[p];
+    tensor.lifetime = Lifetime::persistent;
+    tensor.category = MemoryCategory::weights;
+    tensor.per_layer = true;
+    tensor.initial = s.init_one ? "ones" : s.init_std > 0 ? fmt::format("normal({})", s.init_std) : "zeros";
+    out.param.push_back(frame.add_tensor(tensor));
+    tensor.name += ".grad";
+    tensor.dtype = frame.gradient_dtype;
+    tensor.category = MemoryCategory::gradients;
+    tensor.layout = gradient_of_param(layouts.params[p], token_layout(spec, layouts, p));
+    tensor.initial = "zeros";
+    out.grad.push_back(frame.add_tensor(std::move(tensor)));
+  }
+  return out;
+}
+
+BlockBody::BlockBody(ProgramFrame& frame, BlockTensors& tensors, const BlockOptions& options, const std::string& name, Phase phase)
+    : builder_(frame, name, phase), tensors_(tensors), options_(options), phase_(phase), backward_body_(phase != Phase::forward) {}
+
+int BlockBody::value(int t) {
+  if (const auto at = values_.find(t); at != values_.end()) return at->second;
+  const BlockSpec& spec = *tensors_.spec;
+  const auto i = static_cast<std::size_t>(t);
+  const std::string& name = spec.tensors[i].name;
+  int formal = -1;
+  if (t == spec.input) {
+    const bool last_use = in_backward_body() ? true : !(tensors_.saved[i] || tensors_.recompute_all);
+    formal = builder_.bound(name, tensors_.value[i], {{}, false, last_use});
+  } else if (spec.tensors[i].integer) {
+    formal = builder_.bound(name, tensors_.value[i], {{}, false, in_backward_body()});
+  } else if (tensors_.saved[i] && phase_ != Phase::forward && phase_ != Phase::recompute) {
+    formal = builder_.bound(name, tensors_.value[i], {{}, false, true});
+  } else {
+    throw std::logic_error(fmt::format("{}: backward reads '{}', which is neither saved nor recomputed", spec.name, name));
+  }
+  values_.emplace(t, formal);
+  return formal;
+}
+
+int BlockBody::value(int t, const Layout& layout, const std::string& why) {
+  const int base = value(t);
+  if (builder_.tensor(base).layout == layout) return base;
+  const auto key = std::pair(t, to_string(layout));
+  if (const auto at = fetched_.find(key); at != fetched_.end()) return at->second;
+  const int formal = builder_.redistribute(base, layout, why, phase_);
+  fetched_.emplace(key, formal);
+  return formal;
+}
+
+int BlockBody::result(int t, const Layout& raw) {
+  const auto i = static_cast<std::size_t>(t);
+  const BlockSpec& spec = *tensors_.spec;
+  const int tensor = tensors_.value[i];
+  if (raw != program_tensor(tensor).layout) {
+    Tensor partial = program_tensor(tensor);
+    partial.name = fmt::format("{}.{}@{}", spec.name, spec.tensors[i].name, to_string(raw));
+    partial.layout = raw;
+    partial.lifetime = Lifetime::scratch;
+    partial.per_layer = partial.per_microbatch = false;
+    const auto steps = redistribution(raw, program_tensor(tensor).layout);
+    if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) partial.alias_of = tensor;  // Reduced in place.
+    return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
+  }
+  int formal;
+  if (t == spec.output && phase_ == Phase::recompute) {
+    Tensor dead = program_tensor(tensor);  // Recomputed output of the block: nobody reads it.
+    dead.lifetime = Lifetime::scratch;
+    dead.per_layer = dead.per_microbatch = false;
+    formal = builder_.scratch(spec.tensors[i].name, builder_.frame().add_tensor(std::move(dead)));
+  } else if (t == spec.output) {
+    formal = builder_.bound(spec.tensors[i].name, tensor, {{1, 0, 0}, true, false});
+  } else if (program_tensor(tensor).lifetime == Lifetime::saved) {
+    formal = builder_.bound(spec.tensors[i].name, tensor, {{}, true, false});
+  } else {
+    formal = builder_.scratch(spec.tensors[i].name, tensor);
+  }
+  values_[t] = formal;
+  return formal;
+}
+
+void BlockBody::keep(int t, int formal, const std::string& why) {
+  const auto i = static_cast<std::size_t>(t);
+  if (values_.count(t) != 0) return;
+  // The last step of the redistribution writes the stored tensor itself.
+  const std::vector<LayoutStep> steps = redistribution(builder_.tensor(formal).layout, stored(t));
+  const int target = result(t, stored(t));
+  if (steps.size() != 1) throw std::logic_error(tensors_.spec->tensors[i].name + ": a result changes layout on one axis at a time");
+  Task task;
+  task.phase = phase_;
+  CollectiveTask c;
+  c.op = steps[0].op.value();
+  c.reduce = steps[0].reduce;
+  c.group = builder_.frame().group(std::string(name_of(steps[0].axis)), {steps[0].axis});
+  task.name = fmt::format("{}.{}", why, name_of(c.op));
+  task.kind = c;
+  task.stream = builder_.frame().stream_of(steps[0].axis);
+  task.operands = {c.op == CollectiveOp::all_reduce ? update(formal) : read(formal), write(target)};
+  builder_.add(std::move(task));
+}
+
+InstanceRef BlockBody::storage_of(int p) const {
+  const int owner = tensors_.shared_with[static_cast<std::size_t>(p)];
+  return owner < 0 ? InstanceRef{} : InstanceRef{owner - tensors_.position, 0, 0};
+}
+
+int BlockBody::param(int p) {
+  const auto i = static_cast<std::size_t>(p);
+  return builder_.bound(tensors_.spec->params[i].name, tensors_.param[i], {storage_of(p), false, false});
+}
+
+int BlockBody::grad_accumulator(int p) {
+  const auto i = static_cast<std::size_t>(p);
+  return builder_.bound(tensors_.spec->params[i].name + ".grad", tensors_.grad[i], {storage_of(p), false, false});
+}
+
+int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved) {
+  const bool keep_it = saved && !tensors_.recompute_all;
+  auto at = tensors_.extra.find(name);
+  if (at == tensors_.extra.end()) {
+    Tensor tensor;
+    tensor.name = tensors_.spec->name + "." + name;
+    tensor.shape = std::move(shape);
+    tensor.dtype = dtype;
+    tensor.layout = layout;
+    tensor.lifetime = keep_it ? Lifetime::saved : Lifetime::scratch;
+    tensor.per_layer = tensor.per_microbatch = keep_it;
+    at = tensors_.extra.emplace(name, builder_.frame().add_tensor(std::move(tensor))).first;
+  }
+  const int formal = keep_it ? builder_.bound(name, at->second, {{}, true, false}) : builder_.scratch(name, at->second);
+  extras_[name] = formal;
+  return formal;
+}
+
+int BlockBody::extra(const std::string& name) {
+  if (const auto at = extras_.find(name); at != extras_.end()) return at->second;
+  const auto tensor = tensors_.extra.find(name);
+  if (tensor == tensors_.extra.end() || program_tensor(tensor->second).lifetime != Lifetime::saved)
+    throw std::logic_error(tensors_.spec->name + ": backward reads '" + name + "', which is neither saved nor recomputed");
+  const int formal = builder_.bound(name, tensor->second, {{}, false, true});
+  extras_[name] = formal;
+  return formal;
+}
+
+int BlockBody::scratch_like(const std::string& name, int formal, const Layout& layout) {
+  Tensor t = builder_.tensor(formal);
+  t.name = tensors_.spec->name + "." + name;
+  t.layout = layout;
+  t.lifetime = Lifetime::scratch;
+  t.per_layer = t.per_microbatch = false;
+  return builder_.scratch(name, builder_.frame().add_tensor(std::move(t)));
+}
+
+int BlockBody::scratch_like(const std::string& name, int formal, DType dtype) {
+  const int f = scratch_like(name, formal, builder_.tensor(formal).layout);
+  builder_.frame().program.tensors.back().dtype = dtype;
+  return f;
+}
+
+bool BlockBody::wants_grad(int t) const {
+  const TensorSpec& s = tensors_.spec->tensors[static_cast<std::size_t>(t)];
+  return !s.integer;
+}
+
+int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
+  const BlockSpec& spec = *tensors_.spec;
+  auto& terms = grads_[t];
+  if (terms.empty() && t == spec.output) {
+    const int hidden_grad = builder_.frame().hidden_grad;
+    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".grad", hidden_grad, {{1, 0, 0}, false, true}));
+  }
+  if (terms.empty()) return -1;
+  if (terms.size() > 1) {
+    // Terms of a value with several readers are added as the framework adds them, one kernel per term.
+    int sum = terms[0];
+    for (std::size_t i = 1; i < terms.size(); ++i) {
+      const int next = i + 1 == terms.size() && t == spec.input ? builder_.bound("input.grad", builder_.frame().hidden_grad, {{}, true, false})
+                                                                : scratch_like(spec.tensors[static_cast<std::size_t>(t)].name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
+      ComputeTask add;
+      add.op = ComputeOp::add;
+      builder_.compute(spec.tensors[static_cast<std::size_t>(t)].name + ".grad.add", add, {read(sum), read(terms[i]), write(next)}, Phase::input_grad);
+      sum = next;
+    }
+    terms = {sum};
+  }
+  if (builder_.tensor(terms[0]).layout == layout) return terms[0];
+  return builder_.redistribute(terms[0], layout, why, Phase::input_grad);
+}
+
+void BlockBody::add_grad(int t, int formal, const std::string& why) {
+  const Layout target = gradient_layout(stored(t));
+  grads_[t].push_back(builder_.tensor(formal).layout == target ? formal : builder_.redistribute(formal, target, why, Phase::input_grad));
+}
+
+void BlockBody::forward() {
+  for (const OpSpec& op : tensors_.spec->ops) lowering_of(op.kind).forward(*this, op);
+}
+
+void BlockBody::backward() {
+  phase_ = Phase::input_grad;
+  const auto& ops = tensors_.spec->ops;
+  for (std::size_t i = ops.size(); i-- > 0;) lowering_of(ops[i].kind).backward(*this, ops[i]);
+  if (tensors_.spec->input < 0) return;
+  // The gradient of the block's input leaves the body in hidden_grad of this layer.
+  const int t = tensors_.spec->input;
+  const int sum = grad(t, gradient_layout(stored(t)), "input.grad");
+  if (sum < 0) throw std::logic_error(tensors_.spec->name + ": the input has no gradient");
+  builder_.rebind(sum, builder_.frame().hidden_grad, {{}, true, false});
+}
+
+}  // namespace rehearse

@@ -1,0 +1,86 @@
+#pragma once
+// Builds one body: formals bound to tensors, tasks in issue order, dependencies from what tasks read and write.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/program/program.hpp"
+#include "core/strategy/redistribute.hpp"
+
+namespace rehearse {
+
+/// Names and numbers that every body of a Program shares.
+struct ProgramFrame {
+  Program& program;
+  StreamId compute, tp, cp, ep, dp, copies, io, host;
+  StreamId send_next, send_prev, receive_prev, receive_next;  ///< Pipeline messages, by neighbour and direction.
+  DType activation_dtype = DType::bf16;   ///< Storage of activations and weights.
+  DType arithmetic_dtype = DType::bf16;   ///< Of matrix products.
+  DType gradient_dtype = DType::fp32;
+  bool mixed = true;                      ///< fp32 master weights beside the model's.
+  int hidden = -1;                        ///< Tensor that passes between blocks, an instance per block position and microbatch.
+  int hidden_grad = -1;                   ///< Its gradient.
+
+  /// The communicator family that varies along `axes` of the dense view; made on first use.
+  int group(const std::string& name, AxisSet axes);
+  int add_tensor(Tensor tensor);
+  [[nodiscard]] StreamId stream_of(Axis axis) const;
+  ExprId constant(std::int64_t v) { return program.exprs.constant(v); }
+  /// Local length of one dimension, as an expression of the coordinates; a constant where all ranks have the same.
+  ExprId local(const Tensor& tensor, int dim);
+  /// Local product of dimensions [first, last).
+  ExprId local_product(const Tensor& tensor, int first, int last);
+  ExprId mul(ExprId a, ExprId b) { return program.exprs.apply(ExprOp::mul, a, b); }
+};
+
+/// Binding of a formal that the entry provides.
+struct Hold {
+  InstanceRef instance;
+  bool allocate = false;
+  bool release = false;
+};
+
+class BodyBuilder {
+ public:
+  BodyBuilder(ProgramFrame& frame, std::string name, Phase phase);
+
+  /// A formal of the body's own, like `tensor` (lifetime scratch).
+  int scratch(const std::string& name, int tensor);
+  /// A formal bound to storage; the same (tensor, instance) gives the same formal, whose allocate/release are merged.
+  int bound(const std::string& name, int tensor, const Hold& hold = {});
+  [[nodiscard]] const Tensor& tensor(int formal) const { return frame_.program.tensors[static_cast<std::size_t>(body_.formals[static_cast<std::size_t>(formal)].like)]; }
+
+  /// Makes a scratch formal a bound one: what the body computed is what the entry binds.
+  void rebind(int formal, int tensor, const Hold& hold);
+
+  /// Appends a task and its dependencies: on the last writer of what it reads or writes, and on the readers of what it overwrites,
+  /// wherever those lie on another stream.
+  int add(Task task);
+  int compute(const std::string& name, ComputeTask work, std::vector<Operand> operands, Phase phase);
+  /// Redistributes `formal` to `to`; returns the formal that holds the result, `formal` itself where nothing changes.
+  int redistribute(int formal, const Layout& to, const std::string& name, Phase phase);
+
+  [[nodiscard]] ProgramFrame& frame() { return frame_; }
+  [[nodiscard]] ExprId dim(int formal, int d) { return frame_.local(tensor(formal), d); }
+
+  struct Finished { int body; int bindings; };
+  Finished finish();
+
+ private:
+  struct Use { int writer = -1; std::vector<int> readers; };
+  void depend(int from, int to);
+
+  ProgramFrame& frame_;
+  Body body_;
+  std::vector<Binding> bindings_;
+  std::map<std::pair<int, std::array<int, 3>>, int> bound_;
+  std::map<int, std::size_t> binding_of_;
+  std::vector<Use> uses_;
+};
+
+[[nodiscard]] inline Operand read(int f) { return {f, Access::read}; }
+[[nodiscard]] inline Operand write(int f) { return {f, Access::write}; }
+[[nodiscard]] inline Operand update(int f) { return {f, Access::update}; }
+
+}  // namespace rehearse

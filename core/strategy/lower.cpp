@@ -1,0 +1,283 @@
+#include "core/strategy/lower.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/program/flops.hpp"
+#include "core/program/validate.hpp"
+#include "core/strategy/roles.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
+  std::vector<AxisExtent> order;
+  const auto add = [&](Axis axis, int extent) {
+    if (std::none_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; })) order.push_back({axis, extent});
+  };
+  std::vector<std::string> names = s.placement;
+  for (const char* rest : {"tp", "cp", "dp", "pp", "tile_h", "tile_w"}) names.emplace_back(rest);
+  for (const std::string& name : names) {
+    if (name == "tp") add(Axis::tp, s.tp);
+    if (name == "cp") add(Axis::cp, s.cp);
+    if (name == "pp") add(Axis::pp, s.pp);
+    if (name == "tile_h") add(Axis::tile_h, s.tile_h);
+    if (name == "tile_w") add(Axis::tile_w, s.tile_w);
+    if (name == "dp" || name == "dp_shard") add(Axis::dp_shard, s.dp_shard);
+    if (name == "dp" || name == "dp_replicate") add(Axis::dp_replicate, s.dp_replicate);
+  }
+  return order;
+}
+
+/// dp is dp_replicate * dp_shard; a plain dp means replicas.
+StrategySettings completed(StrategySettings s) {
+  if (s.dp != s.dp_replicate * s.dp_shard) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
+  return s;
+}
+
+void check_product(const StrategySettings& s, int ranks) {
+  const std::int64_t product = std::int64_t{s.dp} * s.cp * s.tp * s.pp * s.tile_h * s.tile_w;
+  if (product == ranks) return;
+  std::string equation = fmt::format("dp({})", s.dp);
+  if (s.cp > 1) equation += fmt::format(" * cp({})", s.cp);
+  equation += fmt::format(" * tp({}) * pp({})", s.tp, s.pp);
+  if (s.tile_h > 1) equation += fmt::format(" * tile_h({})", s.tile_h);
+  if (s.tile_w > 1) equation += fmt::format(" * tile_w({})", s.tile_w);
+  throw Error(ErrorKind::usage, fmt::format("{} = {} != {} GPUs", equation, product, ranks), "strategy",
+              "the axes multiply to the number of GPUs: change one of them or cluster.nodes");
+}
+
+void refuse_unlowered(const StrategySettings& s) {
+  const auto refuse = [](const char* axis, int value) {
+    if (value > 1)
+      throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
+                  fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
+  };
+  refuse("cp", s.cp);
+  refuse("ep", s.ep);
+  refuse("etp", s.etp);
+  refuse("tile_h", s.tile_h);
+  refuse("tile_w", s.tile_w);
+  if (s.overlap.tp)
+    throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
+}
+
+int microbatches_of(const Workload& w, const StrategySettings& s) {
+  const std::int64_t per_pass = s.microbatch * s.dp;
+  if (w.training.global_batch % per_pass != 0)
+    throw Error(ErrorKind::usage,
+                fmt::format("global_batch({}) % (microbatch({}) * dp({})) = {} != 0", w.training.global_batch, s.microbatch, s.dp,
+                            w.training.global_batch % per_pass),
+                "training.global_batch", fmt::format("choose a global batch that is a multiple of {}", per_pass));
+  return static_cast<int>(w.training.global_batch / per_pass);
+}
+
+void check_sequence(const Workload& w) {
+  const auto limit = w.network.max_sequence_length;
+  const auto s = w.training.sequence_length;
+  if (limit > 0 && s > limit)
+    throw Error(ErrorKind::usage, fmt::format("sequence_length({}) is longer than the model's {} positions", s, limit), "training.sequence_length",
+                fmt::format("choose at most {}", limit));
+}
+
+class Lowering {
+ public:
+  Lowering(const Workload& workload, const StrategySettings& settings, int ranks)
+      : workload_(workload), settings_(completed(settings)), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
+
+  Program run() {
+    check_product(settings_, ranks_);
+    refuse_unlowered(settings_);
+    check_sequence(workload_);
+    const int m = microbatches_of(workload_, settings_);
+    const PlanRequest request{workload_, settings_, m};
+    schedules().at(settings_.schedule).value->check({settings_.pp, settings_.virtual_stages, m});
+    const LayoutPlan plan = plan_layouts(request);
+    program_.name = workload_.network.name;
+    program_.microbatches = m;
+    program_.seed = workload_.training.seed;
+    make_mesh();
+    make_streams();
+    set_types();
+    make_blocks(plan);
+    place_chunks();
+    StepBodies step(frame_, workload_, tensors_, plan);
+    make_bodies(step);
+    make_roles(step);
+    count_work();
+    return std::move(program_);
+  }
+
+ private:
+  void make_mesh() {
+    Island island;
+    island.order = mesh_order(settings_);
+    program_.mesh = Mesh({island}, Join::none);
+    program_.device_of_rank.resize(static_cast<std::size_t>(ranks_));
+    std::iota(program_.device_of_rank.begin(), program_.device_of_rank.end(), 0);
+  }
+
+  StreamId stream(const std::string& name, StreamKind kind = StreamKind::device) {
+    program_.streams.push_back(name);
+    program_.stream_kinds.push_back(kind);
+    return static_cast<StreamId>(program_.streams.size() - 1);
+  }
+
+  void make_streams() {
+    frame_.compute = stream("compute");
+    frame_.tp = stream("tp");
+    frame_.cp = stream("cp");
+    frame_.ep = stream("ep");
+    frame_.dp = stream("dp");
+    frame_.send_next = stream("pp.send_next");
+    frame_.receive_prev = stream("pp.receive_prev");
+    frame_.send_prev = stream("pp.send_prev");
+    frame_.receive_next = stream("pp.receive_next");
+    frame_.copies = stream("copies");
+    frame_.io = stream("io", StreamKind::storage);
+    frame_.host = stream("host", StreamKind::host);
+  }
+
+  void set_types() {
+    switch (workload_.training.precision) {
+      case Precision::fp32: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp32; frame_.mixed = false; break;
+      case Precision::tf32: frame_.activation_dtype = DType::fp32; frame_.arithmetic_dtype = DType::tf32; frame_.mixed = false; break;
+      case Precision::bf16: frame_.mixed = false; break;
+      case Precision::bf16_mixed: break;
+      case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
+      case Precision::fp8_mixed: frame_.arithmetic_dtype = DType::fp8; break;
+    }
+    frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
+  }
+
+  void make_blocks(const LayoutPlan& plan) {
+    const Network& net = workload_.network;
+    options_.kernels = workload_.kernels;
+    options_.batch = settings_.microbatch * settings_.dp;
+    options_.sequence = workload_.training.sequence_length;
+    make_hidden(plan);
+    int position = 0;
+    for (std::size_t b = 0; b < net.blocks.size(); ++b) {
+      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, frame_.hidden, settings_.recompute));
+      tensors_.back().position = position;
+      for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
+      position += net.repeat[b];
+    }
+    if (settings_.pp == 1) share_tied();
+  }
+
+  void make_hidden(const LayoutPlan& plan) {
+    const Network& net = workload_.network;
+    for (std::size_t b = 0; b < net.blocks.size(); ++b) {
+      const BlockSpec& block = net.blocks[b];
+      if (block.output < 0) continue;
+      Tensor hidden;
+      hidden.name = "hidden.{layer}";
+      for (const Dim& d : block.tensors[static_cast<std::size_t>(block.output)].shape)
+        hidden.shape.push_back(frame_.constant(d.tag == DimTag::batch ? options_.batch : d.tag == DimTag::sequence ? options_.sequence : d.size));
+      hidden.dtype = frame_.activation_dtype;
+      hidden.layout = plan.blocks[b].tensors[static_cast<std::size_t>(block.output)];
+      hidden.lifetime = Lifetime::saved;
+      hidden.per_layer = hidden.per_microbatch = true;
+      frame_.hidden = frame_.add_tensor(hidden);
+      hidden.name = "hidden.{layer}.grad";
+      hidden.layout = gradient_layout(hidden.layout);
+      hidden.lifetime = Lifetime::step;
+      frame_.hidden_grad = frame_.add_tensor(hidden);
+      program_.edges = {{"activations forward", frame_.hidden}, {"gradients backward", frame_.hidden_grad}};
+      return;
+    }
+  }
+
+  /// On one stage a tied parameter is stored once, with the block that owns its name.
+  void share_tied() {
+    const Network& net = workload_.network;
+    for (std::size_t b = 0; b < net.blocks.size(); ++b)
+      for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
+        for (std::size_t o = 0; o < net.blocks.size(); ++o)
+          for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
+            if (net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
+              tensors_[b].param[p] = tensors_[o].param[q];
+              tensors_[b].grad[p] = tensors_[o].grad[q];
+              tensors_[b].shared_with[p] = tensors_[o].position;
+            }
+  }
+
+  /// Layers in equal parts; what stands before the first layer goes with it, what stands after the last with that.
+  void place_chunks() {
+    const Network& net = workload_.network;
+    const Schedule& schedule = *schedules().at(settings_.schedule).value;
+    const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
+    const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
+    int before = 0;
+    for (std::size_t b = 0; b < net.blocks.size() && net.blocks[b].name != "layer"; ++b) before += net.repeat[b];
+    for (int c = 0; c < count; ++c) {
+      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, before + c * layers / count, before + (c + 1) * layers / count};
+      if (c == 0) chunk.first_layer = 0;
+      if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
+      program_.chunks.push_back(chunk);
+    }
+  }
+
+  void make_bodies(StepBodies& step) {
+    for (std::size_t b = 0; b < tensors_.size(); ++b) {
+      const BlockSpec& spec = *tensors_[b].spec;
+      BlockBodies made;
+      BlockBody forward(frame_, tensors_[b], options_, spec.name + ".forward", Phase::forward);
+      forward.forward();
+      made.forward = forward.finish();
+      const Phase first = tensors_[b].recompute_all ? Phase::recompute : Phase::input_grad;
+      BlockBody backward(frame_, tensors_[b], options_, spec.name + ".backward", first);
+      if (tensors_[b].recompute_all) backward.forward();
+      backward.backward();
+      made.backward = backward.finish();
+      std::vector<int> integers;
+      for (std::size_t t = 0; t < spec.tensors.size(); ++t)
+        if (spec.tensors[t].integer) integers.push_back(static_cast<int>(t));
+      if (!integers.empty()) made.input = step.input(static_cast<int>(b), integers);
+      bodies_.push_back(made);
+    }
+  }
+
+  void make_roles(StepBodies& step) {
+    const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
+                        block_at_, bodies_, tensors_, program_.chunks};
+    for (int s = 0; s < settings_.pp; ++s) program_.roles.push_back(make_role(frame_, step, plan, s));
+    for (int r = 0; r < ranks_; ++r)
+      program_.role_of_rank.push_back(program_.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)]);
+  }
+
+  void count_work() {
+    const TrainingSettings& t = workload_.training;
+    program_.samples_per_step = static_cast<double>(t.global_batch);
+    program_.tokens_per_step = static_cast<double>(t.global_batch) * static_cast<double>(t.sequence_length);
+    program_.model_flops_per_step = model_flops(workload_.network, t.global_batch, t.sequence_length).value();
+    program_.hardware_flops_per_step = executed_matmul_flops(program_).value();
+  }
+
+  const Workload& workload_;
+  StrategySettings settings_;
+  int ranks_;
+  Program program_;
+  ProgramFrame frame_;
+  BlockOptions options_;
+  std::vector<BlockTensors> tensors_;
+  std::vector<int> block_at_;
+  std::vector<BlockBodies> bodies_;
+};
+
+}  // namespace
+
+Program lower(const Workload& workload, const StrategySettings& strategy, int ranks) {
+  Program program = Lowering(workload, strategy, ranks).run();
+  return program;
+}
+
+Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
+  return lower(workload, strategy, cluster.device_count());
+}
+
+}  // namespace rehearse

@@ -1,0 +1,16 @@
+#pragma once
+// The seam's first half: a workload and a strategy become a Program.
+
+#include "core/cluster/cluster.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// Lowers without pricing. Ranks are numbered by `strategy.placement`, fastest axis first, and rank i runs on device i.
+/// Throws Error (usage) when axes do not multiply to the devices, when the schedule or a strategy refuses, or when sizes do not divide.
+[[nodiscard]] Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster);
+
+/// The same for `ranks` devices of no particular machine.
+[[nodiscard]] Program lower(const Workload& workload, const StrategySettings& strategy, int ranks);
+
+}  // namespace rehearse

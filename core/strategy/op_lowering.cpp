@@ -1,0 +1,25 @@
+#include <stdexcept>
+
+#include "core/strategy/ops.hpp"
+
+namespace rehearse {
+
+const OpLowering& lowering_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::embedding: return ops::kEmbedding;
+    case OpKind::position_embedding: return ops::kPositionEmbedding;
+    case OpKind::dropout: return ops::kDropout;
+    case OpKind::layer_norm:
+    case OpKind::rms_norm: return ops::kNorm;
+    case OpKind::linear: return ops::kLinear;
+    case OpKind::rope: return ops::kRope;
+    case OpKind::attention: return ops::kAttention;
+    case OpKind::gelu: return ops::kGelu;
+    case OpKind::silu_mul: return ops::kSiluMul;
+    case OpKind::add: return ops::kAdd;
+    case OpKind::cross_entropy: return ops::kCrossEntropy;
+  }
+  throw std::logic_error("op kind without lowering");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,28 @@
+#pragma once
+// The lowerings of the op kinds, one file per family; op_lowering.cpp holds the table.
+
+#include "core/strategy/block_lowering.hpp"
+
+namespace rehearse::ops {
+
+extern const OpLowering kLinear;
+extern const OpLowering kAttention;
+extern const OpLowering kNorm;
+extern const OpLowering kDropout;
+extern const OpLowering kAdd;
+extern const OpLowering kGelu;
+extern const OpLowering kSiluMul;
+extern const OpLowering kRope;
+extern const OpLowering kEmbedding;
+extern const OpLowering kPositionEmbedding;
+extern const OpLowering kCrossEntropy;
+
+/// The element-by-element task that most ops are: bytes are those of its operands.
+inline ComputeTask pass(ComputeOp op, std::string variant = {}) {
+  ComputeTask t;
+  t.op = op;
+  t.variant = std::move(variant);
+  return t;
+}
+
+}  // namespace rehearse::ops

@@ -1,0 +1,162 @@
+// Attention. Flash: one kernel that keeps only the log-sum-exp. Unfused: scores, softmax, dropout and context as kernels of their
+// own, which keep 5 b a s^2 bytes (Korthikanti et al. 2022, sec. 4.1); selective recomputation makes those again in backward.
+
+#include "core/strategy/ops.hpp"
+
+namespace rehearse::ops {
+
+namespace {
+
+struct Sizes { ExprId batch, heads, kv_heads, q, k, d; };
+
+Sizes sizes(BlockBody& b, int q, int k) {
+  BodyBuilder& body = b.builder();
+  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1), body.dim(k, 1), body.dim(q, 3)};
+}
+
+std::vector<ExprId> score_shape(BlockBody& b, int q, int k) {
+  const Tensor &tq = b.builder().tensor(q), &tk = b.builder().tensor(k);
+  return {tq.shape[0], tq.shape[2], tq.shape[1], tk.shape[1]};
+}
+
+/// Scores [b, a, s, s] lie as q does: batch on dimension 0, heads on 1.
+Layout score_layout(const Layout& q) {
+  Layout out;
+  for (const auto& [axis, l] : q) {
+    const auto* s = std::get_if<Shard>(&l);
+    if (s == nullptr) continue;
+    Shard moved = *s;
+    if (s->dim == 2) moved.dim = 1;
+    if (s->dim == 1) moved.dim = 2;
+    out.emplace_back(axis, moved);
+  }
+  return out;
+}
+
+ComputeTask batched(BlockBody& b, const Sizes& z, ExprId m, ExprId n, ExprId k, bool causal) {
+  ComputeTask t;
+  t.op = ComputeOp::matmul;
+  t.dims = {b.builder().frame().mul(z.batch, z.heads), m, n, k};
+  t.arithmetic = b.builder().frame().activation_dtype == DType::fp32 ? b.builder().frame().arithmetic_dtype : b.builder().frame().activation_dtype;
+  t.causal = causal;
+  return t;
+}
+
+std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
+
+/// Scores to dropped probabilities; what backward needs is kept unless the core is recomputed.
+int probabilities(BlockBody& b, const OpSpec& op, int q, int k, Phase phase, bool keep) {
+  BodyBuilder& body = b.builder();
+  const DType half = body.frame().activation_dtype;
+  const Layout layout = score_layout(body.tensor(q).layout);
+  const auto shape = score_shape(b, q, k);
+  const Sizes z = sizes(b, q, k);
+  const int scores = b.extra(key(op, "scores"), shape, half, layout, false);
+  body.compute(key(op, "scores"), batched(b, z, z.q, z.k, z.d, false), {read(q), read(k), write(scores)}, phase);
+  if (!b.options().kernels.fused_norm) {
+    // Eager code scales and masks in passes of their own.
+    for (const char* step : {"scale", "mask"}) body.compute(key(op, step), pass(ComputeOp::scale, step), {update(scores)}, phase);
+  }
+  const int probs = b.extra(key(op, "probabilities"), shape, half, layout, keep);
+  ComputeTask softmax = pass(ComputeOp::softmax);
+  softmax.causal = op.causal;
+  body.compute(key(op, "softmax"), softmax, {read(scores), write(probs)}, phase);
+  if (op.p <= 0) return probs;
+  const int mask = b.extra(key(op, "mask"), shape, DType::uint8, layout, keep);
+  const int dropped = b.extra(key(op, "dropped"), shape, half, layout, keep);
+  ComputeTask dropout = pass(ComputeOp::dropout);
+  dropout.probability = op.p;
+  dropout.random = op.name;
+  body.compute(key(op, "dropout"), dropout, {read(probs), write(mask), write(dropped)}, phase);
+  return dropped;
+}
+
+void unfused_forward(BlockBody& b, const OpSpec& op) {
+  const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
+  const int p = probabilities(b, op, q, k, b.phase(), !b.tensors().recompute_core);
+  const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
+  const Sizes z = sizes(b, q, k);
+  b.builder().compute(key(op, "context"), batched(b, z, z.q, z.d, z.k, false), {read(p), read(v), write(out)}, b.phase());
+}
+
+void unfused_backward(BlockBody& b, const OpSpec& op) {
+  const int dout = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dout < 0) return;
+  BodyBuilder& body = b.builder();
+  const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
+  const Sizes z = sizes(b, q, k);
+  const bool again = b.tensors().recompute_core && !b.tensors().recompute_all;
+  if (again) probabilities(b, op, q, k, Phase::recompute, false);
+  const bool drops = op.p > 0;
+  const int probs = b.extra(key(op, "probabilities"));
+  const int used = drops ? b.extra(key(op, "dropped")) : probs;
+  const int dv = b.scratch_like(key(op, "v_grad"), v, body.tensor(v).layout);
+  body.compute(key(op, "v_grad"), batched(b, z, z.k, z.d, z.q, false), {read(used), read(dout), write(dv)}, Phase::input_grad);
+  int dprobs = b.scratch_like(key(op, "probabilities_grad"), probs, body.tensor(probs).layout);
+  body.compute(key(op, "probabilities_grad"), batched(b, z, z.q, z.k, z.d, false), {read(dout), read(v), write(dprobs)}, Phase::input_grad);
+  if (drops) {
+    ComputeTask t = pass(ComputeOp::dropout_grad);
+    t.probability = op.p;
+    const int before = b.scratch_like(key(op, "dropout_grad"), probs, body.tensor(probs).layout);
+    body.compute(key(op, "dropout_grad"), t, {read(dprobs), read(b.extra(key(op, "mask"))), write(before)}, Phase::input_grad);
+    dprobs = before;
+  }
+  const int dscores = b.scratch_like(key(op, "scores_grad"), probs, body.tensor(probs).layout);
+  body.compute(key(op, "softmax_grad"), pass(ComputeOp::softmax_grad), {read(probs), read(dprobs), write(dscores)}, Phase::input_grad);
+  const int dq = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
+  body.compute(key(op, "q_grad"), batched(b, z, z.q, z.d, z.k, false), {read(dscores), read(k), write(dq)}, Phase::input_grad);
+  const int dk = b.scratch_like(key(op, "k_grad"), k, body.tensor(k).layout);
+  body.compute(key(op, "k_grad"), batched(b, z, z.k, z.d, z.q, false), {read(dscores), read(q), write(dk)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dq, op.name);
+  b.add_grad(op.inputs[1], dk, op.name);
+  b.add_grad(op.inputs[2], dv, op.name);
+}
+
+ComputeTask flash(BlockBody& b, const OpSpec& op, ComputeOp kind, const Sizes& z) {
+  ComputeTask t = pass(kind, "flash");
+  t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, z.d};
+  t.arithmetic = b.builder().frame().activation_dtype;
+  t.causal = op.causal;
+  t.probability = op.p;
+  t.random = op.name;
+  return t;
+}
+
+void flash_forward(BlockBody& b, const OpSpec& op) {
+  const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
+  const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
+  const Tensor& tq = b.builder().tensor(q);
+  const int lse = b.extra(key(op, "log_sum_exp"), {tq.shape[0], tq.shape[1], tq.shape[2]}, DType::fp32, tq.layout, true);
+  b.builder().compute(op.name, flash(b, op, ComputeOp::attention, sizes(b, q, k)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+}
+
+void flash_backward(BlockBody& b, const OpSpec& op) {
+  const int dout = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dout < 0) return;
+  BodyBuilder& body = b.builder();
+  const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
+  std::vector<Operand> operands{read(dout), read(q), read(k), read(v), read(b.value(op.outputs[0])), read(b.extra(key(op, "log_sum_exp")))};
+  std::vector<int> grads;
+  for (const int x : {q, k, v}) {
+    grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
+    operands.push_back(write(grads.back()));
+  }
+  body.compute(op.name + ".input_grad", flash(b, op, ComputeOp::attention_grad, sizes(b, q, k)), operands, Phase::input_grad);
+  for (std::size_t i = 0; i < grads.size(); ++i) b.add_grad(op.inputs[i], grads[i], op.name);
+}
+
+bool is_flash(BlockBody& b) { return b.options().kernels.attention == AttentionKernel::flash; }
+void forward(BlockBody& b, const OpSpec& op) { is_flash(b) ? flash_forward(b, op) : unfused_forward(b, op); }
+void backward(BlockBody& b, const OpSpec& op) { is_flash(b) ? flash_backward(b, op) : unfused_backward(b, op); }
+
+std::vector<int> saved(const OpSpec& op, const BlockOptions& options, const ProgramFrame&) {
+  std::vector<int> out = op.inputs;
+  if (options.kernels.attention == AttentionKernel::flash) out.push_back(op.outputs[0]);
+  return out;
+}
+
+}  // namespace
+
+const OpLowering kAttention{forward, backward, saved};
+
+}  // namespace rehearse::ops

@@ -1,0 +1,191 @@
+// Norms, dropout, activations, residual additions, rotary embedding: kernels bound by memory, whose bytes are their operands'.
+
+#include <algorithm>
+
+#include "core/strategy/ops.hpp"
+
+namespace rehearse::ops {
+
+namespace {
+
+/// The op that reads the single output of `op` and nothing else does, if it is of `kind`.
+const OpSpec* sole_reader(const BlockSpec& spec, const OpSpec& op, OpKind kind) {
+  const OpSpec* found = nullptr;
+  for (const OpSpec& other : spec.ops)
+    if (std::find(other.inputs.begin(), other.inputs.end(), op.outputs[0]) != other.inputs.end()) {
+      if (found != nullptr) return nullptr;
+      found = &other;
+    }
+  return found != nullptr && found->kind == kind ? found : nullptr;
+}
+
+const OpSpec* writer_of(const BlockSpec& spec, int t) {
+  for (const OpSpec& op : spec.ops)
+    if (std::find(op.outputs.begin(), op.outputs.end(), t) != op.outputs.end()) return &op;
+  return nullptr;
+}
+
+/// Dropout runs inside the residual addition that follows it, where kernels are fused.
+bool fused_into_add(BlockBody& b, const OpSpec& op) {
+  return b.options().kernels.fused_norm && sole_reader(*b.tensors().spec, op, OpKind::add) != nullptr;
+}
+
+/// The fused dropout among the inputs of an add, or null.
+const OpSpec* fused_dropout(BlockBody& b, const OpSpec& add) {
+  for (const int t : add.inputs) {
+    const OpSpec* w = writer_of(*b.tensors().spec, t);
+    if (w != nullptr && w->kind == OpKind::dropout && fused_into_add(b, *w)) return w;
+  }
+  return nullptr;
+}
+
+int make_mask(BlockBody& b, const OpSpec& dropout, int like) {
+  const Tensor& t = b.builder().tensor(like);
+  return b.extra(dropout.name + ".mask", t.shape, DType::uint8, t.layout, true);
+}
+
+void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Operand> operands) {
+  const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
+  operands.push_back(write(y));
+  b.builder().compute(op.name, std::move(task), std::move(operands), b.phase());
+}
+
+// ---- norm
+
+void norm_forward(BlockBody& b, const OpSpec& op) {
+  ComputeTask t = pass(ComputeOp::norm, std::string(name_of(op.kind)));
+  t.epsilon = op.eps;
+  const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
+  std::vector<Operand> operands{read(x)};
+  for (const int p : op.params) operands.push_back(read(b.param(p)));
+  one_result(b, op, t, operands);
+}
+
+void norm_backward(BlockBody& b, const OpSpec& op) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
+  const int dx = b.scratch_like(op.name + ".input_grad", x, b.builder().tensor(dy).layout);
+  ComputeTask t = pass(ComputeOp::norm_grad, std::string(name_of(op.kind)));
+  t.epsilon = op.eps;
+  b.builder().compute(op.name + ".input_grad", t, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+  // The sums over tokens for weight and bias are a second pass.
+  std::vector<Operand> operands{read(x), read(dy)};
+  for (const int p : op.params) operands.push_back(update(b.grad_accumulator(p)));
+  t.accumulates = true;
+  b.builder().compute(op.name + ".weight_grad", t, operands, Phase::weight_grad);
+}
+
+// ---- dropout
+
+void dropout_forward(BlockBody& b, const OpSpec& op) {
+  if (fused_into_add(b, op)) return;
+  const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
+  ComputeTask t = pass(ComputeOp::dropout);
+  t.probability = op.p;
+  t.random = op.name;
+  const int mask = make_mask(b, op, x);
+  one_result(b, op, t, {read(x), write(mask)});
+}
+
+void dropout_backward(BlockBody& b, const OpSpec& op) {
+  if (fused_into_add(b, op)) return;
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
+  const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
+  ComputeTask t = pass(ComputeOp::dropout_grad);
+  t.probability = op.p;
+  b.builder().compute(op.name + ".input_grad", t, {read(dy), read(b.extra(op.name + ".mask")), write(dx)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+}
+
+// ---- residual addition, with the dropout before it where fused
+
+void add_forward(BlockBody& b, const OpSpec& op) {
+  const OpSpec* dropout = fused_dropout(b, op);
+  ComputeTask t = pass(dropout != nullptr ? ComputeOp::dropout_add : ComputeOp::add);
+  std::vector<Operand> operands;
+  for (const int input : op.inputs) {
+    const bool dropped = dropout != nullptr && input == dropout->outputs[0];
+    operands.push_back(read(b.value(dropped ? dropout->inputs[0] : input, b.stored(op.outputs[0]), op.name)));
+  }
+  if (dropout != nullptr) {
+    t.probability = dropout->p;
+    t.random = dropout->name;
+    operands.push_back(write(make_mask(b, *dropout, operands[0].formal)));
+  }
+  one_result(b, op, t, operands);
+}
+
+void add_backward(BlockBody& b, const OpSpec& op) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  const OpSpec* dropout = fused_dropout(b, op);
+  for (const int input : op.inputs) {
+    if (dropout == nullptr || input != dropout->outputs[0]) {
+      b.add_grad(input, dy, op.name);
+      continue;
+    }
+    const int dx = b.scratch_like(dropout->name + ".input_grad", dy, b.builder().tensor(dy).layout);
+    ComputeTask t = pass(ComputeOp::dropout_add_grad);
+    t.probability = dropout->p;
+    b.builder().compute(dropout->name + ".input_grad", t, {read(dy), read(b.extra(dropout->name + ".mask")), write(dx)}, Phase::input_grad);
+    b.add_grad(dropout->inputs[0], dx, dropout->name);
+  }
+}
+
+// ---- activations
+
+void activation_forward(BlockBody& b, const OpSpec& op, const char* variant) {
+  std::vector<Operand> operands;
+  for (const int input : op.inputs) operands.push_back(read(b.value(input)));
+  one_result(b, op, pass(ComputeOp::activation, variant), operands);
+}
+
+void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  std::vector<Operand> operands{read(dy)};
+  std::vector<int> dx;
+  for (const int input : op.inputs) {
+    const int x = b.value(input);
+    operands.push_back(read(x));
+    dx.push_back(b.scratch_like(op.name + ".input_grad", x, gradient_layout(b.stored(input))));
+    operands.push_back(write(dx.back()));
+  }
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, variant), operands, Phase::input_grad);
+  for (std::size_t i = 0; i < dx.size(); ++i) b.add_grad(op.inputs[i], dx[i], op.name);
+}
+
+const char* gelu_variant(const OpSpec& op) { return op.tanh_gelu ? "gelu_tanh" : "gelu"; }
+void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op)); }
+void gelu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, gelu_variant(op)); }
+void silu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "silu_mul"); }
+void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "silu_mul"); }
+
+// ---- rotary embedding
+
+void rope_forward(BlockBody& b, const OpSpec& op) { one_result(b, op, pass(ComputeOp::rope), {read(b.value(op.inputs[0]))}); }
+
+void rope_backward(BlockBody& b, const OpSpec& op) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::rope_grad), {read(dy), write(dx)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+}
+
+std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
+std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
+
+}  // namespace
+
+const OpLowering kNorm{norm_forward, norm_backward, saves_inputs};
+const OpLowering kDropout{dropout_forward, dropout_backward, saves_nothing};
+const OpLowering kAdd{add_forward, add_backward, saves_nothing};
+const OpLowering kGelu{gelu_forward, gelu_backward, saves_inputs};
+const OpLowering kSiluMul{silu_forward, silu_backward, saves_inputs};
+const OpLowering kRope{rope_forward, rope_backward, saves_nothing};
+
+}  // namespace rehearse::ops

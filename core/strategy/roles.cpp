@@ -1,0 +1,339 @@
+#include "core/strategy/roles.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace rehearse {
+
+namespace {
+
+/// Gradients that are reduced in one call, and the block position whose backward completes them.
+struct Bucket {
+  std::vector<ParamRef> params;
+  int closes_at = 0;
+};
+
+class RoleBuilder {
+ public:
+  RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
+      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp) {
+    role_.name = fmt::format("stage {}", stage);
+  }
+
+  Role build() {
+    list_parameters();
+    const std::vector<Slot> slots = plan_.schedule.order(stage_, plan_.shape);
+    find_last_backwards(slots);
+    make_buckets();
+    for (const Slot& slot : slots) {
+      if (slot.pass == Pass::forward) forward(slot);
+      else if (slot.pass == Pass::backward) backward(slot);
+      else throw std::logic_error("schedules with split backward need split bodies");
+    }
+    tail();
+    role_.events = next_event_;
+    return std::move(role_);
+  }
+
+ private:
+  // ---- entries
+
+  struct Call {
+    StepBodies::Made made;
+    StreamId stream;
+    int layer = 0, chunk = 0, microbatch = 0;
+    std::vector<Wait> waits{};
+    bool record = false;
+  };
+
+  EventId add(const Call& call) {
+    Entry e;
+    e.body = call.made.body;
+    e.bindings = call.made.bindings;
+    e.stream = call.stream;
+    e.layer = call.layer;
+    e.chunk = call.chunk;
+    e.microbatch = call.microbatch;
+    e.first_wait = static_cast<std::int32_t>(role_.waits.size());
+    e.wait_count = static_cast<std::int32_t>(call.waits.size());
+    role_.waits.insert(role_.waits.end(), call.waits.begin(), call.waits.end());
+    if (call.record) e.record = next_event_++;
+    role_.step.push_back(e);
+    return e.record;
+  }
+
+  std::vector<Wait> take_pending() {
+    std::vector<Wait> out;
+    std::swap(out, pending_);
+    return out;
+  }
+
+  [[nodiscard]] const ChunkPlacement& chunk(int c) const { return plan_.chunks[static_cast<std::size_t>(c)]; }
+  [[nodiscard]] int block_at(int position) const { return plan_.block_at[static_cast<std::size_t>(position)]; }
+  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(block_at(position))]; }
+  [[nodiscard]] int last_chunk() const { return static_cast<int>(plan_.chunks.size()) - 1; }
+
+  /// Position of chunk `c`'s stage in the pp group, as seen from this stage: an expression where it is a neighbour, so that stages
+  /// share bodies.
+  ExprId peer(int c) {
+    ExprPool& e = frame_.program.exprs;
+    const int p = plan_.shape.stages, other = chunk(c).stage;
+    const ExprId me = e.coord(Axis::pp), n = e.constant(p);
+    if (other == (stage_ + 1) % p) return e.apply(ExprOp::mod, e.apply(ExprOp::add, me, ExprPool::kOne), n);
+    if (other == (stage_ + p - 1) % p) return e.apply(ExprOp::mod, e.apply(ExprOp::add, me, e.constant(p - 1)), n);
+    return e.constant(other);
+  }
+
+  /// A message between this stage's chunk `c` and chunk `other`; none when both are here.
+  [[nodiscard]] bool remote(int other) const { return other >= 0 && other <= last_chunk() && chunk(other).stage != stage_; }
+
+  EventId receive(bool forward, int c, int other, int position, int microbatch) {
+    Call call{step_.receive(forward, peer(other), plan_.settings.scatter_gather), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
+    // A blocking receive is posted when the stage has nothing else left to do.
+    if (blocking_ && last_compute_ >= 0) call.waits.push_back({last_compute_});
+    call.record = true;
+    return add(call);
+  }
+
+  void send(bool forward, int c, int other, int position, int microbatch) {
+    Call call{step_.send(forward, peer(other), plan_.settings.scatter_gather), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
+    call.waits.push_back({last_compute_});
+    call.record = blocking_;
+    const EventId done = add(call);
+    if (blocking_) pending_.push_back({done});
+  }
+
+  // ---- passes
+
+  void forward(const Slot& slot) {
+    const ChunkPlacement& c = chunk(slot.chunk);
+    std::vector<Wait> waits;
+    if (remote(slot.chunk - 1)) waits.push_back({receive(true, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch)});
+    for (const Wait& w : take_pending()) waits.push_back(w);
+    for (int position = c.first_layer; position < c.last_layer; ++position) {
+      const BlockBodies& b = bodies_at(position);
+      if (b.input.body >= 0) {
+        Call input{b.input, frame_.io, position, slot.chunk, slot.microbatch};
+        input.record = true;
+        waits.push_back({add(input)});
+      }
+      Call call{b.forward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
+      waits.clear();
+      call.record = position + 1 == c.last_layer;
+      const EventId done = add(call);
+      if (call.record) last_compute_ = done;
+    }
+    if (remote(slot.chunk + 1)) send(true, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch);
+  }
+
+  void backward(const Slot& slot) {
+    const ChunkPlacement& c = chunk(slot.chunk);
+    const bool last = slot.microbatch == last_backward_.at(slot.chunk);
+    std::vector<Wait> waits;
+    if (remote(slot.chunk + 1)) waits.push_back({receive(false, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch)});
+    for (const Wait& w : take_pending()) waits.push_back(w);
+    for (int position = c.last_layer; position-- > c.first_layer;) {
+      const bool closes = last && plan_.settings.overlap.grad_reduce && closing_.count(position) != 0;
+      Call call{bodies_at(position).backward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
+      waits.clear();
+      call.record = closes || position == c.first_layer;
+      const EventId done = add(call);
+      if (call.record) last_compute_ = done;
+      if (closes)
+        for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done);
+    }
+    if (remote(slot.chunk - 1)) send(false, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch);
+  }
+
+  // ---- gradients and update
+
+  void list_parameters() {
+    for (const ChunkPlacement& c : plan_.chunks) {
+      if (c.stage != stage_) continue;
+      for (int position = c.first_layer; position < c.last_layer; ++position) {
+        const int b = block_at(position);
+        const BlockTensors& tensors = plan_.blocks[static_cast<std::size_t>(b)];
+        for (std::size_t p = 0; p < tensors.param.size(); ++p) {
+          const bool shared = tensors.shared_with[p] >= 0;
+          if (!shared) params_.push_back({position, b, static_cast<int>(p)});
+        }
+      }
+    }
+    for (const ParamRef& p : params_) {
+      role_.persistent.push_back({step_.param_tensor(p), p.position});
+      role_.persistent.push_back({step_.grad_tensor(p), p.position});
+      for (const int t : step_.state(p).state) role_.persistent.push_back({t, p.position});
+    }
+  }
+
+  void find_last_backwards(const std::vector<Slot>& slots) {
+    for (const Slot& s : slots)
+      if (s.pass == Pass::backward) {
+        last_backward_[s.chunk] = s.microbatch;
+        std::erase(backward_order_, s.chunk);
+        backward_order_.push_back(s.chunk);
+      }
+  }
+
+  /// Fills buckets in the order in which gradients become final: chunks by their last backward, layers and parameters from the back.
+  void make_buckets() {
+    const double capacity = plan_.settings.bucket.value();
+    const ExprContext at = frame_.program.mesh.context(first_rank());
+    Bucket bucket;
+    double bytes = 0;
+    const auto close = [&](int position) {
+      if (bucket.params.empty()) return;
+      bucket.closes_at = position;
+      closing_[position].push_back(buckets_.size());
+      buckets_.push_back(std::move(bucket));
+      bucket = {};
+      bytes = 0;
+    };
+    int position = 0;
+    for (const int c : backward_order_)
+      for (position = chunk(c).last_layer; position-- > chunk(c).first_layer;)
+        for (std::size_t i = params_.size(); i-- > 0;) {
+          const ParamRef& p = params_[i];
+          if (p.position != position || !step_.needs_dp(p)) continue;
+          bucket.params.push_back(p);
+          bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
+          if (plan_.settings.overlap.grad_reduce && bytes >= capacity) close(position);
+        }
+    if (!backward_order_.empty()) close(chunk(backward_order_.back()).first_layer);
+  }
+
+  [[nodiscard]] int first_rank() const {
+    for (int r = 0; r < frame_.program.mesh.ranks(); ++r)
+      if (frame_.program.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)] == stage_) return r;
+    throw std::logic_error("stage without ranks");
+  }
+
+  [[nodiscard]] static int base_of(const std::vector<ParamRef>& params) {
+    return std::min_element(params.begin(), params.end(), [](const ParamRef& a, const ParamRef& b) { return a.position < b.position; })->position;
+  }
+
+  void reduce(const Bucket& bucket, EventId after) {
+    const int base = base_of(bucket.params);
+    Call call{step_.reduce(bucket.params, base), frame_.dp, base};
+    call.waits.push_back({after});
+    call.record = true;
+    reduced_ = add(call);
+  }
+
+  /// After the last backward: what was not reduced on the way, tied and norm gradients, the gradient norm, the update.
+  void tail() {
+    if (params_.empty()) return;
+    std::vector<Wait> ready{{last_compute_}};
+    if (!plan_.settings.overlap.grad_reduce)
+      for (const Bucket& b : buckets_) reduce(b, last_compute_);
+    if (reduced_ >= 0) ready.push_back({reduced_});
+    const int base = base_of(params_);
+    if (const auto made = step_.reduce_tp(params_, base); made.body >= 0) {
+      Call call{made, frame_.tp, base};
+      call.waits = ready;
+      call.record = true;
+      ready.push_back({add(call)});
+    }
+    if (const int tied = tied_parameter(); tied >= 0) {
+      const ParamRef& p = params_[static_cast<std::size_t>(tied)];
+      Call call{step_.reduce_tied(p, plan_.shape.stages), frame_.dp, p.position};
+      call.waits = ready;
+      call.record = true;
+      ready.push_back({add(call)});
+    }
+    Call norm{step_.gradient_norm(params_, base), frame_.compute, base};
+    norm.waits = ready;
+    for (const Wait& w : take_pending()) norm.waits.push_back(w);
+    norm.record = true;
+    const EventId norm_done = add(norm);
+    update(norm_done);
+  }
+
+  void update(EventId norm_done) {
+    std::vector<Wait> waits{{norm_done}};
+    std::map<int, std::vector<ParamRef>> by_position;
+    for (const ParamRef& p : params_) by_position[p.position].push_back(p);
+    EventId updated = -1;
+    for (const auto& [position, params] : by_position) {
+      Call call{step_.parameter_update(params, position), frame_.compute, position};
+      call.waits = waits;
+      waits.clear();
+      call.record = true;
+      updated = add(call);
+      updated_[position] = updated;
+    }
+    if (!step_.sharded_optimizer()) return;
+    gather_parameters(updated);
+  }
+
+  /// All-gathers in forward order, so that the next step's first layers have theirs first.
+  void gather_parameters(EventId all_updated) {
+    std::map<int, std::vector<ParamRef>> by_position;
+    for (const ParamRef& p : params_) by_position[p.position].push_back(p);
+    for (const auto& [position, params] : by_position) {
+      Call call{step_.gather(params, position), frame_.dp, position};
+      call.waits.push_back({plan_.settings.overlap.param_gather ? updated_.at(position) : all_updated});
+      call.record = true;
+      gathered_[position] = add(call);
+    }
+    // The next step reads gathered parameters: layer by layer as they arrive, or all before its first pass.
+    std::map<int, bool> seen;
+    for (Entry& e : role_.step) {
+      if (e.stream != frame_.compute) continue;
+      if (!plan_.settings.overlap.param_gather) {
+        wait_next_step(e, gathered_.rbegin()->second);
+        break;
+      }
+      const auto at = gathered_.find(e.layer);
+      if (at != gathered_.end() && seen.insert({e.layer, true}).second) wait_next_step(e, at->second);
+    }
+  }
+
+  /// Adds a wait for an event of the step before to an entry that exists already.
+  void wait_next_step(Entry& e, EventId event) {
+    const auto first = static_cast<std::int32_t>(role_.waits.size());
+    for (std::int32_t w = 0; w < e.wait_count; ++w) role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
+    role_.waits.push_back({event, 1});
+    e.first_wait = first;
+    ++e.wait_count;
+  }
+
+  /// Index in params_ of the embedding that the first and the last stage share, or -1.
+  [[nodiscard]] int tied_parameter() const {
+    if (plan_.shape.stages < 2 || (stage_ != 0 && stage_ != plan_.shape.stages - 1)) return -1;
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      const ParamRef& p = params_[i];
+      const ParamSpec& spec = plan_.blocks[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
+      if (!spec.tied_to.empty()) return static_cast<int>(i);
+      for (const BlockTensors& other : plan_.blocks)
+        for (const ParamSpec& o : other.spec->params)
+          if (o.tied_to == plan_.blocks[static_cast<std::size_t>(p.block)].spec->name + "." + spec.name) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  ProgramFrame& frame_;
+  StepBodies& step_;
+  const RolePlan& plan_;
+  int stage_;
+  bool blocking_;
+  Role role_;
+  EventId next_event_ = 0;
+  EventId last_compute_ = -1, reduced_ = -1;
+  std::vector<Wait> pending_;
+  std::vector<ParamRef> params_;
+  std::vector<Bucket> buckets_;
+  std::map<int, std::vector<std::size_t>> closing_;
+  std::map<int, int> last_backward_;
+  std::vector<int> backward_order_;
+  std::map<int, EventId> gathered_, updated_;
+};
+
+}  // namespace
+
+Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage) { return RoleBuilder(frame, step, plan, stage).build(); }
+
+}  // namespace rehearse

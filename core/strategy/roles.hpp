@@ -1,0 +1,28 @@
+#pragma once
+// Turns a schedule's slots into the entries of one stage's role.
+
+#include "core/schedule/schedule.hpp"
+#include "core/strategy/step_bodies.hpp"
+
+namespace rehearse {
+
+/// Bodies of one network block, made once and called for every layer.
+struct BlockBodies {
+  StepBodies::Made forward, backward;
+  StepBodies::Made input{-1, -1};  ///< Brings the block's tokens or labels to the device; -1 when it has none.
+};
+
+struct RolePlan {
+  const StrategySettings& settings;
+  const Schedule& schedule;
+  PipelineShape shape;
+  const std::vector<int>& block_at;          ///< Block index by block position.
+  const std::vector<BlockBodies>& bodies;    ///< By block index.
+  const std::vector<BlockTensors>& blocks;
+  const std::vector<ChunkPlacement>& chunks; ///< By chunk.
+};
+
+/// The role of pipeline stage `stage`.
+Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage);
+
+}  // namespace rehearse

@@ -1,0 +1,302 @@
+#include "core/strategy/step_bodies.hpp"
+
+#include <fmt/format.h>
+
+namespace rehearse {
+
+namespace {
+
+bool data_axis(Axis a) { return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp; }
+
+Layout merged(const Layout& base, const Layout& extra) {
+  Layout out = base;
+  out.insert(out.end(), extra.begin(), extra.end());
+  return out;
+}
+
+ComputeTask element_wise(ComputeOp op, const char* variant, DType arithmetic = DType::fp32) {
+  ComputeTask t;
+  t.op = op;
+  t.variant = variant;
+  t.arithmetic = arithmetic;
+  return t;
+}
+
+}  // namespace
+
+StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan)
+    : frame_(frame), workload_(workload), blocks_(blocks), plan_(plan) {
+  make_states();
+  Tensor norm;
+  norm.name = "gradient_norm";
+  norm.lifetime = Lifetime::persistent;
+  norm.category = MemoryCategory::workspace;
+  norm_ = frame_.add_tensor(std::move(norm));
+}
+
+void StepBodies::make_states() {
+  const bool adam = workload_.training.optimizer != Optimizer::sgd;
+  for (std::size_t b = 0; b < blocks_.size(); ++b)
+    for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
+      ParamState s;
+      const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
+      const int grad = blocks_[b].grad[p];
+      Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
+      reduced.name += ".reduced";
+      reduced.alias_of = grad;
+      reduced.layout = merged(param.layout, plan_.optimizer);
+      s.reduced = frame_.add_tensor(std::move(reduced));
+      Tensor state = param;
+      state.layout = merged(param.layout, plan_.optimizer);
+      state.dtype = DType::fp32;
+      state.category = MemoryCategory::optimizer;
+      std::vector<std::string> names;
+      if (frame_.mixed) names.emplace_back(".master");
+      names.emplace_back(adam ? ".exp_avg" : ".momentum");
+      if (adam) names.emplace_back(".exp_avg_sq");
+      for (const std::string& name : names) {
+        Tensor t = state;
+        t.name += name;
+        if (name != ".master") t.initial = "zeros";
+        s.state.push_back(frame_.add_tensor(std::move(t)));
+      }
+      Tensor updated = param;
+      updated.name += ".updated";
+      updated.layout = merged(param.layout, plan_.optimizer);
+      updated.alias_of = blocks_[b].param[p];
+      s.updated = frame_.add_tensor(std::move(updated));
+      states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
+    }
+}
+
+bool StepBodies::needs_dp(const ParamRef& p) const {
+  return !partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true).empty();
+}
+
+AxisSet StepBodies::partial_axes(const Layout& layout, bool data) const {
+  AxisSet out;
+  for (const auto& [axis, l] : layout)
+    if (std::holds_alternative<Partial>(l) && data_axis(axis) == data) out.insert(axis);
+  return out;
+}
+
+StepBodies::Made StepBodies::cached(const std::string& kind, const std::vector<ParamRef>& params, int base,
+                                    void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int)) {
+  std::string key = kind;
+  for (const ParamRef& p : params) key += fmt::format(" {}.{}.{}", p.position - base, p.block, p.param);
+  if (const auto at = made_.find(key); at != made_.end()) return at->second;
+  BodyBuilder body(frame_, kind, Phase::optimizer);
+  (this->*fill)(body, params, base);
+  return made_[key] = body.finish();
+}
+
+StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_tensors) {
+  BodyBuilder body(frame_, "input", Phase::other);
+  const BlockTensors& tensors = blocks_[static_cast<std::size_t>(block)];
+  for (const int t : integer_tensors) {
+    const int id = tensors.value[static_cast<std::size_t>(t)];
+    const int device = body.bound(tensors.spec->tensors[static_cast<std::size_t>(t)].name, id, {{}, true, false});
+    Tensor host = frame_.program.tensors[static_cast<std::size_t>(id)];
+    host.name += ".host";
+    host.space = MemorySpace::pinned_host;
+    host.lifetime = Lifetime::scratch;
+    host.per_layer = host.per_microbatch = false;
+    const int source = body.scratch(host.name, frame_.add_tensor(std::move(host)));
+    Task read_task{.name = "read", .kind = InputTask{frame_.local(body.tensor(device), 0)}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
+    body.add(std::move(read_task));
+    Task copy{.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne};
+    body.add(std::move(copy));
+  }
+  return body.finish();
+}
+
+StepBodies::Made StepBodies::send(bool forward, ExprId peer, bool scatter) {
+  const std::string name = forward ? "send.activations" : "send.gradients";
+  const std::string key = fmt::format("{} {} {}", name, peer.index, scatter);
+  if (const auto at = made_.find(key); at != made_.end()) return at->second;
+  BodyBuilder body(frame_, name, Phase::other);
+  int message = body.bound("message", forward ? frame_.hidden : frame_.hidden_grad, {{}, false, true});
+  if (scatter) {
+    message = body.redistribute(message, with_axis(body.tensor(message).layout, Axis::tp, shard_flat()), name, Phase::other);
+  }
+  P2pTask p2p;
+  p2p.direction = P2pTask::Direction::send;
+  p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
+  p2p.peer = peer;
+  p2p.edge = forward ? 0 : 1;
+  Task task{.name = name, .kind = p2p, .operands = {read(message)}, .stream = forward ? frame_.send_next : frame_.send_prev, .phase = Phase::other, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+  return made_[key] = body.finish();
+}
+
+StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
+  const std::string name = forward ? "receive.activations" : "receive.gradients";
+  const std::string key = fmt::format("{} {} {}", name, peer.index, scatter);
+  if (const auto at = made_.find(key); at != made_.end()) return at->second;
+  BodyBuilder body(frame_, name, Phase::other);
+  const int target = body.bound("message", forward ? frame_.hidden : frame_.hidden_grad, {{}, true, false});
+  int message = target;
+  if (scatter) {
+    Tensor slice = body.tensor(target);
+    slice.name += "@scattered";
+    slice.layout = with_axis(slice.layout, Axis::tp, shard_flat());
+    slice.lifetime = Lifetime::scratch;
+    slice.per_layer = slice.per_microbatch = false;
+    slice.category = MemoryCategory::communication;
+    message = body.scratch("message.slice", frame_.add_tensor(std::move(slice)));
+  }
+  P2pTask p2p;
+  p2p.direction = P2pTask::Direction::receive;
+  p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
+  p2p.peer = peer;
+  p2p.edge = forward ? 0 : 1;
+  p2p.chunk_delta = forward ? -1 : 1;
+  Task task{.name = name, .kind = p2p, .operands = {write(message)}, .stream = forward ? frame_.receive_prev : frame_.receive_next, .phase = Phase::other, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+  if (scatter) {
+    CollectiveTask c;
+    c.op = CollectiveOp::all_gather;
+    c.group = frame_.group("tp", {Axis::tp});
+    Task gather{.name = name + ".all_gather", .kind = c, .operands = {read(message), write(target)}, .stream = frame_.tp, .phase = Phase::other, .predicate = ExprPool::kOne};
+    body.add(std::move(gather));
+  }
+  return made_[key] = body.finish();
+}
+
+CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
+  CollectiveTask c;
+  c.op = op;
+  c.group = frame_.group("dp", axes);
+  ExprId divisor = ExprPool::kOne;
+  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
+    if (axes.contains(a)) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
+  c.divisor = divisor;
+  return c;
+}
+
+void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> operands;
+  AxisSet axes;
+  for (const ParamRef& p : params) {
+    const InstanceRef at{p.position - base, 0, 0};
+    operands.push_back(update(body.bound("grad", grad_tensor(p), {at, false, false})));
+    operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
+    axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
+  }
+  const CollectiveOp op = sharded_optimizer() ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+  Task task{.name = "gradients", .kind = grad_collective(op, axes), .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+}
+
+StepBodies::Made StepBodies::reduce(const std::vector<ParamRef>& params, int base) { return cached("gradients.reduce", params, base, &StepBodies::fill_reduce); }
+
+void StepBodies::fill_reduce_tp(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> operands;
+  for (const ParamRef& p : params) operands.push_back(update(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
+  CollectiveTask c;
+  c.op = CollectiveOp::all_reduce;
+  c.group = frame_.group("tp", {Axis::tp});
+  Task task{.name = "norm_gradients", .kind = c, .operands = operands, .stream = frame_.tp, .phase = Phase::other, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+}
+
+StepBodies::Made StepBodies::reduce_tp(const std::vector<ParamRef>& params, int base) {
+  std::vector<ParamRef> partial;
+  for (const ParamRef& p : params)
+    if (!partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, false).empty()) partial.push_back(p);
+  if (partial.empty()) return {-1, -1};
+  return cached("norm_gradients.reduce", partial, base, &StepBodies::fill_reduce_tp);
+}
+
+StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
+  BodyBuilder body(frame_, "tied_embedding.reduce", Phase::optimizer);
+  GroupSpec spec;
+  spec.name = "embedding";
+  spec.axes = {Axis::pp};
+  spec.only = {{Axis::pp, {0, stages - 1}}};
+  int group = -1;
+  for (std::size_t i = 0; i < frame_.program.groups.size(); ++i)
+    if (frame_.program.groups[i] == spec) group = static_cast<int>(i);
+  if (group < 0) {
+    frame_.program.groups.push_back(spec);
+    group = static_cast<int>(frame_.program.groups.size()) - 1;
+  }
+  CollectiveTask c;
+  c.op = CollectiveOp::all_reduce;
+  c.group = group;
+  Task task{.name = "tied_embedding", .kind = c, .operands = {update(body.bound("reduced", state(param).reduced))}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+  return body.finish();
+}
+
+void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  const int norm = body.bound("norm", norm_);
+  std::vector<Operand> operands;
+  for (const ParamRef& p : params) operands.push_back(read(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
+  if (workload_.training.precision == Precision::fp16_mixed) {
+    // Loss scaling: gradients are divided by the scale and checked for overflow before anything reads them.
+    std::vector<Operand> scaled;
+    for (const Operand& o : operands) scaled.push_back(update(o.formal));
+    body.compute("unscale", element_wise(ComputeOp::scale, "unscale"), scaled, Phase::optimizer);
+  }
+  operands.push_back(write(norm));
+  if (workload_.training.clip_gradients) body.compute("square_sum", element_wise(ComputeOp::square_sum, "l2"), operands, Phase::optimizer);
+  CollectiveTask c;
+  c.op = CollectiveOp::all_reduce;
+  AxisSet world;
+  for (int a = 0; a < 7; ++a)
+    if (frame_.program.mesh.islands().front().extent(static_cast<Axis>(a)) > 1) world.insert(static_cast<Axis>(a));
+  if (world.empty()) return;
+  c.group = frame_.group("world", world);
+  Task task{.name = "gradient_norm", .kind = c, .operands = {update(norm)}, .stream = frame_.dp, .phase = Phase::optimizer, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+}
+
+StepBodies::Made StepBodies::gradient_norm(const std::vector<ParamRef>& params, int base) { return cached("gradient_norm", params, base, &StepBodies::fill_norm); }
+
+void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> clip, adam, copy, zero;
+  for (const ParamRef& p : params) {
+    const InstanceRef at{p.position - base, 0, 0};
+    const ParamState& s = state(p);
+    const int reduced = body.bound("reduced", s.reduced, {at, false, false});
+    const int param = body.bound("updated", s.updated, {at, false, false});
+    clip.push_back(update(reduced));
+    adam.push_back(read(reduced));
+    for (const int t : s.state) adam.push_back(update(body.bound("state", t, {at, false, false})));
+    if (!frame_.mixed) adam.push_back(update(param));
+    copy.push_back(write(param));
+    if (frame_.mixed) copy.push_back(read(body.bound("state", s.state[0], {at, false, false})));
+    zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+  }
+  if (workload_.training.clip_gradients) {
+    clip.push_back(read(body.bound("norm", norm_)));
+    body.compute("clip", element_wise(ComputeOp::scale, "clip"), clip, Phase::optimizer);
+  }
+  const Optimizer kind = workload_.training.optimizer;
+  body.compute("update", element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw"), adam, Phase::optimizer);
+  if (frame_.mixed) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
+  body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
+}
+
+StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) { return cached("update", params, base, &StepBodies::fill_update); }
+
+void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> operands;
+  AxisSet axes;
+  for (const auto& [axis, l] : plan_.optimizer) axes.insert(axis);
+  for (const ParamRef& p : params) {
+    const InstanceRef at{p.position - base, 0, 0};
+    operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
+    operands.push_back(write(body.bound("param", param_tensor(p), {at, false, false})));
+  }
+  CollectiveTask c;
+  c.op = CollectiveOp::all_gather;
+  c.group = frame_.group("dp", axes);
+  Task task{.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
+  body.add(std::move(task));
+}
+
+StepBodies::Made StepBodies::gather(const std::vector<ParamRef>& params, int base) { return cached("parameters.gather", params, base, &StepBodies::fill_gather); }
+
+}  // namespace rehearse

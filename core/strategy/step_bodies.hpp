@@ -1,0 +1,73 @@
+#pragma once
+// Bodies around the blocks: input, pipeline messages, gradient reduction, gradient norm, parameter update and gathering.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/strategy/block_lowering.hpp"
+
+namespace rehearse {
+
+/// One parameter of one block position.
+struct ParamRef {
+  int position;
+  int block;   ///< Index into Network::blocks.
+  int param;
+  auto operator<=>(const ParamRef&) const = default;
+};
+
+/// Optimizer-side tensors of one parameter.
+struct ParamState {
+  int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage.
+  std::vector<int> state;       ///< Master copy (mixed precision), first and second moment.
+  int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage.
+};
+
+class StepBodies {
+ public:
+  using Made = BodyBuilder::Finished;
+  StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan);
+
+  Made input(int block, const std::vector<int>& integer_tensors);
+  /// `edge`: 0 activations forward, 1 gradients backward. `peer` is the position in the pp group.
+  Made send(bool forward, ExprId peer, bool scatter);
+  Made receive(bool forward, ExprId peer, bool scatter);
+  /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
+  Made reduce(const std::vector<ParamRef>& params, int base);
+  /// Sums tensor-parallel partial gradients (norms under sequence parallelism); body -1 when there are none.
+  Made reduce_tp(const std::vector<ParamRef>& params, int base);
+  /// Sums the gradients of a tied embedding over the first and the last stage.
+  Made reduce_tied(const ParamRef& param, int stages);
+  Made gradient_norm(const std::vector<ParamRef>& params, int base);
+  Made parameter_update(const std::vector<ParamRef>& params, int base);
+  Made gather(const std::vector<ParamRef>& params, int base);
+
+  [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }
+  [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
+  [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
+  /// Whether the gradient is a partial sum over data-parallel ranks.
+  [[nodiscard]] bool needs_dp(const ParamRef& p) const;
+  [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }
+
+ private:
+  void make_states();
+  [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
+  CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
+  Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
+  void fill_reduce(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_reduce_tp(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_norm(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_update(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_gather(BodyBuilder&, const std::vector<ParamRef>&, int base);
+
+  ProgramFrame& frame_;
+  const Workload& workload_;
+  std::vector<BlockTensors>& blocks_;
+  const LayoutPlan& plan_;
+  std::map<std::pair<int, int>, ParamState> states_;
+  std::map<std::string, Made> made_;
+  int norm_ = -1;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,28 @@
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+Registry<std::shared_ptr<const Strategy>>& strategies() {
+  static Registry<std::shared_ptr<const Strategy>> registry("strategy");
+  return registry;
+}
+
+std::vector<std::string> active_strategies(const PlanRequest& request) {
+  std::vector<std::string> out;
+  for (const auto& entry : strategies().entries())
+    if (entry.value->active(request)) out.push_back(entry.name);
+  return out;
+}
+
+LayoutPlan plan_layouts(const PlanRequest& request) {
+  LayoutPlan plan;
+  for (const BlockSpec& block : request.workload.network.blocks)
+    plan.blocks.push_back({std::vector<Layout>(block.tensors.size()), std::vector<Layout>(block.params.size())});
+  for (const auto& entry : strategies().entries())
+    if (entry.value->active(request)) entry.value->check(request);
+  for (const auto& entry : strategies().entries())
+    if (entry.value->active(request)) entry.value->assign(request, plan);
+  return plan;
+}
+
+}  // namespace rehearse

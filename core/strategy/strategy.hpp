@@ -1,0 +1,57 @@
+#pragma once
+// Strategies assign layouts; collectives follow from layout changes. That is how they compose: each strategy adds the axes it
+// owns to the layouts of tensors, parameters and optimizer state, and says which settings it refuses.
+
+#include <memory>
+#include <vector>
+
+#include "core/config/settings.hpp"
+#include "core/model/network.hpp"
+#include "core/program/program.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse {
+
+/// What is trained, apart from how it is spread.
+struct Workload {
+  Network network;
+  TrainingSettings training;
+  KernelSettings kernels;
+};
+
+/// Layouts of everything a network holds, filled by the strategies in use, in registry order.
+struct LayoutPlan {
+  struct Block {
+    std::vector<Layout> tensors;  ///< As BlockSpec::tensors; how the value is stored between ops.
+    std::vector<Layout> params;   ///< As BlockSpec::params.
+  };
+  std::vector<Block> blocks;
+  /// Added to a parameter's own layout to give that of its optimizer state.
+  Layout optimizer;
+};
+
+/// What a strategy may look at to decide.
+struct PlanRequest {
+  const Workload& workload;
+  const StrategySettings& settings;
+  int microbatches;  ///< Per replica and step.
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// Whether the settings use it.
+  [[nodiscard]] virtual bool active(const PlanRequest& request) const = 0;
+  /// Throws Error (usage) for combinations that make no sense, with the rule. Called only when active.
+  virtual void check(const PlanRequest& request) const { (void)request; }
+  virtual void assign(const PlanRequest& request, LayoutPlan& plan) const { (void)request; (void)plan; }
+};
+
+[[nodiscard]] Registry<std::shared_ptr<const Strategy>>& strategies();
+
+/// Names of the strategies that the settings use.
+[[nodiscard]] std::vector<std::string> active_strategies(const PlanRequest& request);
+/// Checks all active strategies, then lets each assign its layouts.
+[[nodiscard]] LayoutPlan plan_layouts(const PlanRequest& request);
+
+}  // namespace rehearse

@@ -1,0 +1,135 @@
+// The shipped constants can be made again from the fit files, and from nothing else.
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/cost/fit_profiles.hpp"
+#include "tests/published/gpus.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rehearse;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = REHEARSE_SOURCE_DIR;
+const fs::path kPublished = kRoot / "tests/published";
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+void check_same(const KernelGroups& a, const KernelGroups& b) {
+  REQUIRE(a.size() == b.size());
+  for (const auto& [name, group] : a) {
+    INFO(name);
+    const auto& other = b.at(name);
+    CHECK(group.formula == other.formula);
+    REQUIRE(group.constants.size() == other.constants.size());
+    for (const auto& [key, constant] : group.constants) {
+      INFO(key);
+      CHECK(constant.value == Approx(other.constants.at(key).value).epsilon(1e-6));
+      CHECK(constant.rows == other.constants.at(key).rows);
+    }
+  }
+}
+
+// "iteration_time_s": 1.42 -> twice that, in a text that stays JSON.
+std::string doubled_times(const std::string& json) {
+  const std::string key = "\"iteration_time_s\": ";
+  std::string out;
+  std::size_t from = 0;
+  for (std::size_t at = json.find(key); at != std::string::npos; at = json.find(key, from)) {
+    const std::size_t value = at + key.size();
+    std::size_t length = 0;
+    const double seconds = std::stod(json.substr(value, 32), &length);
+    out += json.substr(from, value - from) + std::to_string(2 * seconds);
+    from = value + length;
+  }
+  return out + json.substr(from);
+}
+
+const FitReport& rebuilt() {
+  static const FitReport report = [] {
+    FitReader reader(kPublished / "data");
+    return fit_profiles(reader, published::gpu);
+  }();
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the shipped constants are those that the fit files give") {
+  for (const auto& profile : rebuilt().profiles) {
+    INFO(profile.generation);
+    const fs::path file = kRoot / "topologies/calibration" / (profile.generation + ".json");
+    const auto shipped = parse_calibration(text_of(file), file.string());
+    check_same(profile.groups, shipped.groups);
+    REQUIRE(profile.gpus.size() == shipped.gpus.size());
+    for (const auto& [gpu, groups] : profile.gpus) check_same(groups, shipped.gpus.at(gpu));
+    CHECK(profile.fitted_on == shipped.fitted_on);
+  }
+}
+
+TEST_CASE("no row of Table 5 and no file that holds it was read") {
+  const auto& reads = rebuilt().reads;
+  REQUIRE(reads.size() == 8);
+  for (const auto& read : reads) {
+    INFO(read.file);
+    CHECK(read.file.find("korthikanti") == std::string::npos);
+    CHECK(text_of(kPublished / "data" / read.file).find("_t5_") == std::string::npos);
+    CHECK_FALSE(read.rows.empty());
+    for (const auto& row : read.rows) {
+      CHECK(row.find("_t5_") == std::string::npos);
+      CHECK(row.find("dp8") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("doubling every time of Table 5 moves no constant") {
+  const fs::path copy = fs::temp_directory_path() / "rehearse_published_fit";
+  fs::remove_all(copy);
+  fs::copy(kPublished, copy, fs::copy_options::recursive);
+  const std::string original = text_of(copy / "korthikanti_table5.json");
+  const std::string poisoned = doubled_times(original);
+  REQUIRE(poisoned != original);
+  for (const char* place : {"korthikanti_table5.json", "data/korthikanti_table5.json"}) {
+    fs::remove(copy / place);
+    std::ofstream(copy / place, std::ios::binary) << poisoned;
+  }
+  FitReader reader(copy / "data");
+  const auto report = fit_profiles(reader, published::gpu);
+  REQUIRE(report.profiles.size() == rebuilt().profiles.size());
+  for (std::size_t i = 0; i < report.profiles.size(); ++i) CHECK(to_json(report.profiles[i]) == to_json(rebuilt().profiles[i]));
+  fs::remove_all(copy);
+}
+
+TEST_CASE("a fit does see its own rows: a tenth longer products lower the efficiency") {
+  const fs::path copy = fs::temp_directory_path() / "rehearse_published_fit_rows";
+  fs::remove_all(copy);
+  fs::copy(kPublished / "data", copy, fs::copy_options::recursive);
+  const auto number = [](const std::string& s) { return std::stod(s); };
+  std::istringstream in(text_of(copy / "gemm_by_shape.csv"));
+  fs::remove(copy / "gemm_by_shape.csv");
+  std::ofstream out(copy / "gemm_by_shape.csv", std::ios::binary);
+  std::string line;
+  for (bool header = true; std::getline(in, line); header = false) {
+    const std::size_t comma = line.rfind(',');
+    if (!header) line = line.substr(0, comma + 1) + std::to_string(1.1 * number(line.substr(comma + 1)));
+    out << line << '\n';
+  }
+  out.close();
+  FitReader reader(copy);
+  const auto report = fit_profiles(reader, published::gpu);
+  for (std::size_t i = 2; i < 5; ++i) {
+    const double before = rebuilt().profiles[i].value("gemm", "efficiency");
+    const double after = report.profiles[i].value("gemm", "efficiency");
+    INFO(report.profiles[i].generation);
+    CHECK(after / before == Approx(1 / 1.1).epsilon(0.03));
+  }
+  fs::remove_all(copy);
+}

@@ -1,0 +1,158 @@
+// The shipped kernel constants against measurements they were not fitted on.
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/cost/fit_data.hpp"
+#include "core/cost/kernel.hpp"
+#include "tests/published/gpus.hpp"
+#include "tests/published/layer_22b.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rehearse;
+
+namespace {
+
+const std::string kRoot = REHEARSE_SOURCE_DIR;
+
+KernelModel model_of(const std::string& id, const std::string& attention = {}) {
+  const GpuSpec gpu = published::gpu(id);
+  return {gpu, load_calibration(kRoot + "/topologies/calibration", gpu, {attention})};
+}
+
+Kernel kernel_of(const MeasuredGemm& g) {
+  const DType in = g.storage.in == 1 ? DType::fp8 : DType::fp16;
+  const DType out = g.storage.out == 4 ? DType::fp32 : DType::fp16;
+  return make_gemm(g.shape, in, out, g.storage.accumulate);
+}
+
+ErrorSummary held_out_gemms(const std::string& gpu, const std::string& file, double fewest_m, double least_flops = 0) {
+  FitReader reader(kRoot + "/tests/published/data");
+  const KernelModel model = model_of(gpu);
+  std::vector<double> predicted, measured;
+  for (const auto& row : read_gemms(reader, file)) {
+    if (row.gpu != gpu || in_fit_half(row.gemm.shape) || row.gemm.shape.m < fewest_m) continue;
+    if (gemm_flops(row.gemm.shape).value() < least_flops) continue;
+    predicted.push_back(model.price(kernel_of(row.gemm)).time.value());
+    measured.push_back(row.gemm.time.value());
+  }
+  const auto e = summarise_errors(predicted, measured);
+  std::printf("%-14s %-18s %5d rows  median %5.1f %%  p90 %5.1f %%  bias %+5.1f %%\n", gpu.c_str(), file.c_str(), e.rows, 100 * e.median,
+              100 * e.p90, 100 * e.bias);
+  return e;
+}
+
+ErrorSummary held_out_attention(const std::string& gpu, const std::string& implementation) {
+  FitReader reader(kRoot + "/tests/published/data");
+  const KernelModel model = model_of(gpu, implementation);
+  std::vector<double> predicted, measured;
+  for (const auto& row : read_attention(reader, "flash_attention.csv")) {
+    if (row.gpu != gpu || row.implementation != implementation || in_fit_half(row.attention)) continue;
+    Seconds t = model.price(make_flash_attention(row.attention.shape, DType::fp16)).time;
+    if (row.attention.with_backward) t += model.price(make_flash_attention(row.attention.shape, DType::fp16, true)).time;
+    predicted.push_back(t.value());
+    measured.push_back(row.attention.time.value());
+  }
+  const auto e = summarise_errors(predicted, measured);
+  std::printf("%-14s %-18s %5d rows  median %5.1f %%  p90 %5.1f %%  bias %+5.1f %%\n", gpu.c_str(), implementation.c_str(), e.rows,
+              100 * e.median, 100 * e.p90, 100 * e.bias);
+  return e;
+}
+
+double total(const KernelModel& model, const published::Layer22b::Kernels& kernels) {
+  double ms = 0;
+  for (const auto& k : kernels) ms += 1e3 * model.price(k).time.value();
+  return ms;
+}
+
+struct LayerTime { double forward, backward; };
+
+// Assumed collective: bus bandwidth 235 GB/s over eight A100s on NVSwitch. Forward collectives are exposed. Backward, the one of
+// each column-parallel input gradient runs under that product's weight gradient; sequence parallelism also gathers the
+// incoming gradient of both row-parallel products in the open.
+LayerTime layer_time(const KernelModel& model, bool sequence_parallel, bool full, bool selective) {
+  const published::Layer22b layer{sequence_parallel};
+  constexpr double kBus = 235e9;
+  const double gather = 1e3 * 7.0 / 8 * layer.tokens * layer.hidden * 2 / kBus;
+  double backward = total(model, layer.backward()) + total(model, layer.plain_weight_gradients());
+  const double hidden = sequence_parallel ? gather : 2 * gather;
+  for (const auto& k : layer.covering_weight_gradients()) backward += std::max(total(model, {k}), hidden);
+  if (sequence_parallel) backward += 2 * gather;
+  const double forward = total(model, layer.forward()) + 4 * gather;
+  if (full) backward += forward;
+  if (selective) backward += total(model, layer.attention_core_forward());
+  return {forward, backward};
+}
+
+}  // namespace
+
+TEST_CASE("products of shapes that no fit saw") {
+  struct Row { const char* gpu; const char* file; double fewest_m, median, p90; };
+  // Bounds are the errors when the constants were made, with a tenth to spare.
+  for (const Row& r : {Row{"a100_sxm4_80", "gemm_by_shape.csv", 16, 0.049, 0.148}, Row{"a40", "gemm_by_shape.csv", 16, 0.057, 0.178},
+                       Row{"h100_sxm5_80", "gemm_by_shape.csv", 16, 0.072, 0.22}, Row{"a100_pcie_80", "gemm_by_shape.csv", 0, 0.026, 0.098},
+                       Row{"b200_sxm", "gemm_by_shape.csv", 0, 0.062, 0.365}, Row{"h100_sxm5_80", "gemm_fp8.csv", 0, 0.065, 0.215}}) {
+    INFO(r.gpu << " " << r.file);
+    const auto e = held_out_gemms(r.gpu, r.file, r.fewest_m);
+    CHECK(e.rows >= 14);
+    CHECK(e.median < r.median);
+    CHECK(e.p90 < r.p90);
+  }
+}
+
+TEST_CASE("long products on B200 run at the sustained rate, not at the best of a sweep") {
+  const auto e = held_out_gemms("b200_sxm", "gemm_by_shape.csv", 0, 1e12);
+  CHECK(e.rows > 40);
+  CHECK(e.p90 < 0.08);
+}
+
+TEST_CASE("flash attention of lengths that no fit saw") {
+  struct Row { const char* gpu; const char* implementation; double median, p90; };
+  for (const Row& r : {Row{"a100_sxm4_80", "flash2", 0.015, 0.05}, Row{"h100_sxm5_80", "flash2", 0.05, 0.14},
+                       Row{"h100_sxm5_80", "flash3", 0.05, 0.145}, Row{"h100_sxm5_80", "cudnn", 0.05, 0.12}}) {
+    INFO(r.gpu << " " << r.implementation);
+    const auto e = held_out_attention(r.gpu, r.implementation);
+    CHECK(e.rows >= 14);
+    CHECK(e.median < r.median);
+    CHECK(e.p90 < r.p90);
+  }
+}
+
+TEST_CASE("no measured product beats the datasheet floor") {
+  FitReader reader(kRoot + "/tests/published/data");
+  for (const auto& row : read_gemms(reader, "gemm_by_shape.csv")) {
+    INFO(row.gemm.id);
+    const KernelModel& model = [&]() -> const KernelModel& {
+      static std::map<std::string, KernelModel> models;
+      return models.try_emplace(row.gpu, model_of(row.gpu)).first->second;
+    }();
+    CHECK(model.floor(kernel_of(row.gemm)) < row.gemm.time);
+  }
+}
+
+TEST_CASE("a 22B layer put together from kernels takes the time of Korthikanti et al., Table 4") {
+  const KernelModel model = model_of("a100_sxm4_80");
+  std::ifstream in(kRoot + "/tests/published/korthikanti_table4.json");
+  const auto file = nlohmann::json::parse(in);
+  std::printf("\n%-28s %8s %8s %7s %8s %8s %7s\n", "22B layer, ms", "forward", "meas.", "error", "backward", "meas.", "error");
+  int rows = 0;
+  for (const auto& e : file["entries"]) {
+    const auto& c = e["config"];
+    const bool sp = c["sequence_parallel"].get<bool>();
+    const auto recompute = c["recompute"].get<std::string>();
+    const LayerTime t = layer_time(model, sp, recompute == "full", recompute == "selective");
+    const double f = e["measured"]["forward_ms"], b = e["measured"]["backward_ms"];
+    std::printf("%-28s %8.2f %8.1f %+6.1f%% %8.2f %8.1f %+6.1f%%\n", e["id"].get<std::string>().substr(27).c_str(), t.forward, f,
+                100 * (t.forward / f - 1), t.backward, b, 100 * (t.backward / b - 1));
+    CHECK(std::abs(t.forward / f - 1) < 0.05);
+    CHECK(std::abs(t.backward / b - 1) < 0.06);
+    ++rows;
+  }
+  CHECK(rows == 5);
+  const published::Layer22b layer;
+  std::printf("parts, ms: forward kernels %.2f, attention core %.2f, backward kernels %.2f, weight gradients %.2f\n",
+              total(model, layer.forward()), total(model, layer.attention_core_forward()), total(model, layer.backward()),
+              total(model, layer.plain_weight_gradients()) + total(model, layer.covering_weight_gradients()));
+}

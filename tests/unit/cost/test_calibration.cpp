@@ -1,0 +1,124 @@
+#include "core/units/error.hpp"
+#include "tests/published/gpus.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/cost/support.hpp"
+
+using namespace cost_test;
+
+namespace {
+
+const std::string kShipped = std::string(REHEARSE_SOURCE_DIR) + "/topologies/calibration";
+
+std::string where_of(const std::string& json) {
+  try {
+    static_cast<void>(parse_calibration(json, "x.json"));
+  } catch (const Error& e) {
+    return e.where;
+  }
+  return "no error";
+}
+
+std::string document(const std::string& constant) {
+  return R"({"schema": "rehearse/calibration/v1", "generation": "toy", "sources": [{"key": "s", "text": "t", "evidence": "published"}],
+             "kernels": {"norm": {"constants": {"bandwidth_fraction": )" + constant + "}}}}";
+}
+
+GpuSpec blackwell(const std::string& id, double peak, double watts) {
+  GpuSpec g = published::gpu("b200_sxm");
+  g.id = id;
+  g.peak_dense[DType::bf16] = FlopsPerSecond{peak};
+  g.tdp = Watts{watts};
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a profile survives being written and read") {
+  auto p = toy_profile("tile_wave");
+  p.groups["gemm"].measured_on = {"toy"};
+  p.groups["gemm"].held_out = {12, 0.03, 0.1, -0.01};
+  p.groups["gemm"].constants["efficiency"] = {0.8, "toy", 12, -0.9};
+  p.gpus["toy_pcie"]["norm"].constants["bandwidth_fraction"] = {0.4, "toy", 0, 0};
+  p.errors.push_back({"gemm toy, all", {12, 0.03, 0.1, -0.01}});
+  p.fitted_on.push_back({"rows.csv", "0123456789abcdef", 12, "fedcba9876543210"});
+  const auto text = to_json(p);
+  const auto again = parse_calibration(text, "again");
+  CHECK(to_json(again) == text);
+  CHECK(again.fitted_on == p.fitted_on);
+  CHECK(again.gpus.at("toy_pcie").at("norm").constants.at("bandwidth_fraction").value == 0.4);
+}
+
+TEST_CASE("mistakes in a profile are found with their place") {
+  CHECK(where_of(document(R"({"value": 0.5, "source": "s"})")) == "no error");
+  CHECK(where_of(document(R"({"value": 0.5, "source": "s", "valu": 1})")).find("/norm/constants/bandwidth_fraction") != std::string::npos);
+  CHECK(where_of(document(R"({"value": "0.5", "source": "s"})")).find("bandwidth_fraction") != std::string::npos);
+  CHECK(where_of(document(R"({"value": 0.5})")) != "no error");
+  CHECK(where_of(document(R"({"value": 0.5, "source": "nobody"})")) != "no error");
+  CHECK(where_of("{") != "no error");
+  CHECK(where_of(R"({"schema": "rehearse/calibration/v9"})") != "no error");
+}
+
+TEST_CASE("a GPU takes its own constants, then its generation's, then the fallback's") {
+  auto fallback = toy_profile();
+  CalibrationProfile generation;
+  generation.generation = "gen";
+  generation.sources = fallback.sources;
+  put(generation, "norm", "bandwidth_fraction", 0.6);
+  put(generation, "softmax", "bandwidth_fraction", 0.7);
+  generation.gpus["own"]["norm"].constants["bandwidth_fraction"] = {0.4, "toy", 0, 0};
+  const auto own = resolve_calibration(fallback, &generation, toy_gpu("own", "gen"));
+  const auto kin = resolve_calibration(fallback, &generation, toy_gpu("kin", "gen"));
+  CHECK(own.value("norm", "bandwidth_fraction") == 0.4);
+  CHECK(own.value("softmax", "bandwidth_fraction") == 0.7);
+  CHECK(own.value("copy", "bandwidth_fraction") == 0.5);
+  CHECK(own.value("norm", "fixed_s") == 1e-6);
+  CHECK(kin.value("norm", "bandwidth_fraction") == 0.6);
+  CHECK(resolve_calibration(fallback, nullptr, toy_gpu()).value("norm", "bandwidth_fraction") == 0.5);
+}
+
+TEST_CASE("every shipped GPU and an unknown one get a complete model") {
+  for (const char* id : {"v100_sxm2_16", "a100_sxm4_80", "a100_pcie_80", "a40", "h100_sxm5_80", "b200_sxm"}) {
+    INFO(id);
+    const GpuSpec gpu = published::gpu(id);
+    const KernelModel model(gpu, load_calibration(kShipped, gpu));
+    CHECK(model.evidence().size() >= 12);
+    CHECK(model.launch_overhead().value() > 0);
+  }
+  const KernelModel unknown(toy_gpu("nobody", "nowhere"), load_calibration(kShipped, toy_gpu("nobody", "nowhere")));
+  for (const auto& item : unknown.evidence())
+    if (item.what == "gemm") CHECK(item.evidence == Evidence::estimate);
+}
+
+TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounded by their power") {
+  const auto level = [](const GpuSpec& g) { return load_calibration(kShipped, g).value("gemm", "efficiency"); };
+  CHECK(level(published::gpu("b200_sxm")) == Approx(0.49).margin(0.02));
+  // 1200 W over 2.5 PFLOP/s at 0.96 pJ: 0.5. Twice the watts: the units themselves limit.
+  CHECK(level(blackwell("gb200", 2500e12, 1200)) == Approx(0.5));
+  CHECK(level(blackwell("hot", 2500e12, 2400)) == Approx(0.74));
+  GpuSpec pcie = published::gpu("h100_sxm5_80");
+  pcie.id = "h100_pcie_80";
+  pcie.peak_dense[DType::bf16] = FlopsPerSecond{756.5e12};
+  pcie.tdp = Watts{350};
+  CHECK(level(pcie) == Approx(350 / (756.5e12 * 0.96e-12)));
+  CHECK(level(published::gpu("h100_sxm5_80")) > 0.7);
+}
+
+TEST_CASE("constants carried over to a GPU nobody measured are estimates and claim no error figure") {
+  GpuSpec kin = published::gpu("a100_sxm4_80");
+  const auto measured = evidence_of(load_calibration(kShipped, kin), "gemm");
+  CHECK(measured.evidence == Evidence::published);
+  CHECK(measured.held_out.rows > 500);
+  kin.id = "a100_sxm4_40";
+  const auto carried = evidence_of(load_calibration(kShipped, kin), "gemm");
+  CHECK(carried.evidence == Evidence::estimate);
+  CHECK(carried.held_out.rows == 0);
+}
+
+TEST_CASE("flash attention is chosen by implementation: one of the generation before is far slower") {
+  const GpuSpec gpu = published::gpu("h100_sxm5_80");
+  const auto shape = make_flash_attention({4, 32, 32, 8192, 8192, 128, true}, DType::bf16);
+  const KernelModel current(gpu, load_calibration(kShipped, gpu));
+  const KernelModel previous(gpu, load_calibration(kShipped, gpu, {"flash2"}));
+  CHECK(previous.price(shape).time / current.price(shape).time > 1.5);
+  CHECK_THROWS_AS(load_calibration(kShipped, gpu, {"flash22"}), Error);
+}

@@ -1,0 +1,131 @@
+#include "core/units/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/cost/support.hpp"
+
+using namespace cost_test;
+
+namespace {
+
+const AttentionShape kLong{1, 16, 16, 16384, 16384, 128, false};
+
+AttentionShape causal(AttentionShape s) {
+  s.causal = true;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a memory-bound kernel takes its bytes over its share of HBM") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  const auto t = model.price(make_memory_bound(KernelClass::norm, Bytes{300e6}, Bytes{200e6}));
+  CHECK(t.time.value() == Approx(1e-6 + 500e6 / 0.5e12));
+  CHECK(t.hbm_sensitivity == Approx(1e-3 / 1.001e-3));
+  CHECK(t.sm_sensitivity == 0);
+  const auto four = model.price(make_memory_bound(KernelClass::norm, Bytes{300e6}, Bytes{200e6}, DType::bf16, 4));
+  CHECK((four.time - t.time).value() == Approx(3e-6));
+}
+
+TEST_CASE("arithmetic limits an elementwise kernel that does enough of it") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  Kernel k = make_memory_bound(KernelClass::elementwise, Bytes{1e6}, Bytes{1e6}, DType::fp32);
+  k.flops = Flops{1e11};
+  const auto t = model.price(k);
+  CHECK(t.compute_bound.value() == Approx(0.01));
+  CHECK(t.sm_sensitivity > 0.99);
+}
+
+TEST_CASE("a large product runs at its efficiency and on SMs alone") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  const auto t = model.price(make_gemm({1, 8192, 8192, 8192}, DType::bf16, DType::bf16));
+  CHECK(t.compute_bound.value() == Approx(2 * 8192.0 * 8192 * 8192 / 80e12));
+  CHECK(t.sm_sensitivity > 0.95);
+  CHECK(t.sm_sensitivity + t.hbm_sensitivity <= 1);
+  CHECK_FALSE(t.misaligned);
+}
+
+TEST_CASE("a vocabulary that is no multiple of 16 bytes costs the slow kernel class and is flagged") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  const auto padded = model.price(make_gemm({1, 8192, 50304, 4096}, DType::bf16, DType::bf16));
+  const auto odd = model.price(make_gemm({1, 8192, 50257, 4096}, DType::bf16, DType::bf16));
+  CHECK(odd.misaligned);
+  CHECK(odd.time / padded.time == Approx(3).epsilon(0.02));
+  // fp32 on CUDA cores has no such class, and a ragged expert is padded by its kernel
+  CHECK_FALSE(model.price(make_gemm({1, 8192, 50257, 4096}, DType::fp32, DType::fp32)).misaligned);
+  Kernel expert = make_gemm({8, 273.5, 4096, 4096}, DType::bf16, DType::bf16);
+  expert.cls = KernelClass::grouped_gemm;
+  CHECK_FALSE(model.price(expert).misaligned);
+}
+
+TEST_CASE("accumulating into fp32 costs traffic and efficiency") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  const GemmShape s{1, 4096, 4096, 8192};
+  const auto plain = model.price(make_gemm(s, DType::bf16, DType::fp32));
+  const auto added = model.price(make_gemm(s, DType::bf16, DType::fp32, true, true));
+  CHECK(added.compute_bound / plain.compute_bound == Approx(1 / 0.9));
+  CHECK((added.memory_bound - plain.memory_bound).value() == Approx(4096.0 * 4096 * 4 / 0.5e12));
+  Kernel grouped = make_gemm(s, DType::bf16, DType::fp32, true, true);
+  grouped.cls = KernelClass::grouped_gemm;
+  CHECK(model.price(grouped).memory_bound.value() == Approx(plain.memory_bound.value()));
+}
+
+TEST_CASE("causal attention does half the work, its backward two and a half times the forward") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  const auto full = model.price(make_flash_attention(kLong, DType::bf16)).time;
+  CHECK(full.value() == Approx(4.0 * 16 * 16384 * 16384 * 128 / 60e12));
+  CHECK(model.price(make_flash_attention(causal(kLong), DType::bf16)).time / full == Approx(0.5));
+  CHECK(model.price(make_flash_attention(kLong, DType::bf16, true)).time / full == Approx(2.5 / 0.8));
+}
+
+TEST_CASE("the quarters of a causal square add up to it, as ring attention cuts it") {
+  const AttentionShape whole = causal(kLong);
+  AttentionShape diagonal = whole;
+  diagonal.seq_q = diagonal.seq_k = 8192;
+  AttentionShape below = diagonal;
+  below.causal = false;
+  CHECK((2.0 * attention_flops(diagonal, false) + attention_flops(below, false)).value() == Approx(attention_flops(whole, false).value()));
+  AttentionShape lower_half = whole;  // the last half of the queries sees both blocks
+  lower_half.seq_q = 8192;
+  CHECK((attention_flops(lower_half, false) + attention_flops(diagonal, false)).value() == Approx(attention_flops(whole, false).value()));
+}
+
+TEST_CASE("grouped-query attention moves fewer bytes for the same operations; head dimensions are padded") {
+  AttentionShape gqa = kLong;
+  gqa.kv_heads = 2;
+  CHECK(attention_flops(gqa, true) == attention_flops(kLong, true));
+  CHECK(attention_bytes(gqa, 2, false).value() == 2.0 * 16384 * 128 * (2 * 16 + 2 * 2));
+  const KernelModel model(toy_gpu(), toy_profile());
+  AttentionShape d80 = kLong, d96 = kLong;
+  d80.head_dim = 80;
+  d96.head_dim = 96;
+  const auto priced = [&](const AttentionShape& s) { return model.price(make_flash_attention(s, DType::bf16)).compute_bound; };
+  CHECK(priced(d80) == priced(d96));
+  CHECK(priced(d96).value() == Approx(4.0 * 16 * 16384 * 16384 * 96 / 50e12));
+}
+
+TEST_CASE("the floor grants an L2 of reads and one of writes, and nothing prices below it") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  CHECK(model.floor(make_memory_bound(KernelClass::copy, Bytes{40e6}, Bytes{40e6})).value() == 0);
+  CHECK(model.floor(make_memory_bound(KernelClass::copy, Bytes{140e6}, Bytes{40e6})).value() == Approx(100e-6));
+  CHECK(model.floor(make_gemm({1, 8192, 8192, 8192}, DType::bf16, DType::bf16)).value() == Approx(2 * 8192.0 * 8192 * 8192 / 100e12));
+  for (double size : {8.0, 64.0, 1000.0, 4096.0, 20000.0}) {
+    for (const auto& k : {make_gemm({2, size, size, size}, DType::bf16, DType::fp32, true),
+                          make_gemm({1, size, 16, size}, DType::fp32, DType::fp32),
+                          make_flash_attention({1, 8, 1, size, size, 64, true}, DType::bf16, true),
+                          make_memory_bound(KernelClass::optimizer, Bytes{size * size}, Bytes{size})})
+      CHECK(model.price(k).time >= model.floor(k));
+  }
+}
+
+TEST_CASE("unknown arithmetic and impossible constants are errors, not numbers") {
+  const KernelModel model(toy_gpu(), toy_profile());
+  CHECK_THROWS_AS(model.price(make_gemm({1, 64, 64, 64}, DType::fp8, DType::bf16)), Error);
+  auto too_good = toy_profile();
+  put(too_good, "gemm", "efficiency", 1.2);
+  CHECK_THROWS_AS(KernelModel(toy_gpu(), too_good), Error);
+  auto lacking = toy_profile();
+  lacking.groups.at("norm").constants.erase("bandwidth_fraction");
+  CHECK_THROWS_AS(KernelModel(toy_gpu(), lacking), Error);
+  auto unknown = toy_gpu();
+  unknown.memory_bandwidth = BytesPerSecond{};
+  CHECK_THROWS_AS(KernelModel(unknown, toy_profile()), Error);
+}
