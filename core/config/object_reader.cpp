@@ -36,9 +36,9 @@ std::optional<std::int64_t> as_integer(const json& v) {
 }
 
 std::string range_text(NumberRange r) {
-  if (r.max >= std::numeric_limits<double>::max()) return fmt::format("at least {}", r.min);
-  if (r.min <= -std::numeric_limits<double>::max()) return fmt::format("at most {}", r.max);
-  return fmt::format("{} to {}", r.min, r.max);
+  if (r.max >= std::numeric_limits<double>::max()) return fmt::format("at least {:g}", r.min);
+  if (r.min <= -std::numeric_limits<double>::max()) return fmt::format("at most {:g}", r.max);
+  return fmt::format("{:g} to {:g}", r.min, r.max);
 }
 std::string range_text(IntegerRange r) {
   if (r.max == std::numeric_limits<std::int64_t>::max()) return fmt::format("at least {}", r.min);

@@ -16,6 +16,32 @@ enum class Recompute { none, selective, full };
 enum class AttentionKernel { unfused, flash };
 enum class GradientDtype { fp32, model };
 enum class Optimizer { sgd, adam, adamw };
+/// Over which ranks batch statistics, expert capacity and the auxiliary loss are taken.
+enum class StatisticsScope {
+  local,  ///< Each data-parallel rank by itself.
+  global  ///< All data-parallel ranks together, at the cost of a small all-reduce.
+};
+/// What is kept in host memory and copied over PCIe when it is needed.
+enum class Offload { none, optimizer, activations, all };
+
+/// The text forms, in the order of the enumerators. Defined for every enum of this file.
+template <class Enum>
+[[nodiscard]] const std::vector<std::string>& names_of();
+template <> const std::vector<std::string>& names_of<Precision>();
+template <> const std::vector<std::string>& names_of<Recompute>();
+template <> const std::vector<std::string>& names_of<AttentionKernel>();
+template <> const std::vector<std::string>& names_of<GradientDtype>();
+template <> const std::vector<std::string>& names_of<Optimizer>();
+template <> const std::vector<std::string>& names_of<StatisticsScope>();
+template <> const std::vector<std::string>& names_of<Offload>();
+
+[[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(GradientDtype v) { return names_of<GradientDtype>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(StatisticsScope v) { return names_of<StatisticsScope>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
 
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
@@ -26,6 +52,9 @@ struct TrainingSettings {
   bool clip_gradients = true;        ///< Global gradient norm: an all-reduce over every rank before the update.
   double tokens = 0;                 ///< Tokens of the whole run; 0 leaves the run's length out of the answer.
   std::uint64_t seed = 1;
+  StatisticsScope statistics = StatisticsScope::local;
+
+  bool operator==(const TrainingSettings&) const = default;
 };
 
 struct OverlapSettings {
@@ -33,6 +62,8 @@ struct OverlapSettings {
   bool param_gather = false;  ///< ZeRO: gathered parameters arrive during the next forward.
   bool tp = false;            ///< Tensor-parallel collectives are hidden under split GEMMs in forward too.
   bool pp = true;             ///< Pipeline sends and receives do not block the compute stream.
+
+  bool operator==(const OverlapSettings&) const = default;
 };
 
 /// Parallel strategy. Sizes of axes multiply to the number of devices; `dp` is dp_replicate * dp_shard.
@@ -48,6 +79,9 @@ struct StrategySettings {
   std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;
+  Offload offload = Offload::none;
+
+  bool operator==(const StrategySettings&) const = default;
 };
 
 struct KernelSettings {
@@ -55,6 +89,8 @@ struct KernelSettings {
   bool fused_norm = true;            ///< Norm, bias, dropout and residual run as fused kernels.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+
+  bool operator==(const KernelSettings&) const = default;
 };
 
 }  // namespace rehearse

@@ -3,6 +3,7 @@
 
 #include "core/hardware/read_specs.hpp"
 #include "core/hardware/source_table.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 namespace {

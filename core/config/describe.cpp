@@ -1,0 +1,213 @@
+// What is derived from the table for people and editors: help, listings, the JSON Schema and the resolved form.
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "core/config/field.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse {
+namespace {
+
+using nlohmann::ordered_json;
+using schema::Field;
+using schema::Type;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + w;
+  return out;
+}
+
+std::string type_text(const Field& f) {
+  switch (f.type) {
+    case Type::integer: return f.automatic ? "integer, or \"auto\"" : "integer";
+    case Type::count: return "number";
+    case Type::boolean: return "true or false";
+    case Type::text: return "text";
+    case Type::choice: return "one of: " + joined(f.choices);
+    case Type::size: return "size with its unit";
+    case Type::axes: return "axes separated by commas, out of: " + joined(f.choices);
+    case Type::model: return "name, path or object";
+    case Type::cluster: return "name, path, object or list";
+    case Type::parts: return "list of objects";
+  }
+  return {};
+}
+
+std::string range_text(const Field& f) {
+  switch (f.type) {
+    case Type::integer: return fmt::format("{} to {}", static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max));
+    case Type::count: return fmt::format("{:g} to {:g}", f.min, f.max);
+    case Type::size: return fmt::format("{} to {}", to_string(Bytes{f.min}), to_string(Bytes{f.max}));
+    default: return {};
+  }
+}
+
+ordered_json default_of(const Field& f) {
+  if (f.key == "cluster.nodes") return ClusterPart{}.nodes;
+  return f.write && !f.required ? f.write(Scenario{}) : ordered_json();
+}
+
+std::string default_text(const Field& f) {
+  if (f.required) return "required";
+  const ordered_json value = default_of(f);
+  return value.is_null() ? std::string() : value.dump();
+}
+
+std::string unquoted(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+std::string explain_field(const Field& f) {
+  std::string out = fmt::format("{}: {}\n\n  type     {}\n", f.key, f.help, type_text(f));
+  if (const std::string range = range_text(f); !range.empty()) out += fmt::format("  range    {}\n", range);
+  if (const std::string fallback = default_text(f); !fallback.empty()) out += fmt::format("  default  {}\n", fallback);
+  const std::string example = !f.example.empty() ? f.example : unquoted(f.required ? f.write(Scenario{}) : default_of(f));
+  const bool quoted = example.find_first_of(" {[\"") != std::string::npos;
+  const std::string_view quote = quoted ? "'" : "";
+  out += fmt::format("  example  --set {0}={1}{2}{1}\n", f.key, quote, example);
+  if (!f.detail.empty()) out += fmt::format("\n{}\n", f.detail);
+  return out;
+}
+
+std::string line(const std::string& key, const std::string& help, const std::string& fallback) {
+  return fmt::format("  {:<30} {}{}\n", key, help, fallback.empty() ? "" : fmt::format(" [{}]", fallback));
+}
+
+std::string members_of(const std::string& group) {
+  std::string out;
+  for (const Field& f : schema::fields())
+    if (f.key.starts_with(group + ".")) out += line(f.key, f.help, default_text(f));
+  return out;
+}
+
+std::string explain_all() {
+  std::string out = fmt::format("Keys of a scenario file ({}); explain GROUP or KEY says more.\n\n", kScenarioSchema);
+  for (const Field& f : schema::fields())
+    if (f.group().empty()) out += line(f.key, f.help, default_text(f));
+  out += line("extends", "Path of a scenario that this one changes.", "");
+  for (const schema::Group& g : schema::groups()) out += line(g.key, g.help, "");
+  return out;
+}
+
+ordered_json schema_of(const Field& f);
+
+ordered_json cluster_schema() {
+  ordered_json part{{"type", "object"}, {"additionalProperties", false}, {"required", {"machine"}}};
+  ordered_json object{{"type", "object"}, {"additionalProperties", false}};
+  for (const Field& f : schema::fields()) {
+    if (f.group() != "cluster" || f.type == Type::parts) continue;
+    object["properties"][f.name()] = schema_of(f);
+    if (f.name() != "network") part["properties"][f.name()] = schema_of(f);
+  }
+  const ordered_json parts{{"type", "array"}, {"minItems", 1}, {"items", part}};
+  object["properties"]["parts"] = parts;
+  return {{"anyOf", ordered_json::array({{{"type", "string"}}, object, parts})}};
+}
+
+ordered_json type_schema(const Field& f) {
+  switch (f.type) {
+    case Type::integer: {
+      ordered_json number{{"type", "integer"}, {"minimum", static_cast<std::int64_t>(f.min)}, {"maximum", static_cast<std::int64_t>(f.max)}};
+      if (!f.automatic) return number;
+      return {{"anyOf", ordered_json::array({std::move(number), {{"const", "auto"}}})}};
+    }
+    case Type::count: return {{"type", {"number", "string"}}, {"minimum", f.min}, {"maximum", f.max}};
+    case Type::boolean: return {{"type", "boolean"}};
+    case Type::text: return {{"type", "string"}, {"minLength", 1}};
+    case Type::choice: return {{"enum", f.choices}};
+    case Type::size: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?) *$"}};
+    case Type::axes: return {{"type", {"string", "array"}}, {"items", {{"enum", f.choices}}}, {"uniqueItems", true}};
+    case Type::model: return {{"type", {"string", "object"}}};
+    case Type::cluster: return cluster_schema();
+    case Type::parts: return {{"type", "array"}};
+  }
+  return {};
+}
+
+ordered_json schema_of(const Field& f) {
+  ordered_json out = type_schema(f);
+  out["description"] = f.detail.empty() ? f.help : f.help + " " + f.detail;
+  if (const ordered_json value = default_of(f); !value.is_null()) out["default"] = value;
+  return out;
+}
+
+ordered_json& object_at(ordered_json& root, const std::string& group, const char* nested, const ordered_json& fresh) {
+  ordered_json* at = &root;
+  for (std::size_t start = 0; start < group.size();) {
+    const std::size_t dot = std::min(group.find('.', start), group.size());
+    ordered_json& members = nested ? (*at)[nested] : *at;
+    const std::string name = group.substr(start, dot - start);
+    if (!members.contains(name)) members[name] = fresh;
+    at = &members[name];
+    start = dot + 1;
+  }
+  return *at;
+}
+
+std::string moved(const std::string& reference, const std::string& directory) {
+  namespace fs = std::filesystem;
+  if (directory.empty() || !is_file_reference(reference) || fs::path(reference).is_absolute()) return reference;
+  return schema::file_reference(fs::absolute(reference).lexically_normal().lexically_relative(fs::absolute(directory).lexically_normal()));
+}
+
+Scenario with_references_from(Scenario s, const std::string& directory) {
+  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration}) *reference = moved(*reference, directory);
+  for (ClusterPart& part : s.cluster.parts) part.machine = moved(part.machine, directory);
+  return s;
+}
+
+}  // namespace
+
+std::string resolved_json(const Scenario& scenario, const std::string& directory) {
+  const Scenario s = with_references_from(scenario, directory);
+  ordered_json out = ordered_json::object();
+  for (const Field& f : schema::fields()) {
+    if (!f.write) continue;
+    ordered_json value = f.write(s);
+    if (!value.is_null()) object_at(out, f.group(), nullptr, ordered_json::object())[f.name()] = std::move(value);
+  }
+  return out.dump(2) + "\n";
+}
+
+std::vector<KeyHelp> scenario_keys() {
+  std::vector<KeyHelp> out;
+  for (const Field& f : schema::fields()) out.push_back({f.key, type_text(f), range_text(f), default_text(f), f.help});
+  return out;
+}
+
+std::string explain(std::string_view key) {
+  if (key.empty()) return explain_all();
+  if (const Field* f = schema::find(key)) return explain_field(*f) + (f->type == Type::cluster ? "\n" + members_of(f->key) : "");
+  for (const schema::Group& g : schema::groups())
+    if (g.key == key) return fmt::format("{}: {}\n\n{}", g.key, g.help, members_of(g.key));
+  if (key == "extends")
+    return "extends: Path of a scenario that this one changes.\n\nThe other file is read first, relative to this one; objects are merged key by key, everything else replaces.\n";
+
+  std::vector<std::string> keys{"extends"}, named;
+  for (const Field& f : schema::fields()) {
+    keys.push_back(f.key);
+    if (f.name() == key) named.push_back(f.key);
+  }
+  if (named.size() == 1) return explain_field(*schema::find(named.front()));
+  if (named.size() > 1) throw Error(ErrorKind::usage, fmt::format("'{}' is the last word of several keys", key), {}, "valid: " + joined(named));
+  for (const schema::Group& g : schema::groups()) keys.push_back(g.key);
+  throw unknown_name("key", key, keys);
+}
+
+std::string scenario_json_schema() {
+  ordered_json root{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                    {"$id", kScenarioSchema},
+                    {"title", "Rehearse scenario"},
+                    {"type", "object"},
+                    {"additionalProperties", false}};
+  const ordered_json group{{"type", "object"}, {"additionalProperties", false}};
+  root["properties"]["extends"] = {{"type", "string"}, {"description", "Path of a scenario that this one changes."}};
+  for (const Field& f : schema::fields()) {
+    if (!f.read) continue;
+    object_at(root, f.group(), "properties", group)["properties"][f.name()] = schema_of(f);
+  }
+  return root.dump(2) + "\n";
+}
+
+}  // namespace rehearse

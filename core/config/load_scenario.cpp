@@ -1,0 +1,192 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/config/field.hpp"
+#include "core/config/json_file.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kMaxExtends = 16;
+
+fs::path folder_of(const std::string& file) { return fs::path(file).parent_path(); }
+
+void rebase(json& reference, const fs::path& folder) {
+  if (!reference.is_string()) return;
+  const auto text = reference.get<std::string>();
+  if (is_file_reference(text)) reference = schema::file_reference((folder / text).lexically_normal());
+}
+
+void rebase_member(json& object, const char* key, const fs::path& folder) {
+  if (object.is_object() && object.contains(key)) rebase(object[key], folder);
+}
+
+// References are relative to the file that holds them; from here on to the current directory.
+void rebase_all(json& document, const fs::path& folder) {
+  rebase_member(document, "model", folder);
+  rebase_member(document, "calibration", folder);
+  rebase_member(document, "cluster", folder);
+  if (!document.contains("cluster")) return;
+  json& cluster = document["cluster"];
+  rebase_member(cluster, "machine", folder);
+  rebase_member(cluster, "network", folder);
+  json* parts = cluster.is_array() ? &cluster : nullptr;
+  if (cluster.is_object() && cluster.contains("parts")) parts = &cluster["parts"];
+  if (parts && parts->is_array())
+    for (json& part : *parts) rebase_member(part, "machine", folder);
+}
+
+void merge(json& base, const json& over) {
+  if (!base.is_object() || !over.is_object()) {
+    base = over;
+    return;
+  }
+  for (const auto& [key, value] : over.items()) {
+    if (base.contains(key))
+      merge(base[key], value);
+    else
+      base[key] = value;
+  }
+}
+
+json layers(json document, const std::string& origin, std::vector<std::string> chain);
+
+json extended(const json& base_name, const std::string& origin, const std::vector<std::string>& chain) {
+  const std::string where = origin + ": /extends";
+  if (!base_name.is_string()) throw Error(ErrorKind::usage, "wanted the path of a scenario, found " + describe_value(base_name), where);
+  const std::string base = (folder_of(origin) / base_name.get<std::string>()).lexically_normal().generic_string();
+  std::error_code failed;
+  if (!fs::exists(base, failed)) throw Error(ErrorKind::usage, fmt::format("'{}' does not exist", base), where, "the path is relative to the file that says it");
+  return layers(load_json(base), base, chain);
+}
+
+// `chain` holds the files that led here, outermost first.
+json layers(json document, const std::string& origin, std::vector<std::string> chain) {
+  std::error_code failed;
+  const std::string identity = fs::weakly_canonical(origin, failed).generic_string();
+  chain.push_back(failed ? origin : identity);
+  const auto again = std::find(chain.begin(), chain.end() - 1, chain.back());
+  if (again != chain.end() - 1) {
+    std::vector<std::string> ring;
+    for (auto it = again; it != chain.end(); ++it) ring.push_back(fs::path(*it).filename().generic_string());
+    throw Error(ErrorKind::usage, fmt::format("scenarios extend each other in a ring: {}", fmt::join(ring, " -> ")), origin + ": /extends");
+  }
+  if (chain.size() > kMaxExtends) throw Error(ErrorKind::usage, fmt::format("more than {} scenarios extend one another", kMaxExtends), origin + ": /extends");
+
+  if (!document.is_object()) throw Error(ErrorKind::usage, "wanted an object, found " + describe_value(document), origin + ": /");
+  json base = json::object();
+  if (document.contains("extends")) {
+    base = extended(document["extends"], origin, chain);
+    document.erase("extends");
+  }
+  rebase_all(document, folder_of(origin));
+  (void)schema::read(document, origin, false);
+  merge(base, document);
+  return base;
+}
+
+struct Override {
+  std::string key;
+  json value;
+  std::string origin;
+};
+
+json override_value(const std::string& text, const std::string& origin) {
+  const bool compound = text.starts_with('{') || text.starts_with('[');
+  try {
+    return parse_json(text, origin);
+  } catch (const Error& e) {
+    if (compound || e.where.find(": /") != std::string::npos) throw;
+  }
+  try {
+    (void)json(text).dump();
+  } catch (const json::exception&) {
+    throw Error(ErrorKind::usage, "the value is not UTF-8 text", origin);
+  }
+  return text;
+}
+
+bool inside_model(const std::string& key) { return key.starts_with("model.") && key.size() > 6 && key.find("..") == std::string::npos && !key.ends_with('.'); }
+
+void check_override_key(const std::string& key, const std::string& origin) {
+  if (schema::find(key) || inside_model(key)) return;
+  std::vector<std::string> keys, members;
+  for (const schema::Field& f : schema::fields()) {
+    keys.push_back(f.key);
+    if (f.group() == key) members.push_back(f.key);
+    if (f.name() == key) throw Error(ErrorKind::usage, fmt::format("unknown key '{}'", key), origin, fmt::format("did you mean '{}'?", f.key));
+  }
+  if (schema::is_group(key)) throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), origin, fmt::format("its keys: {}", fmt::join(members, ", ")));
+  Error e = unknown_name("key", key, keys);
+  e.where = origin;
+  throw e;
+}
+
+Override parse_override(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, 80)), "--set", "example: --set strategy.tp=8");
+  Override out{text.substr(0, equals), {}, "--set " + text.substr(0, 80)};
+  check_override_key(out.key, out.origin);
+  out.value = override_value(text.substr(equals + 1), out.origin);
+  return out;
+}
+
+void place(json& document, const Override& o) {
+  json* at = &document;
+  for (std::size_t start = 0;;) {
+    const std::size_t dot = std::min(o.key.find('.', start), o.key.size());
+    at = &(*at)[o.key.substr(start, dot - start)];
+    if (dot == o.key.size()) break;
+    if (at->is_null()) *at = json::object();
+    if (!at->is_object())
+      throw Error(ErrorKind::usage, fmt::format("'{}' is {}, which has no member '{}'", o.key.substr(0, dot), describe_value(*at), o.key.substr(dot + 1)), o.origin,
+                  fmt::format("set '{}' itself to an object", o.key.substr(0, dot)));
+    start = dot + 1;
+  }
+  *at = o.value;
+}
+
+void apply(json& document, const std::string& text) {
+  const Override o = parse_override(text);
+  json alone = json::object();
+  place(alone, o);
+  (void)schema::read(alone, o.origin, false);
+  place(document, o);
+}
+
+Scenario load(json document, const std::string& origin, const std::vector<std::string>& overrides) {
+  document = layers(std::move(document), origin, {});
+  for (const std::string& text : overrides) apply(document, text);
+  Scenario scenario = schema::read(document, origin, true);
+  check_scenario(scenario);
+  return scenario;
+}
+
+}  // namespace
+
+std::string schema::file_reference(const fs::path& path) {
+  const std::string text = path.generic_string();
+  return is_file_reference(text) ? text : fmt::format("./{}", text);
+}
+
+bool is_file_reference(std::string_view text) { return text.find('/') != std::string_view::npos || text.ends_with(".json"); }
+
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) { return load(load_json(path), path, overrides); }
+
+Scenario parse_scenario(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {
+  return load(parse_json(text, origin), origin, overrides);
+}
+
+bool Scenario::operator==(const Scenario& o) const {
+  return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy && kernels == o.kernels &&
+         calibration == o.calibration;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,41 @@
+#include "core/config/settings.hpp"
+
+namespace rehearse {
+
+template <>
+const std::vector<std::string>& names_of<Precision>() {
+  static const std::vector<std::string> names{"fp32", "tf32", "bf16", "fp16_mixed", "bf16_mixed", "fp8_mixed"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Recompute>() {
+  static const std::vector<std::string> names{"none", "selective", "full"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<AttentionKernel>() {
+  static const std::vector<std::string> names{"unfused", "flash"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<GradientDtype>() {
+  static const std::vector<std::string> names{"fp32", "model"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Optimizer>() {
+  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<StatisticsScope>() {
+  static const std::vector<std::string> names{"local", "global"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Offload>() {
+  static const std::vector<std::string> names{"none", "optimizer", "activations", "all"};
+  return names;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,48 @@
+#pragma once
+// The files under topologies/: one JSON file per GPU, machine, network and cluster, named by its id. Nothing is read
+// before it is asked for, so a broken file harms only those who use it.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/hardware/interconnects.hpp"
+#include "core/hardware/specs.hpp"
+
+namespace rehearse {
+
+/// Not safe for concurrent use: asking for an entry may read its file.
+class Catalogue {
+ public:
+  enum class Kind { gpu, machine, network, cluster };
+
+  /// `root` holds interconnects.json and the folders gpus, machines, networks and clusters, of which any may be missing.
+  /// Throws Error (usage) when it is no directory.
+  explicit Catalogue(std::filesystem::path root);
+  ~Catalogue();
+  Catalogue(Catalogue&&) noexcept;
+  Catalogue& operator=(Catalogue&&) noexcept;
+
+  /// Ids, sorted.
+  [[nodiscard]] std::vector<std::string> names(Kind kind) const;
+
+  // All throw Error (usage): for an unknown id with the nearest known one; for a file that is wrong with the file and the
+  // JSON path. The same id gives the same object every time.
+  [[nodiscard]] std::shared_ptr<const GpuSpec> gpu(const std::string& id) const;
+  [[nodiscard]] std::shared_ptr<const MachineSpec> machine(const std::string& id) const;
+  [[nodiscard]] std::shared_ptr<const NetworkSpec> network(const std::string& id) const;
+  [[nodiscard]] std::shared_ptr<const ClusterSpec> cluster(const std::string& id) const;
+  [[nodiscard]] const Interconnects& interconnects() const;
+
+  [[nodiscard]] const std::filesystem::path& root() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// "gpu", "machine", "network", "cluster".
+[[nodiscard]] std::string_view name_of(Catalogue::Kind kind);
+
+}  // namespace rehearse

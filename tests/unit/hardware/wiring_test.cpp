@@ -1,0 +1,113 @@
+// What the machine format can say beyond the shipped machines, and what it refuses.
+
+#include "tests/unit/hardware/topologies.hpp"
+
+namespace rehearse {
+namespace {
+
+using nlohmann::json;
+
+/// A two-socket box of four cards without NVLink; `wiring` and top-level `changes` replace its own.
+json pcie_box(const json& wiring, const json& changes = json::object()) {
+  json file = {{"schema", "rehearse/machine/v1"},
+               {"name", "box"},
+               {"gpu", "l40s"},
+               {"gpus", 4},
+               {"pcie", {{"generation", 4}, {"source", "s"}}},
+               {"cpu", {{"model", "any"}, {"vendor", "intel"}, {"sockets", 2}, {"socket_link", "upi_skylake"}, {"source", "s"}}},
+               {"nic", {{"name", "100G"}, {"rate", "100Gb/s"}, {"count", 1}, {"source", "s"}}},
+               {"wiring", wiring},
+               {"sources", {{"s", {{"text", "made up"}, {"evidence", "estimate"}}}}}};
+  file["wiring"]["source"] = "s";
+  file.update(changes);
+  return file;
+}
+
+Error refused(const json& wiring, const json& changes = json::object()) {
+  return error_of([&] { (void)machine_from(pcie_box(wiring, changes)); });
+}
+
+const json kPlain = {{"cpus", {{{"gpus", {0, 1}}, {"nics", {0}}}, {{"gpus", {2, 3}}}}}};
+
+}  // namespace
+
+TEST_CASE("cards straight on the root ports of two sockets") {
+  MachineSpec box = machine_from(pcie_box(kPlain));
+  CHECK(box.vertices.size() == 4 + 2 + 1);
+  REQUIRE(box.links.size() == 6);
+  CHECK(box.links.back().kind == MachineSpec::LinkKind::socket);
+  CHECK(box.links.back().rate == BytesPerSecond{62.4e9});
+  CHECK(box.links.back().nccl_rate == BytesPerSecond{10e9});
+}
+
+TEST_CASE("a card runs at the slower of its own PCIe generation and the slot's") {
+  MachineSpec box = machine_from(pcie_box(kPlain, {{"pcie", {{"generation", 5}, {"source", "s"}}}}));
+  CHECK(box.links[0].rate == BytesPerSecond{31.5e9});
+  box = machine_from(pcie_box(kPlain, {{"pcie", {{"generation", 3}, {"lanes", 8}, {"source", "s"}}}}));
+  CHECK(box.links[0].rate.value() == Approx(15.75e9 / 2));
+  CHECK(box.links[0].nccl_rate == BytesPerSecond{6e9});
+}
+
+TEST_CASE("switches nest, have names and narrower uplinks") {
+  MachineSpec box = machine_from(pcie_box({{"pcie_switches",
+                                            {{{"name", "root"}, {"under", "CPU0"}, {"uplink", {{"lanes", 8}}}},
+                                             {{"under", "root"}, {"gpus", {0, 1}}},
+                                             {{"under", "root"}, {"gpus", {2, 3}}, {"nics", {0}}}}}}));
+  CHECK(box.vertices[4].name == "root");
+  CHECK(box.vertices[5].name == "PLX1");
+  CHECK(box.links[0].rate.value() == Approx(15.75e9));
+}
+
+TEST_CASE("explicit links say what no shorthand does") {
+  json link = {{"a", "GPU0"}, {"b", "CPU1"}, {"kind", "c2c"}, {"rate", "450GB/s"}};
+  json wiring = kPlain;
+  wiring["links"] = {link, {{"a", "CPU0"}, {"b", "CPU1"}, {"kind", "socket"}, {"technology", "qpi_broadwell"}, {"latency", "1us"}}};
+  MachineSpec box = machine_from(pcie_box(wiring));
+  CHECK(box.links[6].kind == MachineSpec::LinkKind::c2c);
+  CHECK(box.links[6].nccl_rate == BytesPerSecond{450e9});
+  CHECK(box.links[7].rate == BytesPerSecond{38.4e9});
+  CHECK(box.links[7].latency == Seconds{1e-6});
+}
+
+TEST_CASE("two boards of NVSwitches joined by a trunk") {
+  json wiring = {{"nvswitches", {{{"chips", 6}, {"links_per_gpu", 6}, {"gpus", {0, 1}}}, {{"chips", 6}, {"links_per_gpu", 6}, {"gpus", {2, 3}}}}},
+                 {"links", {{{"a", "NVSwitch0"}, {"b", "NVSwitch1"}, {"kind", "nvlink"}, {"count", 48}}}}};
+  MachineSpec box = machine_from(pcie_box(wiring, {{"gpu", "v100_sxm2_32"}}));
+  CHECK(box.links.back().rate == BytesPerSecond{1200e9});
+  for (int gpu = 0; gpu < 4; ++gpu) CHECK(nvlinks_at(box, gpu) == 6);
+}
+
+TEST_CASE("consumer boxes have no peer-to-peer access and may have no NIC") {
+  json file = pcie_box({{"cpus", {{{"gpus", {0, 1}}}, {{"gpus", {2, 3}}}}}}, {{"gpu", "rtx4090"}, {"peer_to_peer", false}});
+  file.erase("nic");
+  MachineSpec box = machine_from(file);
+  CHECK_FALSE(box.peer_to_peer);
+  CHECK(box.nics == 0);
+}
+
+TEST_CASE("wiring that the parts cannot have is refused") {
+  CHECK(refused({{"nvlink_pairs", {{0, 1, 1}}}}).what() == std::string("L40S has no NVLink"));
+  CHECK(std::string(refused({{"nvlink_pairs", {{0, 1, 4}, {0, 2, 3}}}}, {{"gpu", "v100_sxm2_32"}}).what()) ==
+        "GPU0 is wired with 7 NVLinks; a Tesla V100 SXM2 32GB has 6");
+  CHECK(refused({{"nvlink_pairs", {{1, 1, 1}}}}, {{"gpu", "v100_sxm2_32"}}).where == "box.json: /wiring/nvlink_pairs");
+}
+
+TEST_CASE("wiring to a vertex that is not there is refused with its place") {
+  Error e = refused({{"pcie_switches", {{{"under", "CPU2"}, {"gpus", {0}}}}}});
+  CHECK(e.where == "box.json: /wiring/pcie_switches/0/under");
+  CHECK(e.hint.find("CPU1") != std::string::npos);
+  CHECK(refused({{"cpus", {{{"gpus", {4}}}}}}).where == "box.json: /wiring/cpus/0/gpus");
+  CHECK(refused({{"cpus", {{{"gpus", {0.5}}}}}}).where == "box.json: /wiring/cpus/0/gpus");
+  CHECK(refused({{"socket_pairs", {{0, 2}}}}).where == "box.json: /wiring/socket_pairs");
+  CHECK(refused({{"pcie_switches", {{{"name", "GPU0"}}}}}).what() == std::string("two vertices are named 'GPU0'"));
+  CHECK(refused(kPlain, {{"gpu", "l40"}}).where == "box.json: /gpu");
+}
+
+TEST_CASE("several sockets need to be joined by something known") {
+  json cpu = {{"model", "any"}, {"vendor", "intel"}, {"sockets", 2}, {"source", "s"}};
+  CHECK(refused(kPlain, {{"cpu", cpu}}).where == "box.json: /cpu/socket_link");
+  cpu["socket_link"] = "upi_skylak";
+  CHECK(refused(kPlain, {{"cpu", cpu}}).hint.find("'upi_skylake'") != std::string::npos);
+}
+
+}  // namespace rehearse
