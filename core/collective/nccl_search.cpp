@@ -118,7 +118,7 @@ SearchResult across_nodes(const NodeWiring& w, int cc) {
   const auto inside = w.gpus == 1 ? PathClass::local : PathClass::nvlink;
   const auto far = staged ? PathClass::phb : PathClass::pix;
   double tree_inter = ring.speed;
-  if (sideways && (w.gpus >= 6 || w.lone_gpus >= 3)) tree_inter /= 2;
+  if (sideways && (w.gpus >= 6 || (w.gpus >= 4 && w.lone_gpus >= 3))) tree_inter /= 2;
   double tree_intra = largest(table, std::min(2 * tree_inter, nvlink_share(w, ring.channels)));
   if (w.bricks.size() > 1 && !w.nvswitch) tree_intra = std::min(tree_intra, std::max(w.brick, tree_inter));
 
