@@ -1,6 +1,7 @@
 #include "core/collective/collective.hpp"
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,50 +29,65 @@ CollectiveChoice timed(CollectiveChoice c, Bytes bytes, Seconds time) {
   return c;
 }
 
+std::vector<FluidEdge> joined(std::vector<FluidEdge> a, const std::vector<FluidEdge>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 int power_of_two_above(int n) {
   int p = 1;
   while (p < n) p *= 2;
   return p;
 }
 
-CollectiveChoice tuned(const PreparedGroup& g, CollectiveOp op, Bytes bytes, bool measured) {
+/// Time the wires need at least, given the algorithm's name, where it takes a look at every link to tell.
+using WireTime = std::function<Seconds(std::string_view algorithm)>;
+
+CollectiveChoice tuned(const PreparedGroup& g, CollectiveOp op, Bytes bytes, bool measured, const WireTime& wire_time) {
   const auto pick = g.table.pick(op, bytes);
   CollectiveChoice out{std::string(name_of(pick.algorithm)), std::string(name_of(pick.protocol)), pick.channels, pick.latency, {}, {}};
   const double gain = measured ? bandwidth_gain(*g.measured, pick.algorithm, g.shape.ranks, g.shape.nodes) : 1.0;
-  const BytesPerSecond reached = min(pick.bandwidth * gain, wire_bound(g, op, pick.algorithm));
+  BytesPerSecond reached = min(pick.bandwidth * gain, wire_bound(g, op, pick.algorithm));
+  if (!g.switched) reached = min(reached, bytes / wire_time(out.algorithm));
   out.bandwidth = reached;
   if (!measured) return timed(out, bytes, pick.latency + bytes / reached);
   const Seconds streaming = bytes / reached;
-  out.latency = measured_time(*g.measured, pick.latency, Seconds{}, g.shape.ranks, g.shape.nodes);
-  const Seconds time = measured_time(*g.measured, pick.latency, streaming, g.shape.ranks, g.shape.nodes);
+  out.latency = measured_time(*g.measured, pick.protocol, pick.latency, Seconds{}, g.shape.ranks, g.shape.nodes);
+  const Seconds time = measured_time(*g.measured, pick.protocol, pick.latency, streaming, g.shape.ranks, g.shape.nodes);
   // Where the floor hides some of the streaming, the wires still need streaming time.
   out.latency = min(out.latency, time - streaming);
   return timed(out, bytes, time);
 }
 
-/// Grouped sends and receives: each rank's bytes to its own node over NVLink and to others over its share of the NICs, at once.
-CollectiveChoice exchange(const PreparedGroup& g, CollectiveOp op, Bytes bytes) {
-  const double n = g.shape.ranks;
-  const bool shift = op == CollectiveOp::send_recv;
-  const double near = shift ? (g.per_node > 1 ? 1.0 : 0.0) : (g.per_node - 1) / n;
-  const double far = g.shape.nodes == 1 ? 0.0 : shift ? 1.0 / g.per_node : (n - g.per_node) / n;
+/// Streaming of an all-to-all: each rank's bytes to its own node over NVLink and to others over its share of the NICs, at once.
+Seconds spread(const PreparedGroup& g, Bytes bytes) {
+  const double n = g.shape.ranks, here = g.per_node;
+  Seconds out;
+  if (here > 1) {
+    const auto& ring = g.shape.search.ring;
+    const auto inside = g.shape.nodes > 1 ? g.wires.total_inside : min(g.wires.total_inside, ring.intra * double(ring.channels));
+    out = bytes * ((here - 1) / n) / inside;
+  }
+  if (g.shape.nodes > 1) out = max(out, bytes * here * ((n - here) / n) / (g.wires.total_across * kAllToAllNicShare));
+  return out;
+}
+
+/// Streaming of one message from each rank to the next: at most one leaves each node.
+Seconds shift(const PreparedGroup& g, Bytes bytes) {
+  if (g.shape.nodes > 1) return bytes / min(g.wires.edge_across * kSendNicShare, g.per_node > 1 ? g.wires.edge_inside : g.wires.edge_across);
   const auto& ring = g.shape.search.ring;
-  const bool across = g.shape.nodes > 1;
-  Seconds streaming;
-  if (near > 0) {
-    BytesPerSecond inside = g.wires.total_inside;
-    if (!across) inside = min(inside, ring.intra * double(ring.channels));
-    streaming = bytes * near / (shift ? min(inside, g.wires.edge_inside) : inside);
-  }
-  if (far > 0) {
-    const double share = shift ? kSendNicShare : kAllToAllNicShare;
-    const auto wire = shift ? g.wires.edge_across * double(g.per_node) : g.wires.total_across;
-    streaming = max(streaming, bytes * far * double(g.per_node) / (wire * share));
-  }
-  const Seconds once = across ? kSendAcross : g.through_host ? kSendThroughHost : kSendInside;
+  return bytes / min(g.wires.edge_inside, ring.intra * double(ring.channels));
+}
+
+/// Grouped sends and receives.
+CollectiveChoice exchange(const PreparedGroup& g, CollectiveOp op, Bytes bytes, const WireTime& wire_time) {
   constexpr double kMessagesAtOnce = 64;
+  const bool messages = op == CollectiveOp::send_recv;
+  const Seconds once = g.shape.nodes > 1 ? kSendAcross : g.through_host ? kSendThroughHost : kSendInside;
   CollectiveChoice out{"P2P", "Simple", power_of_two_above(nccl::final_channels(g.shape)), {}, {}, {}};
-  out.latency = once * (shift ? 1.0 : std::ceil((n - 1) / kMessagesAtOnce));
+  out.latency = once * (messages ? 1.0 : std::ceil((g.shape.ranks - 1) / kMessagesAtOnce));
+  Seconds streaming = messages ? shift(g, bytes) : spread(g, bytes);
+  if (!g.switched) streaming = max(streaming, wire_time(out.algorithm));
   return timed(out, bytes, out.latency + streaming);
 }
 
@@ -109,10 +125,13 @@ struct CollectiveModel::Impl {
     const Call call{op, bytes.value(), &g};
     if (const auto at = choices.find(call); at != choices.end()) return at->second;
     const bool direct = op == CollectiveOp::all_to_all || op == CollectiveOp::send_recv;
-    return choices.emplace(call, direct ? exchange(g, op, bytes) : tuned(g, op, bytes, options.measured_latency)).first->second;
+    const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(op, bytes, group, algorithm)); };
+    auto choice = direct ? exchange(g, op, bytes, wire_time) : tuned(g, op, bytes, options.measured_latency, wire_time);
+    return choices.emplace(call, std::move(choice)).first->second;
   }
 
-  [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CollectiveChoice& choice) const {
+  [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
+                                             std::string_view algorithm) const {
     const GroupLayout layout = layout_of(cluster, group);
     const auto orders = [&](const GroupLayout::Node& n) {
       std::vector<int> local;
@@ -126,14 +145,9 @@ struct CollectiveModel::Impl {
       for (std::size_t i = 0; i < count; ++i) out.push_back({group[i], group[(i + 1) % group.size()], bytes});
       return out;
     }
-    if (choice.algorithm == "Tree") return traffic::double_tree(layout, bytes, true);
-    if (choice.algorithm == "NVLS" && op == CollectiveOp::all_reduce) return traffic::nvls(layout, bytes);
-    if (choice.algorithm == "NVLSTree") {
-      auto out = traffic::double_tree(layout, bytes, false);
-      const auto inside = traffic::nvls(layout, bytes);
-      out.insert(out.end(), inside.begin(), inside.end());
-      return traffic::merged(std::move(out));
-    }
+    if (algorithm == "Tree") return joined(traffic::double_tree(layout, bytes), traffic::chains(layout, orders, bytes));
+    if (algorithm == "NVLS" && op == CollectiveOp::all_reduce) return traffic::nvls(layout, bytes);
+    if (algorithm == "NVLSTree") return joined(traffic::double_tree(layout, bytes), traffic::nvls(layout, bytes));
     const bool rooted = op == CollectiveOp::broadcast || op == CollectiveOp::reduce;
     return traffic::rings(layout, orders, bytes * bus_factor(op, layout.ranks), rooted ? group.front() : -1, op == CollectiveOp::broadcast);
   }
@@ -152,7 +166,7 @@ FluidPlan CollectiveModel::plan(CollectiveOp op, Bytes bytes, std::span<const De
   const CollectiveChoice choice = choose(op, bytes, group);
   FluidPlan out{{}, {}, choice.latency};
   if (choice.algorithm == "none") return out;
-  out.edges = impl_->edges(op, bytes, group, choice);
+  out.edges = impl_->edges(op, bytes, group, choice.algorithm);
   Bytes busiest;
   for (const auto& e : out.edges) busiest = max(busiest, e.bytes);
   if (choice.time > choice.latency) out.rate_cap = busiest / (choice.time - choice.latency);

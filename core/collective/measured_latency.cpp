@@ -40,9 +40,9 @@ double bandwidth_gain(const MeasuredCollectives& m, nccl::Algorithm a, int ranks
   return nodes > 1 ? m.across_gain : m.ring_gain / (1 + m.rank_loss / ranks);
 }
 
-Seconds measured_time(const MeasuredCollectives& m, Seconds nccl_latency, Seconds streaming, int ranks, int nodes) {
+Seconds measured_time(const MeasuredCollectives& m, nccl::Protocol p, Seconds nccl_latency, Seconds streaming, int ranks, int nodes) {
   const Seconds overhead = nodes > 1 ? m.overhead_across : m.overhead_inside;
-  const Seconds filling{2 * std::sqrt(m.fill.value() * streaming.value())};
+  const Seconds filling{p == nccl::Protocol::simple ? 2 * std::sqrt(m.fill.value() * streaming.value()) : 0.0};
   const Seconds time = overhead + nccl_latency + streaming + filling;
   return nodes > 1 ? time : max(time, m.floor_base + m.floor_per_rank * double(ranks));
 }

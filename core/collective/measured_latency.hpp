@@ -9,7 +9,8 @@
 //             gain / (1 + rank_loss / ranks) for rings and trees inside a node, a gain alone otherwise
 //   overhead  launch and the wait for the last rank, once per call
 //   fill      time to fill the pipeline of chunks: with chunks of the best size a message of streaming time t takes
-//             (sqrt(t) + sqrt(fill))^2 (the classic optimum of segmented broadcasts)
+//             (sqrt(t) + sqrt(fill))^2 (the classic optimum of segmented broadcasts). Simple only: LL and LL128 hand on
+//             every 8 or 128 bytes, so that nothing fills
 //   floor     time below which no call of this many ranks was seen, floor_base + floor_per_rank * ranks
 //
 // The rows it rests on and the error on each are printed by tests/unit/collective/test_measured.cpp.
@@ -41,7 +42,8 @@ struct MeasuredCollectives {
 /// Ratio of the bandwidth a call reaches to the one in NCCL's table.
 [[nodiscard]] double bandwidth_gain(const MeasuredCollectives& m, nccl::Algorithm a, int ranks, int nodes);
 /// The equation above; `streaming` is n/B with B corrected.
-[[nodiscard]] Seconds measured_time(const MeasuredCollectives& m, Seconds nccl_latency, Seconds streaming, int ranks, int nodes);
+[[nodiscard]] Seconds measured_time(const MeasuredCollectives& m, nccl::Protocol p, Seconds nccl_latency, Seconds streaming, int ranks,
+                                    int nodes);
 
 /// Messages between two devices: NCCL has no model for them, and no run at hand isolates them.
 /// Latency is NCCL's hardware latency of one Simple step, its base and a kernel launch of 5 us (estimate). The share of a NIC's

@@ -8,14 +8,14 @@
 //   NVLS              one channel per GPU; its head takes two shares of NVLink, the others one
 // Speed tables, thresholds: graph/search.cc of NCCL 2.28.9.
 //
-// Where this is proved (tests/unit/collective compares with 2550 recorded searches of that version):
+// Where this is proved (tests/unit/collective compares with 2510 recorded searches of that version):
 //   DGX A100, p4d, DGX H100 (and H200), DGX B200: rings and NVLS of every subset of the eight GPUs, in one node and across
 //   nodes; trees of every subset on H100 and B200 and of every subset on A100 that fills its PCIe switches.
 //   DGX-1V: all eight GPUs, in one node and across nodes; rings of subsets in one node that direct NVLinks can carry,
 //   found by exact packing.
-// Known to differ: trees of A100 subsets that leave GPUs alone below a PCIe switch, for which NCCL's search ends in
-// fallbacks (twelve and more per cent slower, once 0.1 GB/s). A rule for other machines (PCIe only, full meshes) gives one
-// channel at the slowest hop and is an estimate.
+// Known to differ: across nodes, trees of subsets that leave GPUs alone below a PCIe switch (64 of the 255 subsets of a DGX
+// A100, 48 of p4d): NCCL's search ends in slower fallbacks there, once at 0.1 GB/s. On a DGX-1V, subsets that need a relaying GPU,
+// and trees of subsets. The rule for other machines (PCIe only, full meshes) gives one channel at the slowest hop: an estimate.
 
 #include <span>
 #include <vector>

@@ -60,6 +60,10 @@ WireLimits limits_of(const Cluster& c, const GroupLayout& layout) {
   return w;
 }
 
+bool has_nvswitch(const MachineSpec& m) {
+  return std::any_of(m.vertices.begin(), m.vertices.end(), [](const auto& v) { return v.kind == MachineSpec::VertexKind::nvswitch; });
+}
+
 nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
   nccl::CommunicatorShape s;
   s.ranks = layout.ranks;
@@ -83,8 +87,10 @@ nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
 PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter) {
   const auto shape = shape_of(cluster, layout);
   const bool inside = shape.search.ring.intra_path <= nccl::PathClass::nvlink_relay;
+  bool switched = true;
+  for (const auto& n : layout.nodes) switched = switched && (n.devices.size() == 1 || has_nvswitch(cluster.machine(n.node)));
   return {shape, nccl::TuningTable(shape, filter), limits_of(cluster, layout),
-          &measured_collectives_of(shape.min_compute_capability), layout.least_per_node, !inside};
+          &measured_collectives_of(shape.min_compute_capability), layout.least_per_node, switched, !inside};
 }
 
 BytesPerSecond wire_bound(const PreparedGroup& g, CollectiveOp op, nccl::Algorithm a) {

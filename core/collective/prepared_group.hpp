@@ -21,6 +21,7 @@ struct PreparedGroup {
   WireLimits wires;
   const MeasuredCollectives* measured = nullptr;
   int per_node = 1;           ///< Fewest ranks on one node.
+  bool switched = true;       ///< Every node has an NVSwitch, or one rank.
   bool through_host = false;  ///< Some pair inside a node has no NVLink.
 };
 

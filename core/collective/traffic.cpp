@@ -1,6 +1,8 @@
 #include "core/collective/traffic.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace rehearse::traffic {
 namespace {
@@ -17,6 +19,14 @@ int parent_of(int node, int nodes) {
 int second(int node, int nodes) { return nodes % 2 == 0 ? nodes - 1 - node : (node + 1) % nodes; }
 
 int heads(const GroupLayout& g) { return g.least_per_node; }
+
+/// The node's devices along a cycle, from its `k`-th device on.
+std::vector<DeviceId> from_entry(const GroupLayout::Node& n, const std::vector<int>& cycle, std::size_t k) {
+  const auto entry = std::size_t(std::find(cycle.begin(), cycle.end(), int(k % n.devices.size())) - cycle.begin());
+  std::vector<DeviceId> out;
+  for (std::size_t j = 0; j < cycle.size(); ++j) out.push_back(n.devices[std::size_t(cycle[(entry + j) % cycle.size()])]);
+  return out;
+}
 
 void both_ways(std::vector<FluidEdge>& out, DeviceId a, DeviceId b, Bytes bytes) {
   out.push_back({a, b, bytes});
@@ -38,6 +48,25 @@ std::vector<FluidEdge> merged(std::vector<FluidEdge> edges) {
   return edges;
 }
 
+Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges) {
+  long in_nodes = 0;
+  for (const auto& part : cluster.parts()) in_nodes += 2L * long(part.machine->links.size()) * part.nodes;
+  std::map<LinkId, Bytes> load;
+  std::map<std::tuple<NodeId, int, bool>, Bytes> ports;  // node, NIC, outgoing
+  for (const auto& e : edges) {
+    for (const LinkId l : cluster.route(e.src, e.dst).links)
+      if (l < in_nodes) load[l] += e.bytes;
+    const NodeId from = cluster.node_of(e.src), to = cluster.node_of(e.dst);
+    if (from == to) continue;
+    ports[{from, cluster.nic_of(e.src), true}] += e.bytes;
+    ports[{to, cluster.nic_of(e.dst), false}] += e.bytes;
+  }
+  Seconds out;
+  for (const auto& [port, bytes] : ports) out = max(out, bytes / cluster.machine(std::get<0>(port)).nic.rate);
+  for (const auto& [link, bytes] : load) out = max(out, bytes / cluster.link_rate(link));
+  return out;
+}
+
 std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root, bool into_root) {
   std::vector<std::vector<std::vector<int>>> inside;
   for (const auto& n : g.nodes) inside.push_back(orders(n));
@@ -47,10 +76,8 @@ std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Byte
   for (std::size_t k = 0; k < count; ++k) {
     ring.clear();
     for (std::size_t i = 0; i < g.nodes.size(); ++i) {
-      const auto& devices = g.nodes[i].devices;
-      const auto& order = inside[i][k % inside[i].size()];
-      const auto entry = std::size_t(std::find(order.begin(), order.end(), int(k % devices.size())) - order.begin());
-      for (std::size_t j = 0; j < order.size(); ++j) ring.push_back(devices[std::size_t(order[(entry + j) % order.size()])]);
+      const auto part = from_entry(g.nodes[i], inside[i][k % inside[i].size()], k);
+      ring.insert(ring.end(), part.begin(), part.end());
     }
     for (std::size_t i = 0; i < ring.size(); ++i) {
       const FluidEdge e{ring[i], ring[(i + 1) % ring.size()], per_edge / double(count)};
@@ -60,7 +87,7 @@ std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Byte
   return merged(std::move(out));
 }
 
-std::vector<FluidEdge> double_tree(const GroupLayout& g, Bytes bytes, bool chains) {
+std::vector<FluidEdge> double_tree(const GroupLayout& g, Bytes bytes) {
   const int nodes = int(g.nodes.size()), rails = heads(g);
   std::vector<FluidEdge> out;
   for (int k = 0; k < rails; ++k) {
@@ -75,12 +102,19 @@ std::vector<FluidEdge> double_tree(const GroupLayout& g, Bytes bytes, bool chain
       both_ways(out, head(node), head(up), share / 2);
       both_ways(out, head(second(node, nodes)), head(second(up, nodes)), share / 2);
     }
-    if (!chains) continue;
-    for (const auto& n : g.nodes)
-      for (std::size_t j = 0; j + 1 < n.devices.size(); ++j) {
-        const auto at = [&](std::size_t i) { return n.devices[(std::size_t(k) + i) % n.devices.size()]; };
-        both_ways(out, at(j), at(j + 1), share);
-      }
+  }
+  return merged(std::move(out));
+}
+
+std::vector<FluidEdge> chains(const GroupLayout& g, const NodeRings& orders, Bytes bytes) {
+  std::vector<FluidEdge> out;
+  const auto rails = std::size_t(heads(g));
+  for (const auto& n : g.nodes) {
+    const auto cycles = orders(n);
+    for (std::size_t k = 0; k < rails; ++k) {
+      const auto chain = from_entry(n, cycles[k % cycles.size()], k);
+      for (std::size_t j = 0; j + 1 < chain.size(); ++j) both_ways(out, chain[j], chain[j + 1], bytes / double(rails));
+    }
   }
   return merged(std::move(out));
 }

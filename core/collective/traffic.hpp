@@ -17,9 +17,11 @@ using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout:
 /// `root` (or -1): nothing flows into it (`into_root` true) or out of it (false), as broadcasts and reductions leave open.
 [[nodiscard]] std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root, bool into_root);
 
-/// Double binary tree over nodes, a chain inside each node, up and down, per head device: all-reduce of `bytes`
-/// (Sanders, Speck, Traeff 2009; graph/trees.cc). Each tree takes half of the bytes.
-[[nodiscard]] std::vector<FluidEdge> double_tree(const GroupLayout& g, Bytes bytes, bool chains);
+/// Double binary tree over nodes, up and down, per head device: all-reduce of `bytes` (Sanders, Speck, Traeff 2009;
+/// graph/trees.cc). Each tree takes half of the bytes.
+[[nodiscard]] std::vector<FluidEdge> double_tree(const GroupLayout& g, Bytes bytes);
+/// What a tree all-reduce moves inside nodes: a chain per head device, up and down, along a ring of the node.
+[[nodiscard]] std::vector<FluidEdge> chains(const GroupLayout& g, const NodeRings& orders, Bytes bytes);
 
 /// All-reduce by NVSwitch multicast. An edge needs two devices, so a GPU's traffic with the switch (`bytes` up and
 /// as many down) is laid as a ring over the node's devices: each GPU's links carry what they carry in truth.
@@ -30,6 +32,9 @@ using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout:
 inline constexpr int kPairLimit = 64;
 inline constexpr int kEdgeLimit = 4096;
 [[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& g, Bytes bytes);
+
+/// Longest time that any link inside a node, or any NIC, needs for these edges all at once; the fabric's switches are left out.
+[[nodiscard]] Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges);
 
 /// Sorts by (src, dst) and adds up the bytes of equal pairs.
 [[nodiscard]] std::vector<FluidEdge> merged(std::vector<FluidEdge> edges);
