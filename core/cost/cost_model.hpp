@@ -2,6 +2,7 @@
 // Prices Programs: kernels by core/cost/kernel.hpp, collectives by core/collective, and bodies by playing their task graph on
 // the streams of one rank.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,14 +44,18 @@ struct PricedBody {
   std::vector<TaskSpan> spans;
 };
 
+/// Where waiting for a stream counts: exposed communication of its axis.
+[[nodiscard]] TimeCategory category_of_stream(const Program& program, StreamId stream);
+
 class CostModel {
  public:
   struct Options {
     CollectiveModel::Options collectives;
-    bool cuda_graphs = false;
+    bool cuda_graphs = false;      ///< Launches cost a tenth.
   };
-  /// `profiles` by GPU id or generation, as load_profiles gives them. Throws Error (usage) for a GPU without profile and fallback.
-  CostModel(const Cluster& cluster, std::shared_ptr<const CalibrationSet> profiles, Options options);
+  /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when one is missing.
+  using Profiles = std::map<std::string, CalibrationProfile>;
+  CostModel(const Cluster& cluster, const Profiles& profiles, Options options);
   ~CostModel();
   CostModel(CostModel&&) noexcept;
 
@@ -59,9 +64,12 @@ class CostModel {
   /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
   [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const;
-  [[nodiscard]] Interference interference(const CollectiveChoice& choice, Bytes bytes, int rank) const;
-  /// Sentences: which constants and formulas the prices so far rest on, with evidence.
-  [[nodiscard]] std::vector<std::string> evidence() const;
+  /// SMs: one per channel. Memory: a byte on the wire is read and written at either end, once more where it is reduced.
+  [[nodiscard]] Interference interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank, const Program& program) const;
+  /// Size of a collective as CollectiveModel takes it.
+  [[nodiscard]] static Bytes collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at);
+  /// What the prices rest on: constants of the cluster's GPUs and of its links, with their held-out errors.
+  [[nodiscard]] std::vector<EvidenceItem> evidence() const;
 
  private:
   struct Impl;
