@@ -24,7 +24,7 @@ class Player final : public PlayClock::Handler {
  public:
   Player(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options, TraceSink& sink, PlayClock& clock)
       : p_(program), cluster_(cluster), cost_(cost), options_(options), clock_(clock), cast_(make_cast(program, cluster, cost, options)),
-        accounts_(program, cast_, options, sink), audit_(cluster, cast_) {
+        accounts_(program, cast_, options, sink), audit_(cluster) {
     state_.resize(cast_.actors.size());
     for (std::size_t a = 0; a < state_.size(); ++a) {
       const CompiledRole& c = compiled(static_cast<std::int32_t>(a));
@@ -133,7 +133,7 @@ class Player final : public PlayClock::Handler {
 
   void start(const Ready& r) {
     const PlayOp& op = op_of(r);
-    accounts_.ready(r.actor, r.op, op, now());
+    accounts_.ready(r.actor, r.op, now());
     switch (op.kind) {
       case PlayOp::Kind::compute: start_compute(r, op); break;
       case PlayOp::Kind::timer:
