@@ -98,8 +98,9 @@ double layers_in_flight(const nlohmann::json& c) {
 
 std::vector<nlohmann::json> entries(const std::string& figure) {
   std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/tests/published/korthikanti_memory.json");
+  const auto data = nlohmann::json::parse(file);
   std::vector<nlohmann::json> out;
-  for (const auto& e : nlohmann::json::parse(file).at("entries"))
+  for (const auto& e : data.at("entries"))
     if (e.at("id").get<std::string>().find(figure) != std::string::npos) out.push_back(e);
   return out;
 }
