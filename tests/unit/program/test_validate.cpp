@@ -44,6 +44,9 @@ Entry& entry(Program& p, const std::string& body) { return step(p)[find(p, body)
 /// First task of that entry's body.
 Task& task(Program& p, const std::string& body) { return body_of(p, entry(p, body)).graph[0]; }
 
+/// Of the first message to the next stage: for the forward pass it carries.
+Wait& first_wait(Program& p) { return p.roles[0].waits[static_cast<std::size_t>(entry(p, "send.activations").first_wait)]; }
+
 Binding& binding(Program& p, const std::string& body, bool Binding::*flag) {
   for (Binding& b : bindings_of(p, entry(p, body)))
     if (b.*flag) return b;
@@ -81,10 +84,9 @@ TEST_CASE("tensors") {
 
 TEST_CASE("events and issue order") {
   CHECK_REFUSED("nothing before it records", {
-    Wait& w = p.roles[0].waits[static_cast<std::size_t>(entry(p, "send.activations").first_wait)];
-    w.event = p.roles[0].events - 1;
+    first_wait(p).event = p.roles[0].events - 1;
   });
-  CHECK_REFUSED("an event that does not exist", { p.roles[0].waits[0].event = p.roles[0].events; });
+  CHECK_REFUSED("an event that does not exist", { first_wait(p).event = p.roles[0].events; });
   CHECK_REFUSED("records an event that does not exist", { step(p)[4].record = p.roles[0].events; });
   CHECK_REFUSED("recorded already", {
     const Entry& first = entry(p, "input");
@@ -96,7 +98,7 @@ TEST_CASE("events and issue order") {
     for (Wait& w : p.roles[0].waits)
       if (w.steps_back == 1) w.event = p.roles[0].events - 1;
   });
-  CHECK_REFUSED("a step or a task that does not exist", { p.roles[0].waits[0].task = 500; });
+  CHECK_REFUSED("a step or a task that does not exist", { first_wait(p).task = 500; });
   CHECK_REFUSED("marks a task", {
     p.roles[0].marks = {{0, 999}};
     step(p)[0].mark_count = 1;
