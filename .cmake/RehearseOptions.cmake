@@ -1,17 +1,30 @@
 # What every target of the project compiles with. Targets link rehearse_options; nothing is set globally, because a
 # global C++ standard also reaches CUDA sources.
 include(FeatureSummary)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
 add_library(rehearse_options INTERFACE)
 target_compile_features(rehearse_options INTERFACE cxx_std_20)
 target_include_directories(rehearse_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
 target_compile_options(rehearse_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${REHEARSE_WERROR}>>:-Werror>)
-
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 sees an overlap in `"text" + std::string` that cannot happen (GCC bug 105329).
+  target_compile_options(rehearse_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(REHEARSE_SANITIZE)
+  # GCC 12 takes the sanitizers' own code in std::function and std::regex for uses of uninitialised memory.
+  target_compile_options(rehearse_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REHEARSE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+      -Wno-maybe-uninitialized>)
+  target_link_options(rehearse_options INTERFACE -fsanitize=${REHEARSE_SANITIZE})
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
