@@ -1,0 +1,89 @@
+#include <charconv>
+#include <sstream>
+
+#include "tests/golden/transcript.hpp"
+
+namespace golden {
+namespace {
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+class MarkdownParser {
+ public:
+  explicit MarkdownParser(std::string_view text) { transcript_.lines = split_lines(text); }
+
+  Transcript parse() {
+    for (at_ = 0; at_ < count(); ++at_) {
+      if (!starts_with(line(at_), "```")) continue;
+      std::istringstream info(line(at_).substr(3));
+      std::string language;
+      info >> language;
+      if (language == "console")
+        read_console(info);
+      else
+        skip_block();
+    }
+    return std::move(transcript_);
+  }
+
+ private:
+  [[nodiscard]] int count() const { return static_cast<int>(transcript_.lines.size()); }
+  [[nodiscard]] const std::string& line(int index) const { return transcript_.lines[static_cast<std::size_t>(index)]; }
+
+  void skip_block() {
+    const int opened = at_ + 1;
+    for (++at_; at_ < count(); ++at_)
+      if (starts_with(line(at_), "```")) return;
+    throw ParseError(opened, "a fenced block without an end");
+  }
+
+  void read_console(std::istream& info) {
+    const int opened = at_ + 1;
+    Command shared;
+    for (std::string word; info >> word;) read_word(word, shared);
+    for (++at_; at_ < count() && !starts_with(line(at_), "```");) {
+      if (!starts_with(line(at_), "$ ")) throw ParseError(at_ + 1, "output before the first `$ COMMAND` of a console block");
+      read_command(shared);
+    }
+    if (at_ == count()) throw ParseError(opened, "a fenced block without an end");
+  }
+
+  void read_word(const std::string& word, Command& shared) const {
+    if (word == "ignore") {
+      shared.skipped = "marked ignore";
+      return;
+    }
+    const auto* end = word.data() + word.size();
+    if (!starts_with(word, "exit=") || std::from_chars(word.data() + 5, end, shared.expected_status).ptr != end || word.size() == 5)
+      throw ParseError(at_ + 1, "unknown word '" + word + "' after ```console; valid: ignore, exit=N");
+  }
+
+  void read_command(const Command& shared) {
+    Command command = shared;
+    command.first_line = at_;
+    command.text = line(at_).substr(2);
+    while (!command.text.empty() && command.text.back() == '\\' && at_ + 1 < count()) {
+      command.text.pop_back();
+      command.text += line(++at_);
+    }
+    command.last_line = at_;
+    if (command.skipped.empty() && (starts_with(command.text, "./bootstrap") || starts_with(command.text, "git clone")))
+      command.skipped = "installs or fetches";
+    for (++at_; at_ < count() && !starts_with(line(at_), "$ ") && !starts_with(line(at_), "```"); ++at_) {
+      command.expected.push_back(line(at_));
+      command.output_lines.push_back(at_);
+    }
+    drop_trailing_empty(command.expected);
+    command.output_lines.resize(command.expected.size());
+    transcript_.commands.push_back(std::move(command));
+  }
+
+  Transcript transcript_;
+  int at_ = 0;
+};
+
+}  // namespace
+
+Transcript parse_markdown(std::string_view text) { return MarkdownParser(text).parse(); }
+
+}  // namespace golden
