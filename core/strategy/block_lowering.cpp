@@ -281,6 +281,7 @@ void BlockBody::forward() {
 
 void BlockBody::backward() {
   phase_ = Phase::input_grad;
+  fetched_.clear();  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
   const auto& ops = tensors_.spec->ops;
   for (std::size_t i = ops.size(); i-- > 0;) lowering_of(ops[i].kind).backward(*this, ops[i]);
   if (tensors_.spec->input < 0) return;

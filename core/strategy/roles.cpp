@@ -20,6 +20,9 @@ class RoleBuilder {
  public:
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
       : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp) {
+    // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
+    const Layout& hidden = frame.program.tensors[static_cast<std::size_t>(frame.hidden)].layout;
+    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::holds_alternative<Replicate>(layout_on(hidden, Axis::tp));
     role_.name = fmt::format("stage {}", stage);
   }
 
@@ -91,13 +94,13 @@ class RoleBuilder {
   [[nodiscard]] bool remote(int other) const { return other >= 0 && other <= last_chunk() && chunk(other).stage != stage_; }
 
   EventId receive(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.receive(forward, peer(other), plan_.settings.scatter_gather), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
+    Call call{step_.receive(forward, peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
     call.record = true;
     return add(call);
   }
 
   void send(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.send(forward, peer(other), plan_.settings.scatter_gather), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
+    Call call{step_.send(forward, peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
     call.waits.push_back({last_compute_});
     call.record = blocking_;
     const EventId done = add(call);
@@ -160,6 +163,7 @@ class RoleBuilder {
         }
       }
     }
+    if (!params_.empty()) role_.persistent.push_back({step_.norm_tensor(), -1});
     for (const ParamRef& p : params_) {
       role_.persistent.push_back({step_.param_tensor(p), p.position});
       role_.persistent.push_back({step_.grad_tensor(p), p.position});
@@ -318,6 +322,7 @@ class RoleBuilder {
   const RolePlan& plan_;
   int stage_;
   bool blocking_;
+  bool scatters_ = false;
   Role role_;
   EventId next_event_ = 0;
   EventId last_compute_ = -1, reduced_ = -1;
