@@ -44,6 +44,9 @@ struct PricedBody {
   std::vector<TaskSpan> spans;
 };
 
+/// Where waiting for a stream counts: exposed communication of its axis.
+[[nodiscard]] TimeCategory category_of_stream(const Program& program, StreamId stream);
+
 class CostModel {
  public:
   struct Options {
@@ -61,7 +64,10 @@ class CostModel {
   /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
   [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const;
-  [[nodiscard]] Interference interference(const CollectiveChoice& choice, Bytes bytes, int rank) const;
+  /// SMs: one per channel. Memory: a byte on the wire is read and written at either end, once more where it is reduced.
+  [[nodiscard]] Interference interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank, const Program& program) const;
+  /// Size of a collective as CollectiveModel takes it.
+  [[nodiscard]] static Bytes collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at);
   /// What the prices rest on: constants of the cluster's GPUs and of its links, with their held-out errors.
   [[nodiscard]] std::vector<EvidenceItem> evidence() const;
 

@@ -15,7 +15,7 @@
 
 namespace rehearse {
 
-/// The datasheet of a GPU by its catalogue id.
+/// The datasheet of a GPU by its catalogue id. Datasheets are no measurements: they are not in the record of what was read.
 using FitGpus = std::function<GpuSpec(const std::string& id)>;
 
 struct FitReport {

@@ -76,13 +76,20 @@ TEST_CASE("a GPU takes its own constants, then its generation's, then the fallba
   CHECK(resolve_calibration(fallback, nullptr, toy_gpu()).value("norm", "bandwidth_fraction") == 0.5);
 }
 
-TEST_CASE("every shipped GPU and an unknown one get a complete model") {
-  for (const char* id : {"v100_sxm2_16", "a100_sxm4_80", "a100_pcie_80", "a40", "h100_sxm5_80", "b200_sxm"}) {
+TEST_CASE("every GPU of the catalogue and an unknown one get a complete model that stays above the roofline") {
+  const Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  const auto ids = catalogue.names(Catalogue::Kind::gpu);
+  REQUIRE(ids.size() > 20);
+  for (const auto& id : ids) {
     INFO(id);
-    const GpuSpec gpu = published::gpu(id);
+    const GpuSpec& gpu = *catalogue.gpu(id);
     const KernelModel model(gpu, load_calibration(kShipped, gpu));
     CHECK(model.evidence().size() >= 12);
     CHECK(model.launch_overhead().value() > 0);
+    for (const auto& k : {make_gemm({1, 8192, 8192, 8192}, DType::fp16, DType::fp16),
+                          make_flash_attention({4, 32, 32, 4096, 4096, 128, true}, DType::fp16),
+                          make_memory_bound(KernelClass::norm, Bytes{1e9}, Bytes{1e9})})
+      CHECK(model.price(k).time > model.floor(k));
   }
   const KernelModel unknown(toy_gpu("nobody", "nowhere"), load_calibration(kShipped, toy_gpu("nobody", "nowhere")));
   for (const auto& item : unknown.evidence())

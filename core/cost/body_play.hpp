@@ -1,0 +1,27 @@
+#pragma once
+// Plays the priced tasks of one body on the streams of one rank: streams are FIFO, dependencies cross them, and kernels run
+// slower while collectives run beside them.
+
+#include <vector>
+
+#include "core/cost/cost_model.hpp"
+
+namespace rehearse {
+
+struct BodyTask {
+  StreamId stream = 0;
+  std::vector<int> after;    ///< Tasks of the body, all of lower number.
+  PricedTask priced;
+  bool computes = false;     ///< A kernel: slowed by others' load, attributed to its own category.
+  Interference load;         ///< What it takes from kernels, if it is a collective.
+};
+
+/// Duration, breakdown and spans; the breakdown adds up to the duration. While no kernel runs, time goes to the category of the
+/// collective that runs.
+[[nodiscard]] PricedBody play_body(const std::vector<BodyTask>& tasks);
+
+/// The CPU launches kernels ahead of a busy GPU, but a body is never faster than its launches: duration becomes
+/// (duration^q + host^q)^(1/q) with q = 4.5, the smooth maximum that fits eager frameworks; the difference is category launch.
+void apply_launch_floor(PricedBody& body);
+
+}  // namespace rehearse

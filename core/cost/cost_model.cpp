@@ -1,0 +1,233 @@
+#include "core/cost/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/cost/body_play.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+KernelClass class_of(const ComputeTask& task) {
+  switch (task.op) {
+    case ComputeOp::matmul: return KernelClass::gemm;
+    case ComputeOp::grouped_matmul: return KernelClass::grouped_gemm;
+    case ComputeOp::attention:
+    case ComputeOp::attention_grad: return KernelClass::attention_flash;
+    case ComputeOp::softmax:
+    case ComputeOp::softmax_grad: return KernelClass::softmax;
+    case ComputeOp::norm:
+    case ComputeOp::norm_grad: return KernelClass::norm;
+    case ComputeOp::embedding:
+    case ComputeOp::embedding_grad: return KernelClass::embedding;
+    case ComputeOp::cross_entropy:
+    case ComputeOp::cross_entropy_grad: return KernelClass::cross_entropy;
+    case ComputeOp::optimizer: return KernelClass::optimizer;
+    case ComputeOp::square_sum: return KernelClass::reduction;
+    case ComputeOp::cast:
+    case ComputeOp::copy:
+    case ComputeOp::fill: return KernelClass::copy;
+    case ComputeOp::add: return task.variant == "column_sum" ? KernelClass::reduction : KernelClass::elementwise;
+    default: return KernelClass::elementwise;
+  }
+}
+
+TimeCategory category_of(const Program& program, const ComputeTask& task, Phase phase) {
+  if (phase == Phase::recompute) return TimeCategory::recompute;
+  if (phase == Phase::optimizer) return TimeCategory::optimizer;
+  switch (class_of(task)) {
+    // Batched products are the scores and contexts of unfused attention.
+    case KernelClass::gemm: return program.exprs.is_constant(task.dims[0]) && task.dims[0] == ExprPool::kOne ? TimeCategory::matmul : TimeCategory::attention;
+    case KernelClass::grouped_gemm: return TimeCategory::matmul;
+    case KernelClass::attention_flash:
+    case KernelClass::softmax: return TimeCategory::attention;
+    case KernelClass::embedding:
+    case KernelClass::cross_entropy: return TimeCategory::loss;
+    default: return TimeCategory::memory_bound;
+  }
+}
+
+struct Traffic { double read = 0, written = 0; };
+
+}  // namespace
+
+double overlap_rate(double sm_sensitivity, double hbm_sensitivity, const Interference& load) {
+  const double s = std::min(load.sm_share, 0.95), h = std::min(load.hbm_share, 0.95);
+  return 1.0 / (1.0 + sm_sensitivity * s / (1.0 - s) + hbm_sensitivity * h / (1.0 - h));
+}
+
+TimeCategory category_of_stream(const Program& program, StreamId stream) {
+  const std::string& name = program.streams.at(static_cast<std::size_t>(stream));
+  const auto starts = [&](std::string_view prefix) { return name.rfind(prefix, 0) == 0; };
+  if (starts("tp")) return TimeCategory::exposed_tp;
+  if (starts("cp")) return TimeCategory::exposed_cp;
+  if (starts("ep")) return TimeCategory::exposed_ep;
+  if (starts("dp")) return TimeCategory::exposed_dp;
+  if (starts("pp")) return TimeCategory::exposed_pp;
+  if (starts("io") || starts("host")) return TimeCategory::input;
+  return TimeCategory::exposed_copy;
+}
+
+struct CostModel::Impl {
+  const Cluster* cluster;
+  Options options;
+  CollectiveModel collectives;
+  std::map<std::string, KernelModel> kernels;
+
+  Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, o.collectives) {
+    for (const Cluster::Part& part : c.parts()) {
+      const auto at = profiles.find(part.gpu->id);
+      if (at == profiles.end()) throw Error(ErrorKind::usage, fmt::format("no calibration for GPU '{}'", part.gpu->id));
+      kernels.try_emplace(part.gpu->id, *part.gpu, at->second);
+    }
+  }
+
+  [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
+    return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
+  }
+  [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
+    Traffic t;
+    for (const Operand& o : task.operands) {
+      const double bytes = p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+      if (o.access != Access::write) t.read += bytes;
+      if (o.access != Access::read) t.written += bytes;
+    }
+    return t;
+  }
+  [[nodiscard]] static Kernel kernel_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c, const ExprContext& at);
+  [[nodiscard]] PricedTask compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const;
+};
+
+Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c, const ExprContext& at) {
+  std::vector<double> d;
+  for (const ExprId id : c.dims) d.push_back(static_cast<double>(p.exprs.evaluate(id, at)));
+  DType out = c.arithmetic;
+  for (const Operand& o : task.operands)
+    if (o.access != Access::read) out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
+  const KernelClass cls = class_of(c);
+  if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
+    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
+    k.cls = cls;
+    return k;
+  }
+  if (cls == KernelClass::attention_flash)
+    return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal}, c.arithmetic, c.op == ComputeOp::attention_grad);
+  Traffic t = traffic(p, task, body, at);
+  if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
+    // Only the rows looked up are touched: as many as tokens, not the whole table.
+    double rows = 0;
+    for (const Operand& o : task.operands) {
+      const Tensor& f = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      if (f.lifetime != Lifetime::persistent && f.dtype != DType::int64) rows = p.local_bytes(f, at);
+    }
+    t = c.op == ComputeOp::embedding ? Traffic{rows, rows} : Traffic{2 * rows, rows};
+  }
+  return make_memory_bound(cls, Bytes{t.read}, Bytes{t.written}, c.arithmetic, 1);
+}
+
+PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const {
+  const Kernel kernel = kernel_of(p, task, body, c, at);
+  const KernelModel& m = model(p, rank);
+  const KernelTime t = m.price(kernel);
+  PricedTask out;
+  out.time = t.time;
+  out.floor = m.floor(kernel);
+  out.category = category_of(p, c, task.phase);
+  out.sm_sensitivity = t.sm_sensitivity;
+  out.hbm_sensitivity = t.hbm_sensitivity;
+  out.kernels = kernel.launches;
+  return out;
+}
+
+CostModel::CostModel(const Cluster& cluster, const Profiles& profiles, Options options)
+    : impl_(std::make_unique<Impl>(cluster, profiles, options)) {}
+CostModel::~CostModel() = default;
+CostModel::CostModel(CostModel&&) noexcept = default;
+
+const Cluster& CostModel::cluster() const { return *impl_->cluster; }
+const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
+
+Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
+  const auto& c = std::get<CollectiveTask>(task.kind);
+  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else.
+  const bool by_output = c.op == CollectiveOp::all_gather;
+  double bytes = 0;
+  for (const Operand& o : task.operands)
+    if (by_output ? o.access == Access::write : o.access != Access::write)
+      bytes += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+  return Bytes{bytes};
+}
+
+PricedTask CostModel::price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const {
+  if (const auto* c = std::get_if<ComputeTask>(&task.kind)) return impl_->compute(program, task, body, *c, rank, at);
+  PricedTask out;
+  out.category = category_of_stream(program, task.stream);
+  const auto device = [&](int r) { return program.device_of_rank[static_cast<std::size_t>(r)]; };
+  if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) {
+    std::vector<DeviceId> devices;
+    for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs)) devices.push_back(device(r));
+    if (devices.size() > 1) out.time = impl_->collectives.choose(c->op, collective_bytes(program, task, body, at), devices).time;
+    out.kernels = 1;
+  } else if (std::holds_alternative<CopyTask>(task.kind)) {
+    // Over PCIe at its raw rate less packet headers (about 85 %, PCIe with 256-byte payloads), with the cost of one asynchronous copy.
+    const Traffic t = Impl::traffic(program, task, body, at);
+    out.time = Seconds{5e-6} + Bytes{t.written} / (impl_->cluster->gpu(device(rank)).pcie.per_direction * 0.85);
+  }
+  return out;
+}
+
+PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const {
+  std::vector<BodyTask> tasks;
+  Seconds host{0};
+  const KernelModel& kernels = impl_->model(program, rank);
+  bool computes = false;
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    const Task& task = body.graph[v];
+    BodyTask t;
+    t.stream = task.stream;
+    for (const auto e : boost::make_iterator_range(boost::in_edges(v, body.graph))) t.after.push_back(static_cast<int>(boost::source(e, body.graph)));
+    if (program.exprs.evaluate(task.predicate, at) != 0) {
+      t.priced = price(program, task, body, rank, at);
+      t.computes = std::holds_alternative<ComputeTask>(task.kind);
+      computes |= t.computes;
+      host += kernels.launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0) * t.priced.kernels;
+      if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
+        std::vector<DeviceId> devices;
+        for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
+          devices.push_back(program.device_of_rank[static_cast<std::size_t>(r)]);
+        const Bytes bytes = collective_bytes(program, task, body, at);
+        t.load = interference(c->op, impl_->collectives.choose(c->op, bytes, devices), bytes, static_cast<int>(devices.size()), rank, program);
+      }
+    }
+    tasks.push_back(std::move(t));
+  }
+  PricedBody out = play_body(tasks);
+  out.host = host;
+  if (computes) apply_launch_floor(out);
+  return out;
+}
+
+Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank, const Program& program) const {
+  const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
+  Interference out;
+  if (choice.time <= Seconds{0}) return out;
+  out.sm_share = gpu.sm_count > 0 ? static_cast<double>(choice.channels) / gpu.sm_count : 0.0;
+  // A byte on the wire is read and written at either end, and a reduction reads its own operand as well.
+  const double touches = op == CollectiveOp::all_reduce ? 2.5 : op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce ? 3.0 : 2.0;
+  const double wire = bytes.value() * bus_factor(op, ranks) / choice.time.value();
+  out.hbm_share = std::min(0.9, touches * wire / gpu.memory_bandwidth.value());
+  return out;
+}
+
+std::vector<EvidenceItem> CostModel::evidence() const {
+  std::vector<EvidenceItem> out;
+  for (const auto& [id, model] : impl_->kernels)
+    for (const EvidenceItem& item : model.evidence()) out.push_back(item);
+  return out;
+}
+
+}  // namespace rehearse
