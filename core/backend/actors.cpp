@@ -1,0 +1,182 @@
+#include "core/backend/actors.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace rehearse {
+
+namespace {
+
+bool coordinate_matters(const Program& p) {
+  // Sizes, predicates and peers that differ along tp would make the lanes unlike.
+  const int tp = static_cast<int>(Axis::tp);
+  const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, tp); };
+  for (const Body& body : p.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      const Task& task = body.graph[v];
+      if (depends(task.predicate)) return true;
+      if (const auto* m = std::get_if<P2pTask>(&task.kind); m != nullptr && depends(m->peer)) return true;
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind))
+        if (std::any_of(c->dims.begin(), c->dims.end(), depends)) return true;
+    }
+  return false;
+}
+
+/// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0 otherwise.
+int lane_stride(const Program& p, const Cluster& cluster) {
+  const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
+  int stride = 0;
+  std::vector<bool> seen(static_cast<std::size_t>(p.mesh.ranks()), false);
+  for (int r = 0; r < p.mesh.ranks(); ++r) {
+    if (seen[static_cast<std::size_t>(r)]) continue;
+    const auto members = p.mesh.members(tp, r, p.exprs);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      seen[static_cast<std::size_t>(members[i])] = true;
+      const int device = p.device_of_rank[static_cast<std::size_t>(members[i])];
+      const int first = p.device_of_rank[static_cast<std::size_t>(members[0])];
+      if (cluster.node_of(device) != cluster.node_of(first)) return 0;
+      if (i == 0) continue;
+      const int step = device - p.device_of_rank[static_cast<std::size_t>(members[i - 1])];
+      if (stride == 0) stride = step;
+      if (step != stride) return 0;
+    }
+  }
+  return stride;
+}
+
+class CastMaker {
+ public:
+  CastMaker(const Program& p, const Cluster& cluster, const CostModel& cost, const RunOptions& options)
+      : p_(p), cluster_(cluster), cost_(cost), options_(options) {}
+
+  Cast run() {
+    decide_folding();
+    make_actors();
+    make_groups();
+    make_channels();
+    return std::move(cast_);
+  }
+
+ private:
+  void decide_folding() {
+    const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
+    const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
+    if (!options_.fold || tp == 1 || stride <= 0 || coordinate_matters(p_)) {
+      cast_.folding = "every rank is played";
+      return;
+    }
+    cast_.lanes = tp;
+    cast_.lane_stride = stride;
+    cast_.folding = fmt::format("the {} ranks of a tensor-parallel group are played as one: they lie in one node, do equal work and each flow counts {} times on any wire "
+                                "its copies share; every stage of every replica is played", tp, tp);
+  }
+
+  void make_actors() {
+    cast_.actor_of_rank.assign(static_cast<std::size_t>(p_.mesh.ranks()), -1);
+    std::map<std::pair<int, std::string>, int> compiled;
+    const auto axis = static_cast<std::size_t>(Axis::tp);
+    for (int r = 0; r < p_.mesh.ranks(); ++r) {
+      ExprContext at = p_.mesh.context(r);
+      if (cast_.lanes > 1 && at.coord[axis] != 0) {
+        at.coord[axis] = 0;
+        cast_.actor_of_rank[static_cast<std::size_t>(r)] = cast_.actor_of_rank[static_cast<std::size_t>(p_.mesh.rank_at(at.island, at.coord))];
+        if (cast_.actor_of_rank[static_cast<std::size_t>(r)] < 0) throw std::logic_error("a folded rank comes before its first lane");
+        continue;
+      }
+      const int role = p_.role_of_rank[static_cast<std::size_t>(r)];
+      const int device = p_.device_of_rank[static_cast<std::size_t>(r)];
+      // Ranks of one role on one kind of GPU, whose groups look alike from where they are, share their prices.
+      const auto key = std::pair(role, cluster_.gpu(device).id + placement_signature(r));
+      const auto [at_key, fresh] = compiled.try_emplace(key, static_cast<int>(cast_.compiled.size()));
+      if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_.steps));
+      cast_.actor_of_rank[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(cast_.actors.size());
+      cast_.actors.push_back({r, device, role, at_key->second});
+    }
+  }
+
+  /// How the groups of tensor parallelism, priced inside bodies, lie on nodes; equal signatures mean equal prices. Unequal slices of
+  /// a dimension make the coordinate matter.
+  std::string placement_signature(int rank) {
+    std::string out;
+    const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
+    const auto members = p_.mesh.members(tp, rank, p_.exprs);
+    const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
+    for (const int m : members) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+    if (!tp_matters_) tp_matters_ = coordinate_matters(p_) ? 1 : 0;
+    if (*tp_matters_ == 1) out += fmt::format(" {}", p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::tp)]);
+    return out;
+  }
+
+  void make_groups() {
+    std::vector<bool> used(p_.groups.size(), false);
+    for (const CompiledRole& c : cast_.compiled)
+      for (const PlayOp& op : c.ops)
+        if (op.kind == PlayOp::Kind::collective) used[static_cast<std::size_t>(op.group)] = true;
+    for (std::size_t g = 0; g < p_.groups.size(); ++g) {
+      if (!used[g]) continue;
+      for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
+        const auto key = key_of(static_cast<std::int32_t>(a), static_cast<int>(g));
+        if (cast_.group_index.count(key) == 0) add_group(static_cast<int>(g), cast_.actors[a].rank);
+      }
+    }
+  }
+
+  static std::uint64_t key_of(std::int32_t actor, int group) { return (static_cast<std::uint64_t>(group) << 32) | static_cast<std::uint32_t>(actor); }
+
+  void add_group(int g, int rank) {
+    const auto members = p_.mesh.members(p_.groups[static_cast<std::size_t>(g)], rank, p_.exprs);
+    if (members.empty()) return;
+    Cast::Group group;
+    // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by side.
+    const bool spans_lanes = p_.groups[static_cast<std::size_t>(g)].axes.contains(Axis::tp);
+    group.lanes = spans_lanes ? 1 : cast_.lanes;
+    for (const int m : members) {
+      group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+      const std::int32_t actor = cast_.actor_of_rank[static_cast<std::size_t>(m)];
+      if (std::find(group.actors.begin(), group.actors.end(), actor) == group.actors.end()) group.actors.push_back(actor);
+    }
+    const auto index = static_cast<std::int32_t>(cast_.groups.size());
+    for (const std::int32_t a : group.actors) cast_.group_index[key_of(a, g)] = index;
+    cast_.groups.push_back(std::move(group));
+  }
+
+  void make_channels() {
+    std::map<std::tuple<int, std::int32_t, std::int32_t>, std::int32_t> channel_of;
+    cast_.channels.resize(cast_.actors.size());
+    for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
+      const CompiledRole& c = cast_.compiled[static_cast<std::size_t>(cast_.actors[a].compiled)];
+      for (const CompiledRole::Endpoint& e : c.endpoints) {
+        const auto members = p_.mesh.members(p_.groups[static_cast<std::size_t>(e.group)], cast_.actors[a].rank, p_.exprs);
+        const std::int32_t me = static_cast<std::int32_t>(a), peer = cast_.actor_of_rank[static_cast<std::size_t>(members.at(static_cast<std::size_t>(e.peer)))];
+        for (const auto& [from, to] : {std::pair(me, peer), std::pair(peer, me)}) {
+          const auto [at, fresh] = channel_of.try_emplace({e.edge, from, to}, static_cast<std::int32_t>(cast_.channel_list.size()));
+          if (fresh) cast_.channel_list.push_back({from, to});
+          cast_.channels[a].push_back(at->second);
+        }
+      }
+    }
+  }
+
+  const Program& p_;
+  const Cluster& cluster_;
+  const CostModel& cost_;
+  const RunOptions& options_;
+  Cast cast_;
+  std::optional<int> tp_matters_;
+};
+
+}  // namespace
+
+std::int32_t Cast::group_of(std::int32_t actor, int program_group) const {
+  const auto at = group_index.find((static_cast<std::uint64_t>(program_group) << 32) | static_cast<std::uint32_t>(actor));
+  return at == group_index.end() ? -1 : at->second;
+}
+
+Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options) {
+  return CastMaker(program, cluster, cost, options).run();
+}
+
+}  // namespace rehearse

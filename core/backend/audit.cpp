@@ -1,0 +1,45 @@
+#include "core/backend/audit.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kSlack = 1e-6;  // Rounding of simulated clocks.
+
+}  // namespace
+
+void Audit::flow(DeviceId src, DeviceId dst, double bytes, double seconds) {
+  const auto key = (static_cast<std::uint64_t>(src) << 32) | static_cast<std::uint32_t>(dst);
+  const auto [at, fresh] = narrowest_.try_emplace(key, std::numeric_limits<double>::infinity());
+  if (fresh)
+    for (const LinkId l : cluster_.route(src, dst).links) at->second = std::min(at->second, cluster_.link_rate(l).value());
+  if (bytes > seconds * at->second * (1 + kSlack) && breaches_.size() < 8)
+    breaches_.push_back({"wire", fmt::format("{} from device {} to {} in {}: the narrowest link carries {}", to_string(Bytes{bytes}), src, dst,
+                                             to_string(Seconds{seconds}), to_string(BytesPerSecond{at->second}))});
+}
+
+void Audit::close(const std::vector<double>& link_bytes, double seconds, RunResult& result) const {
+  result.breaches.insert(result.breaches.end(), breaches_.begin(), breaches_.end());
+  std::vector<std::pair<double, LinkId>> load;
+  for (std::size_t l = 0; l < link_bytes.size(); ++l) {
+    if (link_bytes[l] <= 0) continue;
+    const double rate = cluster_.link_rate(static_cast<LinkId>(l)).value();
+    const double used = link_bytes[l] / (rate * seconds);
+    if (used > 1 + kSlack)
+      result.breaches.push_back({"link", fmt::format("{} carried {} in {}, {:.3f} times its rate of {}", cluster_.link(static_cast<LinkId>(l)).name,
+                                                     to_string(Bytes{link_bytes[l]}), to_string(Seconds{seconds}), used, to_string(BytesPerSecond{rate}))});
+    load.emplace_back(used, static_cast<LinkId>(l));
+  }
+  const std::size_t shown = std::min<std::size_t>(load.size(), 5);
+  std::partial_sort(load.begin(), load.begin() + static_cast<std::ptrdiff_t>(shown), load.end(),
+                    [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  for (std::size_t i = 0; i < shown; ++i)
+    result.busiest_links.push_back({cluster_.link(load[i].second).name, load[i].first, Bytes{link_bytes[static_cast<std::size_t>(load[i].second)]}});
+}
+
+}  // namespace rehearse

@@ -1,0 +1,46 @@
+#pragma once
+// A role's step as flat operations with prices: what the player executes for every rank of the role. Bodies without traffic on
+// shared wires become one operation; runs of such operations become one.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+
+namespace rehearse {
+
+struct PlayOp {
+  enum class Kind : std::uint8_t { compute, timer, collective, send, receive };
+  Kind kind = Kind::compute;
+  StreamId stream = 0;
+  TimeCategory category = TimeCategory::matmul;  ///< Of waiting for it, when it is no computation.
+  std::uint16_t cause_streams = 0;  ///< Bit per stream whose activity explains a wait for this operation.
+  double duration = 0;              ///< Compute and timers: seconds alone.
+  double sm_sensitivity = 0, hbm_sensitivity = 0;
+  std::int32_t price = -1;          ///< Compute: index into CompiledRole::breakdowns.
+  std::int32_t first_entry = 0, entry_count = 0;  ///< Range in CompiledRole::parts.
+  std::int32_t group = -1;          ///< Collectives: Program group; messages: index into CompiledRole::endpoints.
+  std::int32_t ordinal = 0;         ///< Collectives: n-th call on this group in the role.
+  CollectiveOp collective = CollectiveOp::all_reduce;
+  double bytes = 0;                 ///< Collectives and messages, of one rank.
+  std::int32_t successors = 0, successor_count = 0;  ///< Range in CompiledRole::successors.
+  std::int32_t dependencies = 0;
+  std::int32_t step = 0;
+};
+
+struct CompiledRole {
+  /// One call of a body within a (merged) operation; `task` >= 0 names one task of it.
+  struct Part { std::int32_t entry; std::int32_t task; double duration; };
+  struct Endpoint { std::int32_t edge; std::int32_t group; std::int32_t peer; };
+  std::vector<PlayOp> ops;
+  std::vector<std::int32_t> successors;
+  std::vector<Part> parts;
+  std::vector<Breakdown> breakdowns;
+  std::vector<Endpoint> endpoints;
+  std::vector<Breach> breaches;     ///< Prices below the roofline.
+};
+
+/// Compiles `steps` steps of the role of `rank`.
+CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, int steps);
+
+}  // namespace rehearse

@@ -1,0 +1,34 @@
+#pragma once
+// What is worked out once per kind of group: NCCL's table, what the wires allow, and the constants of the generation.
+
+#include "core/collective/group_layout.hpp"
+#include "core/collective/measured_latency.hpp"
+#include "core/collective/nccl_tuning.hpp"
+
+namespace rehearse {
+
+/// Rates of the slowest node of the group.
+struct WireLimits {
+  BytesPerSecond edge_inside;   ///< One flow between two GPUs of a node; the slowest pair that rings use.
+  BytesPerSecond total_inside;  ///< All rings through one GPU together.
+  BytesPerSecond edge_across;   ///< One flow between nodes: the slowest link of its route.
+  BytesPerSecond total_across;  ///< All flows out of one node: its NICs that the group's GPUs use.
+};
+
+struct PreparedGroup {
+  nccl::CommunicatorShape shape;
+  nccl::TuningTable table;
+  WireLimits wires;
+  const MeasuredCollectives* measured = nullptr;
+  int per_node = 1;           ///< Fewest ranks on one node.
+  bool switched = true;       ///< Every node has an NVSwitch, or one rank.
+  bool through_host = false;  ///< Some pair inside a node has no NVLink.
+};
+
+[[nodiscard]] PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter);
+
+/// The algorithm bandwidth that the wires allow `a` at most: no more leaves a node or a GPU than its links carry.
+/// Links inside the fabric are not looked at: an oversubscribed fabric shows when the flows are played.
+[[nodiscard]] BytesPerSecond wire_bound(const PreparedGroup& g, CollectiveOp op, nccl::Algorithm a);
+
+}  // namespace rehearse

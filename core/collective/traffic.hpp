@@ -1,0 +1,42 @@
+#pragma once
+// Which bytes a collective moves between which devices: one function per algorithm. No times.
+
+#include <functional>
+#include <vector>
+
+#include "core/collective/collective.hpp"
+#include "core/collective/group_layout.hpp"
+
+namespace rehearse::traffic {
+
+/// Orders in which rings pass the devices of a node, as positions in its device list.
+using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout::Node&)>;
+
+/// Rings over the whole group, rotated so that in ring k each node is entered at its k-th device: with as many rings as
+/// devices per node every NIC carries an equal share. `per_edge` bytes flow over each edge, all rings together.
+/// `root` (or -1): nothing flows into it (`into_root` true) or out of it (false), as broadcasts and reductions leave open.
+[[nodiscard]] std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root, bool into_root);
+
+/// Double binary tree over nodes, up and down, per head device: all-reduce of `bytes` (Sanders, Speck, Traeff 2009;
+/// graph/trees.cc). Each tree takes half of the bytes.
+[[nodiscard]] std::vector<FluidEdge> double_tree(const GroupLayout& g, Bytes bytes);
+/// What a tree all-reduce moves inside nodes: a chain per head device, up and down, along a ring of the node.
+[[nodiscard]] std::vector<FluidEdge> chains(const GroupLayout& g, const NodeRings& orders, Bytes bytes);
+
+/// All-reduce by NVSwitch multicast. An edge needs two devices, so a GPU's traffic with the switch (`bytes` up and
+/// as many down) is laid as a ring over the node's devices: each GPU's links carry what they carry in truth.
+[[nodiscard]] std::vector<FluidEdge> nvls(const GroupLayout& g, Bytes bytes);
+
+/// Each rank sends `bytes` in all, an equal part to each (its own part stays). Up to `kPairLimit` ranks every pair is an
+/// edge; above, a rank's inter-node bytes go to its peer on a few evenly spread nodes, so that edges stay near `kEdgeLimit`.
+inline constexpr int kPairLimit = 64;
+inline constexpr int kEdgeLimit = 4096;
+[[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& g, Bytes bytes);
+
+/// Longest time that any link inside a node, or any NIC, needs for these edges all at once; the fabric's switches are left out.
+[[nodiscard]] Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges);
+
+/// Sorts by (src, dst) and adds up the bytes of equal pairs.
+[[nodiscard]] std::vector<FluidEdge> merged(std::vector<FluidEdge> edges);
+
+}  // namespace rehearse::traffic

@@ -1,0 +1,25 @@
+#include "sim/simgrid_backend.hpp"
+
+#include "core/backend/backend.hpp"
+#include "core/backend/player.hpp"
+#include "sim/simgrid_clock.hpp"
+
+namespace rehearse {
+namespace {
+
+class SimGridBackend final : public Backend {
+ public:
+  RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
+                TraceSink& sink) override {
+    sim::SimGridClock clock(cluster);
+    return play(program, cluster, cost, options, sink, clock, "simgrid");
+  }
+};
+
+}  // namespace
+
+void register_simgrid_backend() {
+  backends().add({"simgrid", "Flows share the cluster's links max-min fairly (SimGrid)", {}, [] { return std::make_unique<SimGridBackend>(); }});
+}
+
+}  // namespace rehearse

@@ -1,0 +1,279 @@
+#include "sim/simgrid_facade.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <deque>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/kernel/resource/Action.hpp>
+#include <simgrid/kernel/resource/Model.hpp>
+#include <simgrid/kernel/routing/NetPoint.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
+#include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+#include <xbt/log.h>
+
+#include <dlfcn.h>
+
+#include "core/units/error.hpp"
+
+namespace rehearse::sim {
+namespace {
+
+namespace s4u = simgrid::s4u;
+namespace routing = simgrid::kernel::routing;
+using simgrid::kernel::resource::Model;
+using simgrid::kernel::resource::StandardLinkImpl;
+using simgrid::kernel::timer::Timer;
+
+constexpr double kScale = 65536;  // Of bytes and rates handed to SimGrid.
+
+/// Where SimGrid's versions differ.
+namespace version {
+
+#if SIMGRID_VERSION >= 33400
+using CompletedActivity = s4u::Comm;
+constexpr auto kTimePrecision = "precision/timing:1e-11";
+constexpr auto kRatePrecision = "precision/work-amount:1e-9";
+#else
+using CompletedActivity = s4u::Activity;
+constexpr auto kTimePrecision = "surf/precision:1e-11";
+constexpr auto kRatePrecision = "maxmin/precision:1e-9";
+#endif
+
+// Before 4.0 the first zone is the root; since then a root exists from the start.
+void adopt([[maybe_unused]] s4u::Engine& engine, [[maybe_unused]] routing::NetZoneImpl& zone) {
+#if SIMGRID_VERSION >= 40000
+  zone.set_parent(engine.get_netzone_root()->get_impl());
+#endif
+}
+
+s4u::Host* add_host(s4u::NetZone& zone, const std::string& name) {
+#if SIMGRID_VERSION >= 40000
+  return zone.add_host(name, 1.0);
+#else
+  return zone.create_host(name, 1.0);
+#endif
+}
+
+s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double rate) {
+#if SIMGRID_VERSION >= 40000
+  return zone.add_link(name, rate);
+#else
+  return zone.create_link(name, rate);
+#endif
+}
+
+}  // namespace version
+
+/// SimGrid takes SIGINT, SIGSEGV and SIGBUS for itself; the program's own handlers are put back.
+class KeepSignals {
+ public:
+  KeepSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &actions_[i]);
+  }
+  ~KeepSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_[i], nullptr);
+  }
+  KeepSignals(const KeepSignals&) = delete;
+  KeepSignals& operator=(const KeepSignals&) = delete;
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGSEGV, SIGBUS};
+  std::array<struct sigaction, kSignals.size()> actions_{};
+};
+
+/// Routes of the cluster as SimGrid asks for them. Device d is the d-th host created, so its NetPoint's id is d.
+class ClusterZone final : public routing::NetZoneImpl {
+ public:
+  explicit ClusterZone(const Cluster& cluster) : NetZoneImpl("cluster"), cluster_(cluster) {}
+
+  void build() {
+    for (DeviceId d = 0; d < cluster_.device_count(); ++d) hosts_.push_back(version::add_host(*get_iface(), std::to_string(d)));
+    for (LinkId l = 0; l < cluster_.link_count(); ++l) {
+      auto* link = version::add_link(*get_iface(), std::to_string(l), cluster_.link_rate(l).value() * kScale);
+      links_.push_back(link->get_impl());
+    }
+    get_iface()->seal();
+  }
+  [[nodiscard]] s4u::Host* host(DeviceId d) const { return hosts_[static_cast<std::size_t>(d)]; }
+  /// The route of the flow about to start: lanes make it depend on more than its ends.
+  void set_route(std::span<const LinkId> links) { route_ = links; }
+
+ private:
+  void get_local_route(const routing::NetPoint* src, const routing::NetPoint* dst, routing::Route* into, double* latency) override {
+    if (latency != nullptr) *latency += 1.0;
+    if (!route_.empty()) return append(route_, *into);
+    append(cluster_.route(static_cast<DeviceId>(src->id()), static_cast<DeviceId>(dst->id())).links, *into);
+  }
+  void append(std::span<const LinkId> links, routing::Route& into) const {
+    for (LinkId l : links) into.link_list_.push_back(links_[static_cast<std::size_t>(l)]);
+  }
+
+  const Cluster& cluster_;
+  std::vector<s4u::Host*> hosts_;
+  std::vector<StandardLinkImpl*> links_;
+  std::span<const LinkId> route_;
+};
+
+/// Records of flows under way. SimGrid touches a Comm after telling of its end, so a record is emptied when SimGrid next calls.
+class FlowPool {
+ public:
+  struct Flow {
+    FlowPool* pool;
+    std::uint64_t payload;
+    s4u::CommPtr comm;
+  };
+
+  FlowPool(SimGridFacade::Listener& listener, Model& network) : listener_(listener), network_(network) {}
+
+  Flow& take(std::uint64_t payload) {
+    if (free_.empty()) free_.push_back(&flows_.emplace_back(Flow{this, 0, nullptr}));
+    Flow& flow = *free_.back();
+    free_.pop_back();
+    flow.payload = payload;
+    return flow;
+  }
+  void release_ended() {
+    for (Flow* flow : ended_) {
+      flow->comm.reset();
+      free_.push_back(flow);
+    }
+    ended_.clear();
+  }
+  [[nodiscard]] bool ends_pending() const { return !network_.get_finished_action_set()->empty(); }
+
+  static void on_completion(const version::CompletedActivity& activity) {
+    auto* flow = activity.get_data<Flow>();
+    if (flow == nullptr) return;
+    FlowPool& pool = *flow->pool;
+    pool.release_ended();
+    pool.ended_.push_back(flow);
+    pool.listener_.on_flow_end(flow->payload, !pool.ends_pending());
+  }
+
+ private:
+  SimGridFacade::Listener& listener_;
+  Model& network_;
+  std::deque<Flow> flows_;  // Records don't move.
+  std::vector<Flow*> ended_, free_;
+};
+
+/// Options and signals belong to the process: the first engine settles them.
+void configure_once() {
+  static bool done = false;
+  if (done) return;
+  done = true;
+  for (const char* option : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "network/latency-factor:0",
+                             version::kTimePrecision, version::kRatePrecision})
+    s4u::Engine::set_config(option);
+  version::CompletedActivity::on_completion_cb(FlowPool::on_completion);
+}
+
+/// SimGrid's clock is a variable of the library that a new engine doesn't set back; without that, a second simulation's times would
+/// differ from the first's in their last bits.
+void restart_clock() {
+  if (s4u::Engine::get_clock() == 0) return;
+  auto* clock = static_cast<double*>(dlsym(RTLD_DEFAULT, "_ZN7simgrid6kernel10EngineImpl4now_E"));
+  if (clock != nullptr) *clock = 0;
+  if (s4u::Engine::get_clock() != 0)
+    throw Error(ErrorKind::unavailable, "this SimGrid runs one simulation in a process, and has run it", "simgrid");
+}
+
+std::unique_ptr<s4u::Engine> make_engine() {
+  if (s4u::Engine::has_instance())
+    throw Error(ErrorKind::unavailable, "SimGrid runs one simulation at a time in a process", "simgrid");
+  restart_clock();
+  const KeepSignals keep;
+  auto engine = std::make_unique<s4u::Engine>("rehearse");
+  xbt_log_control_set("root.thresh:critical");
+  configure_once();
+  return engine;
+}
+
+ClusterZone& make_zone(s4u::Engine& engine, const Cluster& cluster) {
+  auto* zone = new ClusterZone(cluster);
+  version::adopt(engine, *zone);
+  zone->build();
+  return *zone;
+}
+
+Model& network_model(const s4u::Engine& engine) {
+  for (Model* model : engine.get_all_models())
+    if (model->get_name() == "Network_CM02") return *model;
+  throw Error(ErrorKind::unavailable, "this SimGrid has no network model CM02", "simgrid");
+}
+
+}  // namespace
+
+struct SimGridFacade::Impl {
+  Impl(const Cluster& cluster, Listener& heard)
+      : listener(heard),
+        engine(make_engine()),
+        zone(make_zone(*engine, cluster)),
+        network(network_model(*engine)),
+        flows(heard, network) {}
+
+  Listener& listener;
+  std::unique_ptr<s4u::Engine> engine;
+  ClusterZone& zone;  // Owned by the engine.
+  Model& network;
+  FlowPool flows;
+  Timer* wake = nullptr;
+};
+
+SimGridFacade::SimGridFacade(const Cluster& cluster, Listener& listener) : impl_(std::make_unique<Impl>(cluster, listener)) {}
+SimGridFacade::~SimGridFacade() = default;
+
+double SimGridFacade::now() const { return s4u::Engine::get_clock(); }
+
+void SimGridFacade::wake_at(double date) {
+  if (impl_->wake != nullptr && impl_->wake->get_date() == date) return;
+  forget_wake();
+  impl_->wake = Timer::set(date, [impl = impl_.get()] {
+    impl->wake = nullptr;
+    impl->flows.release_ended();
+    impl->listener.on_wake();
+  });
+}
+
+void SimGridFacade::forget_wake() {
+  if (impl_->wake != nullptr) impl_->wake->remove();
+  impl_->wake = nullptr;
+}
+
+bool SimGridFacade::flow_ends_pending() const { return impl_->flows.ends_pending(); }
+
+void SimGridFacade::start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap,
+                               std::uint64_t payload) {
+  const double size = std::max(1.0, std::round(bytes.value() * kScale));
+  if (!(size <= static_cast<double>(std::numeric_limits<std::uint64_t>::max() / 2)))
+    throw std::logic_error("flow of more bytes than SimGrid counts");
+  auto& flow = impl_->flows.take(payload);
+  ClusterZone& zone = impl_->zone;
+  zone.set_route(links);
+  flow.comm = s4u::Comm::sendto_async(zone.host(src), zone.host(dst), static_cast<std::uint64_t>(size));
+  zone.set_route({});
+  flow.comm->set_data(&flow);
+  // Comm::set_rate() does not reach host-to-host comms (3.32 to 4.1), so the cap goes to the comm's action: the newest one.
+  auto& action = impl_->network.get_started_action_set()->back();
+  if (cap.value() * kScale < action.get_user_bound()) action.set_bound(cap.value() * kScale);
+}
+
+void SimGridFacade::run() { impl_->engine->run(); }
+
+const char* simgrid_version() {
+  static const std::string text = [] {
+    int major = 0, minor = 0, patch = 0;
+    sg_version_get(&major, &minor, &patch);
+    return std::to_string(major) + "." + std::to_string(minor);
+  }();
+  return text.c_str();
+}
+
+}  // namespace rehearse::sim
