@@ -8,6 +8,7 @@
 
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse::cli {
 

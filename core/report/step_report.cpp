@@ -147,11 +147,12 @@ Table step_records(const StepReport& r) {
   add("cluster", r.head.plan.cluster);
   add("strategy", r.head.plan.strategy);
   add("backend", r.backend);
-  for (const auto& [key, value] : metrics_json(r.metrics).items()) add(key, value);
+  const ordered_json metrics = metrics_json(r.metrics), breakdown = breakdown_json(r.breakdown);
+  for (const auto& [key, value] : metrics.items()) add(key, value);
   add("fits", r.memory.fits());
   add("peak_bytes", r.memory.tightest().memory.peak.value());
   add("bound_by", std::string(name_of(bound_by(r.breakdown))));
-  for (const auto& [key, value] : breakdown_json(r.breakdown).items()) add("breakdown." + key, value);
+  for (const auto& [key, value] : breakdown.items()) add("breakdown." + key, value);
   return table;
 }
 
