@@ -19,7 +19,9 @@ class SimGridBackend final : public Backend {
 }  // namespace
 
 void register_simgrid_backend() {
-  backends().add({"simgrid", "Flows share the cluster's links max-min fairly (SimGrid)", {}, [] { return std::make_unique<SimGridBackend>(); }});
+  backends().add({"simgrid", "transfers share the cluster's links max-min fairly (SimGrid)", {}, [] {
+                    return std::make_unique<SimGridBackend>();
+                  }});
 }
 
 }  // namespace rehearse

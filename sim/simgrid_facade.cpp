@@ -106,8 +106,7 @@ class ClusterZone final : public routing::NetZoneImpl {
   void set_route(std::span<const LinkId> links) { route_ = links; }
 
  private:
-  void get_local_route(const routing::NetPoint* src, const routing::NetPoint* dst, routing::Route* into, double* latency) override {
-    if (latency != nullptr) *latency += 1.0;
+  void get_local_route(const routing::NetPoint* src, const routing::NetPoint* dst, routing::Route* into, double*) override {
     if (!route_.empty()) return append(route_, *into);
     append(cluster_.route(static_cast<DeviceId>(src->id()), static_cast<DeviceId>(dst->id())).links, *into);
   }
@@ -169,8 +168,7 @@ void configure_once() {
   static bool done = false;
   if (done) return;
   done = true;
-  for (const char* option : {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:1e30", "network/latency-factor:0",
-                             version::kTimePrecision, version::kRatePrecision})
+  for (const char* option : {"network/model:CM02", "network/crosstraffic:0", version::kTimePrecision, version::kRatePrecision})
     s4u::Engine::set_config(option);
   version::CompletedActivity::on_completion_cb(FlowPool::on_completion);
 }

@@ -1,15 +1,13 @@
 #pragma once
 // Everything the project asks of SimGrid, with its versions (3.32 to 4.1) hidden in simgrid_facade.cpp.
 //
-// SimGrid shares links here and does nothing else: no actors, no execs, one timer. Its network model is set up as plain max-min
-// fairness, which takes more than choosing CM02:
-//   network/model:CM02, network/crosstraffic:0   no TCP model, no coupling of a flow with its reverse path
-//   network/TCP-gamma:1e30                       no window bound, which would be gamma / (2 latency)
-//   latency 1 on every route                     CM02 shares a link in inverse proportion to route latency, even with weight-S 0
-//   network/latency-factor:0                     and that latency is then not charged
-//   precision of time 1e-11 s                    flows this close to the present have ended; ten times the spacing of doubles at
-//                                                an hour of simulated time
-//   precision of rates 1e-9                      a link is full when less than this share of it is left
+// SimGrid shares links here and does nothing else: no actors, no execs, one timer. Its network model becomes plain max-min fairness by
+//   network/model:CM02          no TCP model: factors 1
+//   network/crosstraffic:0      on by default, it would couple a flow with its reverse path
+//   latency 0 on every route    CM02 gives a flow a share of a link in inverse proportion to its latency, and a bound of gamma / (2 latency);
+//                               a flow without latency has weight 1 and no such bound (the caller adds latency itself)
+//   precision of time 1e-11 s   flows this close to the present have ended; more than the spacing of doubles up to 18 h of simulated time
+//   precision of rates 1e-9     a link is full when less than this share of it is left (1e-5 by default)
 // Bytes and rates are handed over times 2^16, which changes no time and lets a flow end within 2^-16 byte, as payloads are whole.
 
 #include <cstdint>

@@ -19,7 +19,8 @@ struct Axis {
 };
 
 std::vector<Axis> dense_axes(const StrategySettings& s) {
-  return {{"dp", s.dp, true}, {"cp", s.cp, false}, {"tp", s.tp, true}, {"pp", s.pp, true}, {"tile_h", s.tile_h, false}, {"tile_w", s.tile_w, false}};
+  return {{"dp", s.dp, true}, {"cp", s.cp, false},         {"tp", s.tp, true},
+          {"pp", s.pp, true}, {"tile_h", s.tile_h, false}, {"tile_w", s.tile_w, false}};
 }
 
 double product(const std::vector<Axis>& axes) {
@@ -45,12 +46,14 @@ void check_data_parallel(const Scenario& s) {
   if (st.dp == 0) return;
   if (st.dp_replicate == 0) {
     if (st.dp % st.dp_shard != 0)
-      refuse(s, "strategy/dp_shard", fmt::format("dp_shard({}) does not divide dp({})", st.dp_shard, st.dp), "dp = dp_replicate * dp_shard");
+      refuse(s, "strategy/dp_shard", fmt::format("dp_shard({}) does not divide dp({})", st.dp_shard, st.dp),
+             "dp = dp_replicate * dp_shard");
     return;
   }
   if (static_cast<std::int64_t>(st.dp_replicate) * st.dp_shard != st.dp)
     refuse(s, "strategy/dp",
-           fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", st.dp_replicate, st.dp_shard, static_cast<std::int64_t>(st.dp_replicate) * st.dp_shard, st.dp),
+           fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", st.dp_replicate, st.dp_shard,
+                       static_cast<std::int64_t>(st.dp_replicate) * st.dp_shard, st.dp),
            "leave out dp or dp_replicate: it follows from the other two");
 }
 
@@ -59,7 +62,9 @@ void check_batch(const Scenario& s) {
   const std::int64_t batch = s.training.global_batch;
   if (at_once == 0 || batch % at_once == 0) return;
   const std::int64_t below = batch / at_once * at_once;
-  refuse(s, "training/global_batch", fmt::format("global_batch({}) is not a multiple of dp({}) * microbatch({}) = {}", batch, s.strategy.dp, s.strategy.microbatch, at_once),
+  refuse(s, "training/global_batch",
+         fmt::format("global_batch({}) is not a multiple of dp({}) * microbatch({}) = {}", batch, s.strategy.dp, s.strategy.microbatch,
+                     at_once),
          below > 0 ? fmt::format("{} and {} are", below, below + at_once) : fmt::format("the smallest is {}", at_once));
 }
 
@@ -68,7 +73,8 @@ void check_experts(const Scenario& s) {
   const std::vector<Axis> experts{{"etp", st.etp, true}, {"ep", st.ep, true}};
   const std::vector<Axis> stage{{"dp", st.dp, true}, {"cp", st.cp, true}, {"tp", st.tp, true}};
   if (std::fmod(product(stage), product(experts)) == 0) return;
-  refuse(s, "strategy/ep", fmt::format("{} does not divide {}", equation(experts), equation(stage)), "experts use the ranks of one stage: etp * ep * edp = dp * cp * tp");
+  refuse(s, "strategy/ep", fmt::format("{} does not divide {}", equation(experts), equation(stage)),
+         "experts use the ranks of one stage: etp * ep * edp = dp * cp * tp");
 }
 
 void check_placement(const Scenario& s) {
@@ -77,7 +83,8 @@ void check_placement(const Scenario& s) {
   axes.push_back({"ep", st.ep, false});
   for (const Axis& a : axes)
     if (a.size > 1 && std::find(st.placement.begin(), st.placement.end(), a.name) == st.placement.end())
-      refuse(s, "strategy/placement", fmt::format("axis {}({}) is not listed in placement '{}'", a.name, a.size, fmt::join(st.placement, ",")),
+      refuse(s, "strategy/placement",
+             fmt::format("axis {}({}) is not listed in placement '{}'", a.name, a.size, fmt::join(st.placement, ",")),
              "every axis larger than one has a place");
 }
 
@@ -103,7 +110,8 @@ void resolve_axes(Scenario& scenario, int devices) {
   const bool fits = rest <= devices && std::fmod(devices, rest) == 0;
   if (st.dp == 0) {
     if (!fits)
-      refuse(scenario, "strategy", fmt::format("{} does not divide {} GPUs", equation(others), devices), "dp is what the other axes leave; change one of them or the number of nodes");
+      refuse(scenario, "strategy", fmt::format("{} does not divide {} GPUs", equation(others), devices),
+             "dp is what the other axes leave; change one of them or the number of nodes");
     st.dp = static_cast<int>(devices / rest);
   }
   const std::vector<Axis> axes = dense_axes(st);

@@ -1,5 +1,6 @@
 // What is derived from the table for people and editors: help, listings, the JSON Schema and the resolved form.
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -90,6 +91,18 @@ std::string explain_all() {
   return out;
 }
 
+std::string explain_extends() {
+  return "extends: Path of a scenario that this one changes.\n\n"
+         "The other file is read first, relative to this one; objects are merged key by key, everything else replaces.\n";
+}
+
+std::vector<std::string> all_keys() {
+  std::vector<std::string> keys{"extends"};
+  for (const Field& f : schema::fields()) keys.push_back(f.key);
+  for (const schema::Group& g : schema::groups()) keys.push_back(g.key);
+  return keys;
+}
+
 ordered_json schema_of(const Field& f);
 
 ordered_json cluster_schema() {
@@ -108,7 +121,8 @@ ordered_json cluster_schema() {
 ordered_json type_schema(const Field& f) {
   switch (f.type) {
     case Type::integer: {
-      ordered_json number{{"type", "integer"}, {"minimum", static_cast<std::int64_t>(f.min)}, {"maximum", static_cast<std::int64_t>(f.max)}};
+      ordered_json number{
+          {"type", "integer"}, {"minimum", static_cast<std::int64_t>(f.min)}, {"maximum", static_cast<std::int64_t>(f.max)}};
       if (!f.automatic) return number;
       return {{"anyOf", ordered_json::array({std::move(number), {{"const", "auto"}}})}};
     }
@@ -152,7 +166,8 @@ std::string moved(const std::string& reference, const std::string& directory) {
 }
 
 Scenario with_references_from(Scenario s, const std::string& directory) {
-  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration}) *reference = moved(*reference, directory);
+  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration})
+    *reference = moved(*reference, directory);
   for (ClusterPart& part : s.cluster.parts) part.machine = moved(part.machine, directory);
   return s;
 }
@@ -178,21 +193,29 @@ std::vector<KeyHelp> scenario_keys() {
 
 std::string explain(std::string_view key) {
   if (key.empty()) return explain_all();
-  if (const Field* f = schema::find(key)) return explain_field(*f) + (f->type == Type::cluster ? "\n" + members_of(f->key) : "");
+  if (const Field* f = schema::find(key)) {
+    const std::string text = explain_field(*f);
+    return f->type == Type::cluster ? fmt::format("{}\n{}", text, members_of(f->key)) : text;
+  }
   for (const schema::Group& g : schema::groups())
     if (g.key == key) return fmt::format("{}: {}\n\n{}", g.key, g.help, members_of(g.key));
-  if (key == "extends")
-    return "extends: Path of a scenario that this one changes.\n\nThe other file is read first, relative to this one; objects are merged key by key, everything else replaces.\n";
+  if (key == "extends") return explain_extends();
 
-  std::vector<std::string> keys{"extends"}, named;
-  for (const Field& f : schema::fields()) {
-    keys.push_back(f.key);
-    if (f.name() == key) named.push_back(f.key);
+  const std::vector<std::string> all = all_keys();
+  std::vector<std::string> last_words, named;
+  for (const std::string& k : all) {
+    last_words.push_back(k.substr(k.rfind('.') + 1));
+    if (last_words.back() == key) named.push_back(k);
   }
-  if (named.size() == 1) return explain_field(*schema::find(named.front()));
-  if (named.size() > 1) throw Error(ErrorKind::usage, fmt::format("'{}' is the last word of several keys", key), {}, "valid: " + joined(named));
-  for (const schema::Group& g : schema::groups()) keys.push_back(g.key);
-  throw unknown_name("key", key, keys);
+  const auto depth = [](const std::string& k) { return std::count(k.begin(), k.end(), '.'); };
+  const auto outermost = std::min_element(named.begin(), named.end(), [&](const auto& a, const auto& b) { return depth(a) < depth(b); });
+  if (outermost != named.end()) return explain(*outermost);
+  Error unknown = unknown_name("key", key, all);
+  if (const std::string near = did_you_mean(key, last_words); !near.empty() && key.find('.') == std::string_view::npos) {
+    const auto at = std::find(last_words.begin(), last_words.end(), near) - last_words.begin();
+    unknown.hint = fmt::format("did you mean '{}'?", all[static_cast<std::size_t>(at)]);
+  }
+  throw unknown;
 }
 
 std::string scenario_json_schema() {

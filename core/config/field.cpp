@@ -29,7 +29,8 @@ Error unknown_key(const std::string& group, const std::string& name) {
     if (f.group() == group) members.push_back(f.name());
   for (const Group& g : groups()) {
     const auto dot = g.key.rfind('.');
-    if ((dot == std::string::npos ? std::string() : g.key.substr(0, dot)) == group && !find(g.key)) members.push_back(g.key.substr(dot + 1));
+    if ((dot == std::string::npos ? std::string() : g.key.substr(0, dot)) == group && !find(g.key))
+      members.push_back(g.key.substr(dot + 1));
   }
   Error e = unknown_name("key", name, members);
   if (e.hint.starts_with("did you mean")) return e;
@@ -64,15 +65,18 @@ double read_count(const Field& f, ObjectReader& r) {
   const auto text = v->get<std::string>();
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size()) r.fail(name, "wanted a number, found " + describe_value(*v), "example: 300e9");
-  if (!(value >= f.min && value <= f.max)) r.fail(name, fmt::format("{} is out of range: wanted {:g} to {:g}", describe_value(*v), f.min, f.max));
+  if (status != std::errc{} || end != text.data() + text.size())
+    r.fail(name, "wanted a number, found " + describe_value(*v), "example: 300e9");
+  if (!(value >= f.min && value <= f.max))
+    r.fail(name, fmt::format("{} is out of range: wanted {:g} to {:g}", describe_value(*v), f.min, f.max));
   return value;
 }
 
 Bytes read_size(const Field& f, ObjectReader& r) {
   const auto value = r.quantity<Bytes>(f.name());
   if (value.value() < f.min || value.value() > f.max)
-    r.fail(f.name(), fmt::format("{} is out of range: wanted {} to {}", to_string(value), to_string(Bytes{f.min}), to_string(Bytes{f.max})));
+    r.fail(f.name(),
+           fmt::format("{} is out of range: wanted {} to {}", to_string(value), to_string(Bytes{f.min}), to_string(Bytes{f.max})));
   return value;
 }
 
@@ -169,13 +173,16 @@ ClusterRef read_cluster(const Field& f, ObjectReader& r, bool complete) {
     out.parts = read_parts(r.objects(name), r, name);
     return out;
   }
-  if (v && !v->is_string()) r.fail(name, "wanted a cluster's name, a path or {\"machine\", \"nodes\", \"network\"}, found " + describe_value(*v));
+  if (v && !v->is_string())
+    r.fail(name, "wanted a cluster's name, a path or {\"machine\", \"nodes\", \"network\"}, found " + describe_value(*v));
   std::string text = read_text(f, r);
   (is_file_reference(text) ? out.file : out.name) = std::move(text);
   return out;
 }
 
-ordered_json write_integer(const Field& f, std::int64_t value) { return f.automatic && value == 0 ? ordered_json("auto") : ordered_json(value); }
+ordered_json write_integer(const Field& f, std::int64_t value) {
+  return f.automatic && value == 0 ? ordered_json("auto") : ordered_json(value);
+}
 
 ordered_json write_count(double value) {
   constexpr double kExactIntegers = 9007199254740992.0;

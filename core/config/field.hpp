@@ -37,11 +37,27 @@ struct Field {
   [[nodiscard]] std::string name() const { return key.substr(key.rfind('.') + 1); }
   [[nodiscard]] std::string group() const { return key.find('.') == std::string::npos ? std::string() : key.substr(0, key.rfind('.')); }
 
-  Field&& in(double low, double high) && { min = low; max = high; return std::move(*this); }
-  Field&& more(std::string text) && { detail = std::move(text); return std::move(*this); }
-  Field&& like(std::string value) && { example = std::move(value); return std::move(*this); }
-  Field&& must() && { required = true; return std::move(*this); }
-  Field&& or_auto() && { automatic = true; return std::move(*this); }
+  Field&& in(double low, double high) && {
+    min = low;
+    max = high;
+    return std::move(*this);
+  }
+  Field&& more(std::string text) && {
+    detail = std::move(text);
+    return std::move(*this);
+  }
+  Field&& like(std::string value) && {
+    example = std::move(value);
+    return std::move(*this);
+  }
+  Field&& must() && {
+    required = true;
+    return std::move(*this);
+  }
+  Field&& or_auto() && {
+    automatic = true;
+    return std::move(*this);
+  }
 };
 
 struct Group {

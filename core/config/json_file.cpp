@@ -59,8 +59,8 @@ class StrictBuilder : public nlohmann::json_sax<json> {
 
   bool key(string_t& k) override {
     if (open_.back()->contains(k))
-      throw Error(ErrorKind::usage, fmt::format("key '{}' occurs twice in one object", sentence(k)), origin_ + ": " + path() + "/" + sentence(k),
-                  "remove one of the two");
+      throw Error(ErrorKind::usage, fmt::format("key '{}' occurs twice in one object", sentence(k)),
+                  origin_ + ": " + path() + "/" + sentence(k), "remove one of the two");
     keys_.back() = std::move(k);
     return true;
   }

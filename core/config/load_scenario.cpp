@@ -62,7 +62,8 @@ json extended(const json& base_name, const std::string& origin, const std::vecto
   if (!base_name.is_string()) throw Error(ErrorKind::usage, "wanted the path of a scenario, found " + describe_value(base_name), where);
   const std::string base = (folder_of(origin) / base_name.get<std::string>()).lexically_normal().generic_string();
   std::error_code failed;
-  if (!fs::exists(base, failed)) throw Error(ErrorKind::usage, fmt::format("'{}' does not exist", base), where, "the path is relative to the file that says it");
+  if (!fs::exists(base, failed))
+    throw Error(ErrorKind::usage, fmt::format("'{}' does not exist", base), where, "the path is relative to the file that says it");
   return layers(load_json(base), base, chain);
 }
 
@@ -77,7 +78,8 @@ json layers(json document, const std::string& origin, std::vector<std::string> c
     for (auto it = again; it != chain.end(); ++it) ring.push_back(fs::path(*it).filename().generic_string());
     throw Error(ErrorKind::usage, fmt::format("scenarios extend each other in a ring: {}", fmt::join(ring, " -> ")), origin + ": /extends");
   }
-  if (chain.size() > kMaxExtends) throw Error(ErrorKind::usage, fmt::format("more than {} scenarios extend one another", kMaxExtends), origin + ": /extends");
+  if (chain.size() > kMaxExtends)
+    throw Error(ErrorKind::usage, fmt::format("more than {} scenarios extend one another", kMaxExtends), origin + ": /extends");
 
   if (!document.is_object()) throw Error(ErrorKind::usage, "wanted an object, found " + describe_value(document), origin + ": /");
   json base = json::object();
@@ -112,7 +114,9 @@ json override_value(const std::string& text, const std::string& origin) {
   return text;
 }
 
-bool inside_model(const std::string& key) { return key.starts_with("model.") && key.size() > 6 && key.find("..") == std::string::npos && !key.ends_with('.'); }
+bool inside_model(const std::string& key) {
+  return key.starts_with("model.") && key.size() > 6 && key.find("..") == std::string::npos && !key.ends_with('.');
+}
 
 void check_override_key(const std::string& key, const std::string& origin) {
   if (schema::find(key) || inside_model(key)) return;
@@ -120,9 +124,12 @@ void check_override_key(const std::string& key, const std::string& origin) {
   for (const schema::Field& f : schema::fields()) {
     keys.push_back(f.key);
     if (f.group() == key) members.push_back(f.key);
-    if (f.name() == key) throw Error(ErrorKind::usage, fmt::format("unknown key '{}'", key), origin, fmt::format("did you mean '{}'?", f.key));
+    if (f.name() == key)
+      throw Error(ErrorKind::usage, fmt::format("unknown key '{}'", key), origin, fmt::format("did you mean '{}'?", f.key));
   }
-  if (schema::is_group(key)) throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), origin, fmt::format("its keys: {}", fmt::join(members, ", ")));
+  if (schema::is_group(key))
+    throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), origin,
+                fmt::format("its keys: {}", fmt::join(members, ", ")));
   Error e = unknown_name("key", key, keys);
   e.where = origin;
   throw e;
@@ -146,8 +153,9 @@ void place(json& document, const Override& o) {
     if (dot == o.key.size()) break;
     if (at->is_null()) *at = json::object();
     if (!at->is_object())
-      throw Error(ErrorKind::usage, fmt::format("'{}' is {}, which has no member '{}'", o.key.substr(0, dot), describe_value(*at), o.key.substr(dot + 1)), o.origin,
-                  fmt::format("set '{}' itself to an object", o.key.substr(0, dot)));
+      throw Error(ErrorKind::usage,
+                  fmt::format("'{}' is {}, which has no member '{}'", o.key.substr(0, dot), describe_value(*at), o.key.substr(dot + 1)),
+                  o.origin, fmt::format("set '{}' itself to an object", o.key.substr(0, dot)));
     start = dot + 1;
   }
   *at = o.value;
@@ -178,15 +186,17 @@ std::string schema::file_reference(const fs::path& path) {
 
 bool is_file_reference(std::string_view text) { return text.find('/') != std::string_view::npos || text.ends_with(".json"); }
 
-Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) { return load(load_json(path), path, overrides); }
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+  return load(load_json(path), path, overrides);
+}
 
 Scenario parse_scenario(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {
   return load(parse_json(text, origin), origin, overrides);
 }
 
 bool Scenario::operator==(const Scenario& o) const {
-  return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy && kernels == o.kernels &&
-         calibration == o.calibration;
+  return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy &&
+         kernels == o.kernels && calibration == o.calibration;
 }
 
 }  // namespace rehearse

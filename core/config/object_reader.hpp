@@ -62,7 +62,9 @@ class ObjectReader {
   template <class Q>
   Q quantity(const std::string& key);
   template <class Q>
-  Q quantity(const std::string& key, Q fallback) { return has(key) ? quantity<Q>(key) : (expect(key), fallback); }
+  Q quantity(const std::string& key, Q fallback) {
+    return has(key) ? quantity<Q>(key) : (expect(key), fallback);
+  }
   /// A text out of `valid`; anything else is an error with the nearest valid one.
   std::string choice(const std::string& key, std::span<const std::string> valid);
   std::string choice(const std::string& key, std::span<const std::string> valid, const std::string& fallback);
@@ -92,7 +94,8 @@ class ObjectReader {
 
  private:
   const nlohmann::json& need(const std::string& key, std::string_view wanted);
-  [[noreturn]] void fail_type(const std::string& key, std::string_view wanted, const nlohmann::json& found, const std::string& hint = {}) const;
+  [[noreturn]] void fail_type(const std::string& key, std::string_view wanted, const nlohmann::json& found,
+                              const std::string& hint = {}) const;
   const nlohmann::json& need_array(const std::string& key, std::string_view wanted);
 
   const nlohmann::json* value_;

@@ -87,16 +87,16 @@ void resolve_axes(Scenario& scenario, int devices);
 
 /// One key of the file as `list` and completion show it.
 struct KeyHelp {
-  std::string key;      ///< "strategy.tp"
-  std::string type;     ///< "integer", "one of: none, selective, full", "size", ...
-  std::string range;    ///< "1 to 10000000"; empty where the type says it all.
-  std::string fallback; ///< Default as JSON; "required" where there is none, empty where absence means nothing.
-  std::string help;     ///< One line.
+  std::string key;       ///< "strategy.tp"
+  std::string type;      ///< "integer", "one of: none, selective, full", "size", ...
+  std::string range;     ///< "1 to 10000000"; empty where the type says it all.
+  std::string fallback;  ///< Default as JSON; "required" where there is none, empty where absence means nothing.
+  std::string help;      ///< One line.
 };
 /// Every key, in the order of the resolved form.
 [[nodiscard]] std::vector<KeyHelp> scenario_keys();
 
-/// Help on one key ("strategy.tp", or "tp" where that is unambiguous): type, range, default, meaning, example. On a group
+/// Help on one key ("strategy.tp", or "tp": the outermost key of that name): type, range, default, meaning, example. On a group
 /// ("strategy"): its members. Empty lists the groups. Ends in a newline. Throws with did-you-mean.
 [[nodiscard]] std::string explain(std::string_view key);
 

@@ -1,11 +1,13 @@
 // The table: one row per key of a scenario file. To add a key, add a member to settings.hpp and a row here.
 
+#include <algorithm>
+
 #include "core/config/field.hpp"
 
 namespace rehearse::schema {
 namespace {
 
-constexpr double kMaxSize = 1e7;                 // Axes, batches, nodes: beyond anything that will be built.
+constexpr double kMaxSize = 1e7;  // Axes, batches, nodes: beyond anything that will be built.
 constexpr double kMaxTokens = 1e15;
 constexpr double kMaxSeed = 9007199254740991.0;  // 2^53 - 1: every JSON reader keeps it exact.
 
@@ -50,13 +52,31 @@ Field row(std::string key, auto access, std::string help) {
   return f;
 }
 
+/// The member of a Scenario at the end of a chain of members.
+auto at(auto... members) {
+  return [=](auto& scenario) -> auto& { return (scenario.*....*members); };
+}
+
+Field training(const std::string& name, auto member, std::string help) {
+  return row("training." + name, at(&Scenario::training, member), std::move(help));
+}
+Field strategy(const std::string& name, auto member, std::string help) {
+  return row("strategy." + name, at(&Scenario::strategy, member), std::move(help));
+}
+Field overlap(const std::string& name, auto member, std::string help) {
+  return row("strategy.overlap." + name, at(&Scenario::strategy, &StrategySettings::overlap, member), std::move(help));
+}
+Field kernels(const std::string& name, auto member, std::string help) {
+  return row("kernels." + name, at(&Scenario::kernels, member), std::move(help));
+}
+
 /// A member of `cluster`, which reads its members itself.
 Field cluster_member(std::string key, Type type, std::string help) {
   return {.key = std::move(key), .help = std::move(help), .type = type};
 }
 
 Field schema_row() {
-  Field f = row("schema", [](auto& s) -> auto& { return s.schema; }, "Format and version of the file.").must();
+  Field f = row("schema", at(&Scenario::schema), "Format and version of the file.").must();
   f.type = Type::choice;
   f.choices = {std::string(kScenarioSchema)};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.schema = r.choice(self.name(), self.choices); };
@@ -67,35 +87,47 @@ Field model_row() {
   Field f{.key = "model", .help = "What is trained.", .type = Type::model};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.model = read_model(self, r); };
   f.write = [](const Scenario& s) { return write_model(s.model); };
-  return std::move(f).must().like("models/llama3_8b/config.json").more(
-      "A Hugging Face config.json by its path (relative to the scenario file; only there unknown keys are ignored), a registered name "
-      "(rehearse list models), or an inline object: the keys of a config.json, or a list of layers.");
+  return std::move(f)
+      .must()
+      .like("models/llama3_8b/config.json")
+      .more(
+          "A Hugging Face config.json by its path (relative to the scenario file; only there unknown keys are ignored), a registered name "
+          "(rehearse list models), or an inline object: the keys of a config.json, or a list of layers.");
 }
 
 Field cluster_row() {
   Field f{.key = "cluster", .help = "The machines it is trained on, and what joins them.", .type = Type::cluster};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool complete) { s.cluster = read_cluster(self, r, complete); };
   f.write = [](const Scenario& s) { return write_cluster(s.cluster); };
-  return std::move(f).must().like(R"({"machine": "dgx_h100", "nodes": 16, "network": "rail_optimised"})").more(
-      "A registered cluster by name (rehearse list clusters), a cluster file by its path, an object of machine, nodes and network, or, "
-      "for a mixed cluster, an object of parts and network or a bare list of parts.");
+  return std::move(f)
+      .must()
+      .like(R"({"machine": "dgx_h100", "nodes": 16, "network": "rail_optimised"})")
+      .more(
+          "A registered cluster by name (rehearse list clusters), a cluster file by its path, an object of machine, nodes and network, or, "
+          "for a mixed cluster, an object of parts and network or a bare list of parts.");
 }
 
 Field placement_row() {
-  Field f{.key = "strategy.placement", .help = "Axes from the one whose neighbours are nearest to the one whose are farthest.", .type = Type::axes};
+  Field f{.key = "strategy.placement",
+          .help = "Axes from the one whose neighbours are nearest to the one whose are farthest.",
+          .type = Type::axes};
   f.choices = {"tp", "cp", "ep", "dp", "pp", "tile_h", "tile_w"};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.strategy.placement = read_axes(self, r); };
   f.write = [](const Scenario& s) { return write_axes(s.strategy.placement); };
-  return std::move(f).like("tp,cp,ep,pp,dp").more(
-      "Device numbers count fastest along the first axis. Axes of size one may be left out. The usual order keeps tensor-parallel groups "
-      "inside a node, where NVLink is.");
+  return std::move(f)
+      .like("tp,cp,ep,pp,dp")
+      .more(
+          "Device numbers count fastest along the first axis. Axes of size one may be left out. The usual order keeps tensor-parallel "
+          "groups "
+          "inside a node, where NVLink is.");
 }
 
 void add_head(std::vector<Field>& t) {
   t.push_back(schema_row());
   t.push_back(model_row());
   t.push_back(cluster_row());
-  t.push_back(cluster_member("cluster.machine", Type::text, "Registered machine, or the path of a machine file.").must().like("dgx_a100_80gb"));
+  t.push_back(
+      cluster_member("cluster.machine", Type::text, "Registered machine, or the path of a machine file.").must().like("dgx_a100_80gb"));
   t.push_back(cluster_member("cluster.nodes", Type::integer, "Machines.").in(1, kMaxSize).like("128"));
   t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or the path of a network file.").like("selene"));
   t.push_back(cluster_member("cluster.parts", Type::parts, "Parts of a mixed cluster, each {machine, nodes}.")
@@ -103,85 +135,109 @@ void add_head(std::vector<Field>& t) {
 }
 
 void add_training(std::vector<Field>& t) {
-  t.push_back(row("training.global_batch", [](auto& s) -> auto& { return s.training.global_batch; }, "Sequences per optimizer step.")
-                  .in(1, kMaxSize).must().like("1536")
+  t.push_back(training("global_batch", &TrainingSettings::global_batch, "Sequences per optimizer step.")
+                  .in(1, kMaxSize)
+                  .must()
+                  .like("1536")
                   .more("Must be a multiple of dp * microbatch; global_batch / (dp * microbatch) microbatches are accumulated per step."));
-  t.push_back(row("training.sequence_length", [](auto& s) -> auto& { return s.training.sequence_length; }, "Tokens per sequence.")
-                  .in(0, kMaxSize).like("2048").more("0 takes the longest sequence that the model allows."));
-  t.push_back(row("training.precision", [](auto& s) -> auto& { return s.training.precision; }, "Arithmetic of the matrix products and storage of the weights.")
-                  .like("bf16_mixed")
-                  .more("The mixed precisions keep fp32 master weights and optimizer state beside 16-bit working weights; bf16 keeps everything "
-                        "in bf16; fp8_mixed computes matrix products in fp8; tf32 stores fp32."));
-  t.push_back(row("training.gradient_dtype", [](auto& s) -> auto& { return s.training.gradient_dtype; }, "Type in which gradients are accumulated and reduced.")
-                  .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed precision."));
-  t.push_back(row("training.optimizer", [](auto& s) -> auto& { return s.training.optimizer; }, "Update rule; sets the state kept per parameter.")
+  t.push_back(training("sequence_length", &TrainingSettings::sequence_length, "Tokens per sequence.")
+                  .in(0, kMaxSize)
+                  .like("2048")
+                  .more("0 takes the longest sequence that the model allows."));
+  t.push_back(
+      training("precision", &TrainingSettings::precision, "Arithmetic of the matrix products and storage of the weights.")
+          .like("bf16_mixed")
+          .more("The mixed precisions keep fp32 master weights and optimizer state beside 16-bit working weights; bf16 keeps everything "
+                "in bf16; fp8_mixed computes matrix products in fp8; tf32 stores fp32."));
+  t.push_back(training("gradient_dtype", &TrainingSettings::gradient_dtype, "Type in which gradients are accumulated and reduced.")
+                  .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed "
+                        "precision."));
+  t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
                   .more("adam and adamw keep two fp32 moments per parameter, sgd keeps none."));
-  t.push_back(row("training.clip_gradients", [](auto& s) -> auto& { return s.training.clip_gradients; }, "Clip by the global gradient norm.")
+  t.push_back(training("clip_gradients", &TrainingSettings::clip_gradients, "Clip by the global gradient norm.")
                   .more("Adds a norm over all gradients and an all-reduce over every rank before the update."));
-  t.push_back(row("training.tokens", [](auto& s) -> auto& { return s.training.tokens; }, "Tokens of the whole run.")
-                  .in(0, kMaxTokens).like("300e9").more("A number or a text such as \"300e9\". Gives the length and cost of the run; 0 leaves them out."));
-  t.push_back(row("training.statistics", [](auto& s) -> auto& { return s.training.statistics; },
-                  "Ranks over which batch statistics, expert capacity and auxiliary loss are taken.")
+  t.push_back(training("tokens", &TrainingSettings::tokens, "Tokens of the whole run.")
+                  .in(0, kMaxTokens)
+                  .like("300e9")
+                  .more("A number or a text such as \"300e9\". Gives the length and cost of the run; 0 leaves them out."));
+  t.push_back(training("statistics", &TrainingSettings::statistics,
+                       "Ranks over which batch statistics, expert capacity and auxiliary loss are taken.")
                   .more("local: each data-parallel rank by itself. global: all data-parallel ranks, as SyncBatchNorm does."));
-  t.push_back(row("training.seed", [](auto& s) -> auto& { return s.training.seed; }, "Seed of initialisation, dropout and data.").in(0, kMaxSeed));
+  t.push_back(training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed));
 }
 
 void add_axes(std::vector<Field>& t) {
-  const auto axis = [&t](std::string key, auto access, std::string help, std::string detail = {}) {
-    t.push_back(row(std::move(key), access, std::move(help)).in(1, kMaxSize).more(std::move(detail)));
+  const auto axis = [&t](const char* name, auto member, const char* help, const char* detail = "") {
+    t.push_back(strategy(name, member, help).in(1, kMaxSize).more(detail));
   };
-  t.push_back(row("strategy.dp", [](auto& s) -> auto& { return s.strategy.dp; }, "Data-parallel replicas.")
-                  .in(1, kMaxSize).or_auto().like("16")
-                  .more("auto divides the GPUs by the product of the other axes. dp * cp * tp * pp * tile_h * tile_w is the number of GPUs, and "
-                        "dp = dp_replicate * dp_shard."));
-  t.push_back(row("strategy.dp_replicate", [](auto& s) -> auto& { return s.strategy.dp_replicate; },
-                  "Data-parallel groups that each hold a whole copy of the sharded state.").in(1, kMaxSize).or_auto().more("auto is dp / dp_shard."));
-  axis("strategy.dp_shard", [](auto& s) -> auto& { return s.strategy.dp_shard; }, "Data-parallel ranks over which one copy is sharded.",
+  t.push_back(
+      strategy("dp", &StrategySettings::dp, "Data-parallel replicas.")
+          .in(1, kMaxSize)
+          .or_auto()
+          .like("16")
+          .more("auto divides the GPUs by the product of the other axes. dp * cp * tp * pp * tile_h * tile_w is the number of GPUs, and "
+                "dp = dp_replicate * dp_shard."));
+  t.push_back(
+      strategy("dp_replicate", &StrategySettings::dp_replicate, "Data-parallel groups that each hold a whole copy of the sharded state.")
+          .in(1, kMaxSize)
+          .or_auto()
+          .more("auto is dp / dp_shard."));
+  axis("dp_shard", &StrategySettings::dp_shard, "Data-parallel ranks over which one copy is sharded.",
        "1 with zero_stage above 0 shards over all of dp. Hybrid sharding keeps dp_shard inside a node.");
-  axis("strategy.tp", [](auto& s) -> auto& { return s.strategy.tp; }, "Tensor-parallel ranks: each layer's matrices are split over them.",
+  axis("tp", &StrategySettings::tp, "Tensor-parallel ranks: each layer's matrices are split over them.",
        "Costs two all-reduces of the activations per layer and pass, so it belongs inside a node. Must divide the attention heads.");
-  axis("strategy.pp", [](auto& s) -> auto& { return s.strategy.pp; }, "Pipeline stages: the layers are split over them.",
+  axis("pp", &StrategySettings::pp, "Pipeline stages: the layers are split over them.",
        "Costs a message per microbatch and boundary, and an idle share that the schedule sets.");
-  axis("strategy.cp", [](auto& s) -> auto& { return s.strategy.cp; }, "Context-parallel ranks: each sequence is split over them.");
-  axis("strategy.ep", [](auto& s) -> auto& { return s.strategy.ep; }, "Expert-parallel ranks: the experts are spread over them.",
+  axis("cp", &StrategySettings::cp, "Context-parallel ranks: each sequence is split over them.");
+  axis("ep", &StrategySettings::ep, "Expert-parallel ranks: the experts are spread over them.",
        "Experts see the ranks of one stage as etp * ep * edp = dp * cp * tp, so etp * ep must divide that product.");
-  axis("strategy.etp", [](auto& s) -> auto& { return s.strategy.etp; }, "Tensor-parallel ranks inside one expert.");
-  axis("strategy.tile_h", [](auto& s) -> auto& { return s.strategy.tile_h; }, "Ranks over which the height of an image is tiled.");
-  axis("strategy.tile_w", [](auto& s) -> auto& { return s.strategy.tile_w; }, "Ranks over which the width of an image is tiled.");
-  axis("strategy.microbatch", [](auto& s) -> auto& { return s.strategy.microbatch; }, "Sequences per microbatch and replica.");
+  axis("etp", &StrategySettings::etp, "Tensor-parallel ranks inside one expert.");
+  axis("tile_h", &StrategySettings::tile_h, "Ranks over which the height of an image is tiled.");
+  axis("tile_w", &StrategySettings::tile_w, "Ranks over which the width of an image is tiled.");
+  axis("microbatch", &StrategySettings::microbatch, "Sequences per microbatch and replica.");
 }
 
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
-  t.push_back(row("strategy.schedule", [](auto& s) -> auto& { return s.strategy.schedule; }, "Order of the microbatches in the pipeline.")
-                  .like("interleaved_1f1b").more("One of: rehearse list schedules."));
-  t.push_back(row("strategy.virtual_stages", [](auto& s) -> auto& { return s.strategy.virtual_stages; }, "Model chunks per pipeline rank.")
-                  .in(1, kMaxSize).like("3").more("Above 1 only with a schedule that interleaves chunks."));
-  t.push_back(row("strategy.sequence_parallel", [](auto& s) -> auto& { return s.strategy.sequence_parallel; },
-                  "Split norms and dropout over the sequence inside the tensor-parallel group.")
-                  .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less memory. No effect with tp = 1."));
-  t.push_back(row("strategy.recompute", [](auto& s) -> auto& { return s.strategy.recompute; }, "Activations dropped in forward and computed again in backward.")
-                  .like("selective").more("selective drops those inside attention; full keeps only each layer's input."));
-  t.push_back(row("strategy.zero_stage", [](auto& s) -> auto& { return s.strategy.zero_stage; }, "What is sharded over data-parallel ranks.")
-                  .in(0, 3).like("1").more("0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (Rajbhandari et al. 2020)."));
-  t.push_back(row("strategy.bucket", [](auto& s) -> auto& { return s.strategy.bucket; }, "Gradients are reduced in buckets of this size.")
-                  .in(1, 1e15).more("Larger buckets use the wire better, smaller ones start earlier."));
+  t.push_back(strategy("schedule", &StrategySettings::schedule, "Order of the microbatches in the pipeline.")
+                  .like("interleaved_1f1b")
+                  .more("One of: rehearse list schedules."));
+  t.push_back(strategy("virtual_stages", &StrategySettings::virtual_stages, "Model chunks per pipeline rank.")
+                  .in(1, kMaxSize)
+                  .like("3")
+                  .more("Above 1 only with a schedule that interleaves chunks."));
+  t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
+                       "Split norms and dropout over the sequence inside the tensor-parallel group.")
+                  .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less "
+                        "memory. No effect with tp = 1."));
+  t.push_back(strategy("recompute", &StrategySettings::recompute, "Activations dropped in forward and computed again in backward.")
+                  .like("selective")
+                  .more("selective drops those inside attention; full keeps only each layer's input."));
+  t.push_back(strategy("zero_stage", &StrategySettings::zero_stage, "What is sharded over data-parallel ranks.")
+                  .in(0, 3)
+                  .like("1")
+                  .more("0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters (Rajbhandari et al. 2020)."));
+  t.push_back(strategy("bucket", &StrategySettings::bucket, "Gradients are reduced in buckets of this size.")
+                  .in(1, 1e15)
+                  .more("Larger buckets use the wire better, smaller ones start earlier."));
   t.push_back(placement_row());
-  t.push_back(row("strategy.scatter_gather", [](auto& s) -> auto& { return s.strategy.scatter_gather; },
-                  "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.").more("Narayanan et al. 2021, section 4.1."));
-  t.push_back(row("strategy.offload", [](auto& s) -> auto& { return s.strategy.offload; }, "State kept in host memory and copied over PCIe."));
-  t.push_back(row("strategy.overlap.grad_reduce", [](auto& s) -> auto& { return s.strategy.overlap.grad_reduce; }, "Gradient buckets are reduced while backward still runs."));
-  t.push_back(row("strategy.overlap.param_gather", [](auto& s) -> auto& { return s.strategy.overlap.param_gather; }, "Sharded parameters arrive during the next forward."));
-  t.push_back(row("strategy.overlap.tp", [](auto& s) -> auto& { return s.strategy.overlap.tp; }, "Tensor-parallel collectives are hidden under split matrix products."));
-  t.push_back(row("strategy.overlap.pp", [](auto& s) -> auto& { return s.strategy.overlap.pp; }, "Pipeline messages don't block the compute stream."));
+  t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
+                       "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
+                  .more("Narayanan et al. 2021, section 4.1."));
+  t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe."));
+  t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
+  t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
+  t.push_back(overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
+  t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages don't block the compute stream."));
 }
 
 void add_kernels(std::vector<Field>& t) {
-  t.push_back(row("kernels.attention", [](auto& s) -> auto& { return s.kernels.attention; }, "How attention is computed.")
+  t.push_back(kernels("attention", &KernelSettings::attention, "How attention is computed.")
                   .more("unfused writes the s * s scores to memory; flash keeps them on the chip (Dao et al. 2022)."));
-  t.push_back(row("kernels.fused_norm", [](auto& s) -> auto& { return s.kernels.fused_norm; }, "Norm, bias, dropout and residual run as fused kernels."));
-  t.push_back(row("kernels.fused_cross_entropy", [](auto& s) -> auto& { return s.kernels.fused_cross_entropy; }, "The loss is computed without storing its probabilities."));
-  t.push_back(row("kernels.cuda_graphs", [](auto& s) -> auto& { return s.kernels.cuda_graphs; }, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout and residual run as fused kernels."));
+  t.push_back(
+      kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
+  t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
 }
 
 std::vector<Field> build() {
@@ -190,8 +246,9 @@ std::vector<Field> build() {
   add_training(t);
   add_strategy(t);
   add_kernels(t);
-  t.push_back(row("calibration", [](auto& s) -> auto& { return s.calibration; }, "Calibration profile, by name or path.")
-                  .like("profiles/my_h100.json").more("Left out, the profile that belongs to the cluster's GPU is taken."));
+  t.push_back(row("calibration", at(&Scenario::calibration), "Calibration profile, by name or path.")
+                  .like("profiles/my_h100.json")
+                  .more("Left out, the profile that belongs to the cluster's GPU is taken."));
   return t;
 }
 

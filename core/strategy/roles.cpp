@@ -116,8 +116,6 @@ class RoleBuilder {
 
   EventId receive(bool forward, int c, int other, int position, int microbatch) {
     Call call{step_.receive(forward, peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
-    // A blocking receive is posted when the stage has nothing else left to do.
-    if (blocking_ && last_compute_ >= 0) call.waits.push_back({last_compute_});
     call.record = true;
     return add(call);
   }

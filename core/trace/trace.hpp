@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/units/dtype.hpp"
 #include "core/units/units.hpp"
 
 namespace rehearse {
@@ -42,10 +43,12 @@ struct Span {
   Seconds begin, end;
   int layer = -1, chunk = -1, microbatch = -1;
   bool backward = false;
-  Bytes bytes;               ///< Payload of one rank, for communication.
+  Bytes bytes;               ///< Payload of one rank, for communication: for collectives the larger of what it puts in and gets out.
   std::string group;         ///< Communicator name, for communication.
   std::string collective;    ///< "all_reduce", ...
   int group_size = 0;
+  DType dtype = DType::uint8;  ///< Of the elements in `bytes`; uint8 where only their bytes are known.
+  std::int64_t message = -1;   ///< The same number at both ends of one point-to-point message, and at no other span; -1: none.
 };
 
 /// What one rank did in the measured step.

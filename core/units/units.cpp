@@ -32,14 +32,33 @@ constexpr double kKi = 1024.0, kMi = kKi * kKi, kGi = kMi * kKi, kTi = kGi * kKi
 constexpr std::array<Scale, 7> kSi{{{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}}};
 constexpr std::array<Scale, 9> kSiFlop{
     {{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}, {"Z", 1e21}, {"Y", 1e24}}};
-constexpr std::array<Scale, 13> kSiAndIec{{{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18},
-                                           {"Ki", kKi}, {"Mi", kMi}, {"Gi", kGi}, {"Ti", kTi}, {"Pi", kPi}, {"Ei", kEi}}};
+constexpr std::array<Scale, 13> kSiAndIec{{{"k", 1e3},
+                                           {"K", 1e3},
+                                           {"M", 1e6},
+                                           {"G", 1e9},
+                                           {"T", 1e12},
+                                           {"P", 1e15},
+                                           {"E", 1e18},
+                                           {"Ki", kKi},
+                                           {"Mi", kMi},
+                                           {"Gi", kGi},
+                                           {"Ti", kTi},
+                                           {"Pi", kPi},
+                                           {"Ei", kEi}}};
 constexpr std::array<Scale, 6> kMoney{{{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}}};
 
 constexpr std::array<Scale, 6> kByteUnits{{{"B"}, {"bytes"}, {"byte"}, {"b", 1, 8}, {"bit", 1, 8}, {"bits", 1, 8}}};
 constexpr std::array<Scale, 5> kByteRateUnits{{{"B/s"}, {"Bps"}, {"b/s", 1, 8}, {"bit/s", 1, 8}, {"bps", 1, 8}}};
-constexpr std::array<Scale, 10> kTimeUnits{{{"s"}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"\u00b5s", 1, 1e6}, {"\u03bcs", 1, 1e6},
-                                            {"ns", 1, 1e9}, {"ps", 1, 1e12}, {"min", 60}, {"h", 3600}, {"d", 86400}}};
+constexpr std::array<Scale, 10> kTimeUnits{{{"s"},
+                                            {"ms", 1, 1e3},
+                                            {"us", 1, 1e6},
+                                            {"\u00b5s", 1, 1e6},
+                                            {"\u03bcs", 1, 1e6},
+                                            {"ns", 1, 1e9},
+                                            {"ps", 1, 1e12},
+                                            {"min", 60},
+                                            {"h", 3600},
+                                            {"d", 86400}}};
 constexpr std::array<Scale, 2> kFlopUnits{{{"FLOP"}, {"FLOPs"}}};
 constexpr std::array<Scale, 3> kFlopRateUnits{{{"FLOP/s"}, {"FLOPs/s"}, {"FLOPS"}}};
 constexpr std::array<Scale, 2> kWattUnits{{{"W"}, {"mW", 1, 1e3}}};
@@ -192,8 +211,7 @@ std::string to_string(Bytes q, int digits) {
 }
 
 std::string to_string_iec(Bytes q, int digits) {
-  static constexpr std::array<Scale, 7> ladder{
-      {{"B"}, {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}, {"PiB", kPi}, {"EiB", kEi}}};
+  static constexpr std::array<Scale, 7> ladder{{{"B"}, {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}, {"PiB", kPi}, {"EiB", kEi}}};
   return joined(on_ladder(q.value(), digits, ladder));
 }
 
@@ -208,8 +226,15 @@ std::string to_string(Seconds q, int digits) {
 }
 
 std::string to_string(Flops q, int digits) {
-  static constexpr std::array<Scale, 9> ladder{{{"FLOP"}, {"kFLOP", 1e3}, {"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12},
-                                                {"PFLOP", 1e15}, {"EFLOP", 1e18}, {"ZFLOP", 1e21}, {"YFLOP", 1e24}}};
+  static constexpr std::array<Scale, 9> ladder{{{"FLOP"},
+                                                {"kFLOP", 1e3},
+                                                {"MFLOP", 1e6},
+                                                {"GFLOP", 1e9},
+                                                {"TFLOP", 1e12},
+                                                {"PFLOP", 1e15},
+                                                {"EFLOP", 1e18},
+                                                {"ZFLOP", 1e21},
+                                                {"YFLOP", 1e24}}};
   return joined(on_ladder(q.value(), digits, ladder));
 }
 
@@ -220,8 +245,15 @@ std::string to_string(BytesPerSecond q, int digits) {
 }
 
 std::string to_string(FlopsPerSecond q, int digits) {
-  static constexpr std::array<Scale, 9> ladder{{{"FLOP/s"}, {"kFLOP/s", 1e3}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12},
-                                                {"PFLOP/s", 1e15}, {"EFLOP/s", 1e18}, {"ZFLOP/s", 1e21}, {"YFLOP/s", 1e24}}};
+  static constexpr std::array<Scale, 9> ladder{{{"FLOP/s"},
+                                                {"kFLOP/s", 1e3},
+                                                {"MFLOP/s", 1e6},
+                                                {"GFLOP/s", 1e9},
+                                                {"TFLOP/s", 1e12},
+                                                {"PFLOP/s", 1e15},
+                                                {"EFLOP/s", 1e18},
+                                                {"ZFLOP/s", 1e21},
+                                                {"YFLOP/s", 1e24}}};
   return joined(on_ladder(q.value(), digits, ladder));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Clusters with round figures for tests of clocks: NVLink 100 GB/s per GPU and direction, NICs and PCIe as told.
 
+#include <map>
 #include <memory>
 #include <string>
 

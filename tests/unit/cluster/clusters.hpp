@@ -32,7 +32,10 @@ inline Cluster cluster_on(const std::string& machine, int nodes, const std::stri
 /// Names of a route's links, joined by spaces.
 inline std::string text_of(const Cluster& cluster, const Route& route) {
   std::string text;
-  for (LinkId id : route.links) text += (text.empty() ? "" : " ") + cluster.link(id).name;
+  for (LinkId id : route.links) {
+    if (!text.empty()) text += ' ';
+    text += cluster.link(id).name;
+  }
   return text;
 }
 inline std::string route_text(const Cluster& cluster, DeviceId src, DeviceId dst) {

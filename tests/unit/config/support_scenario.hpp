@@ -29,7 +29,9 @@ inline std::string least_with(const std::string& pointer, const nlohmann::json& 
   return document.dump();
 }
 
-inline Scenario parsed(const std::string& text, const std::vector<std::string>& overrides = {}) { return parse_scenario(text, "s.json", overrides); }
+inline Scenario parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_scenario(text, "s.json", overrides);
+}
 
 inline Error refused_scenario(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return refused([&] { (void)parsed(text, overrides); });

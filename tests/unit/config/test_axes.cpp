@@ -37,8 +37,9 @@ TEST_CASE("dp is dp_replicate times dp_shard, whichever of them is stated") {
   resolve_axes(both, 16);
   CHECK(both.strategy.dp == 16);
   CHECK(contains(refused([] { (void)with({"strategy.dp=10", "strategy.dp_shard=4"}); }).what(), "dp_shard(4) does not divide dp(10)"));
-  CHECK(std::string(refused([] { (void)with({"strategy.dp=10", "strategy.dp_shard=4", "strategy.dp_replicate=2"}); }).what()) ==
-        "dp_replicate(2) * dp_shard(4) = 8 != dp(10)");
+  CHECK(std::string(refused([] {
+                      (void)with({"strategy.dp=10", "strategy.dp_shard=4", "strategy.dp_replicate=2"});
+                    }).what()) == "dp_replicate(2) * dp_shard(4) = 8 != dp(10)");
 }
 
 TEST_CASE("axes that don't make up the devices are refused with the equation") {
@@ -47,8 +48,8 @@ TEST_CASE("axes that don't make up the devices are refused with the equation") {
   CHECK(e.where == "s.json: /strategy");
   CHECK(contains(e.hint, "dp(4) would fit"));
   CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.tp=3"}), 128).what()) == "dp(2) * tp(3) * pp(1) = 6 != 128 GPUs");
-  CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.cp=4", "strategy.tile_h=3", "strategy.placement=tp,cp,tile_h,dp"}), 128).what()) ==
-        "dp(2) * cp(4) * tp(1) * pp(1) * tile_h(3) = 24 != 128 GPUs");
+  CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.cp=4", "strategy.tile_h=3", "strategy.placement=tp,cp,tile_h,dp"}), 128)
+                        .what()) == "dp(2) * cp(4) * tp(1) * pp(1) * tile_h(3) = 24 != 128 GPUs");
 }
 
 TEST_CASE("other axes that don't divide the devices are refused with the equation") {

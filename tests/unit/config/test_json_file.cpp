@@ -104,6 +104,6 @@ TEST_CASE("a file of a gigabyte is refused before it is read") {
   getrusage(RUSAGE_SELF, &after);
   CHECK(contains(e.what(), "1 GB"));
   CHECK(contains(e.what(), "at most 64 MB"));
-  CHECK(after.ru_maxrss - before.ru_maxrss < 16 * 1024);  // KiB.
+  CHECK(after.ru_maxrss - before.ru_maxrss < 16 * 1024);                                              // KiB.
   CHECK(contains(refused([&] { (void)read_text("/dev/zero", 1'000'000); }).what(), "at most 1 MB"));  // No size to ask for.
 }

@@ -1,13 +1,16 @@
 // Scenarios that extend others, and overrides from the command line.
 
+#include <fmt/format.h>
+
 #include "tests/unit/config/support_scenario.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
 
 TEST_CASE("overrides are JSON where they parse as JSON, else text") {
-  const Scenario s = parsed(kLeast, {"strategy.tp=8", "strategy.bucket=40MB", "strategy.sequence_parallel=true", "training.tokens=300e9",
-                                     "strategy.overlap.grad_reduce=false", "kernels.attention=unfused", "strategy.schedule=\"gpipe\"", "model=a=b"});
+  const Scenario s =
+      parsed(kLeast, {"strategy.tp=8", "strategy.bucket=40MB", "strategy.sequence_parallel=true", "training.tokens=300e9",
+                      "strategy.overlap.grad_reduce=false", "kernels.attention=unfused", "strategy.schedule=\"gpipe\"", "model=a=b"});
   CHECK(s.strategy.tp == 8);
   CHECK(s.strategy.bucket == Bytes{40e6});
   CHECK(s.strategy.sequence_parallel);
@@ -50,7 +53,8 @@ TEST_CASE("a wrong override is named with its own text") {
 TEST_CASE("a scenario that extends another changes only what it says") {
   const Directory dir("extends");
   dir.write("base/gpt3.json", kGpt3);
-  const std::string child = dir.write("child.json", R"({"extends": "base/gpt3.json", "cluster": {"nodes": 64}, "strategy": {"dp": 8, "overlap": {"tp": true}}})");
+  const std::string child =
+      dir.write("child.json", R"({"extends": "base/gpt3.json", "cluster": {"nodes": 64}, "strategy": {"dp": 8, "overlap": {"tp": true}}})");
   const Scenario s = load_scenario(child);
   CHECK(s.cluster.parts[0] == ClusterPart{"dgx_a100_80gb", 64});
   CHECK(s.strategy.dp == 8);
@@ -98,6 +102,6 @@ TEST_CASE("scenarios that extend each other in a ring are refused with the ring"
   CHECK(std::string(refused([&] { (void)load_scenario(dir.at("a.json")); }).what()) ==
         "scenarios extend each other in a ring: a.json -> b.json -> c.json -> a.json");
   CHECK(contains(refused([&] { (void)load_scenario(dir.at("self.json")); }).what(), "self.json -> self.json"));
-  for (int i = 0; i < 20; ++i) dir.write("n" + std::to_string(i) + ".json", "{\"extends\": \"n" + std::to_string(i + 1) + ".json\"}");
+  for (int i = 0; i < 20; ++i) dir.write(fmt::format("n{}.json", i), fmt::format(R"({{"extends": "n{}.json"}})", i + 1));
   CHECK(contains(refused([&] { (void)load_scenario(dir.at("n0.json")); }).what(), "more than 16"));
 }

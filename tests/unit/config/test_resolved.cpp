@@ -48,7 +48,9 @@ class Draw {
   std::int64_t number(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random_); }
   bool coin() { return number(0, 1) == 1; }
   std::int64_t power() { return std::int64_t{1} << number(0, 5); }
-  std::string one_of(const std::vector<std::string>& names) { return names[static_cast<std::size_t>(number(0, static_cast<std::int64_t>(names.size()) - 1))]; }
+  std::string one_of(const std::vector<std::string>& names) {
+    return names[static_cast<std::size_t>(number(0, static_cast<std::int64_t>(names.size()) - 1))];
+  }
   void maybe(json& s, const char* pointer, json value) {
     if (coin()) s[json::json_pointer(pointer)] = std::move(value);
   }

@@ -1,8 +1,12 @@
 // Order, cancelling, repetition and lifetime.
 
+#include <csignal>
+#include <cstdio>
 #include <limits>
 #include <random>
 #include <stdexcept>
+
+#include <unistd.h>
 
 #include "core/backend/analytic_clock.hpp"
 #include "core/units/error.hpp"
@@ -171,4 +175,33 @@ TEST_CASE("flows that cannot be are refused") {
   CHECK_THROWS_AS(clock.start_flow(0, 1, Bytes{0}, kUncapped, 1, 0, 1), std::logic_error);
   CHECK_THROWS_AS(clock.start_flow(0, 1, Bytes{1}, BytesPerSecond{0}, 1, 0, 1), std::logic_error);
   CHECK_THROWS_AS(clock.start_flow(0, 0, Bytes{1}, kUncapped, 1, 0, 1), std::logic_error);
+}
+
+TEST_CASE("SimGrid prints nothing") {
+  const auto cluster = small_cluster(2);
+  std::fflush(nullptr);
+  const int saved_out = dup(1), saved_err = dup(2);
+  std::FILE* file = std::tmpfile();
+  dup2(fileno(file), 1);
+  dup2(fileno(file), 2);
+  {
+    SimGridClock clock(cluster);
+    Recorder recorder(clock);
+    clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 5, 1, 1);
+    clock.run(recorder);
+  }
+  std::fflush(nullptr);
+  dup2(saved_out, 1);
+  dup2(saved_err, 2);
+  close(saved_out);
+  close(saved_err);
+  CHECK(lseek(fileno(file), 0, SEEK_END) == 0);
+  std::fclose(file);
+}
+
+TEST_CASE("interrupts stay the program's") {
+  const auto cluster = small_cluster(1);
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  SimGridClock clock(cluster);
+  CHECK(std::signal(SIGINT, before) == SIG_IGN);
 }

@@ -1,0 +1,115 @@
+// The only file that sees CLI11: it is slow to compile, and its messages and exit codes are replaced by ours.
+
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/cli/verb.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+std::string long_name(const Option& o) { return o.name.substr(o.name.find("--")); }
+
+/// A verb as CLI11 sees it, with the places where it leaves what it read.
+class Parser {
+ public:
+  explicit Parser(const Verb& verb) : verb_(verb), app_(verb.summary, verb.name) {
+    app_.set_help_flag();
+    app_.allow_extras();
+    app_.add_flag("-h,--help", help_);
+    for (const Option& o : verb.options)
+      o.value.empty() ? app_.add_flag(o.name) : app_.add_option(o.name)->type_size(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+
+  [[nodiscard]] bool help() const { return help_; }
+
+  Arguments read(std::vector<std::string> words) {
+    std::reverse(words.begin(), words.end());
+    try {
+      app_.parse(words);
+    } catch (const CLI::ArgumentMismatch& e) {
+      throw Error(ErrorKind::usage, e.what(), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
+    } catch (const CLI::ParseError& e) {
+      throw Error(ErrorKind::usage, e.what(), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
+    }
+    Arguments out;
+    if (help_) return out;
+    for (const Option& o : verb_.options) collect(o, out);
+    assign_positionals(out);
+    return out;
+  }
+
+ private:
+  void collect(const Option& o, Arguments& out) {
+    const CLI::Option* found = app_.get_option(long_name(o));
+    if (found->count() == 0) return;
+    if (!o.value.empty() && !o.repeatable && found->count() > 1)
+      throw Error(ErrorKind::usage, "given more than once", long_name(o), fmt::format("see 'rehearse {} --help'", verb_.name));
+    for (const std::string& value : found->results()) out.add(long_name(o), value);
+  }
+
+  void assign_positionals(Arguments& out) const {
+    const std::vector<std::string> rest = app_.remaining();
+    for (const std::string& word : rest)
+      if (word.size() > 1 && word.front() == '-') throw unknown_option(word);
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      if (i >= verb_.positionals.size())
+        throw Error(ErrorKind::usage, fmt::format("unexpected argument '{}'", rest[i]), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
+      out.add(verb_.positionals[i].name, rest[i]);
+    }
+    for (const Positional& p : verb_.positionals)
+      if (p.required && !out.has(p.name))
+        throw Error(ErrorKind::usage, fmt::format("{} is missing", p.name), verb_.name, verb_.examples.empty() ? "" : "example: " + verb_.examples.front());
+  }
+
+  [[nodiscard]] Error unknown_option(const std::string& word) const {
+    std::vector<std::string> valid{"--help"};
+    for (const Option& o : verb_.options) valid.push_back(long_name(o));
+    Error e = unknown_name("option", word.substr(0, word.find('=')), valid);
+    e.where = verb_.name;
+    return e;
+  }
+
+  const Verb& verb_;
+  CLI::App app_;
+  bool help_ = false;
+};
+
+const Verb& find_verb(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Verb& v : verbs()) {
+    if (v.name == word) return v;
+    names.push_back(v.name);
+  }
+  throw unknown_name(word.starts_with('-') ? "option" : "verb", word, names);
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& words, Console& console) {
+  if (words.empty()) {
+    console.out << first_steps_text();
+    return 0;
+  }
+  std::string word = words.front();
+  if (word == "-h" || word == "--help" || word == "help") {
+    console.out << (words.size() > 1 ? help_text(find_verb(words[1]), console.style) : overview_text(console.style));
+    return 0;
+  }
+  if (word == "--version") word = "version";
+  const Verb& verb = find_verb(word);
+  Parser parser(verb);
+  const Arguments arguments = parser.read({words.begin() + 1, words.end()});
+  if (parser.help()) {
+    console.out << help_text(verb, console.style);
+    return 0;
+  }
+  return verb.run(arguments, console);
+}
+
+}  // namespace rehearse::cli

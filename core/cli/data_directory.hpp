@@ -1,0 +1,19 @@
+#pragma once
+// Where the catalogue, the calibration and the shipped models are.
+
+#include <filesystem>
+
+namespace rehearse::cli {
+
+struct DataDirectory {
+  std::filesystem::path root;
+  [[nodiscard]] std::filesystem::path topologies() const { return root / "topologies"; }
+  [[nodiscard]] std::filesystem::path calibration() const { return topologies() / "calibration"; }
+  [[nodiscard]] std::filesystem::path models() const { return root / "scenarios" / "models"; }
+};
+
+/// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), ../share/rehearse beside the program, the
+/// source tree that the program was built from. Throws Error (usage) where there is none.
+[[nodiscard]] DataDirectory find_data();
+
+}  // namespace rehearse::cli

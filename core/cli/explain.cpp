@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/backend/backend.hpp"
+#include "core/cli/data_directory.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/cluster/make_cluster.hpp"
+#include "core/config/scenario.hpp"
+#include "core/model/library.hpp"
+#include "core/model/operator_count.hpp"
+#include "core/report/format.hpp"
+#include "core/report/words.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+using Blocks = std::vector<Block>;
+
+/// Every operator, with what one sequence of the longest length costs it.
+Blocks explain_model(const std::string& name) {
+  const Network network = ModelLibrary(find_data().models()).load(name);
+  const std::int64_t s = std::max<std::int64_t>(1, network.max_sequence_length);
+  Facts facts{network.name,
+              {{"parameters", with_commas(static_cast<double>(network.parameter_count()))},
+               {"layers", std::to_string(network.layers())},
+               {"longest sequence", std::to_string(network.max_sequence_length)},
+               {"model FLOPs per sequence", to_string(model_flops(network, 1, s))}}};
+  Table table{fmt::format("Operators, forward pass of one sequence of {} tokens", s),
+              {{"block"}, {"operator"}, {"kind"}, {"times", true}, {"parameters", true}, {"matrix FLOPs", true}, {"output elements", true}},
+              {}};
+  for (const OperatorCount& c : count_operators(network, 1, s))
+    table.rows.push_back({c.block, c.op, std::string(name_of(c.kind)), std::to_string(c.repeat), with_commas(static_cast<double>(c.parameters)),
+                          c.forward_flops > Flops{0} ? to_string(c.forward_flops) : "", with_commas(static_cast<double>(c.output_elements))});
+  return {facts, table};
+}
+
+Table sources_of(const std::vector<Source>& sources) {
+  Table table{"Sources", {{"key"}, {"evidence"}, {"where"}}, {}};
+  for (const Source& s : sources) table.rows.push_back({s.key, std::string(name_of(s.evidence)), s.text});
+  return table;
+}
+
+Blocks explain_gpu(const std::string& name) {
+  const auto gpu = Catalogue(find_data().topologies()).gpu(name);
+  Facts facts{gpu->name, {{"generation", gpu->generation}, {"memory", to_string_iec(gpu->memory)}, {"bandwidth", to_string(gpu->memory_bandwidth)}, {"SMs", std::to_string(gpu->sm_count)}, {"power", to_string(gpu->tdp)}}};
+  for (const auto& [type, peak] : gpu->peak_dense) facts.rows.emplace_back(fmt::format("peak {}", name_of(type)), to_string(peak));
+  return {facts, sources_of(gpu->sources)};
+}
+
+Blocks explain_machine(const std::string& name) {
+  const auto m = Catalogue(find_data().topologies()).machine(name);
+  const Facts facts{m->name, {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)}, {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))}, {"CPU", m->cpu_model}, {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"}, {"power", to_string(m->power)}}};
+  return {facts, sources_of(m->sources)};
+}
+
+Blocks explain_network(const std::string& name) {
+  const auto n = Catalogue(find_data().topologies()).network(name);
+  Facts facts{n->name, {{"kind", n->kind}, {"one hop", to_string(n->switch_latency)}, {"ends", to_string(n->nic_latency)}}};
+  for (const auto& [key, value] : n->parameters) facts.rows.emplace_back(key, fmt::format("{:g}", value));
+  return {facts, sources_of(n->sources)};
+}
+
+Blocks explain_cluster(const std::string& name) {
+  const Catalogue catalogue(find_data().topologies());
+  const auto spec = catalogue.cluster(name);
+  return {Paragraph{make_cluster(catalogue, name).summary()}, sources_of(spec->sources)};
+}
+
+template <class Value>
+Blocks explain_entry(const Registry<Value>& registry, const std::string& name) {
+  const auto& entry = registry.at(name);
+  Blocks out{Paragraph{fmt::format("{}: {}", entry.name, entry.summary)}};
+  Table table{"", {{"parameter"}, {"default"}, {"what"}}, {}};
+  for (const ParameterHelp& p : entry.parameters) table.rows.push_back({p.name, p.default_text, p.summary});
+  if (!table.rows.empty()) out.push_back(table);
+  return out;
+}
+
+struct Kind {
+  std::string name;
+  Blocks (*explain)(const std::string&);
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> table{{"model", explain_model},
+                                       {"gpu", explain_gpu},
+                                       {"machine", explain_machine},
+                                       {"network", explain_network},
+                                       {"cluster", explain_cluster},
+                                       {"strategy", [](const std::string& n) { return explain_entry(strategies(), n); }},
+                                       {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
+                                       {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},
+                                       {"format", [](const std::string& n) { return explain_entry(formats(), n); }}};
+  return table;
+}
+
+Blocks explain_kind(const std::string& kind, const std::string& name) {
+  std::vector<std::string> names;
+  for (const Kind& k : kinds()) {
+    if (k.name == kind) return k.explain(name);
+    names.push_back(k.name);
+  }
+  throw unknown_name("kind of thing", kind, names);
+}
+
+int explain_verb_run(const Arguments& arguments, Console& console) {
+  const std::string what = arguments.text("WHAT");
+  const auto colon = what.find(':');
+  if (colon == std::string::npos) {
+    console.out << rehearse::explain(what);
+    return 0;
+  }
+  const Document document{explain_kind(what.substr(0, colon), what.substr(colon + 1)), {}, {}};
+  console.out << formats().at("table").value(document, console.style);
+  return 0;
+}
+
+}  // namespace
+
+Verb explain_verb() {
+  return {"explain",
+          "What a key of the scenario means, or what a named thing is.",
+          {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100"},
+          {{"WHAT", "a key or group of keys, or KIND:NAME with model, gpu, machine, network, cluster, strategy, schedule, backend or format; nothing lists the keys", false}},
+          {},
+          "",
+          explain_verb_run};
+}
+
+}  // namespace rehearse::cli

@@ -1,0 +1,124 @@
+#include "core/cli/listings.hpp"
+
+#include <fmt/format.h>
+
+#include "core/backend/backend.hpp"
+#include "core/collective/collective_op.hpp"
+#include "core/config/scenario.hpp"
+#include "core/hardware/catalogue.hpp"
+#include "core/model/library.hpp"
+#include "core/report/format.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+Table models(const DataDirectory& data) {
+  Table t{"", {{"model"}, {"parameters", true}, {"layers", true}, {"longest sequence", true}}, {}};
+  const ModelLibrary library(data.models());
+  for (const std::string& name : library.names()) {
+    const Network n = library.load(name);
+    t.rows.push_back({name, std::to_string(n.parameter_count()), std::to_string(n.layers()), std::to_string(n.max_sequence_length)});
+  }
+  return t;
+}
+
+Table clusters(const DataDirectory& data) {
+  Table t{"", {{"cluster"}, {"machines"}, {"network"}, {"name"}}, {}};
+  const Catalogue catalogue(data.topologies());
+  for (const std::string& id : catalogue.names(Catalogue::Kind::cluster)) {
+    const auto c = catalogue.cluster(id);
+    std::string machines;
+    for (const auto& part : c->parts) machines += fmt::format("{}{} x {}", machines.empty() ? "" : " + ", part.nodes, part.machine);
+    t.rows.push_back({id, machines, c->network, c->name});
+  }
+  return t;
+}
+
+Table machines(const DataDirectory& data) {
+  Table t{"", {{"machine"}, {"GPUs"}, {"NICs"}, {"name"}}, {}};
+  const Catalogue catalogue(data.topologies());
+  for (const std::string& id : catalogue.names(Catalogue::Kind::machine)) {
+    const auto m = catalogue.machine(id);
+    t.rows.push_back({id, fmt::format("{} x {}", m->gpus, m->gpu), fmt::format("{} x {}", m->nics, to_string(m->nic.rate)), m->name});
+  }
+  return t;
+}
+
+Table gpus(const DataDirectory& data) {
+  Table t{"", {{"gpu"}, {"memory", true}, {"bandwidth", true}, {"16-bit peak", true}, {"name"}}, {}};
+  const Catalogue catalogue(data.topologies());
+  for (const std::string& id : catalogue.names(Catalogue::Kind::gpu)) {
+    const auto g = catalogue.gpu(id);
+    const auto peak = g->peak_dense.find(DType::fp16);
+    t.rows.push_back({id, to_string_iec(g->memory), to_string(g->memory_bandwidth), peak == g->peak_dense.end() ? "" : to_string(peak->second), g->name});
+  }
+  return t;
+}
+
+Table networks(const DataDirectory& data) {
+  Table t{"", {{"network"}, {"kind"}, {"name"}}, {}};
+  const Catalogue catalogue(data.topologies());
+  for (const std::string& id : catalogue.names(Catalogue::Kind::network)) {
+    const auto n = catalogue.network(id);
+    t.rows.push_back({id, n->kind, n->name});
+  }
+  return t;
+}
+
+template <class Value>
+Table registered(const Registry<Value>& registry) {
+  Table t{"", {{registry.kind()}, {"what"}}, {}};
+  for (const auto& entry : registry.entries()) t.rows.push_back({entry.name, entry.summary});
+  return t;
+}
+
+Table collectives(const DataDirectory&) {
+  Table t{"", {{"collective"}}, {}};
+  for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
+  return t;
+}
+
+Table keys(const DataDirectory&) {
+  Table t{"", {{"key"}, {"default"}, {"type"}, {"what"}}, {}};
+  for (const KeyHelp& k : scenario_keys()) t.rows.push_back({k.key, k.fallback, k.type, k.help});
+  return t;
+}
+
+struct Kind {
+  std::string name;
+  Table (*make)(const DataDirectory&);
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> table{{"models", models},
+                                       {"clusters", clusters},
+                                       {"machines", machines},
+                                       {"gpus", gpus},
+                                       {"networks", networks},
+                                       {"strategies", [](const DataDirectory&) { return registered(strategies()); }},
+                                       {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
+                                       {"backends", [](const DataDirectory&) { return registered(backends()); }},
+                                       {"formats", [](const DataDirectory&) { return registered(formats()); }},
+                                       {"collectives", collectives},
+                                       {"keys", keys}};
+  return table;
+}
+
+}  // namespace
+
+std::vector<std::string> listing_kinds() {
+  std::vector<std::string> out;
+  for (const Kind& k : kinds()) out.push_back(k.name);
+  return out;
+}
+
+Table listing(const std::string& kind, const DataDirectory& data) {
+  for (const Kind& k : kinds())
+    if (k.name == kind) return k.make(data);
+  throw unknown_name("listing", kind, listing_kinds());
+}
+
+}  // namespace rehearse::cli

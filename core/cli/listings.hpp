@@ -1,0 +1,17 @@
+#pragma once
+// Everything that has a name, by kind.
+
+#include <string>
+#include <vector>
+
+#include "core/cli/data_directory.hpp"
+#include "core/report/document.hpp"
+
+namespace rehearse::cli {
+
+/// "models", "clusters", ..., in the order of help.
+[[nodiscard]] std::vector<std::string> listing_kinds();
+/// The first column of every listing is the name. Throws Error (usage) for an unknown kind.
+[[nodiscard]] Table listing(const std::string& kind, const DataDirectory& data);
+
+}  // namespace rehearse::cli

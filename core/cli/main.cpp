@@ -1,0 +1,39 @@
+#include <exception>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "core/backend/player.hpp"
+#include "core/cli/optional_parts.hpp"
+#include "core/cli/verb.hpp"
+#include "core/units/error.hpp"
+
+namespace {
+
+int report(const rehearse::Error& e) {
+  std::cerr << fmt::format("error: {}{}{}\n", e.where, e.where.empty() ? "" : ": ", e.what());
+  if (!e.hint.empty()) std::cerr << fmt::format("  hint: {}\n", e.hint);
+  return static_cast<int>(e.kind);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
+  try {
+    rehearse::register_analytic_backend();
+    rehearse::cli::register_simgrid();
+    rehearse::cli::Console console{std::cout, std::cerr, rehearse::cli::terminal_style()};
+    const int code = rehearse::cli::run_command_line({argv + 1, argv + argc}, console);
+    std::cout.flush();
+    if (!std::cout) throw rehearse::Error(rehearse::ErrorKind::check_failed, "cannot write the result", "standard output");
+    return code;
+  } catch (const rehearse::Error& e) {
+    return report(e);
+  } catch (const std::bad_alloc&) {
+    return report({rehearse::ErrorKind::unavailable, "not enough memory on this machine"});
+  } catch (const std::exception& e) {
+    std::cerr << fmt::format("internal error: {}\n  hint: please report it with the scenario that shows it\n", e.what());
+    return kInternalError;
+  }
+}

@@ -1,0 +1,36 @@
+#include "core/cli/output.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/verbs.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+int memory(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  const Program program = session.lowered();
+  if (arguments.has("--dry-run")) {
+    console.out << resolved_json(session.scenario);
+    return 0;
+  }
+  const MemoryReport report = check_memory(session, program);
+  print(memory_document(session.head(program), report), arguments, console);
+  return report.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
+}
+
+}  // namespace
+
+Verb memory_verb() {
+  Verb verb{"memory",
+            "Peak memory per stage and category, against what the GPUs have; no simulation.",
+            {"rehearse memory scenarios/llama3_70b_h100_64.json", "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none"},
+            {scenario_positional()},
+            result_options(),
+            "Exit code 3 where it does not fit; the answer then names the smallest change that makes it fit.",
+            memory};
+  verb.options.push_back(dry_run_option());
+  return verb;
+}
+
+}  // namespace rehearse::cli

@@ -1,0 +1,61 @@
+#include "core/cli/output.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/report/format.hpp"
+#include "core/report/text_output.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+constexpr int kFileWidth = 100;
+
+std::string format_name(const Arguments& arguments) {
+  if (arguments.has("--format")) return arguments.text("--format");
+  const std::string suffix = std::filesystem::path(arguments.text("--output")).extension().string();
+  for (const auto& entry : formats().entries())
+    if (suffix == "." + entry.name) return entry.name;
+  return "table";
+}
+
+const Format& format_of(const Arguments& arguments) {
+  try {
+    return formats().at(format_name(arguments)).value;
+  } catch (Error& e) {
+    e.where = "--format";
+    throw;
+  }
+}
+
+}  // namespace
+
+Positional scenario_positional() { return {"SCENARIO", "scenario file (rehearse/scenario/v1)"}; }
+
+std::vector<Option> result_options() {
+  return {{"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
+          {"--format", "FORMAT", fmt::format("form of the result: {}", fmt::join(formats().names(), ", ")), "table, or as the suffix of -o says"},
+          {"-o,--output", "FILE", "write the result there", "standard output"}};
+}
+
+Option dry_run_option() { return {"--dry-run", "", "print the scenario with every default written out, and stop"}; }
+
+void check_output(const Arguments& arguments) { (void)format_of(arguments); }
+
+void print(const Document& document, const Arguments& arguments, Console& console) {
+  const Format& format = format_of(arguments);
+  const std::string file = arguments.text("--output", "-");
+  if (file == "-") {
+    console.out << format(document, console.style);
+    return;
+  }
+  const auto out = open_output(file);
+  out->write(format(document, {kFileWidth, false}));
+  out->close();
+  console.err << "wrote " << file << "\n";
+}
+
+}  // namespace rehearse::cli

@@ -1,0 +1,22 @@
+#pragma once
+// Options that every verb with a result shares, and where the result goes.
+
+#include "core/cli/verb.hpp"
+#include "core/report/document.hpp"
+
+namespace rehearse::cli {
+
+/// SCENARIO.
+[[nodiscard]] Positional scenario_positional();
+/// --set, --format, -o.
+[[nodiscard]] std::vector<Option> result_options();
+/// --dry-run.
+[[nodiscard]] Option dry_run_option();
+
+/// Prints `document` as --format says (by default as the suffix of -o, else as a table) to -o or the console. Throws Error (usage) for an
+/// unknown format, and for a file that cannot be written.
+void print(const Document& document, const Arguments& arguments, Console& console);
+/// Throws what print() would for a wrong --format: to be called before long work.
+void check_output(const Arguments& arguments);
+
+}  // namespace rehearse::cli

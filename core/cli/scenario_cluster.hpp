@@ -1,0 +1,14 @@
+#pragma once
+// The cluster that a scenario names.
+
+#include "core/cluster/cluster.hpp"
+#include "core/config/scenario.hpp"
+#include "core/hardware/catalogue.hpp"
+
+namespace rehearse::cli {
+
+/// Machines, networks and clusters by name or from files of their own. One machine needs no network. Throws Error (usage) for unknown names,
+/// bad files, and several machines without a network.
+[[nodiscard]] Cluster scenario_cluster(const Catalogue& catalogue, const Scenario& scenario);
+
+}  // namespace rehearse::cli

@@ -1,0 +1,111 @@
+#include "core/cli/session.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/cli/make_it_fit.hpp"
+#include "core/cli/scenario_cluster.hpp"
+#include "core/config/json_file.hpp"
+#include "core/cost/calibration.hpp"
+#include "core/model/library.hpp"
+#include "core/strategy/lower.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+bool names_setting(const std::string& where) { return where.find_first_of("/: ") == std::string::npos; }
+
+/// Errors of the library about a setting ("strategy.tp") gain the place in the scenario's file.
+template <class Do>
+auto in_scenario(const Scenario& scenario, Do action) -> decltype(action()) {
+  try {
+    return action();
+  } catch (Error& e) {
+    if (!names_setting(e.where)) throw;
+    std::string path = e.where;
+    std::replace(path.begin(), path.end(), '.', '/');
+    e.where = scenario.origin + (path.empty() ? "" : ": /" + path);
+    throw;
+  }
+}
+
+Network load_model(const DataDirectory& data, const Scenario& scenario) {
+  const ModelRef& m = scenario.model;
+  return in_scenario(scenario, [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file); });
+}
+
+CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
+  const std::string& named = s.scenario.calibration;
+  if (named.empty()) return load_calibration(s.data.calibration(), gpu);
+  const auto read = [](const std::string& file) { return parse_calibration(read_text(file), file); };
+  const std::string file = is_file_reference(named) ? named : (s.data.calibration() / (named + ".json")).string();
+  const CalibrationProfile given = read(file);
+  return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu);
+}
+
+std::string strategy_text(const StrategySettings& s) {
+  std::string out = fmt::format("dp {}", s.dp);
+  const auto axis = [&out](const char* name, int size) {
+    if (size > 1) out += fmt::format(" x {} {}", name, size);
+  };
+  axis("cp", s.cp);
+  axis("tp", s.tp);
+  axis("pp", s.pp);
+  axis("tile_h", s.tile_h);
+  axis("tile_w", s.tile_w);
+  axis("ep", s.ep);
+  if (s.pp > 1) out += ", " + s.schedule;
+  if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
+  if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
+  if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
+  return out + fmt::format(", recompute {}", name_of(s.recompute));
+}
+
+}  // namespace
+
+Program Session::lowered(const StrategySettings& settings) const { return lower(workload, settings, cluster); }
+
+Program Session::lowered() const {
+  return in_scenario(scenario, [this] { return lowered(scenario.strategy); });
+}
+
+CostModel Session::cost_model() const {
+  CostModel::Profiles profiles;
+  for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
+  CostModel::Options options;
+  options.cuda_graphs = scenario.kernels.cuda_graphs;
+  return {cluster, profiles, options};
+}
+
+ReportHead Session::head(const Program& program) const {
+  ReportHead out{program_version(), resolved_json(scenario), {}};
+  const std::string batch = fmt::format(", {} microbatches of {}, {}", program.microbatches, scenario.strategy.microbatch, name_of(scenario.training.precision));
+  out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), cluster.device_count(), cluster.name(),
+              strategy_text(scenario.strategy) + batch, program.microbatches};
+  return out;
+}
+
+Session open_session(const std::string& path, const std::vector<std::string>& overrides) {
+  DataDirectory data = find_data();
+  Catalogue catalogue(data.topologies());
+  Scenario scenario = load_scenario(path, overrides);
+  Cluster cluster = scenario_cluster(catalogue, scenario);
+  resolve_axes(scenario, cluster.device_count());
+  Network network = load_model(data, scenario);
+  if (scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
+  Workload workload{std::move(network), scenario.training, scenario.kernels};
+  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(workload)};
+}
+
+MemoryReport check_memory(const Session& session, const Program& program) {
+  const MemoryRule rule;
+  MemoryReport report = memory_report(program, session.cluster, rule);
+  if (!report.fits()) report.suggestion = smallest_change(session, rule);
+  return report;
+}
+
+const char* program_version() { return REHEARSE_VERSION; }
+
+}  // namespace rehearse::cli

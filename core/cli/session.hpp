@@ -1,0 +1,45 @@
+#pragma once
+// What every verb that answers for a scenario does first: file and overrides, cluster, model, axes, Program, prices.
+
+#include <string>
+#include <vector>
+
+#include "core/cli/data_directory.hpp"
+#include "core/cluster/cluster.hpp"
+#include "core/config/scenario.hpp"
+#include "core/cost/cost_model.hpp"
+#include "core/cost/memory_rule.hpp"
+#include "core/hardware/catalogue.hpp"
+#include "core/program/program.hpp"
+#include "core/report/step_report.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse::cli {
+
+/// A scenario with everything it names looked up and every automatic value resolved. Movable, not copyable.
+struct Session {
+  DataDirectory data;
+  Catalogue catalogue;
+  Scenario scenario;
+  Cluster cluster;
+  Workload workload;
+
+  /// Throws Error (usage) where axes, sizes or the schedule do not work out.
+  [[nodiscard]] Program lowered() const;
+  /// The same with other settings of the strategy.
+  [[nodiscard]] Program lowered(const StrategySettings& settings) const;
+  /// Refers to `cluster`: the session must outlive it.
+  [[nodiscard]] CostModel cost_model() const;
+  [[nodiscard]] ReportHead head(const Program& program) const;
+};
+
+/// Reads the scenario at `path` with `overrides` ("strategy.tp=8").
+[[nodiscard]] Session open_session(const std::string& path, const std::vector<std::string>& overrides);
+
+/// Peak memory, and where it does not fit the smallest change that makes it fit.
+[[nodiscard]] MemoryReport check_memory(const Session& session, const Program& program);
+
+/// The version of this program.
+[[nodiscard]] const char* program_version();
+
+}  // namespace rehearse::cli

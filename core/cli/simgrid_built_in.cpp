@@ -1,0 +1,10 @@
+#include "core/cli/optional_parts.hpp"
+#include "sim/simgrid_backend.hpp"
+#include "sim/simgrid_facade.hpp"
+
+namespace rehearse::cli {
+
+void register_simgrid() { register_simgrid_backend(); }
+std::string simgrid_version() { return sim::simgrid_version(); }
+
+}  // namespace rehearse::cli

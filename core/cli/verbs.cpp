@@ -1,0 +1,16 @@
+#include "core/cli/verbs.hpp"
+
+namespace rehearse::cli {
+
+const std::vector<Verb>& verbs() {
+  static const std::vector<Verb> table{
+      simulate_verb(),
+      memory_verb(),
+      list_verb(),
+      explain_verb(),
+      version_verb(),
+  };
+  return table;
+}
+
+}  // namespace rehearse::cli

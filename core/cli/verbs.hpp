@@ -1,0 +1,14 @@
+#pragma once
+// One function per verb; each in its own file.
+
+#include "core/cli/verb.hpp"
+
+namespace rehearse::cli {
+
+[[nodiscard]] Verb simulate_verb();
+[[nodiscard]] Verb memory_verb();
+[[nodiscard]] Verb list_verb();
+[[nodiscard]] Verb explain_verb();
+[[nodiscard]] Verb version_verb();
+
+}  // namespace rehearse::cli

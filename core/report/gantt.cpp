@@ -1,0 +1,114 @@
+#include "core/report/gantt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "core/report/format.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kLeastCells = 20;
+constexpr char kIdle = '.', kReduce = '=', kOptimizer = 'o';
+
+char symbol_of(const Span& span) {
+  if (span.kind == SpanKind::collective) return kReduce;
+  if (span.category == TimeCategory::optimizer) return kOptimizer;
+  const int microbatch = std::max(0, span.microbatch);
+  return static_cast<char>(span.backward ? 'a' + microbatch % 26 : '0' + microbatch % 10);
+}
+
+const char* colour_of(char symbol) {
+  if (symbol == kIdle) return "\033[90m";
+  if (symbol == kReduce) return "\033[33m";
+  if (symbol == kOptimizer) return "\033[35m";
+  return symbol <= '9' ? "\033[34m" : "\033[32m";
+}
+
+/// What a rank's compute stream does, and what its gradient reduction does meanwhile: both matter to a picture, nothing else does.
+bool drawn(const Trace& trace, const Span& span) {
+  if (span.kind == SpanKind::compute) return span.microbatch >= 0 || span.category == TimeCategory::optimizer;
+  const auto stream = static_cast<std::size_t>(span.stream);
+  return span.kind == SpanKind::collective && stream < trace.streams.size() && trace.streams[stream].starts_with("dp");
+}
+
+class Cells {
+ public:
+  Cells(Seconds begin, Seconds end, int count) : begin_(begin), slice_((end - begin) / count), shares_(static_cast<std::size_t>(count)) {}
+
+  void add(const Span& span) {
+    const double first = (span.begin - begin_) / slice_, last = (span.end - begin_) / slice_;
+    const auto n = static_cast<double>(shares_.size());
+    for (auto c = static_cast<std::size_t>(std::clamp(first, 0.0, n)); c < shares_.size() && static_cast<double>(c) < last; ++c) {
+      const double at = static_cast<double>(c);
+      shares_[c][symbol_of(span)] += std::min(at + 1, last) - std::max(at, first);
+    }
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (const auto& shares : shares_) out += symbol(shares);
+    return out;
+  }
+
+ private:
+  static char symbol(const std::map<char, double>& shares) {
+    char best = kIdle;
+    double most = 0, computing = 0, reducing = 0;
+    for (const auto& [s, share] : shares) {
+      (s == kReduce ? reducing : computing) += share;
+      if (s != kReduce && share > most) {
+        best = s;
+        most = share;
+      }
+    }
+    if (computing >= 0.5) return best;
+    return reducing >= 0.5 ? kReduce : kIdle;
+  }
+
+  Seconds begin_, slice_;
+  std::vector<std::map<char, double>> shares_;
+};
+
+std::string coloured(const std::string& cells) {
+  std::string out;
+  const char* last = nullptr;
+  for (const char c : cells) {
+    if (const char* colour = colour_of(c); colour != last) out += last = colour;
+    out += c;
+  }
+  return out + "\033[0m";
+}
+
+}  // namespace
+
+std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t most) {
+  if (rows.size() <= most) return rows;
+  std::vector<GanttRow> out;
+  for (std::size_t i = 0; i < most; ++i) out.push_back(rows[i * (rows.size() - 1) / (most - 1)]);
+  return out;
+}
+
+std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style) {
+  std::size_t label = 0;
+  for (const GanttRow& row : rows) label = std::max(label, row.label.size());
+  const int cells = std::max(kLeastCells, style.width - static_cast<int>(label) - 3);
+  std::string out;
+  for (const GanttRow& row : rows) {
+    Cells line(begin, end, cells);
+    for (const Span& span : trace.spans)
+      if (span.rank == row.rank && drawn(trace, span)) line.add(span);
+    out += fmt::format("{:<{}} |{}|\n", row.label, label, style.colour ? coloured(line.text()) : line.text());
+  }
+  const std::string left = "0 s", right = to_string(end - begin);
+  out += fmt::format("{:<{}}  {}{:>{}}\n", "", label, left, right, cells - static_cast<int>(left.size()));
+  const std::string legend = fmt::format("1 character = {}; 0-9 forward (microbatch mod 10), a-z backward (mod 26), = gradient reduction alone, o optimizer, . idle",
+                                         to_string((end - begin) / cells, 2));
+  return out + wrap(legend, style.width) + "\n";
+}
+
+}  // namespace rehearse

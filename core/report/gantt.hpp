@@ -1,0 +1,29 @@
+#pragma once
+// A pipeline as text: one row per rank, one character per slice of time.
+//
+//   stage 0 |00112233....aabbccddoo|
+//
+// Digits are forward passes (microbatch modulo 10), letters backward passes (a is microbatch 0, modulo 26), '=' gradient reduction while
+// nothing computes, 'o' the optimizer, '.' idle.
+
+#include <string>
+#include <vector>
+
+#include "core/report/document.hpp"
+#include "core/trace/trace.hpp"
+
+namespace rehearse {
+
+struct GanttRow {
+  std::string label;
+  int rank = 0;
+};
+
+/// At most `most` of `rows`, evenly spaced, first and last kept. `most` is at least 2.
+[[nodiscard]] std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t most = 16);
+
+/// The time from `begin` to `end` > begin, as wide as `style` says, with a time axis and a legend. Each character shows what filled most
+/// of its slice. Ends in a newline.
+[[nodiscard]] std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style);
+
+}  // namespace rehearse

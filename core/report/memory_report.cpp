@@ -1,0 +1,123 @@
+#include "core/report/memory_report.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace rehearse {
+
+namespace {
+
+std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
+
+std::string options_of(const Suggestion& s) { return fmt::format("--set {}", fmt::join(s.changes, " --set ")); }
+
+/// Categories that any stage uses.
+std::vector<int> used_categories(const MemoryReport& report) {
+  std::vector<int> out;
+  for (int c = 0; c < kMemoryCategories; ++c)
+    if (std::any_of(report.stages.begin(), report.stages.end(),
+                    [c](const StageMemory& s) { return s.memory.by_category[static_cast<std::size_t>(c)] > Bytes{0}; }))
+      out.push_back(c);
+  return out;
+}
+
+Table stage_table(const MemoryReport& report) {
+  const std::vector<int> categories = used_categories(report);
+  Table table{"Peak memory per stage, GiB", {{"stage", true}}, {}};
+  for (const int c : categories) table.columns.push_back({std::string(name_of(static_cast<MemoryCategory>(c))), true});
+  for (const char* title : {"peak", "needed", "capacity"}) table.columns.push_back({title, true});
+  table.columns.push_back({"", false});
+  for (const StageMemory& s : report.stages) {
+    std::vector<std::string> row{std::to_string(s.stage)};
+    for (const int c : categories) row.push_back(gib(s.memory.by_category[static_cast<std::size_t>(c)]));
+    row.insert(row.end(), {gib(s.memory.peak), gib(s.needed), gib(s.capacity), s.fits() ? "" : "OVER"});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string rule_text(const MemoryReport& report) {
+  return fmt::format("Needed: what tensors and workspace hold x {:g} for the allocator, plus {} for the CUDA context, communicators and libraries.",
+                     report.rule.allocator_factor, to_string(report.rule.framework));
+}
+
+std::string over_text(const MemoryReport& report) {
+  const StageMemory& worst = report.tightest();
+  std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed), to_string_iec(worst.capacity));
+  if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, or two of them) makes it fit.";
+  return text + fmt::format("It would fit, with {} needed, by: {}", to_string_iec(report.suggestion->needed), options_of(*report.suggestion));
+}
+
+}  // namespace
+
+bool MemoryReport::fits() const {
+  return std::all_of(stages.begin(), stages.end(), [](const StageMemory& s) { return s.fits(); });
+}
+
+const StageMemory& MemoryReport::tightest() const {
+  return *std::max_element(stages.begin(), stages.end(),
+                           [](const StageMemory& a, const StageMemory& b) { return a.needed - a.capacity < b.needed - b.capacity; });
+}
+
+MemoryReport memory_report(const Program& program, const Cluster& cluster, const MemoryRule& rule) {
+  MemoryReport report{rule, {}, {}};
+  for (RoleMemory& memory : rule.peaks(program)) {
+    StageMemory s;
+    s.stage = program.mesh.context(memory.rank).coord[static_cast<std::size_t>(Axis::pp)];
+    s.needed = rule.needed(memory);
+    s.capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
+    s.memory = std::move(memory);
+    report.stages.push_back(std::move(s));
+  }
+  return report;
+}
+
+std::vector<Block> memory_blocks(const MemoryReport& report) {
+  const StageMemory& worst = report.tightest();
+  std::vector<Block> blocks{stage_table(report)};
+  blocks.push_back(Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
+  if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
+  return blocks;
+}
+
+nlohmann::ordered_json memory_json(const MemoryReport& report) {
+  auto out = nlohmann::ordered_json::array();
+  for (const StageMemory& s : report.stages) {
+    nlohmann::ordered_json categories;
+    for (int c = 0; c < kMemoryCategories; ++c)
+      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = s.memory.by_category[static_cast<std::size_t>(c)].value();
+    out.push_back({{"stage", s.stage},
+                   {"rank", s.memory.rank},
+                   {"peak_bytes", s.memory.peak.value()},
+                   {"needed_bytes", s.needed.value()},
+                   {"capacity_bytes", s.capacity.value()},
+                   {"peak_at", s.memory.peak_at},
+                   {"by_category", std::move(categories)}});
+  }
+  return out;
+}
+
+nlohmann::ordered_json suggestion_json(const MemoryReport& report) {
+  if (!report.suggestion) return nullptr;
+  return {{"changes", report.suggestion->changes}, {"needed_bytes", report.suggestion->needed.value()}};
+}
+
+Table memory_records(const MemoryReport& report) {
+  Table table;
+  for (const char* title : {"stage", "rank", "peak_bytes", "needed_bytes", "capacity_bytes", "fits"}) table.columns.push_back({title});
+  for (int c = 0; c < kMemoryCategories; ++c) table.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c)))});
+  table.columns.push_back({"peak_at"});
+  for (const StageMemory& s : report.stages) {
+    std::vector<std::string> row{std::to_string(s.stage), std::to_string(s.memory.rank), fmt::format("{}", s.memory.peak.value()),
+                                 fmt::format("{}", s.needed.value()), fmt::format("{}", s.capacity.value()), s.fits() ? "true" : "false"};
+    for (const Bytes b : s.memory.by_category) row.push_back(fmt::format("{}", b.value()));
+    row.push_back(s.memory.peak_at);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace rehearse

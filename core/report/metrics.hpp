@@ -1,0 +1,36 @@
+#pragma once
+// The figures the field compares training runs by.
+
+#include <optional>
+
+#include "core/cluster/cluster.hpp"
+#include "core/config/settings.hpp"
+#include "core/program/program.hpp"
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+struct StepMetrics {
+  Seconds step_time;
+  double samples_per_s = 0;
+  double tokens_per_s = 0;          ///< 0 where samples are not sequences.
+  double tokens_per_s_per_gpu = 0;
+  FlopsPerSecond model_flops_per_s_per_gpu;
+  double mfu = 0;                   ///< Model FLOPs utilisation, 0..1.
+  double hfu = 0;                   ///< Hardware FLOPs utilisation, 0..1.
+  std::optional<Seconds> run_time;  ///< Of training.tokens, where given; without failures and evaluation.
+};
+
+/// How mfu and hfu are counted, in one line.
+inline constexpr const char* kUtilisationDefinition =
+    "MFU = model FLOPs (forward and backward matrix products, full-square attention, no recomputation) / (step time x dense peak of the "
+    "training precision x GPUs); HFU counts the matrix products that are executed (Chowdhery et al. 2022; Korthikanti et al. 2022).";
+
+/// The type in which matrix products run: what "peak" means.
+[[nodiscard]] DType arithmetic_of(Precision precision);
+
+/// mfu = F / (t sum of peaks), with F the model's FLOPs per step, t = `step_time` > 0 and the sum over the devices of `cluster`. Throws
+/// Error (usage) where a device cannot compute in that precision.
+[[nodiscard]] StepMetrics step_metrics(const Program& program, const Cluster& cluster, const TrainingSettings& training, Seconds step_time);
+
+}  // namespace rehearse

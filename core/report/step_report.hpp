@@ -1,0 +1,61 @@
+#pragma once
+// The answer to "how long does a step take, and why": what simulate, estimate and run print.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/cost/calibration.hpp"
+#include "core/report/document.hpp"
+#include "core/report/gantt.hpp"
+#include "core/report/memory_report.hpp"
+#include "core/report/metrics.hpp"
+#include "core/trace/trace.hpp"
+
+namespace rehearse {
+
+inline constexpr const char* kResultSchema = "rehearse/result/v1";
+
+/// What was asked, in the words of the first line.
+struct PlanSummary {
+  std::string model;
+  double parameters = 0;
+  int gpus = 0;
+  std::string cluster;
+  std::string strategy;
+  int microbatches = 0;  ///< Per replica and step.
+};
+
+/// What every JSON result starts with.
+struct ReportHead {
+  std::string version;        ///< Of the program.
+  std::string scenario_json;  ///< Resolved; a complete JSON object.
+  PlanSummary plan;
+};
+
+struct StepReport {
+  ReportHead head;
+  StepMetrics metrics;
+  MemoryReport memory;
+  Breakdown breakdown;     ///< Of the slowest rank.
+  int slowest_rank = 0;
+  std::string slowest_role;
+  std::string backend;
+  bool folded = false;
+  std::string folding;
+  std::vector<RunResult::LinkLoad> busiest_links;
+  std::vector<EvidenceItem> evidence;
+  std::shared_ptr<const Trace> trace;  ///< For the picture; may be null.
+  std::vector<GanttRow> rows;
+};
+
+/// The largest category of the breakdown: what to work on first.
+[[nodiscard]] TimeCategory bound_by(const Breakdown& breakdown);
+
+[[nodiscard]] Document step_document(const StepReport& report);
+
+/// The answer of `memory`, and of every verb where the plan does not fit: no times.
+[[nodiscard]] Document memory_document(const ReportHead& head, const MemoryReport& memory);
+
+}  // namespace rehearse

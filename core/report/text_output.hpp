@@ -1,0 +1,22 @@
+#pragma once
+// Writing large texts piece by piece, plain or compressed.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace rehearse {
+
+class TextOutput {
+ public:
+  virtual ~TextOutput() = default;
+  virtual void write(std::string_view text) = 0;
+  /// Everything is in the file. Throws Error (usage), `where` the path, when it could not be written.
+  virtual void close() = 0;
+};
+
+/// A file, gzip-compressed where `path` ends in ".gz" (no name or time in its header, so that equal text gives equal bytes).
+/// Throws Error (usage) when it cannot be made.
+[[nodiscard]] std::unique_ptr<TextOutput> open_output(const std::string& path);
+
+}  // namespace rehearse

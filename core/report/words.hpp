@@ -1,0 +1,22 @@
+#pragma once
+// The words that reports use for enumerators, in one place, so that tables, pictures and sentences agree.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/trace/trace.hpp"
+
+namespace rehearse {
+
+/// "matrix products", "bubble: waiting for other ranks".
+[[nodiscard]] std::string_view words_of(TimeCategory c);
+
+/// Shares of `parts` in percent with one decimal, rounded so that the printed numbers add up to 100.0 (largest remainder). All zero
+/// when the sum is.
+[[nodiscard]] std::vector<std::string> percentages(const std::vector<double>& parts);
+
+/// "1,024".
+[[nodiscard]] std::string with_commas(double whole);
+
+}  // namespace rehearse
