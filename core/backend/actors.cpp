@@ -8,10 +8,7 @@
 
 namespace rehearse {
 
-namespace {
-
-bool coordinate_matters(const Program& p) {
-  // Sizes, predicates and peers that differ along tp would make the lanes unlike.
+bool tp_coordinate_matters(const Program& p) {
   const int tp = static_cast<int>(Axis::tp);
   const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, tp); };
   for (const Body& body : p.bodies)
@@ -24,6 +21,8 @@ bool coordinate_matters(const Program& p) {
     }
   return false;
 }
+
+namespace {
 
 /// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0 otherwise.
 int lane_stride(const Program& p, const Cluster& cluster) {
@@ -64,7 +63,7 @@ class CastMaker {
   void decide_folding() {
     const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
     const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || tp == 1 || stride <= 0 || coordinate_matters(p_)) {
+    if (!options_.fold || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
       cast_.folding = "every rank is played";
       return;
     }
@@ -105,7 +104,7 @@ class CastMaker {
     const auto members = p_.mesh.members(tp, rank, p_.exprs);
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
     for (const int m : members) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
-    if (!tp_matters_) tp_matters_ = coordinate_matters(p_) ? 1 : 0;
+    if (!tp_matters_) tp_matters_ = tp_coordinate_matters(p_) ? 1 : 0;
     if (*tp_matters_ == 1) out += fmt::format(" {}", p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::tp)]);
     return out;
   }

@@ -8,9 +8,6 @@
 
 namespace rehearse {
 
-namespace {
-
-/// Whether every collective of the body stays inside one node, where its wires are the group's own, and nothing else leaves the rank.
 bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -24,6 +21,8 @@ bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int r
   }
   return true;
 }
+
+namespace {
 
 class Compiler {
  public:
