@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/units/error.hpp"
 
@@ -101,10 +102,12 @@ class StageReader {
     if (!runs(e)) return;
     if (kind == Part::receive) received_ = &e;
     if (kind == Part::pass) pass_ = &e;
+    const Entry* incoming = kind == Part::pass ? std::exchange(received_, nullptr) : nullptr;
     const Entry* owner = kind == Part::input ? &e : pass_;
     if (kind == Part::receive || owner == nullptr || owner->microbatch != wanted.at(owner->chunk)) return;
     if (kind != Part::input && is_forward(*owner) != forward) return;
     StagePass& pass = stage_.chunks.at(owner->chunk)[forward ? 0 : 1];
+    if (incoming != nullptr) add_receive(*incoming, pass);
     if (kind == Part::pass) add_pass(e, pass);
     if (kind == Part::send) add_send(e, pass);
     if (kind == Part::call) add_call(e, pass);
@@ -116,8 +119,6 @@ class StageReader {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
       if (wait.steps_back > 0) pass.needs.push_back({pass.work.seconds, wait.event});
     }
-    if (received_ != nullptr && received_->chunk == e.chunk && received_->microbatch == e.microbatch) add_receive(*received_, pass);
-    received_ = nullptr;
     pass.work.append(prices_.work(e.body, stage_.role));
   }
 
