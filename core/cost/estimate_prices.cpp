@@ -45,10 +45,12 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
     if (first_rank_[role] < 0) first_rank_[role] = r;
-    if (p_.mesh.context(r).coord[static_cast<std::size_t>(Axis::tp)] == 0) ranks_of_role_[role].push_back(r);
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();
+  for (int r = 0; r < p_.mesh.ranks(); ++r)
+    if (lanes_ == 1 || p_.mesh.context(r).coord[static_cast<std::size_t>(Axis::tp)] == 0)
+      ranks_of_role_[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)])].push_back(r);
   sort_roles();
 }
 
