@@ -129,22 +129,32 @@ class Round {
   std::size_t left_ = 0;
 };
 
-/// `far` moved on by `k` times its distance from `near`.
-double beyond(double near, double far, double k) { return far + k * (far - near); }
+/// Work of one microbatch on the stage that has most: no step grows by less per microbatch.
+double slowest_stage(const std::vector<Stage>& stages) {
+  double most = 0;
+  for (const Stage& stage : stages) {
+    double own = 0;
+    for (const auto& [chunk, passes] : stage.chunks)
+      for (const StagePass& pass : passes) own += pass.work.seconds + pass.prepare.seconds;
+    most = std::max(most, own);
+  }
+  return most;
+}
 
-StageLane beyond(const StageLane& near, const StageLane& far, double k) {
+/// `far` moved on by `k` times its distance from `near`, which is at least `least`.
+StageLane beyond(const StageLane& near, const StageLane& far, double k, double least) {
   StageLane out = far;
-  out.free = beyond(near.free, far.free, k);
-  out.held = beyond(near.held, far.held, k);
-  out.input_done = beyond(near.input_done, far.input_done, k);
-  const double shift = out.free - far.free;
-  if (far.dp_free > 0) out.dp_free += shift;
+  const double shift = k * std::max(far.free - near.free, least);
+  out.free += shift;
+  out.held += far.held > 0 ? shift : 0.0;
+  out.input_done += k * (far.input_done - near.input_done);
+  out.dp_free += far.dp_free > 0 ? shift : 0.0;
   for (Busy& b : out.traffic) {
     b.begin += shift;
     b.end += shift;
   }
   for (std::size_t c = 0; c < out.waits.seconds.size(); ++c)
-    out.waits.seconds[c] = Seconds{beyond(near.waits.seconds[c].value(), far.waits.seconds[c].value(), k)};
+    out.waits.seconds[c] += max(Seconds{0}, far.waits.seconds[c] - near.waits.seconds[c]) * k;
   return out;
 }
 
@@ -156,12 +166,13 @@ PipelineState PipelineRecurrence::run(const PipelineState& start, int microbatch
 
 PipelineState PipelineRecurrence::run(const PipelineState& start) const {
   const int p = shape_.stages, m = shape_.microbatches;
-  if (m <= 4 * p) return run(start, m);
-  const PipelineState near = run(start, 3 * p);
-  PipelineState far = run(start, 4 * p);
-  const double k = static_cast<double>(m - 4 * p) / p;
+  const int near_by = 4 * p, far_off = 6 * p;
+  if (m <= far_off) return run(start, m);
+  const PipelineState near = run(start, near_by);
+  PipelineState far = run(start, far_off);
+  const double k = static_cast<double>(m - far_off) / (far_off - near_by), least = slowest_stage(stages_) * (far_off - near_by);
   for (std::size_t s = 0; s < far.lanes.size(); ++s) {
-    const StageLane moved = beyond(near.lanes[s], far.lanes[s], k);
+    const StageLane moved = beyond(near.lanes[s], far.lanes[s], k, least);
     for (auto& [event, time] : far.events[s]) time += moved.free - far.lanes[s].free;
     far.lanes[s] = moved;
   }
