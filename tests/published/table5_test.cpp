@@ -33,8 +33,9 @@ std::string scenario_of(const std::string& id) {
 
 std::vector<Row> rows_with(const std::string& part) {
   std::ifstream file(below_source("tests/published/korthikanti_table5.json"));
+  const auto data = nlohmann::json::parse(file);
   std::vector<Row> out;
-  for (const auto& e : nlohmann::json::parse(file).at("entries"))
+  for (const auto& e : data.at("entries"))
     if (const std::string id = e.at("id"); id.find(part) != std::string::npos)
       out.push_back({id, part == "_t5_" ? scenario_of(id) : "", e.at("config"), e.at("measured").at("iteration_time_s")});
   return out;
