@@ -67,7 +67,7 @@ void check_settings(const cli::Session& session, const nlohmann::json& row) {
   is("gpus", session.cluster.device_count());
   is("gpus_per_node", session.cluster.machine(0).gpus);
   is("layers", session.workload.network.layers());
-  is("sequence_parallel", s.sequence_parallel);
+  CHECK(row.at("sequence_parallel").get<bool>() == s.sequence_parallel);
   const std::string schedule = row.at("schedule");
   CHECK(s.schedule == (schedule.starts_with("interleaved") ? "interleaved_1f1b" : "1f1b"));
   CHECK(name_of(s.recompute) == row.at("recompute").get<std::string>());
@@ -77,7 +77,7 @@ void check_settings(const cli::Session& session, const nlohmann::json& row) {
   CHECK(session.cluster.machine(0).nics == row.at("nics").get<int>());
   CHECK(session.cluster.gpu(0).peak(DType::fp16).value() == row.at("peak_flops").get<double>());
   const double h = row.at("hidden"), v = row.at("vocab"), l = row.at("layers"), seq = row.at("seq_len");
-  // Two norms, four biases' worth of 13h, 12h^2 per layer; words, positions and the last norm.
+  // 12h^2 of weights and 13h of biases and norms per layer; words, positions and the last norm.
   CHECK(static_cast<double>(session.workload.network.parameter_count()) == Approx(l * (12 * h * h + 13 * h) + v * h + seq * h + 2 * h).epsilon(1e-6));
   CHECK(block(session.workload.network, "layer").params.size() == 12);
 }
