@@ -35,8 +35,8 @@ std::vector<Span> spans_of(const Program& p, const RunOptions& options = {}) {
   return trace.spans;
 }
 
-/// A body whose tasks are played one by one: collectives over a single rank take no time but keep it open.
-Piece opener(HandMade& made, StreamId stream) { return HandMade::all_reduce(made.tensor(8), stream); }
+/// Makes a body one whose tasks are played one by one: a collective of a single rank on stream "dp" takes no time.
+Piece opener(HandMade& made, StreamId dp) { return HandMade::all_reduce(made.tensor(8), dp); }
 
 }  // namespace
 
@@ -80,7 +80,7 @@ TEST_CASE("messages of one channel meet in order") {
 }
 
 TEST_CASE("dependencies pass through tasks that are skipped, and so do the waits of a call") {
-  HandMade made(Axis::pp, 1, {"compute", "a", "b"});
+  HandMade made(Axis::pp, 1, {"compute", "dp", "b"});
   const int data = made.tensor(kBytes);
   Piece skipped = HandMade::copies(data, 1), last = HandMade::copies(data, 2);
   skipped.after = {0};
