@@ -61,7 +61,7 @@ struct OverlapSettings {
   bool grad_reduce = true;    ///< Gradient buckets are reduced while backward still runs.
   bool param_gather = false;  ///< ZeRO: gathered parameters arrive during the next forward.
   bool tp = false;            ///< Tensor-parallel collectives are hidden under split GEMMs in forward too.
-  bool pp = true;             ///< Pipeline sends and receives do not block the compute stream.
+  bool pp = true;             ///< Pipeline sends run beside compute; otherwise a stage computes on only when its message has left.
 
   bool operator==(const OverlapSettings&) const = default;
 };

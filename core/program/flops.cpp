@@ -20,28 +20,43 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
   return Flops{product};
 }
 
+namespace {
+
+/// FLOPs of one call of a body on a rank.
+double body_flops(const Program& program, const Body& body, const ExprContext& at) {
+  double sum = 0;
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind)) sum += matmul_flops(program, *c, at).value();
+  return sum;
+}
+
+/// Whether every rank executes the same.
+bool equal_everywhere(const Program& program, const Body& body) {
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind))
+      for (const ExprId e : c->dims)
+        if (!program.exprs.is_constant(e)) return false;
+  return true;
+}
+
+}  // namespace
+
 Flops executed_matmul_flops(const Program& program) {
-  std::vector<int> ranks_of(program.roles.size()), first(program.roles.size(), -1);
-  for (std::size_t r = 0; r < program.role_of_rank.size(); ++r) {
-    const auto role = static_cast<std::size_t>(program.role_of_rank[r]);
-    if (ranks_of[role]++ == 0) first[role] = static_cast<int>(r);
-  }
+  std::vector<std::vector<int>> ranks_of(program.roles.size());
+  for (std::size_t r = 0; r < program.role_of_rank.size(); ++r) ranks_of[static_cast<std::size_t>(program.role_of_rank[r])].push_back(static_cast<int>(r));
   double total = 0;
   for (std::size_t role = 0; role < program.roles.size(); ++role) {
-    if (first[role] < 0) continue;
-    const ExprContext at = program.mesh.context(first[role]);
-    std::map<int, double> per_body;
-    double sum = 0;
-    for (const Entry& e : program.roles[role].step) {
-      auto [entry, fresh] = per_body.try_emplace(e.body, 0.0);
-      if (fresh) {
-        const TaskGraph& graph = program.bodies[static_cast<std::size_t>(e.body)].graph;
-        for (const auto v : boost::make_iterator_range(boost::vertices(graph)))
-          if (const auto* c = std::get_if<ComputeTask>(&graph[v].kind)) entry->second += matmul_flops(program, *c, at).value();
-      }
-      sum += entry->second;
+    std::map<int, int> calls;
+    for (const Entry& e : program.roles[role].step) ++calls[e.body];
+    for (const auto& [index, count] : calls) {
+      const Body& body = program.bodies[static_cast<std::size_t>(index)];
+      const std::vector<int>& ranks = ranks_of[role];
+      double sum = 0;
+      if (!ranks.empty() && equal_everywhere(program, body)) sum = static_cast<double>(ranks.size()) * body_flops(program, body, program.mesh.context(ranks.front()));
+      else
+        for (const int rank : ranks) sum += body_flops(program, body, program.mesh.context(rank));
+      total += sum * count;
     }
-    total += sum * ranks_of[role];
   }
   return Flops{total};
 }

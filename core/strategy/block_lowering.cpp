@@ -142,7 +142,10 @@ int BlockBody::result(int t, const Layout& raw) {
     partial.lifetime = Lifetime::scratch;
     partial.per_layer = partial.per_microbatch = false;
     const auto steps = redistribution(raw, program_tensor(tensor).layout);
-    if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) partial.alias_of = tensor;  // Reduced in place.
+    if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) {
+      partial.alias_of = tensor;  // Reduced in place.
+      if (t == spec.output) partial.alias_instance.layer_delta = 1;
+    }
     return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
   }
   int formal;
@@ -281,6 +284,7 @@ void BlockBody::forward() {
 
 void BlockBody::backward() {
   phase_ = Phase::input_grad;
+  fetched_.clear();  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
   const auto& ops = tensors_.spec->ops;
   for (std::size_t i = ops.size(); i-- > 0;) lowering_of(ops[i].kind).backward(*this, ops[i]);
   if (tensors_.spec->input < 0) return;

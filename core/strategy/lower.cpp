@@ -32,9 +32,13 @@ std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
   return order;
 }
 
-/// dp is dp_replicate * dp_shard; a plain dp means replicas.
+/// dp is dp_replicate * dp_shard; where only one of dp and dp_replicate is given, the other follows.
 StrategySettings completed(StrategySettings s) {
-  if (s.dp != s.dp_replicate * s.dp_shard) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
+  if (s.dp == 1) s.dp = s.dp_replicate * s.dp_shard;
+  if (s.dp_replicate == 1) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
+  if (s.dp != s.dp_replicate * s.dp_shard)
+    throw Error(ErrorKind::usage, fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", s.dp_replicate, s.dp_shard, s.dp_replicate * s.dp_shard, s.dp),
+                "strategy.dp", "set strategy.dp to their product, or leave dp_replicate out");
   return s;
 }
 

@@ -86,7 +86,12 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
   const Sizes z = sizes(b, q, k);
   const bool again = b.tensors().recompute_core && !b.tensors().recompute_all;
-  if (again) probabilities(b, op, q, k, Phase::recompute, false);
+  if (again) {
+    // The whole core runs again, as a checkpointed function does; its context is not used.
+    const int p = probabilities(b, op, q, k, Phase::recompute, false);
+    const int unused = b.scratch_like(key(op, "context"), q, b.stored(op.outputs[0]));
+    body.compute(key(op, "context"), batched(b, z, z.q, z.d, z.k, false), {read(p), read(v), write(unused)}, Phase::recompute);
+  }
   const bool drops = op.p > 0;
   const int probs = b.extra(key(op, "probabilities"));
   const int used = drops ? b.extra(key(op, "dropped")) : probs;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/body_ends.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -20,6 +22,9 @@ class RoleBuilder {
  public:
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
       : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp) {
+    // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
+    const Layout& hidden = frame.program.tensors[static_cast<std::size_t>(frame.hidden)].layout;
+    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::holds_alternative<Replicate>(layout_on(hidden, Axis::tp));
     role_.name = fmt::format("stage {}", stage);
   }
 
@@ -65,6 +70,25 @@ class RoleBuilder {
     return e.record;
   }
 
+  /// Adds a block's pass. Where the compute stream alone does not order it after the pass before, it waits for that one's end.
+  EventId add_pass(Call call) {
+    if (last_pass_ >= 0) {
+      Entry& before = role_.step[static_cast<std::size_t>(last_pass_)];
+      if (ends(call.made.body).opens_elsewhere || ends(before.body).closes_elsewhere) {
+        if (before.record < 0) before.record = next_event_++;
+        call.waits.push_back({before.record});
+      }
+    }
+    last_pass_ = static_cast<int>(role_.step.size());
+    return add(call);
+  }
+
+  const BodyEnds& ends(int body) {
+    const auto [at, fresh] = ends_.try_emplace(body);
+    if (fresh) at->second = ends_of(frame_.program.bodies[static_cast<std::size_t>(body)], frame_.compute);
+    return at->second;
+  }
+
   std::vector<Wait> take_pending() {
     std::vector<Wait> out;
     std::swap(out, pending_);
@@ -91,15 +115,13 @@ class RoleBuilder {
   [[nodiscard]] bool remote(int other) const { return other >= 0 && other <= last_chunk() && chunk(other).stage != stage_; }
 
   EventId receive(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.receive(forward, peer(other), plan_.settings.scatter_gather), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
-    // A blocking receive is posted when the stage has nothing else left to do.
-    if (blocking_ && last_compute_ >= 0) call.waits.push_back({last_compute_});
+    Call call{step_.receive(forward, peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
     call.record = true;
     return add(call);
   }
 
   void send(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.send(forward, peer(other), plan_.settings.scatter_gather), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
+    Call call{step_.send(forward, peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
     call.waits.push_back({last_compute_});
     call.record = blocking_;
     const EventId done = add(call);
@@ -123,7 +145,7 @@ class RoleBuilder {
       Call call{b.forward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
       call.record = position + 1 == c.last_layer;
-      const EventId done = add(call);
+      const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
     }
     if (remote(slot.chunk + 1)) send(true, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch);
@@ -140,7 +162,7 @@ class RoleBuilder {
       Call call{bodies_at(position).backward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
       call.record = closes || position == c.first_layer;
-      const EventId done = add(call);
+      const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
       if (closes)
         for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done);
@@ -162,6 +184,7 @@ class RoleBuilder {
         }
       }
     }
+    if (!params_.empty()) role_.persistent.push_back({step_.norm_tensor(), -1});
     for (const ParamRef& p : params_) {
       role_.persistent.push_back({step_.param_tensor(p), p.position});
       role_.persistent.push_back({step_.grad_tensor(p), p.position});
@@ -320,9 +343,12 @@ class RoleBuilder {
   const RolePlan& plan_;
   int stage_;
   bool blocking_;
+  bool scatters_ = false;
   Role role_;
   EventId next_event_ = 0;
   EventId last_compute_ = -1, reduced_ = -1;
+  int last_pass_ = -1;  ///< Entry of the block's pass before.
+  std::map<int, BodyEnds> ends_;
   std::vector<Wait> pending_;
   std::vector<ParamRef> params_;
   std::vector<Bucket> buckets_;

@@ -46,6 +46,7 @@ class StepBodies {
   [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }
   [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
+  [[nodiscard]] int norm_tensor() const { return norm_; }
   /// Whether the gradient is a partial sum over data-parallel ranks.
   [[nodiscard]] bool needs_dp(const ParamRef& p) const;
   [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }

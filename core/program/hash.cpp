@@ -1,0 +1,91 @@
+#include <bit>
+
+#include "core/program/fields.hpp"
+#include "core/program/serialise.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// FNV-1a; strings and lists are preceded by their length, so that no two sequences of fields run together.
+class Hasher {
+ public:
+  [[nodiscard]] std::uint64_t value() const { return state_; }
+
+  template <class T>
+  void add(const T& x) {
+    if constexpr (fields::Struct<T>) {
+      fields::each(fields::Of<T>{}, [&](std::string_view, auto member) { add(x.*member); });
+    } else if constexpr (std::is_same_v<T, bool> || sizeof(T) == 1) {
+      byte(static_cast<std::uint8_t>(x));
+    } else if constexpr (std::is_enum_v<T>) {
+      word(static_cast<std::uint32_t>(x), 4);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      word(std::bit_cast<std::uint64_t>(x), 8);
+    } else {
+      static_assert(std::is_integral_v<T>);
+      word(static_cast<std::uint64_t>(x), sizeof(T));
+    }
+  }
+  void add(const std::string& s) {
+    word(s.size(), 8);
+    for (const char c : s) byte(static_cast<std::uint8_t>(c));
+  }
+  template <class T>
+  void add(const std::vector<T>& list) {
+    word(list.size(), 8);
+    for (const T& x : list) add(x);
+  }
+  template <class A, class B>
+  void add(const std::pair<A, B>& p) {
+    add(p.first);
+    add(p.second);
+  }
+  template <class... T>
+  void add(const std::variant<T...>& v) {
+    byte(static_cast<std::uint8_t>(v.index()));
+    std::visit([this](const auto& x) { add(x); }, v);
+  }
+  void add(const ExprId& id) { word(id.index, 4); }
+  void add(const AxisSet& axes) { word(axes.bits(), 2); }
+  void add(const ExprPool& pool) {
+    word(pool.nodes().size(), 8);
+    for (const ExprPool::Node& n : pool.nodes()) {
+      add(n.op);
+      add(n.var);
+      add(n.value);
+      for (const ExprId a : n.args) add(a);
+    }
+  }
+  void add(const Mesh& mesh) {
+    add(mesh.islands());
+    add(mesh.join());
+  }
+  void add(const TaskGraph& graph) {
+    word(boost::num_vertices(graph), 8);
+    for (const auto v : boost::make_iterator_range(boost::vertices(graph))) add(graph[v]);
+    word(boost::num_edges(graph), 8);
+    for (const auto e : boost::make_iterator_range(boost::edges(graph))) {
+      word(boost::source(e, graph), 4);
+      word(boost::target(e, graph), 4);
+    }
+  }
+
+ private:
+  void byte(std::uint8_t b) { state_ = (state_ ^ b) * 1099511628211ull; }
+  void word(std::uint64_t x, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) byte(static_cast<std::uint8_t>(x >> (8 * i)));
+  }
+
+  std::uint64_t state_ = 14695981039346656037ull;
+};
+
+}  // namespace
+
+std::uint64_t program_hash(const Program& program) {
+  Hasher hasher;
+  hasher.add(program);
+  return hasher.value();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,102 @@
+#pragma once
+// Small jobs to lower, and the sums over a Program's tasks that tests state facts about.
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "core/model/library.hpp"
+#include "core/program/liveness.hpp"
+#include "core/program/validate.hpp"
+#include "core/strategy/lower.hpp"
+
+namespace rehearse::test {
+
+inline Network shipped(const std::string& name) {
+  return ModelLibrary(std::string(REHEARSE_SOURCE_DIR) + "/scenarios/models").load(name);
+}
+
+/// A shipped model with some of its keys changed.
+inline Network changed(const std::string& name, const nlohmann::json& keys) {
+  std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/scenarios/models/" + name + "/config.json");
+  nlohmann::json config = nlohmann::json::parse(file);
+  config.update(keys);
+  return ModelLibrary({}).load(config.dump());
+}
+
+inline Network tiny_gpt(int layers = 4, double dropout = 0.1) {
+  return changed("tiny_gpt2", {{"n_layer", layers}, {"embd_pdrop", dropout}, {"attn_pdrop", dropout}, {"resid_pdrop", dropout}});
+}
+inline Network tiny_llama(int layers = 4) { return changed("tiny_llama", {{"num_hidden_layers", layers}}); }
+/// Norms in parallel, rotary positions, untied head.
+inline Network tiny_neox(int layers = 4) {
+  return changed("gpt_neox_20b", {{"num_hidden_layers", layers}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"intermediate_size", 256},
+                                  {"vocab_size", 250}, {"max_position_embeddings", 128}});
+}
+
+/// A workload and a strategy; the global batch follows from `microbatches`.
+struct Job {
+  Workload workload;
+  StrategySettings strategy;
+  int microbatches = 4;
+
+  explicit Job(Network network, std::int64_t sequence = 32) {
+    workload.network = std::move(network);
+    workload.training.sequence_length = sequence;
+  }
+  [[nodiscard]] int ranks() const { return strategy.dp * strategy.tp * strategy.pp; }
+  [[nodiscard]] Program lower() const {
+    Workload w = workload;
+    w.training.global_batch = microbatches * strategy.microbatch * strategy.dp;
+    return rehearse::lower(w, strategy, ranks());
+  }
+};
+
+/// The context an entry's expressions are evaluated in on `rank`.
+inline ExprContext context_of(const Program& p, int rank, const Entry& e) {
+  ExprContext at = p.mesh.context(rank);
+  at.layer = e.layer;
+  at.chunk = e.chunk;
+  at.microbatch = e.microbatch;
+  at.microbatches = p.microbatches;
+  return at;
+}
+
+using TaskVisitor = std::function<void(const Entry&, const Body&, const Task&)>;
+
+/// Every task of one step of a rank, in issue order.
+inline void for_each_task(const Program& p, int rank, const TaskVisitor& visit) {
+  for (const Entry& e : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].step) {
+    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) visit(e, body, body.graph[v]);
+  }
+}
+
+inline double bytes_of(const Program& p, const Body& body, const Operand& o, const ExprContext& at) {
+  return p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+}
+
+/// The large side of a collective on one rank: what NCCL's formulas take.
+inline double collective_bytes(const Program& p, const Body& body, const Task& task, const ExprContext& at) {
+  double in = 0, out = 0;
+  for (const Operand& o : task.operands) (o.access == Access::write ? out : in) += bytes_of(p, body, o, at);
+  return std::max(in, out);
+}
+
+/// Persistent elements (views excluded) of one category on a rank.
+inline double persistent_bytes(const Program& p, int rank, MemoryCategory category) {
+  const Role& role = p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])];
+  double bytes = 0;
+  for (const Role::Persistent& held : role.persistent) {
+    const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
+    if (t.category == category && t.alias_of < 0) bytes += p.local_bytes(t, p.mesh.context(rank));
+  }
+  return bytes;
+}
+
+inline Bytes peak_of_stage(const Program& p, int stage) { return peak_memory(p, Bytes{0}, Bytes{0}).at(static_cast<std::size_t>(stage)).peak; }
+
+}  // namespace rehearse::test

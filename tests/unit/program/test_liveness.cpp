@@ -1,0 +1,165 @@
+// Peak memory by liveness: one body worked out by hand, then facts of whole steps.
+
+#include "core/program/liveness.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+/// One rank, one role, one body: a -> b -> c with a kept from before and c handed on.
+Program by_hand() {
+  Program p;
+  Island one;
+  one.order = {{Axis::tp, 1}};
+  p.mesh = Mesh({one}, Join::none);
+  p.device_of_rank = {0};
+  p.role_of_rank = {0};
+  p.streams = {"compute"};
+  p.stream_kinds = {StreamKind::device};
+  const auto tensor = [&](const char* name, std::int64_t bytes, Lifetime lifetime, MemoryCategory category) {
+    Tensor t;
+    t.name = name;
+    t.shape = {p.exprs.constant(bytes)};
+    t.dtype = DType::uint8;
+    t.lifetime = lifetime;
+    t.category = category;
+    p.tensors.push_back(t);
+  };
+  tensor("weight", 1000, Lifetime::persistent, MemoryCategory::weights);
+  tensor("a", 100, Lifetime::scratch, MemoryCategory::activations);
+  tensor("b", 60, Lifetime::scratch, MemoryCategory::communication);
+  tensor("c", 30, Lifetime::saved, MemoryCategory::activations);
+  Tensor view = p.tensors[1];
+  view.name = "a.view";
+  view.alias_of = 1;
+  p.tensors.push_back(view);
+  Body body;
+  body.name = "body";
+  body.formals = {{"weight", 0, true}, {"a", 1, false}, {"b", 2, false}, {"c", 3, true}, {"view", 4, false}};
+  const auto task = [&](const char* name, std::vector<Operand> operands) {
+    Task t;
+    t.name = name;
+    t.kind = ComputeTask{};
+    t.operands = std::move(operands);
+    boost::add_vertex(t, body.graph);
+  };
+  task("make a", {{0, Access::read}, {1, Access::write}});
+  task("make b", {{1, Access::read}, {2, Access::write}});
+  task("make c", {{2, Access::read}, {3, Access::write}});
+  task("look", {{4, Access::read}});
+  Body drop;
+  drop.name = "drop";
+  drop.formals = {{"c", 3, true}};
+  Task last;
+  last.name = "drop";
+  last.kind = ComputeTask{};
+  last.operands = {{0, Access::read}};
+  boost::add_vertex(last, drop.graph);
+  p.bodies = {body, drop};
+  p.binding_sets = {{{0, {}}, {3, {}, true, false}}, {{3, {}, false, true}}};
+  Role role;
+  role.name = "only";
+  role.step.resize(2);
+  role.step[1].body = role.step[1].bindings = 1;
+  role.persistent = {{0, -1}};
+  p.roles = {role};
+  return p;
+}
+
+Job gpt(Recompute recompute) {
+  Job job(tiny_gpt());
+  job.workload.kernels.attention = AttentionKernel::unfused;
+  job.strategy.recompute = recompute;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("scratch lives from its first to its last use, a view keeps what it looks at") {
+  Program p = by_hand();
+  validate(p);
+  auto peak = peak_memory(p, Bytes{7}, Bytes{5}).at(0);
+  // a stays for the view: all of a, b and c at "make c".
+  CHECK(peak.peak.value() == 1000 + 100 + 60 + 30 + 7 + 5);
+  CHECK(peak.peak_at == "body, block 0, microbatch 0, at make c");
+  CHECK(peak.by_category[static_cast<std::size_t>(MemoryCategory::communication)].value() == 60);
+  CHECK(peak.by_category[static_cast<std::size_t>(MemoryCategory::workspace)].value() == 7);
+  // Without the view a ends where b begins to be read.
+  boost::clear_vertex(3, p.bodies[0].graph);
+  p.bodies[0].graph[3].operands = {{0, Access::read}};
+  peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0);
+  CHECK(peak.peak.value() == 1000 + 100 + 60);
+  CHECK(peak.peak_at == "body, block 0, microbatch 0, at make b");
+}
+
+TEST_CASE("other memory spaces do not count against the device") {
+  Program p = by_hand();
+  p.tensors[0].space = MemorySpace::pinned_host;
+  const auto peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0);
+  CHECK(peak.peak.value() == 190);
+  CHECK(peak.peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)].value() == 1000);
+  CHECK(peak.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] == peak.peak);
+}
+
+TEST_CASE("recomputing more keeps less") {
+  const auto peak = [](Recompute r) { return peak_of_stage(gpt(r).lower(), 0); };
+  CHECK(peak(Recompute::full) < peak(Recompute::selective));
+  CHECK(peak(Recompute::selective) < peak(Recompute::none));
+}
+
+TEST_CASE("ZeRO-1 divides optimizer state by dp and nothing else") {
+  Job job = gpt(Recompute::none);
+  job.strategy.dp = 4;
+  const Program whole = job.lower();
+  job.strategy.zero_stage = 1;
+  const Program shared = job.lower();
+  CHECK(persistent_bytes(shared, 0, MemoryCategory::optimizer) == Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4));
+  CHECK(persistent_bytes(shared, 0, MemoryCategory::gradients) == persistent_bytes(whole, 0, MemoryCategory::gradients));
+  CHECK(persistent_bytes(shared, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
+}
+
+TEST_CASE("18 bytes per parameter in mixed precision with fp32 gradients, 16 with the model's") {
+  Job job = gpt(Recompute::none);
+  const auto state = [&] {
+    const Program p = job.lower();
+    return (persistent_bytes(p, 0, MemoryCategory::weights) + persistent_bytes(p, 0, MemoryCategory::gradients) + persistent_bytes(p, 0, MemoryCategory::optimizer)) /
+           static_cast<double>(job.workload.network.parameter_count());
+  };
+  CHECK(state() == 18);
+  job.workload.training.gradient_dtype = GradientDtype::model;
+  CHECK(state() == 16);
+  job.workload.training.precision = Precision::fp32;
+  CHECK(state() == 16);
+}
+
+TEST_CASE("under 1F1B the first stage keeps most, each later one a microbatch less") {
+  Job job(shipped("gpt3_175b"), 2048);
+  job.strategy.tp = 8;
+  job.strategy.pp = 8;
+  job.microbatches = 16;
+  const auto memory = peak_memory(job.lower(), Bytes{0}, Bytes{0});
+  REQUIRE(memory.size() == 8);
+  const auto activations = [&](std::size_t stage) { return memory[stage].by_category[static_cast<std::size_t>(MemoryCategory::activations)]; };
+  for (std::size_t s = 1; s < 8; ++s) {
+    INFO(s);
+    CHECK(memory[s].peak < memory[0].peak);
+    CHECK(activations(s) < activations(0));
+    // Equal steps between the inner stages.
+    if (s > 1 && s < 6) CHECK((activations(s) - activations(s + 1)).value() == Approx((activations(1) - activations(2)).value()));
+  }
+}
+
+TEST_CASE("GPipe keeps every microbatch, 1F1B only those in flight") {
+  Job job = gpt(Recompute::none);
+  job.strategy.pp = 2;
+  const auto peak = [&](const char* schedule, int microbatches) {
+    job.strategy.schedule = schedule;
+    job.microbatches = microbatches;
+    return peak_of_stage(job.lower(), 0).value();
+  };
+  CHECK(peak("1f1b", 4) == peak("1f1b", 16));
+  CHECK(peak("gpipe", 16) - peak("gpipe", 8) == Approx(2 * (peak("gpipe", 8) - peak("gpipe", 4))));
+}

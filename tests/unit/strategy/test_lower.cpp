@@ -1,0 +1,168 @@
+// lower() as a whole: work, shards, refusals.
+
+#include "core/program/flops.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+Job gpt3(Recompute recompute) {
+  Job job(shipped("gpt3_175b"), 2048);
+  job.workload.kernels.attention = AttentionKernel::unfused;
+  job.strategy.tp = 8;
+  job.strategy.pp = 8;
+  job.strategy.virtual_stages = 3;
+  job.strategy.schedule = "interleaved_1f1b";
+  job.strategy.dp = 2;
+  job.strategy.recompute = recompute;
+  job.microbatches = 16;
+  return job;
+}
+
+Error refusal(const Job& job, int ranks) {
+  Workload w = job.workload;
+  if (w.training.global_batch == 0) w.training.global_batch = job.microbatches * job.strategy.microbatch * job.strategy.dp;
+  try {
+    static_cast<void>(lower(w, job.strategy, ranks));
+  } catch (const Error& e) {
+    return e;
+  }
+  FAIL("accepted");
+  return {ErrorKind::usage, ""};
+}
+
+}  // namespace
+
+TEST_CASE("GPT-3 executes Megatron's FLOPs") {
+  const double B = 32, s = 2048, l = 96, h = 12288, V = 51200;
+  const Program none = gpt3(Recompute::none).lower();
+  CHECK(none.hardware_flops_per_step == none.model_flops_per_step);
+  // Narayanan et al. 2021, eq. 3: forward, backward and the recomputed forward of the layers.
+  const Program full = gpt3(Recompute::full).lower();
+  CHECK(full.hardware_flops_per_step == Approx(96 * B * s * l * h * h * (1 + s / (6 * h) + V / (16 * l * h))).epsilon(1e-12));
+  // The layers' part is 4/3 of the model's.
+  const double head = 6 * B * s * h * V;
+  CHECK((full.hardware_flops_per_step - head) / (full.model_flops_per_step - head) == Approx(4.0 / 3));
+  // Selective: scores and context once more, 4 B s^2 h per layer (Korthikanti et al. 2022, sec. 5).
+  const Program selective = gpt3(Recompute::selective).lower();
+  CHECK(selective.hardware_flops_per_step - selective.model_flops_per_step == Approx(4 * B * s * s * h * l).epsilon(1e-9));
+}
+
+TEST_CASE("GPT-3 as trained is a valid Program") {
+  for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full})
+    for (const int zero : {0, 1}) {
+      Job job = gpt3(recompute);
+      job.strategy.zero_stage = zero;
+      job.strategy.sequence_parallel = zero == 1;
+      CHECK_NOTHROW(validate(job.lower()));
+    }
+}
+
+TEST_CASE("a vocabulary that tp does not divide still adds up") {
+  Job job(shipped("gpt2"), 1024);
+  job.strategy.tp = 4;  // 50257 rows
+  const Program p = job.lower();
+  CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+  double rows = 0;
+  for (int rank = 0; rank < 4; ++rank)
+    for (const Tensor& t : p.tensors)
+      if (t.name == "embedding.word.weight") rows += static_cast<double>(p.local_extent(t, 0, p.mesh.context(rank)));
+  CHECK(rows == 50257);
+}
+
+TEST_CASE("ranks are numbered by placement, fastest axis first") {
+  Job job(tiny_gpt());
+  job.strategy.tp = 2;
+  job.strategy.dp = 2;
+  job.strategy.pp = 2;
+  const auto coord = [](const Program& p, int rank, Axis a) { return p.mesh.context(rank).coord[static_cast<std::size_t>(a)]; };
+  Program p = job.lower();
+  CHECK(coord(p, 1, Axis::tp) == 1);
+  CHECK(coord(p, 2, Axis::dp_replicate) == 1);
+  CHECK(p.role_of_rank == std::vector<std::int32_t>{0, 0, 0, 0, 1, 1, 1, 1});
+  job.strategy.placement = {"pp", "tp", "dp"};
+  p = job.lower();
+  CHECK(coord(p, 2, Axis::tp) == 1);
+  CHECK(p.role_of_rank == std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1});
+}
+
+TEST_CASE("every stage holds equal layers, embedding and head at the ends") {
+  Job job(tiny_gpt(8));
+  job.strategy.pp = 2;
+  job.strategy.virtual_stages = 2;
+  job.strategy.schedule = "interleaved_1f1b";
+  const Program p = job.lower();
+  REQUIRE(p.chunks.size() == 4);
+  const int first[] = {0, 3, 5, 7}, last[] = {3, 5, 7, 10};
+  for (int c = 0; c < 4; ++c) {
+    CHECK(p.chunks[static_cast<std::size_t>(c)].stage == c % 2);
+    CHECK(p.chunks[static_cast<std::size_t>(c)].first_layer == first[c]);
+    CHECK(p.chunks[static_cast<std::size_t>(c)].last_layer == last[c]);
+  }
+}
+
+TEST_CASE("what cannot be lowered is refused with the equation") {
+  Job job(tiny_gpt());
+  job.strategy.dp = 2;
+  job.strategy.tp = 2;
+  CHECK(std::string(refusal(job, 16).what()) == "dp(2) * tp(2) * pp(1) = 4 != 16 GPUs");
+  job.workload.training.global_batch = 7;
+  CHECK(std::string(refusal(job, 4).what()) == "global_batch(7) % (microbatch(1) * dp(2)) = 1 != 0");
+  job = Job(tiny_gpt());
+  job.strategy.dp = 4;
+  job.strategy.dp_replicate = 2;
+  job.strategy.dp_shard = 3;
+  CHECK(std::string(refusal(job, 4).what()) == "dp_replicate(2) * dp_shard(3) = 6 != dp(4)");
+  job = Job(tiny_gpt());
+  job.strategy.tp = 3;
+  const Error heads = refusal(job, 3);
+  CHECK(std::string(heads.what()) == "tp(3) does not divide num_attention_heads(4)");
+  CHECK(heads.hint == "valid for this model: 1, 2, 4");
+  job = Job(tiny_gpt());
+  job.strategy.pp = 3;
+  CHECK(std::string(refusal(job, 3).what()) == "layers(4) do not divide by pp(3)");
+  job = Job(tiny_gpt(), 4096);
+  CHECK(std::string(refusal(job, 1).what()) == "sequence_length(4096) is longer than the model's 128 positions");
+  job = Job(tiny_gpt());
+  job.strategy.zero_stage = 3;
+  CHECK(refusal(job, 1).where == "strategy.zero_stage");
+}
+
+TEST_CASE("every registered strategy says when it is in use") {
+  Job job(tiny_gpt());
+  const PlanRequest none{job.workload, job.strategy, 4};
+  CHECK(active_strategies(none).empty());
+  StrategySettings all = job.strategy;
+  all.dp = all.dp_replicate = 2;
+  all.tp = all.pp = 2;
+  all.sequence_parallel = true;
+  all.zero_stage = 1;
+  CHECK(active_strategies({job.workload, all, 4}) == strategies().names());
+}
+
+TEST_CASE("overlap decides who waits for whom") {
+  Job job(tiny_gpt());
+  job.strategy.pp = 2;
+  const auto waits = [&](bool overlap) {
+    job.strategy.overlap.pp = overlap;
+    const Program p = job.lower();
+    int sends = 0;
+    for (const Entry& e : p.roles[0].step) sends += p.bodies[static_cast<std::size_t>(e.body)].name == "send.activations" && e.record >= 0;
+    return sends;
+  };
+  CHECK(waits(true) == 0);                   // Nobody waits for a send.
+  CHECK(waits(false) == job.microbatches);   // The next pass does.
+
+  job.strategy.dp = 2;
+  job.strategy.zero_stage = 1;
+  const auto next_step = [&](bool overlap) {
+    job.strategy.overlap.param_gather = overlap;
+    const Program p = job.lower();
+    return std::count_if(p.roles[0].waits.begin(), p.roles[0].waits.end(), [](const Wait& w) { return w.steps_back == 1; });
+  };
+  CHECK(next_step(false) == 1);  // The step's first pass waits for all parameters,
+  CHECK(next_step(true) == 3);   // or each block (embedding and two layers) for its own.
+}
