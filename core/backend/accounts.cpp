@@ -161,6 +161,7 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
   if (begin > ready) {
     Span wait = span;
     wait.kind = SpanKind::wait;
+    wait.message = -1;
     wait.category = TimeCategory::bubble;
     wait.begin = Seconds{ready};
     wait.end = Seconds{begin};

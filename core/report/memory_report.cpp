@@ -52,7 +52,7 @@ std::string over_text(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
   std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed), to_string_iec(worst.capacity));
   if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, or two of them) makes it fit.";
-  return text + fmt::format("It would fit, with {} needed, by: {}", to_string_iec(report.suggestion->needed), options_of(*report.suggestion));
+  return text + fmt::format("It would fit, with {} needed, by", to_string_iec(report.suggestion->needed));
 }
 
 }  // namespace
@@ -84,6 +84,8 @@ std::vector<Block> memory_blocks(const MemoryReport& report) {
   std::vector<Block> blocks{stage_table(report)};
   blocks.push_back(Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
   if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
+  // To be copied: never broken into lines.
+  if (report.suggestion) blocks.push_back(Picture{"", [options = options_of(*report.suggestion)](const TextStyle&) { return "  " + options + "\n"; }});
   return blocks;
 }
 

@@ -44,7 +44,8 @@ struct Written {
 
   [[nodiscard]] nlohmann::json events(const std::string& phase) const {
     auto out = nlohmann::json::array();
-    for (const auto& e : json().at("traceEvents"))
+    const nlohmann::json whole = json();
+    for (const auto& e : whole.at("traceEvents"))
       if (e.at("ph") == phase) out.push_back(e);
     return out;
   }
@@ -83,7 +84,7 @@ TEST_CASE("a collective names its group and counts elements at both sides", "[ki
   s.group_size = 2;
   s.dtype = DType::bf16;
   s.bytes = Bytes{4096};
-  const auto args = w.events("X").at(0).at("args");
+  const nlohmann::json args = w.events("X").at(0).at("args");
   CHECK(args.at("Collective name") == "_allgather_base");
   CHECK(args.at("In msg nelems") == 1024);
   CHECK(args.at("Out msg nelems") == 2048);
@@ -100,15 +101,17 @@ TEST_CASE("an arrow joins the two ends of a message, and a single end has none",
   w.add(0, SpanKind::send, 1e-3, 2e-3).message = 8;
   REQUIRE(w.events("s").size() == 1);
   REQUIRE(w.events("f").size() == 1);
-  CHECK(w.events("s").at(0).at("id") == w.events("f").at(0).at("id"));
-  CHECK(w.events("f").at(0).at("pid") == 4);
+  const nlohmann::json from = w.events("s").at(0), to = w.events("f").at(0);
+  CHECK(from.at("id") == to.at("id"));
+  CHECK(to.at("pid") == 4);
 }
 
 TEST_CASE("processes and threads are named after ranks and streams", "[kineto]") {
   Written w;
   w.add(4, SpanKind::compute, 0, 1);
   std::string process, thread;
-  for (const auto& e : w.events("M")) {
+  const nlohmann::json metadata = w.events("M");
+  for (const auto& e : metadata) {
     if (e.at("name") == "process_name") process = e.at("args").at("name");
     if (e.at("name") == "thread_name") thread = e.at("args").at("name");
   }

@@ -79,7 +79,7 @@ TEST_CASE("the table names what bounds the step with its number, and leaves out 
   const std::string text = formats().at("table").value(step_document(report()), {120, false});
   CHECK(text.find("matrix products: 600 ms of 1 s (60 %)") != std::string::npos);
   CHECK(text.find("30.0") != std::string::npos);
-  CHECK(text.find("optimizer  ") == std::string::npos);
+  CHECK(text.find("\noptimizer  ") == std::string::npos);
   CHECK(text.find("2.0 % median, 10 rows") != std::string::npos);
   CHECK(text.find("not tested") != std::string::npos);
 }
