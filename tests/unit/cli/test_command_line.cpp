@@ -53,6 +53,12 @@ TEST_CASE("an unknown format is refused before any work", "[cli]") {
   CHECK(o.where == "--format");
 }
 
+TEST_CASE("an unknown back end is a usage error with the nearest", "[cli]") {
+  const auto o = rehearse_with({"simulate", test::scenario("pipeline_1f1b"), "--backend", "analitic"});
+  CHECK(o.code == 2);
+  CHECK(o.hint.find("'analytic'") != std::string::npos);
+}
+
 TEST_CASE("results go to out, and nothing else does", "[cli]") {
   const auto o = rehearse_with({"memory", test::scenario("pipeline_1f1b"), "--format", "json"});
   CHECK(o.code == 0);
