@@ -92,7 +92,7 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   out.folded = run.folded;
   out.folding = run.folding;
   out.busiest_links = run.busiest_links;
-  out.evidence = cost.evidence();
+  out.evidence = cost.evidence(program);
   return out;
 }
 

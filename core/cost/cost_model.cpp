@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "core/collective/measured_latency.hpp"
 #include "core/cost/body_play.hpp"
 #include "core/units/error.hpp"
 
@@ -223,10 +225,43 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   return out;
 }
 
-std::vector<EvidenceItem> CostModel::evidence() const {
+namespace {
+
+/// Names of the calibration groups that a Program's kernels read.
+std::set<std::string, std::less<>> groups_used(const Program& program, bool& communicates) {
+  std::set<std::string, std::less<>> used{"launch"};
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      communicates |= std::holds_alternative<CollectiveTask>(body.graph[v].kind) || std::holds_alternative<P2pTask>(body.graph[v].kind);
+      const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+      if (c == nullptr) continue;
+      const KernelClass cls = class_of(*c);
+      if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
+        used.insert(c->arithmetic == DType::fp8 ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
+      else
+        used.insert(cls == KernelClass::attention_flash ? "attention_" : std::string(name_of(cls)));
+    }
+  return used;
+}
+
+}  // namespace
+
+std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
+  bool communicates = false;
+  const auto used = groups_used(program, communicates);
   std::vector<EvidenceItem> out;
   for (const auto& [id, model] : impl_->kernels)
-    for (const EvidenceItem& item : model.evidence()) out.push_back(item);
+    for (EvidenceItem item : model.evidence()) {
+      const bool flash = item.what.rfind("attention_", 0) == 0;
+      if (used.count(flash ? "attention_" : item.what) == 0) continue;
+      if (impl_->kernels.size() > 1) item.what += " of " + id;
+      out.push_back(std::move(item));
+    }
+  if (!communicates) return out;
+  for (const Cluster::Part& part : impl_->cluster->parts()) {
+    const MeasuredCollectives& m = measured_collectives_of(part.gpu->compute_capability);
+    out.push_back({fmt::format("collectives on {}", m.generation), m.evidence, std::string(m.source), {}});
+  }
   return out;
 }
 

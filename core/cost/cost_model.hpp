@@ -68,8 +68,9 @@ class CostModel {
   [[nodiscard]] Interference interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank, const Program& program) const;
   /// Size of a collective as CollectiveModel takes it.
   [[nodiscard]] static Bytes collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at);
-  /// What the prices rest on: constants of the cluster's GPUs and of its links, with their held-out errors.
-  [[nodiscard]] std::vector<EvidenceItem> evidence() const;
+  /// What the prices of this Program rest on: the constants of the kernel classes it runs and of its collectives, with their held-out
+  /// errors, and the rates of the wires.
+  [[nodiscard]] std::vector<EvidenceItem> evidence(const Program& program) const;
 
  private:
   struct Impl;

@@ -142,7 +142,10 @@ int BlockBody::result(int t, const Layout& raw) {
     partial.lifetime = Lifetime::scratch;
     partial.per_layer = partial.per_microbatch = false;
     const auto steps = redistribution(raw, program_tensor(tensor).layout);
-    if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) partial.alias_of = tensor;  // Reduced in place.
+    if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) {
+      partial.alias_of = tensor;  // Reduced in place.
+      if (t == spec.output) partial.alias_instance.layer_delta = 1;
+    }
     return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
   }
   int formal;

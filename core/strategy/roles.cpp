@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/body_ends.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -68,6 +70,25 @@ class RoleBuilder {
     return e.record;
   }
 
+  /// Adds a block's pass. Where the compute stream alone does not order it after the pass before, it waits for that one's end.
+  EventId add_pass(Call call) {
+    if (last_pass_ >= 0) {
+      Entry& before = role_.step[static_cast<std::size_t>(last_pass_)];
+      if (ends(call.made.body).opens_elsewhere || ends(before.body).closes_elsewhere) {
+        if (before.record < 0) before.record = next_event_++;
+        call.waits.push_back({before.record});
+      }
+    }
+    last_pass_ = static_cast<int>(role_.step.size());
+    return add(call);
+  }
+
+  const BodyEnds& ends(int body) {
+    const auto [at, fresh] = ends_.try_emplace(body);
+    if (fresh) at->second = ends_of(frame_.program.bodies[static_cast<std::size_t>(body)], frame_.compute);
+    return at->second;
+  }
+
   std::vector<Wait> take_pending() {
     std::vector<Wait> out;
     std::swap(out, pending_);
@@ -124,7 +145,7 @@ class RoleBuilder {
       Call call{b.forward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
       call.record = position + 1 == c.last_layer;
-      const EventId done = add(call);
+      const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
     }
     if (remote(slot.chunk + 1)) send(true, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch);
@@ -141,7 +162,7 @@ class RoleBuilder {
       Call call{bodies_at(position).backward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
       call.record = closes || position == c.first_layer;
-      const EventId done = add(call);
+      const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
       if (closes)
         for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done);
@@ -326,6 +347,8 @@ class RoleBuilder {
   Role role_;
   EventId next_event_ = 0;
   EventId last_compute_ = -1, reduced_ = -1;
+  int last_pass_ = -1;  ///< Entry of the block's pass before.
+  std::map<int, BodyEnds> ends_;
   std::vector<Wait> pending_;
   std::vector<ParamRef> params_;
   std::vector<Bucket> buckets_;

@@ -1,0 +1,97 @@
+#pragma once
+// Jobs drawn over every registered schedule and the combinations of strategies, on small networks.
+
+#include <fmt/format.h>
+
+#include "core/schedule/schedule.hpp"
+#include "tests/support/property.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+namespace rehearse::test {
+
+template <class T>
+T any_of(std::vector<T> values) { return *rc::gen::elementOf(std::move(values)); }
+
+inline bool coin() { return *rc::gen::arbitrary<bool>(); }
+
+inline Network any_network() {
+  static const std::vector<Network> kNetworks{tiny_gpt(), tiny_gpt(4, 0.0), tiny_llama(), tiny_neox()};
+  return any_of(kNetworks);
+}
+
+inline bool runs(const Schedule& schedule, const PipelineShape& shape) {
+  try {
+    schedule.check(shape);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// A registered schedule with a shape that it accepts.
+inline void draw_pipeline(Job& job) {
+  struct Choice { std::string schedule; PipelineShape shape; };
+  static const std::vector<Choice> kChoices = [] {
+    std::vector<Choice> all;
+    for (const auto& entry : schedules().entries())
+      for (const int p : {1, 2, 4})
+        for (const int v : {1, 2, 4})
+          for (const int m : {1, 2, 3, 4, 8})
+            if (4 % (p * v) == 0 && runs(*entry.value, {p, v, m})) all.push_back({entry.name, {p, v, m}});
+    return all;
+  }();
+  const Choice c = any_of(kChoices);
+  job.strategy.schedule = c.schedule;
+  job.strategy.pp = c.shape.stages;
+  job.strategy.virtual_stages = c.shape.virtual_stages;
+  job.microbatches = c.shape.microbatches;
+}
+
+inline Job any_job() {
+  Job job(any_network());
+  draw_pipeline(job);
+  StrategySettings& s = job.strategy;
+  s.tp = any_of<int>({1, 2, 4});
+  s.dp_replicate = any_of<int>({1, 2});
+  s.dp_shard = any_of<int>({1, 2});
+  s.dp = s.dp_replicate * s.dp_shard;
+  s.microbatch = any_of<int>({1, 2});
+  s.sequence_parallel = coin();
+  s.zero_stage = any_of<int>({0, 1});
+  s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
+  s.scatter_gather = coin();
+  s.bucket = Bytes{any_of<double>({1e3, 2e4, 25e6})};
+  s.overlap.grad_reduce = coin();
+  s.overlap.param_gather = coin();
+  s.overlap.pp = coin();
+  if (coin()) s.placement = {"tp", "pp", "dp"};
+  job.workload.kernels.attention = any_of<AttentionKernel>({AttentionKernel::unfused, AttentionKernel::flash});
+  job.workload.kernels.fused_norm = coin();
+  job.workload.kernels.fused_cross_entropy = coin();
+  job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
+  job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
+  job.workload.training.clip_gradients = coin();
+  return job;
+}
+
+inline std::string describe(const Job& job) {
+  const StrategySettings& s = job.strategy;
+  return fmt::format("{} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+                     job.workload.network.name, s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
+                     s.sequence_parallel, s.zero_stage, name_of(s.recompute), name_of(job.workload.kernels.attention),
+                     job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
+                     s.overlap.param_gather, s.overlap.pp, s.bucket.value());
+}
+
+/// The Program of a drawn job; combinations that a strategy refuses are drawn again.
+inline Program any_program(Job& job) {
+  job = any_job();
+  RC_LOG(describe(job));
+  try {
+    return job.lower();
+  } catch (const Error&) {
+    RC_DISCARD("refused");
+  }
+}
+
+}  // namespace rehearse::test
