@@ -25,6 +25,12 @@ AxisSet mattering_axes(const Program& p) {
   return out;
 }
 
+}  // namespace
+
+bool tp_coordinate_matters(const Program& p) { return mattering_axes(p).contains(Axis::tp); }
+
+namespace {
+
 /// Stride between the devices of a tensor-parallel group when all groups lie in one node each, evenly spaced; 0 otherwise.
 int lane_stride(const Program& p, const Cluster& cluster) {
   const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};

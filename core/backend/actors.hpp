@@ -39,6 +39,9 @@ struct Cast {
   std::vector<Channel> channel_list;
 };
 
+/// Whether ranks of one tensor-parallel group may do unequal work: sizes, predicates or peers that depend on the tp coordinate.
+[[nodiscard]] bool tp_coordinate_matters(const Program& program);
+
 Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options);
 
 }  // namespace rehearse

@@ -10,9 +10,6 @@
 
 namespace rehearse {
 
-namespace {
-
-/// Whether every collective of the body stays inside one node, where its wires are the group's own, and nothing else leaves the rank.
 bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -26,6 +23,8 @@ bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int r
   }
   return true;
 }
+
+namespace {
 
 /// Whether calls of the body on one rank can differ.
 bool varies_by_call(const Program& p, const Body& body) {

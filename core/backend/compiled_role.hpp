@@ -40,6 +40,10 @@ struct CompiledRole {
   std::vector<Breach> breaches;     ///< Prices below the roofline.
 };
 
+/// Whether `body` is priced as a whole on `rank`: every collective stays inside one node, where its wires are the group's own, and
+/// nothing else leaves the rank.
+[[nodiscard]] bool is_closed(const Program& program, const Cluster& cluster, const Body& body, int rank);
+
 /// Compiles `steps` steps of the role of `rank`.
 CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, int steps);
 

@@ -1,0 +1,81 @@
+#include "core/cost/estimate.hpp"
+
+#include <algorithm>
+
+#include "core/cost/estimate_tail.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Kernels of all passes of a step.
+Breakdown kernels_of(const Stage& stage, int microbatches) {
+  Breakdown out;
+  for (const auto& [chunk, passes] : stage.chunks)
+    for (const StagePass& pass : passes) {
+      out += pass.work.breakdown;
+      out += pass.prepare.breakdown;
+    }
+  out *= microbatches;
+  return out;
+}
+
+/// Everything adds up to `period`: what is missing is bubble.
+Breakdown balanced(Breakdown b, Seconds period) {
+  const Seconds missing = period - b.total();
+  Seconds& bubble = b[TimeCategory::bubble];
+  if (bubble + missing >= Seconds{0}) bubble += missing;
+  else b *= period / b.total();
+  return b;
+}
+
+struct Step {
+  PipelineState state;
+  std::vector<TailResult> tails;
+  double end = 0;
+};
+
+Step play_step(const Program& program, const std::vector<Stage>& stages, const PipelineRecurrence& pipeline, EstimatePrices& prices, PipelineState start) {
+  for (StageLane& lane : start.lanes) lane.waits = {};
+  Step out{pipeline.run(start), {}, 0};
+  out.tails = walk_tails(program, stages, prices, out.state);
+  for (const TailResult& t : out.tails) out.end = std::max(out.end, t.end);
+  return out;
+}
+
+}  // namespace
+
+Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& settings, int steps) {
+  EstimatePrices prices(program, cost);
+  const std::vector<Stage> stages = price_stages(program, settings, prices);
+  const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},
+                                    !settings.overlap.pp);
+  PipelineState start{std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};
+  Step step = play_step(program, stages, pipeline, prices, start);
+  double before = 0;
+  if (steps > 1) {
+    before = step.end;
+    step = play_step(program, stages, pipeline, prices, std::move(step.state));
+  }
+  Estimate out;
+  out.step_time = Seconds{step.end - before};
+  double latest = -1;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    StageLane& lane = step.state.lanes[s];
+    lane.wait_beside(step.tails[s].end, TimeCategory::exposed_tp, TimeCategory::exposed_dp);
+    Breakdown b = kernels_of(stages[s], program.microbatches);
+    b += step.tails[s].kernels;
+    b += lane.waits;
+    b = balanced(b, out.step_time);
+    const double end = step.tails[s].end;
+    const bool busier = end >= latest * (1 - 1e-12) && b[TimeCategory::bubble] < out.breakdown[TimeCategory::bubble];
+    if (s == 0 || end > latest * (1 + 1e-12) || busier) {
+      out.breakdown = b;
+      out.slowest_role = static_cast<int>(s);
+    }
+    latest = std::max(latest, end);
+  }
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,165 @@
+#include "core/cost/estimate_pipeline.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace rehearse {
+
+namespace {
+
+class Round {
+ public:
+  Round(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape, bool blocking, const PipelineState& start)
+      : stages_(stages), microbatches_(shape.microbatches), chunks_(shape.stages * shape.virtual_stages), blocking_(blocking), before_(start.events) {
+    state_.lanes = start.lanes;
+    state_.events.resize(stages.size());
+    arrival_.assign(static_cast<std::size_t>(2 * chunks_ * microbatches_), kNever);
+    channel_free_.assign(stages.size() * 2, 0.0);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      orders_.push_back(schedule.order(static_cast<int>(s), shape));
+      left_ += orders_.back().size();
+      find_ends(orders_.back());
+    }
+    next_.assign(stages.size(), 0);
+  }
+
+  PipelineState run() {
+    while (left_ > 0) {
+      const std::size_t before = left_;
+      for (std::size_t s = 0; s < stages_.size(); ++s) advance(s);
+      if (left_ == before) throw std::logic_error("the schedule waits for itself");
+    }
+    return std::move(state_);
+  }
+
+ private:
+  static constexpr double kNever = -1;
+
+  void find_ends(const std::vector<Slot>& order) {
+    std::map<int, std::size_t> first, last;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (order[i].pass == Pass::forward) first.try_emplace(order[i].chunk, i);
+      else last[order[i].chunk] = i;
+    }
+    first_.emplace_back(order.size(), 0);
+    last_.emplace_back(order.size(), 0);
+    for (const auto& [chunk, i] : first) first_.back()[i] = 1;
+    for (const auto& [chunk, i] : last) last_.back()[i] = 1;
+  }
+
+  [[nodiscard]] double& arrival(int direction, int chunk, int microbatch) {
+    return arrival_[static_cast<std::size_t>((direction * chunks_ + chunk) * microbatches_ + microbatch)];
+  }
+
+  void advance(std::size_t s) {
+    const auto& order = orders_[s];
+    for (std::size_t& i = next_[s]; i < order.size(); ++i, --left_) {
+      const int direction = order[i].pass == Pass::forward ? 0 : 1;
+      const StagePass& pass = stages_[s].chunks.at(order[i].chunk)[static_cast<std::size_t>(direction)];
+      if (pass.receives && arrival(direction, order[i].chunk, order[i].microbatch) == kNever) return;
+      wait(s, i, direction, pass);
+      work(s, i, pass);
+      if (pass.peer >= 0) send(s, order[i], direction, pass);
+    }
+  }
+
+  void wait(std::size_t s, std::size_t i, int direction, const StagePass& pass) {
+    StageLane& lane = state_.lanes[s];
+    const Slot& slot = orders_[s][i];
+    lane.wait_for(lane.held, lane.held - lane.free, TimeCategory::exposed_pp);
+    if (pass.receives) lane.wait_for(arrival(direction, slot.chunk, slot.microbatch), pass.incoming_seconds, TimeCategory::exposed_pp);
+    if (pass.input_seconds > 0) {
+      lane.input_done += pass.input_seconds;
+      lane.wait_for(lane.input_done - pass.input_offset, pass.input_seconds, TimeCategory::input);
+    }
+    if (!first_[s][i] || before_[s].empty()) return;
+    for (const LateNeed& need : pass.needs) {
+      const double until = before_[s].at(need.event) - need.offset;
+      lane.wait_for(until, until - lane.free, TimeCategory::exposed_dp);
+    }
+  }
+
+  void work(std::size_t s, std::size_t i, const StagePass& pass) {
+    StageLane& lane = state_.lanes[s];
+    lane.prune();
+    double done = 0;
+    if (last_[s][i])
+      for (const SideCall& call : pass.calls) {
+        lane.compute(pass.work, call.offset - done);
+        done = call.offset;
+        const double begin = std::max(lane.free, lane.dp_free);
+        lane.dp_free = begin + call.transfer.seconds;
+        lane.add({begin, lane.dp_free, call.transfer.load, call.category});
+        if (call.event >= 0) state_.events[s][call.event] = lane.dp_free;
+      }
+    lane.compute(pass.work, pass.work.seconds - done);
+    if (pass.prepare.seconds > 0) lane.compute(pass.prepare, pass.prepare.seconds);
+  }
+
+  void send(std::size_t s, const Slot& slot, int direction, const StagePass& pass) {
+    StageLane& from = state_.lanes[s];
+    StageLane& to = state_.lanes[static_cast<std::size_t>(pass.peer)];
+    double& channel = channel_free_[s * 2 + static_cast<std::size_t>(direction)];
+    const double begin = std::max(from.free, channel), end = begin + pass.message.seconds;
+    channel = end;
+    from.add({begin, end, pass.message.load, TimeCategory::exposed_pp});
+    to.add({begin, end, pass.message.load, TimeCategory::exposed_pp});
+    if (blocking_) from.held = end;
+    const int chunk = direction == 0 ? slot.chunk + 1 : slot.chunk - 1;
+    const Transfer& unpack = stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)].unpack;
+    if (unpack.seconds > 0) to.add({end, end + unpack.seconds, unpack.load, TimeCategory::exposed_tp});
+    arrival(direction, chunk, slot.microbatch) = end + unpack.seconds;
+  }
+
+  const std::vector<Stage>& stages_;
+  int microbatches_, chunks_;
+  bool blocking_;
+  const std::vector<EventTimes>& before_;
+  PipelineState state_;
+  std::vector<std::vector<Slot>> orders_;
+  std::vector<std::vector<char>> first_, last_;  ///< By slot: a chunk's first forward, a chunk's last backward.
+  std::vector<std::size_t> next_;
+  std::vector<double> arrival_, channel_free_;
+  std::size_t left_ = 0;
+};
+
+/// `far` moved on by `k` times its distance from `near`.
+double beyond(double near, double far, double k) { return far + k * (far - near); }
+
+StageLane beyond(const StageLane& near, const StageLane& far, double k) {
+  StageLane out = far;
+  out.free = beyond(near.free, far.free, k);
+  out.held = beyond(near.held, far.held, k);
+  out.input_done = beyond(near.input_done, far.input_done, k);
+  const double shift = out.free - far.free;
+  if (far.dp_free > 0) out.dp_free += shift;
+  for (Busy& b : out.traffic) {
+    b.begin += shift;
+    b.end += shift;
+  }
+  for (std::size_t c = 0; c < out.waits.seconds.size(); ++c)
+    out.waits.seconds[c] = Seconds{beyond(near.waits.seconds[c].value(), far.waits.seconds[c].value(), k)};
+  return out;
+}
+
+}  // namespace
+
+PipelineState PipelineRecurrence::run(const PipelineState& start, int microbatches) const {
+  return Round(stages_, schedule_, {shape_.stages, shape_.virtual_stages, microbatches}, blocking_, start).run();
+}
+
+PipelineState PipelineRecurrence::run(const PipelineState& start) const {
+  const int p = shape_.stages, m = shape_.microbatches;
+  if (m <= 4 * p) return run(start, m);
+  const PipelineState near = run(start, 3 * p);
+  PipelineState far = run(start, 4 * p);
+  const double k = static_cast<double>(m - 4 * p) / p;
+  for (std::size_t s = 0; s < far.lanes.size(); ++s) {
+    const StageLane moved = beyond(near.lanes[s], far.lanes[s], k);
+    for (auto& [event, time] : far.events[s]) time += moved.free - far.lanes[s].free;
+    far.lanes[s] = moved;
+  }
+  return far;
+}
+
+}  // namespace rehearse

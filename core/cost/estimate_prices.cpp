@@ -1,0 +1,227 @@
+#include "core/cost/estimate_prices.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/backend/actors.hpp"
+#include "core/cost/body_play.hpp"
+
+namespace rehearse {
+
+namespace {
+
+bool in_one_node(const Cluster& cluster, const std::vector<DeviceId>& group) {
+  return std::all_of(group.begin(), group.end(), [&](DeviceId d) { return cluster.node_of(d) == cluster.node_of(group.front()); });
+}
+
+/// Distance between neighbours where they are evenly spaced, else 0.
+int even_stride(const std::vector<DeviceId>& group) {
+  const int stride = group[1] - group[0];
+  for (std::size_t i = 2; i < group.size(); ++i)
+    if (group[i] - group[i - 1] != stride) return 0;
+  return std::max(0, stride);
+}
+
+/// Calls in which several stages take part; their members are no property of one role.
+bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp); }
+
+}  // namespace
+
+void ComputeWork::append(const ComputeWork& next) {
+  const double total = seconds + next.seconds;
+  if (total > 0) {
+    sm_sensitivity = (sm_sensitivity * seconds + next.sm_sensitivity * next.seconds) / total;
+    hbm_sensitivity = (hbm_sensitivity * seconds + next.hbm_sensitivity * next.seconds) / total;
+  }
+  seconds = total;
+  breakdown += next.breakdown;
+}
+
+EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
+    : p_(program), cost_(cost), routes_(cost.cluster()), first_rank_(program.roles.size(), -1), ranks_of_role_(program.roles.size()),
+      stage_matters_(program.bodies.size(), -1) {
+  for (int r = 0; r < p_.mesh.ranks(); ++r) {
+    const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
+    if (first_rank_[role] < 0) first_rank_[role] = r;
+    if (p_.mesh.context(r).coord[static_cast<std::size_t>(Axis::tp)] == 0) ranks_of_role_[role].push_back(r);
+  }
+  for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
+  decide_lanes();
+  sort_roles();
+}
+
+/// As the back ends fold: the flows of a tensor-parallel group leave its node side by side.
+void EstimatePrices::decide_lanes() {
+  const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
+  if (p_.mesh.islands().size() != 1 || p_.mesh.islands().front().extent(Axis::tp) == 1 || tp_coordinate_matters(p_)) return;
+  int stride = 0;
+  for (const int r : first_rank_) {
+    std::vector<DeviceId> group;
+    for (const int m : p_.mesh.members(tp, r, p_.exprs)) group.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    const int own = in_one_node(cost_.cluster(), group) ? even_stride(group) : 0;
+    if (own == 0 || (stride != 0 && own != stride)) return;
+    stride = own;
+  }
+  lanes_ = p_.mesh.islands().front().extent(Axis::tp);
+  stride_ = stride;
+}
+
+std::vector<DeviceId> EstimatePrices::devices(int group, int rank) const {
+  std::vector<DeviceId> out;
+  for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs)) out.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+  return out;
+}
+
+/// Roles on equal GPUs whose groups lie alike, as seen from where they are, share their prices.
+void EstimatePrices::sort_roles() {
+  const Cluster& cluster = cost_.cluster();
+  std::map<std::pair<std::string, std::vector<int>>, int> classes;
+  for (const int r : first_rank_) {
+    const DeviceId me = p_.device_of_rank[static_cast<std::size_t>(r)];
+    std::vector<int> places{cluster.local_index(me)};
+    for (std::size_t g = 0; g < p_.groups.size(); ++g) {
+      if (spans_stages(p_.groups[g])) continue;
+      for (const DeviceId d : devices(static_cast<int>(g), r)) places.push_back(d - me);
+      places.push_back(-1);
+    }
+    class_of_role_.push_back(classes.try_emplace({cluster.gpu(me).id, std::move(places)}, static_cast<int>(classes.size())).first->second);
+  }
+}
+
+bool EstimatePrices::stage_matters(const Body& body) const {
+  const auto depends = [&](ExprId id) { return p_.exprs.depends_on(id, Var::coord, static_cast<int>(Axis::pp)); };
+  for (const Formal& f : body.formals) {
+    const Tensor& t = p_.tensors[static_cast<std::size_t>(f.like)];
+    if (std::any_of(t.shape.begin(), t.shape.end(), depends)) return true;
+    if (std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return l.first == Axis::pp; })) return true;
+  }
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    const Task& task = body.graph[v];
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    const auto* collective = std::get_if<CollectiveTask>(&task.kind);
+    if (depends(task.predicate) || (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), depends))) return true;
+    if (collective != nullptr && spans_stages(p_.groups[static_cast<std::size_t>(collective->group)])) return true;
+  }
+  return false;
+}
+
+/// Bodies that do the same on every stage are priced per class of roles, others per role (numbered below zero).
+int EstimatePrices::variant(int body, int role) {
+  signed char& known = stage_matters_[static_cast<std::size_t>(body)];
+  if (known < 0) known = stage_matters(p_.bodies[static_cast<std::size_t>(body)]) ? 1 : 0;
+  return known == 1 ? -1 - role : class_of_role_[static_cast<std::size_t>(role)];
+}
+
+bool EstimatePrices::closed(int body, int role) {
+  const auto [at, fresh] = closed_.try_emplace({body, variant(body, role)}, false);
+  if (fresh) at->second = is_closed(p_, cost_.cluster(), p_.bodies[static_cast<std::size_t>(body)], rank_of(role));
+  return at->second;
+}
+
+const ComputeWork& EstimatePrices::work(int body, int role) {
+  const auto key = std::pair(body, variant(body, role));
+  if (const auto at = works_.find(key); at != works_.end()) return at->second;
+  ComputeWork out;
+  if (closed(body, role)) {
+    const PricedBody priced = cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank_of(role), context(role));
+    out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.breakdown};
+  } else {
+    out = play(body, role);
+  }
+  return works_.emplace(key, out).first->second;
+}
+
+ComputeWork EstimatePrices::play(int body, int role) {
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  std::vector<BodyTask> tasks;
+  for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+    const Task& task = b.graph[v];
+    BodyTask t;
+    t.stream = task.stream;
+    for (const auto e : boost::make_iterator_range(boost::in_edges(v, b.graph))) t.after.push_back(static_cast<int>(boost::source(e, b.graph)));
+    if (p_.exprs.evaluate(task.predicate, context(role)) != 0) {
+      t.computes = std::holds_alternative<ComputeTask>(task.kind);
+      if (std::holds_alternative<CollectiveTask>(task.kind)) {
+        const Transfer& c = collective(body, static_cast<int>(v), role);
+        t.priced.time = Seconds{c.seconds};
+        t.priced.category = category_of_stream(p_, task.stream);
+        t.load = c.load;
+      } else {
+        t.priced = cost_.price(p_, task, b, rank_of(role), context(role));
+      }
+    }
+    tasks.push_back(std::move(t));
+  }
+  const PricedBody played = play_body(tasks);
+  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.breakdown};
+}
+
+ComputeWork EstimatePrices::task(int body, int task, int role) {
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  const PricedTask t = cost_.price(p_, b.graph[static_cast<std::size_t>(task)], b, rank_of(role), context(role));
+  ComputeWork out{t.time.value(), t.sm_sensitivity, t.hbm_sensitivity, {}};
+  out.breakdown[t.category] = t.time;
+  return out;
+}
+
+const Transfer& EstimatePrices::collective(int body, int task, int role) {
+  const Key key{body, task, variant(body, role)};
+  if (const auto at = collectives_.find(key); at != collectives_.end()) return at->second;
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  return collectives_.emplace(key, price_collective(b.graph[static_cast<std::size_t>(task)], b, role)).first->second;
+}
+
+Transfer EstimatePrices::price_collective(const Task& task, const Body& body, int role) {
+  const auto& c = std::get<CollectiveTask>(task.kind);
+  const std::vector<DeviceId> group = devices(c.group, rank_of(role));
+  if (group.size() < 2) return {};
+  const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
+  const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group);
+  Transfer out{choice.time.value(), cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
+  // A group across the lanes is one call; others are as many calls as lanes, side by side.
+  const bool side_by_side = lanes_ > 1 && !p_.groups[static_cast<std::size_t>(c.group)].axes.contains(Axis::tp);
+  if (side_by_side && !in_one_node(cost_.cluster(), group)) out.seconds = std::max(out.seconds, solo_seconds(c.op, bytes, group));
+  return out;
+}
+
+/// Where lanes share a wire each gets its part of it.
+double EstimatePrices::solo_seconds(CollectiveOp op, Bytes bytes, const std::vector<DeviceId>& group) {
+  const FluidPlan plan = cost_.collectives().plan(op, bytes, group);
+  double most = 0, slowest = 0;
+  for (const FluidEdge& e : plan.edges) most = std::max(most, e.bytes.value());
+  for (const FluidEdge& e : plan.edges) {
+    if (e.bytes <= Bytes{0}) continue;
+    const BytesPerSecond cap = plan.rate_cap * (e.bytes.value() / most);
+    slowest = std::max(slowest, (e.bytes / min(cap, routes_.find(e.src, e.dst, lanes_, stride_).solo_rate)).value());
+  }
+  return slowest + plan.latency.value();
+}
+
+const Transfer& EstimatePrices::message(int body, int task, int role, int to) {
+  const auto key = std::tuple(body, task, role, to);
+  if (const auto at = messages_.find(key); at != messages_.end()) return at->second;
+  const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  Bytes bytes{0};
+  for (const Operand& o : b.graph[static_cast<std::size_t>(task)].operands)
+    bytes += Bytes{p_.local_bytes(p_.tensors[static_cast<std::size_t>(b.formals[static_cast<std::size_t>(o.formal)].like)], context(role))};
+  return messages_.emplace(key, price_message(bytes, role, to)).first->second;
+}
+
+Transfer EstimatePrices::price_message(Bytes bytes, int from, int to) {
+  const Cluster& cluster = cost_.cluster();
+  const auto& senders = ranks_of_role_[static_cast<std::size_t>(from)];
+  const auto& receivers = ranks_of_role_[static_cast<std::size_t>(to)];
+  Transfer slowest;
+  std::set<bool> seen;  // Replicas differ in whether the neighbour is in the same node.
+  for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()) && seen.size() < 2; ++i) {
+    const DeviceId src = p_.device_of_rank[static_cast<std::size_t>(senders[i])], dst = p_.device_of_rank[static_cast<std::size_t>(receivers[i])];
+    if (!seen.insert(cluster.node_of(src) == cluster.node_of(dst)).second) continue;
+    const CollectiveChoice choice = cost_.collectives().send(bytes, src, dst);
+    Transfer t{choice.latency.value(), cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, senders[i], p_)};
+    if (bytes > Bytes{0} && src != dst) t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();
+    if (t.seconds > slowest.seconds) slowest = t;
+  }
+  return slowest;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,73 @@
+#pragma once
+// Prices of one Program for the closed form: bodies, collectives and messages, each worked out once per kind of rank.
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "core/backend/lane_routes.hpp"
+#include "core/cost/cost_model.hpp"
+
+namespace rehearse {
+
+/// Work on the compute stream, with nothing else running.
+struct ComputeWork {
+  double seconds = 0;
+  double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Time-weighted.
+  Breakdown breakdown;
+
+  /// Does `next` after this.
+  void append(const ComputeWork& next);
+};
+
+/// Bytes on the wire, as slow as the wire and the library make them with no other traffic.
+struct Transfer {
+  double seconds = 0;
+  Interference load;  ///< What it takes from kernels beside it, at either end.
+};
+
+class EstimatePrices {
+ public:
+  EstimatePrices(const Program& program, const CostModel& cost);
+
+  /// The rank that stands for a role: its first.
+  [[nodiscard]] int rank_of(int role) const { return first_rank_[static_cast<std::size_t>(role)]; }
+  [[nodiscard]] const ExprContext& context(int role) const { return contexts_[static_cast<std::size_t>(role)]; }
+
+  [[nodiscard]] bool closed(int body, int role);
+  /// The body as one piece of work. A body that is not closed is played with its collectives alone on their wires.
+  [[nodiscard]] const ComputeWork& work(int body, int role);
+  /// A collective of `body`, called by `role`.
+  [[nodiscard]] const Transfer& collective(int body, int task, int role);
+  /// The message that task `task` of `body` sends from `role` to stage `to`: the slowest over the replicas.
+  [[nodiscard]] const Transfer& message(int body, int task, int role, int to);
+  /// One kernel, copy or host task outside closed bodies.
+  [[nodiscard]] ComputeWork task(int body, int task, int role);
+
+ private:
+  using Key = std::tuple<int, int, int>;
+  [[nodiscard]] int variant(int body, int role);
+  [[nodiscard]] bool stage_matters(const Body& body) const;
+  [[nodiscard]] std::vector<DeviceId> devices(int group, int rank) const;
+  void sort_roles();
+  void decide_lanes();
+  [[nodiscard]] ComputeWork play(int body, int role);
+  [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
+  [[nodiscard]] double solo_seconds(CollectiveOp op, Bytes bytes, const std::vector<DeviceId>& group);
+  [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to);
+
+  const Program& p_;
+  const CostModel& cost_;
+  LaneRoutes routes_;
+  int lanes_ = 1, stride_ = 1;
+  std::vector<int> first_rank_, class_of_role_;
+  std::vector<std::vector<int>> ranks_of_role_;  ///< One lane of each group.
+  std::vector<ExprContext> contexts_;
+  std::vector<signed char> stage_matters_;       ///< By body; -1 not looked at yet.
+  std::map<std::pair<int, int>, bool> closed_;
+  std::map<std::pair<int, int>, ComputeWork> works_;
+  std::map<Key, Transfer> collectives_;
+  std::map<std::tuple<int, int, int, int>, Transfer> messages_;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,53 @@
+#pragma once
+// One role of a Program as the closed form sees it: priced passes per chunk, gradient buckets, and what follows the last pass.
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "core/config/settings.hpp"
+#include "core/cost/estimate_prices.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace rehearse {
+
+/// A collective that a pass sets off on the way, after `offset` seconds of its compute.
+struct SideCall {
+  double offset = 0;
+  Transfer transfer;
+  TimeCategory category = TimeCategory::exposed_dp;
+  EventId event = -1;
+};
+
+/// An event of the step before that the pass needs after `offset` seconds of its compute.
+struct LateNeed {
+  double offset = 0;
+  EventId event = -1;
+};
+
+/// One pass of one chunk through one stage.
+struct StagePass {
+  ComputeWork work;
+  double input_seconds = 0;     ///< Copy of tokens or labels to the device ...
+  double input_offset = 0;      ///< ... needed after so much of the compute.
+  int peer = -1;                ///< Stage that gets the result; -1 when it stays here.
+  bool receives = false;
+  double incoming_seconds = 0;  ///< What it receives is so long on the wire.
+  ComputeWork prepare;          ///< Before sending: cutting the message into slices.
+  Transfer message;             ///< To `peer`.
+  Transfer unpack;              ///< After receiving, before compute may start: gathering the slices.
+  std::vector<SideCall> calls;  ///< In the last microbatch only.
+  std::vector<LateNeed> needs;  ///< In the first microbatch only.
+};
+
+struct Stage {
+  int role = 0;
+  std::vector<Slot> order;                       ///< Of the full step.
+  std::map<int, std::array<StagePass, 2>> chunks;  ///< Forward and backward by chunk.
+  int tail = 0;                                  ///< First entry after the last pass.
+};
+
+/// Stages by pipeline coordinate. Throws Error (unavailable) for schedules that split the backward pass or copy chunks.
+[[nodiscard]] std::vector<Stage> price_stages(const Program& program, const StrategySettings& settings, EstimatePrices& prices);
+
+}  // namespace rehearse

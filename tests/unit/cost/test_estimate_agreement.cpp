@@ -1,0 +1,141 @@
+// The closed form against the analytic back end, which plays every rank: shipped scenarios and a grid of strategies.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/cost/estimate_jobs.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+struct Spread { double median = 0, p90 = 0, worst = 0; };
+
+Spread print(const std::string& title, std::vector<Compared> rows) {
+  std::sort(rows.begin(), rows.end(), [](const Compared& a, const Compared& b) { return std::abs(a.difference()) < std::abs(b.difference()); });
+  const bool all = std::getenv("REHEARSE_VERBOSE") != nullptr;
+  const std::size_t shown = all ? rows.size() : std::min<std::size_t>(rows.size(), 12);
+  for (std::size_t i = rows.size() - shown; i < rows.size(); ++i)
+    fmt::print("  {:>8.3f} %  {:>10.4f} ms played  {:>10.4f} ms estimated  {}\n", 100 * rows[i].difference(), 1e3 * rows[i].analytic,
+               1e3 * rows[i].estimated, rows[i].name);
+  const auto at = [&](double q) { return std::abs(rows[static_cast<std::size_t>(q * static_cast<double>(rows.size() - 1))].difference()); };
+  const Spread s{at(0.5), at(0.9), at(1.0)};
+  fmt::print("{}: {} rows, median {:.3f} %, 90th percentile {:.3f} %, worst {:.3f} %\n", title, rows.size(), 100 * s.median, 100 * s.p90, 100 * s.worst);
+  return s;
+}
+
+template <class T>
+const T& any_of(std::mt19937_64& random, const std::vector<T>& values) { return values[random() % values.size()]; }
+
+struct Place { std::string machine; int nodes; std::string network; };
+
+struct Drawn {
+  std::string name;
+  const Site* site;
+  Workload workload;
+  StrategySettings strategy;
+};
+
+const Network& network(const std::string& name) {
+  static std::map<std::string, Network> known;
+  const auto at = known.find(name);
+  return at != known.end() ? at->second : known.emplace(name, ModelLibrary(kSource + "/scenarios/models").load(name)).first->second;
+}
+
+const Site& site(const Place& place) {
+  static std::map<std::string, std::unique_ptr<Site>> known;
+  auto& at = known[fmt::format("{} {} {}", place.machine, place.nodes, place.network)];
+  if (!at) at = make_site(place.machine, place.nodes, place.network);
+  return *at;
+}
+
+/// Uniform over the listed values of every setting; illegal combinations are drawn again.
+Drawn draw(std::mt19937_64& random) {
+  static const std::vector<std::string> kModels{"tiny_gpt2", "gpt2", "gpt2_xl", "llama3_8b", "llama2_7b", "gpt_neox_20b", "gpt3_175b"};
+  static const std::vector<std::string> kMachines{"dgx_a100_80gb", "dgx_h100", "dgx1v"};
+  for (;;) {
+    Drawn d;
+    StrategySettings& s = d.strategy;
+    s.tp = any_of(random, std::vector{1, 2, 4, 8, 16});
+    s.pp = any_of(random, std::vector{1, 2, 4, 8});
+    s.virtual_stages = any_of(random, std::vector{1, 2, 3});
+    s.dp = s.dp_replicate = any_of(random, std::vector{1, 2, 16});
+    s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : any_of(random, std::vector<std::string>{"1f1b", "gpipe"});
+    s.zero_stage = static_cast<int>(random() % 2);
+    s.microbatch = any_of(random, std::vector{1, 2, 4});
+    s.sequence_parallel = random() % 2 == 0;
+    s.scatter_gather = random() % 4 == 0;
+    s.recompute = any_of(random, std::vector{Recompute::none, Recompute::selective, Recompute::full});
+    s.overlap.grad_reduce = random() % 2 == 0;
+    s.overlap.param_gather = random() % 2 == 0;
+    s.overlap.pp = random() % 4 != 0;
+    s.bucket = Bytes{any_of(random, std::vector{5e6, 25e6, 400e6})};
+    if (random() % 4 == 0) s.placement = {"tp", "pp", "dp"};
+    const std::string model = any_of(random, kModels);
+    const int m = any_of(random, std::vector{1, 2, 4, 8, 24, 64, 192});
+    const int ranks = s.tp * s.pp * s.dp;
+    if (ranks % 8 != 0 || ranks > 1024) continue;
+    const std::string machine = any_of(random, kMachines);
+    d.workload.network = network(model);
+    d.workload.training.global_batch = m * s.microbatch * s.dp;
+    d.workload.training.sequence_length = std::min<std::int64_t>(d.workload.network.max_sequence_length, 2048);
+    d.workload.kernels.attention = random() % 2 == 0 ? AttentionKernel::flash : AttentionKernel::unfused;
+    d.site = &site({machine, ranks / 8, machine == "dgx_h100" ? "rail_ndr" : machine == "dgx1v" ? "ib_edr" : "selene"});
+    d.name = fmt::format("{} on {} {}: {} tp {} pp {} v {} dp {} m {} x {} zero {} {}{}overlap {}{}{} recompute {} bucket {:.0f} MB{}", model, ranks, machine,
+                         s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage, s.sequence_parallel ? "sp " : "",
+                         s.scatter_gather ? "scatter " : "", s.overlap.grad_reduce ? "grad " : "", s.overlap.param_gather ? "gather " : "",
+                         s.overlap.pp ? "pp" : "", name_of(s.recompute), s.bucket.value() / 1e6, s.placement.size() == 3 ? " pp inside" : "");
+    try {
+      (void)lower(d.workload, s, ranks);
+    } catch (const Error&) {
+      continue;
+    }
+    return d;
+  }
+}
+
+std::vector<Compared> compare_drawn(int count, int steps, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Compared> rows;
+  for (int i = 0; i < count; ++i) {
+    const Drawn d = draw(random);
+    rows.push_back(compare(d.name, lower(d.workload, d.strategy, d.site->cluster), *d.site, d.strategy, steps));
+  }
+  return rows;
+}
+
+int draws(int otherwise) {
+  const char* text = std::getenv("REHEARSE_DRAWS");
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+}  // namespace
+
+TEST_CASE("shipped scenarios are estimated as they are played") {
+  std::vector<Compared> rows;
+  for (const std::string& file : scenario_files()) {
+    const ScenarioJob job = load_job(file);
+    const Program program = lower(job.workload, job.strategy, job.site->cluster);
+    if (program.mesh.ranks() > 4096) continue;  // Minutes to play.
+    for (const int steps : {1, 2}) rows.push_back(compare(fmt::format("{}, {} step(s)", job.name, steps), program, *job.site, job.strategy, steps));
+  }
+  const Spread s = print("scenarios", rows);
+  CHECK(s.median < 0.005);
+  CHECK(s.worst < 0.03);
+}
+
+TEST_CASE("drawn strategies are estimated as they are played") {
+  const Spread one = print("drawn, one step", compare_drawn(draws(60), 1, 1));
+  CHECK(one.median < 0.005);
+  CHECK(one.worst < 0.03);
+  const Spread period = print("drawn, period", compare_drawn(draws(60), 3, 2));
+  CHECK(period.median < 0.005);
+  CHECK(period.worst < 0.03);
+}
