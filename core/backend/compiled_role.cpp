@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/backend/body_expressions.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -91,6 +92,8 @@ class Compiler {
 
   void add_entry(int index) {
     const Entry& e = role_.step[static_cast<std::size_t>(index)];
+    if (e.interleave >= 0 || e.graph >= 0 || e.host_wait)
+      throw Error(ErrorKind::unavailable, fmt::format("{}, entry {}: interleaved entries, captured graphs and host waits cannot be played", role_.name, index));
     at_.layer = e.layer;
     at_.chunk = e.chunk;
     at_.microbatch = e.microbatch;
