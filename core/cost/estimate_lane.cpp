@@ -30,6 +30,7 @@ double StageLane::run(double at, double work) const {
 void StageLane::compute(const ComputeWork& work, double seconds) {
   sm_sensitivity = work.sm_sensitivity;
   hbm_sensitivity = work.hbm_sensitivity;
+  trailing = work.trailing < work.seconds ? work.trailing : trailing + seconds;
   const double end = run(free, seconds + debt);
   waits[TimeCategory::overlap_slowdown] += Seconds{end - free - seconds};
   debt = 0;

@@ -21,6 +21,7 @@ struct StageLane {
   double input_done = 0;
   double dp_free = 0;    ///< End of the last call on the gradient stream.
   double debt = 0;       ///< Seconds lost to messages that were found to overlap kernels already played.
+  double trailing = 0;   ///< Seconds before `free` in which no collective of the work's own ran.
   double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Of the kernels played last.
   std::vector<Busy> traffic;
   Breakdown waits;       ///< Exposed communication, bubble and slowdown; kernels are added by the caller.

@@ -67,10 +67,15 @@ class Round {
     StageLane& lane = state_.lanes[s];
     const Slot& slot = orders_[s][i];
     lane.wait_for(lane.held, lane.held - lane.free, TimeCategory::exposed_pp);
-    if (pass.receives) lane.wait_for(arrival(direction, slot.chunk, slot.microbatch), pass.incoming_seconds, TimeCategory::exposed_pp);
+    if (pass.receives) {
+      const double arrived = arrival(direction, slot.chunk, slot.microbatch);
+      const double unpacked = pass.unpacks_in_line ? std::max(arrived, lane.free - lane.trailing) + pass.unpack.seconds : 0.0;
+      lane.wait_for(arrived, pass.incoming_seconds, TimeCategory::exposed_pp);
+      lane.wait_for(unpacked, pass.unpack.seconds, TimeCategory::exposed_tp);
+    }
     if (pass.input_seconds > 0) {
       lane.input_done += pass.input_seconds;
-      lane.wait_for(lane.input_done - pass.input_offset, pass.input_seconds, TimeCategory::input);
+      lane.wait_for(lane.input_done - pass.input_offset, pass.input_seconds, TimeCategory::exposed_copy);
     }
     if (!first_[s][i] || before_[s].empty()) return;
     for (const LateNeed& need : pass.needs) {
@@ -106,9 +111,10 @@ class Round {
     to.add({begin, end, pass.message.load, TimeCategory::exposed_pp});
     if (blocking_) from.held = end;
     const int chunk = direction == 0 ? slot.chunk + 1 : slot.chunk - 1;
-    const Transfer& unpack = stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)].unpack;
-    if (unpack.seconds > 0) to.add({end, end + unpack.seconds, unpack.load, TimeCategory::exposed_tp});
-    arrival(direction, chunk, slot.microbatch) = end + unpack.seconds;
+    const StagePass& next = stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)];
+    const double unpacked = end + (next.unpacks_in_line ? 0.0 : next.unpack.seconds);
+    if (unpacked > end) to.add({end, unpacked, next.unpack.load, TimeCategory::exposed_tp});
+    arrival(direction, chunk, slot.microbatch) = unpacked;
   }
 
   const std::vector<Stage>& stages_;

@@ -1,6 +1,7 @@
 #include "core/cost/estimate_prices.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "core/backend/actors.hpp"
@@ -33,6 +34,7 @@ void ComputeWork::append(const ComputeWork& next) {
     sm_sensitivity = (sm_sensitivity * seconds + next.sm_sensitivity * next.seconds) / total;
     hbm_sensitivity = (hbm_sensitivity * seconds + next.hbm_sensitivity * next.seconds) / total;
   }
+  trailing = next.trailing < next.seconds ? next.trailing : trailing + next.seconds;
   seconds = total;
   breakdown += next.breakdown;
 }
@@ -124,7 +126,7 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
   ComputeWork out;
   if (closed(body, role)) {
     const PricedBody priced = cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank_of(role), context(role));
-    out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.breakdown};
+    out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.duration.value(), priced.breakdown};
   } else {
     out = play(body, role);
   }
@@ -153,13 +155,16 @@ ComputeWork EstimatePrices::play(int body, int role) {
     tasks.push_back(std::move(t));
   }
   const PricedBody played = play_body(tasks);
-  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.breakdown};
+  double quiet_from = 0;
+  for (const PricedBody::TaskSpan& s : played.spans)
+    if (!tasks[static_cast<std::size_t>(s.task)].computes) quiet_from = std::max(quiet_from, s.end.value());
+  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.duration.value() - quiet_from, played.breakdown};
 }
 
 ComputeWork EstimatePrices::task(int body, int task, int role) {
   const Body& b = p_.bodies[static_cast<std::size_t>(body)];
   const PricedTask t = cost_.price(p_, b.graph[static_cast<std::size_t>(task)], b, rank_of(role), context(role));
-  ComputeWork out{t.time.value(), t.sm_sensitivity, t.hbm_sensitivity, {}};
+  ComputeWork out{t.time.value(), t.sm_sensitivity, t.hbm_sensitivity, t.time.value(), {}};
   out.breakdown[t.category] = t.time;
   return out;
 }
@@ -171,17 +176,41 @@ const Transfer& EstimatePrices::collective(int body, int task, int role) {
   return collectives_.emplace(key, price_collective(b.graph[static_cast<std::size_t>(task)], b, role)).first->second;
 }
 
+/// Groups of the ranks of a role that lie differently on their nodes.
+std::vector<std::vector<DeviceId>> EstimatePrices::instances(int group, int role) const {
+  const Cluster& cluster = cost_.cluster();
+  std::vector<std::vector<DeviceId>> out;
+  std::set<DeviceId> covered;
+  std::set<std::vector<int>> seen;
+  for (const int rank : ranks_of_role_[static_cast<std::size_t>(role)]) {
+    if (covered.count(p_.device_of_rank[static_cast<std::size_t>(rank)]) != 0) continue;
+    std::vector<DeviceId> members = devices(group, rank);
+    std::vector<int> places;
+    for (const DeviceId d : members) {
+      covered.insert(d);
+      places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
+      places.push_back(cluster.local_index(d));
+    }
+    if (seen.insert(std::move(places)).second) out.push_back(std::move(members));
+  }
+  return out;
+}
+
+/// The slowest of the role's groups: they meet in the next call that spans them.
 Transfer EstimatePrices::price_collective(const Task& task, const Body& body, int role) {
   const auto& c = std::get<CollectiveTask>(task.kind);
-  const std::vector<DeviceId> group = devices(c.group, rank_of(role));
-  if (group.size() < 2) return {};
   const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
-  const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group);
-  Transfer out{choice.time.value(), cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
   // A group across the lanes is one call; others are as many calls as lanes, side by side.
   const bool side_by_side = lanes_ > 1 && !p_.groups[static_cast<std::size_t>(c.group)].axes.contains(Axis::tp);
-  if (side_by_side && !in_one_node(cost_.cluster(), group)) out.seconds = std::max(out.seconds, solo_seconds(c.op, bytes, group));
-  return out;
+  Transfer slowest;
+  for (const std::vector<DeviceId>& group : instances(c.group, role)) {
+    if (group.size() < 2) continue;
+    const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group);
+    Transfer t{choice.time.value(), cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
+    if (side_by_side && !in_one_node(cost_.cluster(), group)) t.seconds = std::max(t.seconds, solo_seconds(c.op, bytes, group));
+    if (t.seconds > slowest.seconds) slowest = t;
+  }
+  return slowest;
 }
 
 /// Where lanes share a wire each gets its part of it.
@@ -212,10 +241,11 @@ Transfer EstimatePrices::price_message(Bytes bytes, int from, int to) {
   const auto& senders = ranks_of_role_[static_cast<std::size_t>(from)];
   const auto& receivers = ranks_of_role_[static_cast<std::size_t>(to)];
   Transfer slowest;
-  std::set<bool> seen;  // Replicas differ in whether the neighbour is in the same node.
-  for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()) && seen.size() < 2; ++i) {
+  std::set<std::array<int, 3>> seen;  // Replicas differ in where in their node, or nodes, the two are.
+  for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()); ++i) {
     const DeviceId src = p_.device_of_rank[static_cast<std::size_t>(senders[i])], dst = p_.device_of_rank[static_cast<std::size_t>(receivers[i])];
-    if (!seen.insert(cluster.node_of(src) == cluster.node_of(dst)).second) continue;
+    const int apart = cluster.node_of(src) == cluster.node_of(dst) ? 0 : 1;
+    if (!seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) continue;
     const CollectiveChoice choice = cost_.collectives().send(bytes, src, dst);
     Transfer t{choice.latency.value(), cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, senders[i], p_)};
     if (bytes > Bytes{0} && src != dst) t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();

@@ -14,6 +14,7 @@ namespace rehearse {
 struct ComputeWork {
   double seconds = 0;
   double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Time-weighted.
+  double trailing = 0;  ///< Seconds at the end in which no collective of its own runs; all of it where there are none.
   Breakdown breakdown;
 
   /// Does `next` after this.
@@ -53,6 +54,7 @@ class EstimatePrices {
   void decide_lanes();
   [[nodiscard]] ComputeWork play(int body, int role);
   [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
+  [[nodiscard]] std::vector<std::vector<DeviceId>> instances(int group, int role) const;
   [[nodiscard]] double solo_seconds(CollectiveOp op, Bytes bytes, const std::vector<DeviceId>& group);
   [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to);
 

@@ -120,6 +120,7 @@ class StageReader {
       if (wait.steps_back > 0) pass.needs.push_back({pass.work.seconds, wait.event});
     }
     pass.work.append(prices_.work(e.body, stage_.role));
+    if (!prices_.closed(e.body, stage_.role)) pass.unpacks_in_line = true;
   }
 
   void add_input(const Entry& e, StagePass& pass) {

@@ -35,7 +35,8 @@ struct StagePass {
   double incoming_seconds = 0;  ///< What it receives is so long on the wire.
   ComputeWork prepare;          ///< Before sending: cutting the message into slices.
   Transfer message;             ///< To `peer`.
-  Transfer unpack;              ///< After receiving, before compute may start: gathering the slices.
+  Transfer unpack;              ///< After receiving, before compute may start: gathering the slices ...
+  bool unpacks_in_line = false; ///< ... on a stream that the pass before keeps until its end.
   std::vector<SideCall> calls;  ///< In the last microbatch only.
   std::vector<LateNeed> needs;  ///< In the first microbatch only.
 };

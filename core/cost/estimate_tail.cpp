@@ -35,29 +35,37 @@ class Tail {
  public:
   Tail(const Program& p, const Stage& stage, EstimatePrices& prices, Meetings& meetings, StageLane& lane, EventTimes& events)
       : p_(p), stage_(stage), prices_(prices), meetings_(meetings), lane_(lane), events_(events), role_(p.roles[static_cast<std::size_t>(stage.role)]),
-        entry_(static_cast<std::size_t>(stage.tail)), stream_free_(p.streams.size(), 0.0), calls_(p.groups.size(), 0) {
+        stream_free_(p.streams.size(), 0.0), calls_(p.groups.size(), 0) {
     for (std::size_t s = 0; s < p.streams.size(); ++s)
       if (p.streams[s] == "dp") dp_ = static_cast<StreamId>(s);
+    queues_.resize(p.streams.size());
+    recorded_here_.assign(static_cast<std::size_t>(role_.events), 0);
+    for (std::size_t i = static_cast<std::size_t>(stage.tail); i < role_.step.size(); ++i) {
+      const Entry& e = role_.step[i];
+      if (p.exprs.evaluate(e.predicate, prices.context(stage.role)) == 0) continue;
+      queues_[static_cast<std::size_t>(e.stream)].entries.push_back(&e);
+      if (e.record >= 0) recorded_here_[static_cast<std::size_t>(e.record)] = 1;
+      ++left_;
+    }
   }
 
   /// Goes on until the end or until a call waits for other stages. Returns whether it got anywhere.
   bool advance() {
     bool moved = false;
-    for (; entry_ < role_.step.size(); ++entry_) {
-      const Entry& e = role_.step[entry_];
-      if (p_.exprs.evaluate(e.predicate, prices_.context(stage_.role)) == 0) continue;
-      if (task_ == 0) ready_ = wait_of(e);
-      const bool whole = prices_.closed(e.body, stage_.role);
-      if (whole) do_closed(e);
+    while (left_ > 0) {
+      if (in_hand_ == nullptr) take();
+      const Entry& e = *in_hand_;
+      if (prices_.closed(e.body, stage_.role)) do_closed(e);
       else if (!do_open(e, moved)) return moved;
       if (e.record >= 0) events_[e.record] = ended_;
-      task_ = 0;
+      in_hand_ = nullptr;
+      --left_;
       moved = true;
     }
     return moved;
   }
 
-  [[nodiscard]] bool done() const { return entry_ == role_.step.size(); }
+  [[nodiscard]] bool done() const { return left_ == 0; }
 
   TailResult result() const {
     TailResult out{kernels_, std::max(lane_.free, lane_.held)};
@@ -67,12 +75,38 @@ class Tail {
   }
 
  private:
-  [[nodiscard]] double wait_of(const Entry& e) const {
-    double at = 0;
+  struct Queue { std::vector<const Entry*> entries; std::size_t next = 0; };
+
+  /// The next entry whose waits are known. Streams beside compute go first, so that kernels meet the traffic they run beside.
+  void take() {
+    for (std::size_t s = queues_.size(); s-- > 0;) {
+      Queue& q = queues_[s];
+      if (q.next == q.entries.size() || !knows_waits(*q.entries[q.next])) continue;
+      in_hand_ = q.entries[q.next++];
+      ready_ = wait_of(*in_hand_);
+      task_ = 0;
+      return;
+    }
+    throw std::logic_error("a stage waits for itself after its last pass");
+  }
+
+  template <class Visit>
+  void for_each_wait(const Entry& e, Visit visit) const {
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
-      if (wait.steps_back == 0) at = std::max(at, time_of(wait.event));
+      if (wait.steps_back == 0) visit(wait.event);
     }
+  }
+
+  [[nodiscard]] bool knows_waits(const Entry& e) const {
+    bool known = true;
+    for_each_wait(e, [&](EventId event) { known &= recorded_here_[static_cast<std::size_t>(event)] == 0 || events_.count(event) != 0; });
+    return known;
+  }
+
+  [[nodiscard]] double wait_of(const Entry& e) const {
+    double at = 0;
+    for_each_wait(e, [&](EventId event) { at = std::max(at, time_of(event)); });
     return at;
   }
 
@@ -170,7 +204,10 @@ class Tail {
   StageLane& lane_;
   EventTimes& events_;
   const Role& role_;
-  std::size_t entry_;
+  std::vector<Queue> queues_;         ///< By stream.
+  std::vector<char> recorded_here_;   ///< By event: the tail records it.
+  std::size_t left_ = 0;
+  const Entry* in_hand_ = nullptr;
   std::size_t task_ = 0;      ///< Next task of the open body in hand.
   bool posted_ = false;       ///< It is a call that others were told of.
   double ready_ = 0, ended_ = 0;

@@ -25,7 +25,12 @@ Spread print(const std::string& title, std::vector<Compared> rows) {
   for (std::size_t i = rows.size() - shown; i < rows.size(); ++i)
     fmt::print("  {:>8.3f} %  {:>10.4f} ms played  {:>10.4f} ms estimated  {}\n", 100 * rows[i].difference(), 1e3 * rows[i].analytic,
                1e3 * rows[i].estimated, rows[i].name);
+  if (all && std::getenv("REHEARSE_ONLY"))
+    for (const Compared& r : rows)
+      for (int c = 0; c < kTimeCategories; ++c)
+        fmt::print("    {:<18} {:>10.4f} {:>10.4f}\n", name_of(static_cast<TimeCategory>(c)), 1e3 * r.analytic_parts.seconds[static_cast<std::size_t>(c)].value(), 1e3 * r.estimated_parts.seconds[static_cast<std::size_t>(c)].value());
   const auto at = [&](double q) { return std::abs(rows[static_cast<std::size_t>(q * static_cast<double>(rows.size() - 1))].difference()); };
+  if (rows.empty()) return {};
   const Spread s{at(0.5), at(0.9), at(1.0)};
   fmt::print("{}: {} rows, median {:.3f} %, 90th percentile {:.3f} %, worst {:.3f} %\n", title, rows.size(), 100 * s.median, 100 * s.p90, 100 * s.worst);
   return s;
@@ -106,6 +111,7 @@ std::vector<Compared> compare_drawn(int count, int steps, unsigned seed) {
   std::vector<Compared> rows;
   for (int i = 0; i < count; ++i) {
     const Drawn d = draw(random);
+    if (const char* only = std::getenv("REHEARSE_ONLY"); only != nullptr && d.name.find(only) == std::string::npos) continue;
     rows.push_back(compare(d.name, lower(d.workload, d.strategy, d.site->cluster), *d.site, d.strategy, steps));
   }
   return rows;
