@@ -73,9 +73,9 @@ class Round {
       lane.wait_for(arrived, pass.incoming_seconds, TimeCategory::exposed_pp);
       lane.wait_for(unpacked, pass.unpack.seconds, TimeCategory::exposed_tp);
     }
-    if (pass.input_seconds > 0) {
-      lane.input_done += pass.input_seconds;
-      lane.wait_for(lane.input_done - pass.input_offset, pass.input_seconds, TimeCategory::exposed_copy);
+    for (const InputCopy& copy : pass.inputs) {
+      lane.input_done += copy.seconds;
+      lane.wait_for(lane.input_done - copy.offset, copy.seconds, TimeCategory::exposed_copy);
     }
     if (!first_[s][i] || before_[s].empty()) return;
     for (const LateNeed& need : pass.needs) {

@@ -23,6 +23,16 @@ int even_stride(const std::vector<DeviceId>& group) {
   return std::max(0, stride);
 }
 
+/// Ranks between neighbours along `axis` in a mesh of one island.
+int stride_of(const Mesh& mesh, Axis axis) {
+  int stride = 1;
+  for (const AxisExtent& e : mesh.islands().front().order) {
+    if (e.axis == axis) break;
+    stride *= e.extent;
+  }
+  return stride;
+}
+
 /// Calls in which several stages take part; their members are no property of one role.
 bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp); }
 
@@ -45,10 +55,13 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
     if (first_rank_[role] < 0) first_rank_[role] = r;
-    if (p_.mesh.context(r).coord[static_cast<std::size_t>(Axis::tp)] == 0) ranks_of_role_[role].push_back(r);
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();
+  const int apart = lanes_ > 1 ? stride_of(p_.mesh, Axis::tp) : 1;
+  for (int r = 0; r < p_.mesh.ranks(); ++r)
+    if (lanes_ == 1 || r / apart % lanes_ == 0)
+      ranks_of_role_[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)])].push_back(r);
   sort_roles();
 }
 
@@ -180,14 +193,14 @@ const Transfer& EstimatePrices::collective(int body, int task, int role) {
 std::vector<std::vector<DeviceId>> EstimatePrices::instances(int group, int role) const {
   const Cluster& cluster = cost_.cluster();
   std::vector<std::vector<DeviceId>> out;
-  std::set<DeviceId> covered;
+  std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
   std::set<std::vector<int>> seen;
   for (const int rank : ranks_of_role_[static_cast<std::size_t>(role)]) {
-    if (covered.count(p_.device_of_rank[static_cast<std::size_t>(rank)]) != 0) continue;
+    if (covered[static_cast<std::size_t>(p_.device_of_rank[static_cast<std::size_t>(rank)])] != 0) continue;
     std::vector<DeviceId> members = devices(group, rank);
     std::vector<int> places;
     for (const DeviceId d : members) {
-      covered.insert(d);
+      covered[static_cast<std::size_t>(d)] = 1;
       places.push_back(cluster.node_of(d) - cluster.node_of(members.front()));
       places.push_back(cluster.local_index(d));
     }

@@ -63,7 +63,7 @@ class EstimatePrices {
   LaneRoutes routes_;
   int lanes_ = 1, stride_ = 1;
   std::vector<int> first_rank_, class_of_role_;
-  std::vector<std::vector<int>> ranks_of_role_;  ///< One lane of each group.
+  std::vector<std::vector<int>> ranks_of_role_;  ///< Where lanes are folded, the first of them.
   std::vector<ExprContext> contexts_;
   std::vector<signed char> stage_matters_;       ///< By body; -1 not looked at yet.
   std::map<std::pair<int, int>, bool> closed_;

@@ -111,7 +111,7 @@ class StageReader {
     if (kind == Part::pass) add_pass(e, pass);
     if (kind == Part::send) add_send(e, pass);
     if (kind == Part::call) add_call(e, pass);
-    if (kind == Part::input && forward) add_input(e, pass);
+    if (kind == Part::input && forward) pass.inputs.push_back({pass.work.seconds, prices_.work(e.body, stage_.role).seconds});
   }
 
   void add_pass(const Entry& e, StagePass& pass) {
@@ -121,11 +121,6 @@ class StageReader {
     }
     pass.work.append(prices_.work(e.body, stage_.role));
     if (!prices_.closed(e.body, stage_.role)) pass.unpacks_in_line = true;
-  }
-
-  void add_input(const Entry& e, StagePass& pass) {
-    if (pass.input_seconds == 0) pass.input_offset = pass.work.seconds;
-    pass.input_seconds += prices_.work(e.body, stage_.role).seconds;
   }
 
   void add_send(const Entry& e, StagePass& pass) {

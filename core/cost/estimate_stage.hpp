@@ -25,11 +25,16 @@ struct LateNeed {
   EventId event = -1;
 };
 
+/// A copy of tokens or labels to the device that the pass needs after `offset` seconds of its compute.
+struct InputCopy {
+  double offset = 0;
+  double seconds = 0;
+};
+
 /// One pass of one chunk through one stage.
 struct StagePass {
   ComputeWork work;
-  double input_seconds = 0;     ///< Copy of tokens or labels to the device ...
-  double input_offset = 0;      ///< ... needed after so much of the compute.
+  std::vector<InputCopy> inputs;
   int peer = -1;                ///< Stage that gets the result; -1 when it stays here.
   bool receives = false;
   double incoming_seconds = 0;  ///< What it receives is so long on the wire.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace rehearse {
 
@@ -13,7 +14,7 @@ class Meetings {
  public:
   explicit Meetings(const Program& p) : p_(p), stages_(p.groups.size(), 0) {}
 
-  struct Meeting { int arrived = 0; double begin = 0, end = -1; };
+  struct Meeting { int arrived = 0; double begin = 0; Transfer transfer; bool priced = false; };
   Meeting& at(int group, int ordinal) { return meetings_[{group, ordinal}]; }
 
   /// How many stages belong to the group of `rank`.
@@ -177,8 +178,9 @@ class Tail {
 
   bool do_collective(const Entry& e, const Task& task, const CollectiveTask& c, double at, bool& moved) {
     double begin = std::max(at, stream(task.stream));
-    const int stages = meetings_.stages(c.group, prices_.rank_of(stage_.role));
-    if (stages > 1) {
+    const auto price = [&] { return prices_.collective(e.body, static_cast<int>(task_), stage_.role); };
+    Transfer transfer;
+    if (const int stages = meetings_.stages(c.group, prices_.rank_of(stage_.role)); stages > 1) {
       Meetings::Meeting& meeting = meetings_.at(c.group, calls_[static_cast<std::size_t>(c.group)]);
       if (!posted_) {
         meeting.begin = std::max(meeting.begin, begin);
@@ -188,11 +190,14 @@ class Tail {
       if (meeting.arrived < stages) return false;
       posted_ = false;
       ++calls_[static_cast<std::size_t>(c.group)];
+      if (!std::exchange(meeting.priced, true)) meeting.transfer = price();
       begin = meeting.begin;
+      transfer = meeting.transfer;
+    } else {
+      transfer = price();
     }
-    const Transfer& t = prices_.collective(e.body, static_cast<int>(task_), stage_.role);
-    ends_[task_] = stream(task.stream) = begin + t.seconds;
-    lane_.add({begin, begin + t.seconds, t.load, category_of_stream(p_, task.stream)});
+    ends_[task_] = stream(task.stream) = begin + transfer.seconds;
+    lane_.add({begin, begin + transfer.seconds, transfer.load, category_of_stream(p_, task.stream)});
     return true;
   }
 

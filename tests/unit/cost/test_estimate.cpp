@@ -1,0 +1,143 @@
+// Facts of the closed form's parts: the schedule's recurrence on hand-made stages, the overlap rule, and what settings may change.
+
+#include <cmath>
+
+#include "core/cost/estimate_pipeline.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/cost/estimate_jobs.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+constexpr double kForward = 1.0, kBackward = 2.0;
+
+/// Stages of chunks that each take 1 forward and 2 backward, messages of `message` seconds between neighbours.
+std::vector<Stage> equal_stages(const Schedule& schedule, const PipelineShape& shape, double message = 0) {
+  const int chunks = shape.stages * shape.virtual_stages;
+  std::vector<Stage> out(static_cast<std::size_t>(shape.stages));
+  for (int c = 0; c < chunks; ++c) {
+    const int stage = schedule.stage_of(c, shape);
+    auto& passes = out[static_cast<std::size_t>(stage)].chunks[c];
+    for (const int direction : {0, 1}) {
+      StagePass& pass = passes[static_cast<std::size_t>(direction)];
+      const int next = direction == 0 ? c + 1 : c - 1, before = direction == 0 ? c - 1 : c + 1;
+      const auto remote = [&](int other) { return other >= 0 && other < chunks && schedule.stage_of(other, shape) != stage; };
+      pass.work.seconds = (direction == 0 ? kForward : kBackward) / shape.virtual_stages;
+      pass.message.seconds = pass.incoming_seconds = message;
+      pass.peer = remote(next) ? schedule.stage_of(next, shape) : -1;
+      pass.receives = remote(before);
+    }
+  }
+  return out;
+}
+
+PipelineState idle(const std::vector<Stage>& stages) { return {std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())}; }
+
+double duration(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape, bool blocking = false) {
+  const PipelineState end = PipelineRecurrence(stages, schedule, shape, blocking).run(idle(stages));
+  double last = 0;
+  for (const StageLane& lane : end.lanes) last = std::max({last, lane.free, lane.held});
+  return last;
+}
+
+bool runs(const Schedule& schedule, const PipelineShape& shape) {
+  try {
+    schedule.check(shape);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("equal stages and free messages idle for the schedule's bubble, however many microbatches") {
+  int seen = 0;
+  for (const auto& entry : schedules().entries())
+    for (const int p : {1, 2, 4, 8})
+      for (const int v : {1, 2, 3})
+        for (const int m : {1, 2, 8, 24, 512}) {
+          const PipelineShape shape{p, v, m};
+          if (!runs(*entry.value, shape) || m < p) continue;
+          INFO(entry.name << " p " << p << " v " << v << " m " << m);
+          const double ideal = m * (kForward + kBackward);
+          CHECK(std::abs(duration(equal_stages(*entry.value, shape), *entry.value, shape) / (ideal * (1 + entry.value->bubble_ratio(shape))) - 1) < 1e-9);
+          ++seen;
+        }
+  CHECK(seen > 30);
+}
+
+TEST_CASE("a slow last stage sets the pace, the others only fill and drain") {
+  const Schedule& schedule = *schedules().at("1f1b").value;
+  for (const int m : {4, 40, 400}) {
+    const PipelineShape shape{4, 1, m};
+    auto stages = equal_stages(schedule, shape);
+    for (StagePass& pass : stages.back().chunks.at(3)) pass.work.seconds *= 1.25;
+    CHECK(std::abs(duration(stages, schedule, shape) - (3 * (kForward + kBackward) + m * 1.25 * (kForward + kBackward))) < 1e-6);
+  }
+}
+
+TEST_CASE("messages cost time, and more where they hold their sender") {
+  for (const auto& entry : schedules().entries()) {
+    const PipelineShape shape{4, entry.name == "interleaved_1f1b" ? 2 : 1, 16};
+    const double free = duration(equal_stages(*entry.value, shape), *entry.value, shape);
+    const auto stages = equal_stages(*entry.value, shape, 0.05);
+    const double beside = duration(stages, *entry.value, shape), blocking = duration(stages, *entry.value, shape, true);
+    INFO(entry.name);
+    CHECK(beside > free);
+    CHECK(blocking > beside);
+    // No stage sends more than twice per microbatch and chunk.
+    CHECK(blocking < free + 0.05 * 2 * (2 * 16 * shape.virtual_stages + 2 * shape.stages));
+  }
+}
+
+TEST_CASE("kernels beside traffic follow the overlap rule") {
+  const Interference half{0.5, 0.0};
+  StageLane lane;
+  lane.traffic.push_back({1.0, 3.0, half, TimeCategory::exposed_dp});
+  // A kernel bound by SMs runs at half speed for two seconds.
+  lane.compute({4.0, 1.0, 0.0, 4.0, {}}, 4.0);
+  CHECK(std::abs(lane.free - 5.0) < 1e-12);
+  CHECK(std::abs(lane.waits[TimeCategory::overlap_slowdown].value() - 1.0) < 1e-12);
+  // Traffic found later to have met kernels already played costs the same.
+  StageLane late;
+  late.compute({4.0, 1.0, 0.0, 4.0, {}}, 4.0);
+  late.add({1.0, 3.0, half, TimeCategory::exposed_pp});
+  late.compute({4.0, 1.0, 0.0, 4.0, {}}, 4.0);
+  CHECK(std::abs(late.free - 9.0) < 1e-12);
+}
+
+TEST_CASE("waiting beside traffic is exposed communication, the rest is bubble") {
+  StageLane lane;
+  lane.traffic.push_back({1.0, 2.0, {}, TimeCategory::exposed_dp});
+  lane.wait_beside(4.0, TimeCategory::exposed_tp, TimeCategory::exposed_dp);
+  CHECK(lane.free == 4.0);
+  CHECK(lane.waits[TimeCategory::exposed_dp] == Seconds{1});
+  CHECK(lane.waits[TimeCategory::bubble] == Seconds{3});
+}
+
+TEST_CASE("reducing under backward and gathering under forward save time, never more than they hide") {
+  const auto site = make_site("dgx_h100", 1, "single_switch");
+  Workload w;
+  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
+  w.training.sequence_length = 4096;
+  w.training.global_batch = 16;
+  StrategySettings s;
+  s.tp = 2;
+  s.dp = s.dp_replicate = 4;
+  s.zero_stage = 1;
+  const auto period = [&](bool reduce, bool gather) {
+    s.overlap.grad_reduce = reduce;
+    s.overlap.param_gather = gather;
+    const Estimate e = estimate(lower(w, s, site->cluster), site->cost, s, 2);
+    CHECK(std::abs(e.breakdown.total() / e.step_time - 1) < 1e-9);
+    return e;
+  };
+  const Estimate none = period(false, false), reduced = period(true, false), both = period(true, true);
+  CHECK(reduced.step_time < none.step_time);
+  CHECK(both.step_time < reduced.step_time);
+  CHECK(none.step_time - both.step_time <= none.breakdown[TimeCategory::exposed_dp]);
+  CHECK(both.breakdown[TimeCategory::overlap_slowdown] > none.breakdown[TimeCategory::overlap_slowdown]);
+}
