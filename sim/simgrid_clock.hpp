@@ -1,11 +1,15 @@
 #pragma once
-// The play clock on SimGrid: flows share links max-min fairly; timers are ours.
+// The play clock on SimGrid: flows share links max-min fairly; timers are ours, and flows that are in nobody's way.
 //
-// Timers wait in the clock's own queue and only the earliest is known to SimGrid. While no flow is under way SimGrid is not asked at
-// all: the clock runs ahead and takes SimGrid along when the next flow starts. Everything due at one date, timers and ends
-// of flows, is told in the order in which it was set or started, so a run depends on nothing but its calls.
+// A flow runs at its demand, as an event of our own, until one of its links is asked for more than it can give: then it and all
+// that cross that link go to SimGrid with the bytes they have left, and stay there. link_loads.hpp proves that this changes no rate.
 //
-// A flow of several lanes is one SimGrid flow with weights where lane_routes.hpp allows, else one flow per lane, ending with the last.
+// Events wait in the clock's own queue and only the earliest is known to SimGrid. While SimGrid has no flow it is not asked at
+// all: the clock runs ahead and takes SimGrid along when the next flow goes there. Everything due at one date, timers and ends
+// of flows, is told in the order in which it was set or started, so a run depends on nothing but its calls. Flows start when all
+// that is due at their date is told, all at once.
+//
+// A flow of several lanes is one transfer with weights where lane_routes.hpp allows, else one per lane, ending with the last.
 
 #include <cstdint>
 #include <exception>
@@ -14,15 +18,19 @@
 #include "core/backend/event_queue.hpp"
 #include "core/backend/lane_routes.hpp"
 #include "core/backend/play_clock.hpp"
+#include "sim/link_loads.hpp"
 #include "sim/simgrid_facade.hpp"
 
 namespace rehearse::sim {
+
+/// Which flows SimGrid gets: those that share an overloaded link, or all (slower; to check the former against).
+enum class Solved { contended, all };
 
 /// One at a time in a process. `cluster` must outlive the clock. `bytes` and `cap` of a flow are those of one lane.
 class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
  public:
   /// Throws Error (unavailable) while another SimGrid clock lives.
-  explicit SimGridClock(const Cluster& cluster);
+  explicit SimGridClock(const Cluster& cluster, Solved solved = Solved::contended);
 
   [[nodiscard]] Seconds now() const override { return Seconds{now_}; }
   TimerId set_timer(Seconds at, Token token) override;
@@ -32,6 +40,8 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   /// What the handler throws ends the run: flows under way are played to their end unheard, then it is thrown on.
   void run(Handler& handler) override;
   [[nodiscard]] const std::vector<double>& link_bytes() const override { return link_bytes_; }
+  /// Transfers that SimGrid was given so far, from their start or on their way.
+  [[nodiscard]] std::uint64_t solver_flows() const { return solver_flows_; }
 
  private:
   struct Flow {
@@ -40,26 +50,50 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
     Bytes bytes;
     BytesPerSecond cap;
     int lanes, stride;
-    int under_way;  // SimGrid flows not yet ended.
+    int under_way;  // Transfers not yet ended.
     std::uint64_t sequence;
     Token token;
   };
+  /// A flow, or one lane of it.
+  struct Transfer {
+    std::size_t flow;
+    const LaneRoute* route;
+    DeviceId src, dst;
+    BytesPerSecond rate;  // While free.
+    double start, end;    // While free.
+    Bytes left;           // At `start`.
+    EventQueue::Id event;
+  };
+  using TransferId = LinkLoads::FlowId;
 
   void on_wake() override;
-  void on_flow_end(std::uint64_t index, bool last) override;
+  void on_flow_end(std::uint64_t transfer, bool last) override;
   void dispatch();
+  void advance();
+  void abandon();
   void deliver_due();
   void deliver(const EventQueue::Event& event);
-  void start_waiting();
-  void start(std::size_t index);
+  void admit_waiting();
+  void add_transfers(std::size_t index);
+  void add_transfer(std::size_t flow, const LaneRoute& route, DeviceId src, DeviceId dst);
+  void make_room();
+  void run_free(TransferId id);
+  void hand_over();
 
   LaneRoutes routes_;
   SimGridFacade facade_;
-  EventQueue events_;                // A flow's payload is its index in flows_.
+  const Solved solved_;
+  LinkLoads loads_;
+  EventQueue events_;  // An end of a transfer has its index as payload.
   std::vector<Flow> flows_;
   std::vector<std::size_t> free_flows_;
-  std::vector<std::size_t> waiting_;  // Flows that start at now_, once SimGrid has got there.
-  std::size_t under_way_ = 0;        // SimGrid flows.
+  std::vector<Transfer> transfers_;
+  std::vector<TransferId> free_transfers_;
+  std::vector<std::size_t> waiting_;    // Flows that start at now_.
+  std::vector<TransferId> newcomers_;   // Their transfers.
+  std::vector<TransferId> for_solver_;  // Transfers that SimGrid gets once it has reached now_.
+  std::size_t solving_ = 0;             // Transfers that SimGrid has.
+  std::uint64_t solver_flows_ = 0;
   std::vector<double> link_bytes_;
   double now_ = 0;
   Handler* handler_ = nullptr;

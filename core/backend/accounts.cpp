@@ -105,11 +105,19 @@ Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const
   span.rank = who.rank;
   span.layer = e.layer;
   span.chunk = e.chunk;
-  span.microbatch = e.microbatch;
+  if (body.phase != Phase::optimizer) span.microbatch = e.microbatch;
   span.name = part.task < 0 ? body.name : body.name + "/" + body.graph[static_cast<std::size_t>(part.task)].name;
   span.backward = body.phase == Phase::input_grad || body.phase == Phase::weight_grad || body.phase == Phase::recompute;
   span.category = body.phase == Phase::optimizer ? TimeCategory::optimizer : TimeCategory::matmul;
   return span;
+}
+
+std::int64_t Accounts::next_message(std::int32_t actor, const PlayOp& op) {
+  const std::size_t end = op.kind == PlayOp::Kind::send ? 0 : 1;
+  const auto channel = cast_.channels[static_cast<std::size_t>(actor)][static_cast<std::size_t>(op.group) * 2 + end];
+  messages_.resize(cast_.channel_list.size());
+  const std::int64_t position = messages_[static_cast<std::size_t>(channel)][end]++;
+  return position * static_cast<std::int64_t>(messages_.size()) + channel;
 }
 
 /// Parts of a merged run share its time in proportion to their own.
@@ -146,12 +154,14 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
       span.collective = op.kind == PlayOp::Kind::send ? "send" : "recv";
       span.group = "pp";
       span.group_size = 2;
+      span.message = next_message(actor, op);
       break;
     default: span.kind = p_.stream_kinds[static_cast<std::size_t>(op.stream)] == StreamKind::storage ? SpanKind::input : SpanKind::copy;
   }
   if (begin > ready) {
     Span wait = span;
     wait.kind = SpanKind::wait;
+    wait.message = -1;
     wait.category = TimeCategory::bubble;
     wait.begin = Seconds{ready};
     wait.end = Seconds{begin};

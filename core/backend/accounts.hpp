@@ -49,6 +49,8 @@ class Accounts {
   void emit_communication(std::int32_t actor, const PlayOp& op, double ready, double begin, double end);
   [[nodiscard]] const CompiledRole& compiled(std::int32_t actor) const;
   [[nodiscard]] Span span_of(std::int32_t actor, const CompiledRole::Part& part) const;
+  /// Messages of one channel are sent and received in one order, so that their position names them at both ends.
+  [[nodiscard]] std::int64_t next_message(std::int32_t actor, const PlayOp& op);
 
   const Program& p_;
   const Cast& cast_;
@@ -58,6 +60,7 @@ class Accounts {
   std::vector<std::vector<double>> ready_, begin_;
   std::vector<std::vector<std::int32_t>> cause_;
   std::vector<std::vector<char>> state_;   ///< State of each operation.
+  std::vector<std::array<std::int64_t, 2>> messages_;  ///< Per channel: sent and received so far, at ends whose spans are wanted.
   std::int64_t causality_breaches_ = 0;
 };
 

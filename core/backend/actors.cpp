@@ -6,21 +6,28 @@
 
 #include <fmt/format.h>
 
+#include "core/backend/body_expressions.hpp"
+
 namespace rehearse {
 
-bool tp_coordinate_matters(const Program& p) {
-  const int tp = static_cast<int>(Axis::tp);
-  const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, tp); };
-  for (const Body& body : p.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
-      const Task& task = body.graph[v];
-      if (depends(task.predicate)) return true;
-      if (const auto* m = std::get_if<P2pTask>(&task.kind); m != nullptr && depends(m->peer)) return true;
-      if (const auto* c = std::get_if<ComputeTask>(&task.kind))
-        if (std::any_of(c->dims.begin(), c->dims.end(), depends)) return true;
-    }
-  return false;
+namespace {
+
+/// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
+AxisSet mattering_axes(const Program& p) {
+  AxisSet out;
+  for (int a = 0; a < kAxisCount; ++a) {
+    const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
+    const auto in_entries = [&](const Role& role) { return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }); };
+    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends); }) ||
+        std::any_of(p.roles.begin(), p.roles.end(), in_entries))
+      out.insert(static_cast<Axis>(a));
+  }
+  return out;
 }
+
+}  // namespace
+
+bool tp_coordinate_matters(const Program& p) { return mattering_axes(p).contains(Axis::tp); }
 
 namespace {
 
@@ -49,7 +56,7 @@ int lane_stride(const Program& p, const Cluster& cluster) {
 class CastMaker {
  public:
   CastMaker(const Program& p, const Cluster& cluster, const CostModel& cost, const RunOptions& options)
-      : p_(p), cluster_(cluster), cost_(cost), options_(options) {}
+      : p_(p), cluster_(cluster), cost_(cost), options_(options), matters_(mattering_axes(p)) {}
 
   Cast run() {
     decide_folding();
@@ -63,7 +70,7 @@ class CastMaker {
   void decide_folding() {
     const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
     const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
+    if (!options_.fold || tp == 1 || stride <= 0 || matters_.contains(Axis::tp)) {
       cast_.folding = "every rank is played";
       return;
     }
@@ -96,16 +103,18 @@ class CastMaker {
     }
   }
 
-  /// How the groups of tensor parallelism, priced inside bodies, lie on nodes; equal signatures mean equal prices. Unequal slices of
-  /// a dimension make the coordinate matter.
+  /// How the groups of tensor parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures mean
+  /// equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
     const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
     const auto members = p_.mesh.members(tp, rank, p_.exprs);
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
     for (const int m : members) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
-    if (!tp_matters_) tp_matters_ = tp_coordinate_matters(p_) ? 1 : 0;
-    if (*tp_matters_ == 1) out += fmt::format(" {}", p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::tp)]);
+    if (matters_.empty()) return out;
+    const ExprContext at = p_.mesh.context(rank);
+    for (int a = 0; a < kAxisCount; ++a)
+      if (matters_.contains(static_cast<Axis>(a))) out += fmt::format(" {}", at.coord[static_cast<std::size_t>(a)]);
     return out;
   }
 
@@ -164,7 +173,7 @@ class CastMaker {
   const CostModel& cost_;
   const RunOptions& options_;
   Cast cast_;
-  std::optional<int> tp_matters_;
+  AxisSet matters_;
 };
 
 }  // namespace

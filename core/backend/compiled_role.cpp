@@ -1,10 +1,13 @@
 #include "core/backend/compiled_role.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <optional>
 
 #include <fmt/format.h>
+
+#include "core/backend/body_expressions.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -24,17 +27,26 @@ bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int r
 
 namespace {
 
+/// Whether calls of the body on one rank can differ.
+bool varies_by_call(const Program& p, const Body& body) {
+  constexpr std::array kOfCall{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy, Var::step};
+  return any_expression(p, body, [&](ExprId id) {
+    return std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
+  });
+}
+
 class Compiler {
  public:
   Compiler(const Program& p, const CostModel& cost, int rank)
       : p_(p), cost_(cost), rank_(rank), at_(p.mesh.context(rank)), role_(p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])]) {}
 
   CompiledRole run(int steps) {
+    at_.tables = &p_.tables;
+    at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
     last_on_stream_.assign(p_.streams.size(), -1);
     for (int s = 0; s < steps; ++s) {
       step_ = s;
-      previous_events_ = std::move(events_);
-      events_.assign(static_cast<std::size_t>(role_.events), {});
+      events_.emplace_back(static_cast<std::size_t>(role_.events));
       for (std::size_t i = 0; i < role_.step.size(); ++i) add_entry(static_cast<int>(i));
     }
     merge_runs();
@@ -45,10 +57,22 @@ class Compiler {
  private:
   struct Raw { PlayOp op; std::vector<std::int32_t> after; };
 
+  /// A call is an operation of its own unless something refers to its tasks.
+  bool names_tasks(const Entry& e) const {
+    const auto first = role_.waits.begin() + e.first_wait;
+    return e.mark_count > 0 || std::any_of(first, first + e.wait_count, [](const Wait& w) { return w.task >= 0; });
+  }
+
+  /// Index into prices_, -1 for calls that are played task by task. Calls that cannot differ share one price.
   int price_of(const Entry& e) {
-    const auto [at, fresh] = closed_.try_emplace(e.body, -1);
-    if (!fresh) return at->second;
+    if (names_tasks(e)) return -1;
+    const auto [known, unknown] = varies_.try_emplace(e.body, false);
     const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    if (unknown) known->second = varies_by_call(p_, body);
+    CallKey key{e.body, {}};
+    if (known->second) key.second = {e.layer, e.chunk, e.microbatch, e.pass, e.copy, step_};
+    const auto [at, fresh] = closed_.try_emplace(key, -1);
+    if (!fresh) return at->second;
     if (!is_closed(p_, cost_.cluster(), body, rank_)) return at->second;
     at->second = static_cast<int>(prices_.size());
     prices_.push_back(cost_.price_body(p_, body, rank_, at_));
@@ -68,19 +92,32 @@ class Compiler {
 
   void add_entry(int index) {
     const Entry& e = role_.step[static_cast<std::size_t>(index)];
+    if (e.interleave >= 0 || e.graph >= 0 || e.host_wait)
+      throw Error(ErrorKind::unavailable, fmt::format("{}, entry {}: interleaved entries, captured graphs and host waits cannot be played", role_.name, index));
+    at_.layer = e.layer;
+    at_.chunk = e.chunk;
+    at_.microbatch = e.microbatch;
+    at_.pass = e.pass;
+    at_.copy = e.copy;
+    at_.step = step_;
     if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
+    const int price = price_of(e);
+    const std::vector<std::int32_t> tails = price >= 0 ? std::vector{add_closed(index, e, price, waits_of(e, -1))} : add_open(index, e);
+    if (e.record >= 0) event(e.record) = tails;
+  }
+
+  std::vector<std::int32_t>& event(EventId id) { return events_.back()[static_cast<std::size_t>(id)]; }
+
+  /// Operations that one task of the call waits for by name, or, for task -1, those that every stream's first task waits for.
+  std::vector<std::int32_t> waits_of(const Entry& e, std::int32_t task) const {
     std::vector<std::int32_t> waits;
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
-      const auto& events = wait.steps_back == 0 ? events_ : previous_events_;
-      if (events.empty()) continue;
-      const auto& from = events[static_cast<std::size_t>(wait.event)];
+      if (wait.task != task || wait.steps_back > step_) continue;
+      const auto& from = events_[static_cast<std::size_t>(step_ - wait.steps_back)][static_cast<std::size_t>(wait.event)];
       waits.insert(waits.end(), from.begin(), from.end());
     }
-    std::vector<std::int32_t> tails;
-    if (const int price = price_of(e); price >= 0) tails = {add_closed(index, e, price, waits)};
-    else tails = add_open(index, e, waits);
-    if (e.record >= 0) events_[static_cast<std::size_t>(e.record)] = tails;
+    return waits;
   }
 
   std::int32_t push(PlayOp op, std::vector<std::int32_t> after) {
@@ -113,35 +150,45 @@ class Compiler {
     return push(op, waits);
   }
 
-  std::vector<std::int32_t> add_open(int index, const Entry& e, const std::vector<std::int32_t>& waits) {
+  std::vector<std::int32_t> add_open(int index, const Entry& e) {
     const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    std::vector<std::int32_t> made;
-    std::map<StreamId, bool> first_on_stream;
+    const std::vector<std::int32_t> waits = waits_of(e, -1);
+    // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
+    std::vector<std::vector<std::int32_t>> stands;
+    std::map<StreamId, std::vector<std::int32_t>> entered;  // Per stream, waits that no operation of it has taken yet.
     std::map<StreamId, std::int32_t> tail;
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
       const Task& task = body.graph[v];
-      std::vector<std::int32_t> after;
+      std::vector<std::int32_t> after = waits_of(e, static_cast<std::int32_t>(v));
       std::uint16_t causes = 0;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph))) {
-        const std::int32_t from = made[boost::source(in, body.graph)];
-        if (from < 0) continue;
-        after.push_back(from);
-        causes |= raw_[static_cast<std::size_t>(from)].op.cause_streams;
-      }
-      if (first_on_stream.emplace(task.stream, true).second) after.insert(after.end(), waits.begin(), waits.end());
+      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph)))
+        for (const std::int32_t from : stands[boost::source(in, body.graph)]) {
+          after.push_back(from);
+          causes |= raw_[static_cast<std::size_t>(from)].op.cause_streams;
+        }
+      std::vector<std::int32_t>& pending = entered.try_emplace(task.stream, waits).first->second;
       if (p_.exprs.evaluate(task.predicate, at_) == 0) {
-        made.push_back(-1);
+        pending.insert(pending.end(), after.begin(), after.end());
+        stands.push_back(pending);
+        if (const auto before = tail.find(task.stream); before != tail.end()) stands.back().push_back(before->second);
         continue;
       }
-      made.push_back(add_task(index, e, body, task, static_cast<std::int32_t>(v), after, causes));
-      if (made.back() >= 0) tail[task.stream] = made.back();
+      after.insert(after.end(), pending.begin(), pending.end());
+      pending.clear();
+      tail[task.stream] = add_task(index, body, task, static_cast<std::int32_t>(v), after, causes);
+      stands.push_back({tail[task.stream]});
+    }
+    for (std::int32_t m = 0; m < e.mark_count; ++m) {
+      const Mark& mark = role_.marks[static_cast<std::size_t>(e.first_mark + m)];
+      event(mark.event) = stands.at(static_cast<std::size_t>(mark.task));
     }
     std::vector<std::int32_t> tails;
     for (const auto& [stream, op] : tail) tails.push_back(op);
+    for (const auto& [stream, pending] : entered) tails.insert(tails.end(), pending.begin(), pending.end());
     return tails;
   }
 
-  std::int32_t add_task(int index, const Entry& e, const Body& body, const Task& task, std::int32_t v, const std::vector<std::int32_t>& after, std::uint16_t causes) {
+  std::int32_t add_task(int index, const Body& body, const Task& task, std::int32_t v, const std::vector<std::int32_t>& after, std::uint16_t causes) {
     PlayOp op;
     op.stream = task.stream;
     op.cause_streams = std::holds_alternative<ComputeTask>(task.kind) ? 0 : causes;
@@ -174,7 +221,6 @@ class Compiler {
       }
     }
     out_.parts.push_back({index, v, op.duration});
-    (void)e;
     return push(op, after);
   }
 
@@ -266,8 +312,11 @@ class Compiler {
   int step_ = 0;
   std::vector<Raw> raw_;
   std::vector<std::int32_t> last_on_stream_;
-  std::vector<std::vector<std::int32_t>> events_, previous_events_;
-  std::map<int, int> closed_, breakdown_of_, calls_;
+  std::vector<std::vector<std::vector<std::int32_t>>> events_;  // Per step and event: the operations it completes with.
+  using CallKey = std::pair<int, std::array<int, 6>>;
+  std::map<CallKey, int> closed_;
+  std::map<int, bool> varies_;
+  std::map<int, int> breakdown_of_, calls_;
   std::map<std::int32_t, std::int32_t> last_raw_of_;
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> joined_;
   std::vector<PricedBody> prices_;

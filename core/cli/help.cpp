@@ -29,14 +29,14 @@ std::string listed(const std::vector<Line>& lines, const TextStyle& style) {
 
 std::string usage_line(const Verb& verb) {
   std::string out = fmt::format("usage: rehearse {}", verb.name);
-  for (const Positional& p : verb.positionals) out += p.required ? " " + p.name : fmt::format(" [{}]", p.name);
+  for (const Positional& p : verb.positionals) out += p.required ? fmt::format(" {}", p.name) : fmt::format(" [{}]", p.name);
   return out + (verb.options.empty() ? "\n" : " [OPTIONS]\n");
 }
 
 Line line_of(const Option& o) {
   std::string left = o.name;
   if (const auto comma = left.find(','); comma != std::string::npos) left.insert(comma + 1, " ");
-  if (!o.value.empty()) left += " " + o.value;
+  if (!o.value.empty()) left += fmt::format(" {}", o.value);
   std::string right = o.help;
   if (o.repeatable) right += "; may be repeated";
   if (!o.fallback.empty()) right += fmt::format(" [{}]", o.fallback);
@@ -47,14 +47,14 @@ Line line_of(const Option& o) {
 
 std::string help_text(const Verb& verb, const TextStyle& style) {
   std::string out = wrap(verb.summary, style.width) + "\n\n";
-  for (const std::string& example : verb.examples) out += "  " + example + "\n";
-  out += "\n" + usage_line(verb);
+  for (const std::string& example : verb.examples) out += fmt::format("  {}\n", example);
+  out += fmt::format("\n{}", usage_line(verb));
   std::vector<Line> lines;
   for (const Positional& p : verb.positionals) lines.emplace_back(p.name, p.help);
   for (const Option& o : verb.options) lines.push_back(line_of(o));
   lines.emplace_back("-h, --help", "show this text");
-  out += "\n" + listed(lines, style);
-  if (!verb.notes.empty()) out += "\n" + wrap(verb.notes, style.width) + "\n";
+  out += fmt::format("\n{}", listed(lines, style));
+  if (!verb.notes.empty()) out += fmt::format("\n{}\n", wrap(verb.notes, style.width));
   return out;
 }
 

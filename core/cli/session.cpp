@@ -9,6 +9,7 @@
 #include "core/config/json_file.hpp"
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
+#include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse::cli {
@@ -17,23 +18,24 @@ namespace {
 
 bool names_setting(const std::string& where) { return where.find_first_of("/: ") == std::string::npos; }
 
-/// Errors of the library about a setting ("strategy.tp") gain the place in the scenario's file.
+/// Errors of the library about a setting ("strategy.tp") gain the place in the scenario's file; those about nothing in particular are
+/// about `key`.
 template <class Do>
-auto in_scenario(const Scenario& scenario, Do action) -> decltype(action()) {
+auto in_scenario(const Scenario& scenario, const std::string& key, Do action) -> decltype(action()) {
   try {
     return action();
   } catch (Error& e) {
     if (!names_setting(e.where)) throw;
-    std::string path = e.where;
+    std::string path = e.where.empty() ? key : e.where;
     std::replace(path.begin(), path.end(), '.', '/');
-    e.where = scenario.origin + (path.empty() ? "" : ": /" + path);
+    e.where = scenario.origin + ": /" + path;
     throw;
   }
 }
 
 Network load_model(const DataDirectory& data, const Scenario& scenario) {
   const ModelRef& m = scenario.model;
-  return in_scenario(scenario, [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file); });
+  return in_scenario(scenario, "model", [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file); });
 }
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
@@ -68,7 +70,8 @@ std::string strategy_text(const StrategySettings& s) {
 Program Session::lowered(const StrategySettings& settings) const { return lower(workload, settings, cluster); }
 
 Program Session::lowered() const {
-  return in_scenario(scenario, [this] { return lowered(scenario.strategy); });
+  in_scenario(scenario, "strategy.schedule", [this] { (void)schedules().at(scenario.strategy.schedule); });
+  return in_scenario(scenario, "strategy", [this] { return lowered(scenario.strategy); });
 }
 
 CostModel Session::cost_model() const {

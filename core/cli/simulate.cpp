@@ -6,6 +6,7 @@
 
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
+#include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/report/kineto_trace.hpp"
 
@@ -79,23 +80,6 @@ void refuse_breaches(const RunResult& run, Console& console) {
               run.backend, "please report it with the scenario that shows it");
 }
 
-StepReport report_of(const Session& session, const Program& program, const CostModel& cost, const RunResult& run, MemoryReport memory) {
-  const RankMetrics& slowest = run.ranks.at(static_cast<std::size_t>(run.slowest));
-  StepReport out;
-  out.head = session.head(program);
-  out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
-  out.memory = std::move(memory);
-  out.breakdown = slowest.breakdown;
-  out.slowest_rank = slowest.rank;
-  out.slowest_role = program.roles[static_cast<std::size_t>(slowest.role)].name;
-  out.backend = run.backend;
-  out.folded = run.folded;
-  out.folding = run.folding;
-  out.busiest_links = run.busiest_links;
-  out.evidence = cost.evidence(program);
-  return out;
-}
-
 void write_trace(const std::string& file, const Trace& trace, const Program& program, const Session& session, Console& console) {
   const auto out = open_output(file);
   write_kineto(trace, program, session.cluster, program.name, *out);
@@ -122,6 +106,7 @@ int simulate(const Arguments& arguments, Console& console) {
   const std::vector<GanttRow> rows = role_rows(program);
   const auto trace = make_trace(program, rows, arguments);
   RunOptions options;
+  options.steps = steps_to_play(session);
   options.fold = !arguments.has("--no-fold");
   const RunResult run = backends().at(backend).value()->run(program, session.cluster, cost, options, *trace);
   refuse_breaches(run, console);

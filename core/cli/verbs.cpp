@@ -5,6 +5,7 @@ namespace rehearse::cli {
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table{
       simulate_verb(),
+      estimate_verb(),
       memory_verb(),
       list_verb(),
       explain_verb(),

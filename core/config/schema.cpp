@@ -183,7 +183,7 @@ void add_axes(std::vector<Field>& t) {
           .or_auto()
           .more("auto is dp / dp_shard."));
   axis("dp_shard", &StrategySettings::dp_shard, "Data-parallel ranks over which one copy is sharded.",
-       "1 with zero_stage above 0 shards over all of dp. Hybrid sharding keeps dp_shard inside a node.");
+       "zero_stage 1 divides the optimizer state over all of dp, however it is split.");
   axis("tp", &StrategySettings::tp, "Tensor-parallel ranks: each layer's matrices are split over them.",
        "Costs two all-reduces of the activations per layer and pass, so it belongs inside a node. Must divide the attention heads.");
   axis("pp", &StrategySettings::pp, "Pipeline stages: the layers are split over them.",

@@ -7,7 +7,8 @@ namespace rehearse {
 
 namespace {
 
-/// FNV-1a; strings and lists are preceded by their length, so that no two sequences of fields run together.
+/// FNV-1a by words of 64 bits, whose high half is folded into the low one; strings and lists are preceded by their length, so that no
+/// two sequences of fields run together.
 class Hasher {
  public:
   [[nodiscard]] std::uint64_t value() const { return state_; }
@@ -16,24 +17,20 @@ class Hasher {
   void add(const T& x) {
     if constexpr (fields::Struct<T>) {
       fields::each(fields::Of<T>{}, [&](std::string_view, auto member) { add(x.*member); });
-    } else if constexpr (std::is_same_v<T, bool> || sizeof(T) == 1) {
-      byte(static_cast<std::uint8_t>(x));
-    } else if constexpr (std::is_enum_v<T>) {
-      word(static_cast<std::uint32_t>(x), 4);
     } else if constexpr (std::is_floating_point_v<T>) {
-      word(std::bit_cast<std::uint64_t>(x), 8);
+      word(std::bit_cast<std::uint64_t>(x));
     } else {
-      static_assert(std::is_integral_v<T>);
-      word(static_cast<std::uint64_t>(x), sizeof(T));
+      static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
+      word(static_cast<std::uint64_t>(x));
     }
   }
   void add(const std::string& s) {
-    word(s.size(), 8);
-    for (const char c : s) byte(static_cast<std::uint8_t>(c));
+    word(s.size());
+    for (const char c : s) word(static_cast<std::uint8_t>(c));
   }
   template <class T>
   void add(const std::vector<T>& list) {
-    word(list.size(), 8);
+    word(list.size());
     for (const T& x : list) add(x);
   }
   template <class A, class B>
@@ -43,13 +40,13 @@ class Hasher {
   }
   template <class... T>
   void add(const std::variant<T...>& v) {
-    byte(static_cast<std::uint8_t>(v.index()));
+    word(v.index());
     std::visit([this](const auto& x) { add(x); }, v);
   }
-  void add(const ExprId& id) { word(id.index, 4); }
-  void add(const AxisSet& axes) { word(axes.bits(), 2); }
+  void add(const ExprId& id) { word(id.index); }
+  void add(const AxisSet& axes) { word(axes.bits()); }
   void add(const ExprPool& pool) {
-    word(pool.nodes().size(), 8);
+    word(pool.nodes().size());
     for (const ExprPool::Node& n : pool.nodes()) {
       add(n.op);
       add(n.var);
@@ -62,19 +59,19 @@ class Hasher {
     add(mesh.join());
   }
   void add(const TaskGraph& graph) {
-    word(boost::num_vertices(graph), 8);
+    word(boost::num_vertices(graph));
     for (const auto v : boost::make_iterator_range(boost::vertices(graph))) add(graph[v]);
-    word(boost::num_edges(graph), 8);
+    word(boost::num_edges(graph));
     for (const auto e : boost::make_iterator_range(boost::edges(graph))) {
-      word(boost::source(e, graph), 4);
-      word(boost::target(e, graph), 4);
+      word(boost::source(e, graph));
+      word(boost::target(e, graph));
     }
   }
 
  private:
-  void byte(std::uint8_t b) { state_ = (state_ ^ b) * 1099511628211ull; }
-  void word(std::uint64_t x, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i) byte(static_cast<std::uint8_t>(x >> (8 * i)));
+  void word(std::uint64_t x) {
+    state_ = (state_ ^ x) * 1099511628211ull;
+    state_ ^= state_ >> 32;
   }
 
   std::uint64_t state_ = 14695981039346656037ull;

@@ -21,7 +21,7 @@ inline constexpr std::string_view kProgramSchema = "rehearse/program/v1";
 /// it before use.
 [[nodiscard]] Program program_from_json(std::string_view text);
 
-/// FNV-1a (64 bits) over every field in declaration order. The same on every machine and in every run; another value when any field
+/// FNV-1a (64 bits, by words) over every field in declaration order. The same on every machine and in every run; another value when any field
 /// differs.
 [[nodiscard]] std::uint64_t program_hash(const Program& program);
 

@@ -9,17 +9,26 @@ namespace {
 std::string quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
   std::string out = "\"";
-  for (const char c : cell) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
+  for (const char c : cell) {
+    if (c == '"') out += c;
+    out += c;
+  }
+  out += '"';
+  return out;
+}
+
+void append(std::string& line, std::size_t column, const std::string& cell) {
+  if (column > 0) line += ',';
+  line += quoted(cell);
 }
 
 std::string print(const Document& document, const TextStyle&) {
   std::string out;
   const Table& records = document.records;
-  for (std::size_t c = 0; c < records.columns.size(); ++c) out += (c ? "," : "") + quoted(records.columns[c].title);
+  for (std::size_t c = 0; c < records.columns.size(); ++c) append(out, c, records.columns[c].title);
   out += "\n";
   for (const auto& row : records.rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) out += (c ? "," : "") + quoted(row[c]);
+    for (std::size_t c = 0; c < row.size(); ++c) append(out, c, row[c]);
     out += "\n";
   }
   return out;

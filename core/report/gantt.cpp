@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -13,17 +14,17 @@ namespace rehearse {
 namespace {
 
 constexpr int kLeastCells = 20;
+const std::string kCut = " ~ ";
 constexpr char kIdle = '.', kReduce = '=', kOptimizer = 'o';
 
 char symbol_of(const Span& span) {
   if (span.kind == SpanKind::collective) return kReduce;
-  if (span.category == TimeCategory::optimizer) return kOptimizer;
-  const int microbatch = std::max(0, span.microbatch);
-  return static_cast<char>(span.backward ? 'a' + microbatch % 26 : '0' + microbatch % 10);
+  if (span.microbatch < 0) return kOptimizer;
+  return static_cast<char>(span.backward ? 'a' + span.microbatch % 26 : '0' + span.microbatch % 10);
 }
 
 const char* colour_of(char symbol) {
-  if (symbol == kIdle) return "\033[90m";
+  if (symbol == kIdle || symbol == ' ' || symbol == '~') return "\033[90m";
   if (symbol == kReduce) return "\033[33m";
   if (symbol == kOptimizer) return "\033[35m";
   return symbol <= '9' ? "\033[34m" : "\033[32m";
@@ -31,7 +32,7 @@ const char* colour_of(char symbol) {
 
 /// What a rank's compute stream does, and what its gradient reduction does meanwhile: both matter to a picture, nothing else does.
 bool drawn(const Trace& trace, const Span& span) {
-  if (span.kind == SpanKind::compute) return span.microbatch >= 0 || span.category == TimeCategory::optimizer;
+  if (span.kind == SpanKind::compute) return true;
   const auto stream = static_cast<std::size_t>(span.stream);
   return span.kind == SpanKind::collective && stream < trace.streams.size() && trace.streams[stream].starts_with("dp");
 }
@@ -74,11 +75,39 @@ class Cells {
   std::vector<std::map<char, double>> shares_;
 };
 
+/// Time of one pass: the median over chunks and microbatches of what their forward spans add up to.
+Seconds forward_pass(const Trace& trace) {
+  std::map<std::tuple<int, int, int>, Seconds> passes;
+  for (const Span& s : trace.spans)
+    if (s.kind == SpanKind::compute && s.microbatch >= 0 && !s.backward) passes[{s.rank, s.chunk, s.microbatch}] += s.end - s.begin;
+  if (passes.empty()) return Seconds{0};
+  std::vector<Seconds> times;
+  for (const auto& [pass, time] : passes) times.push_back(time);
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+struct Window {
+  Seconds begin, end;
+  int cells;
+};
+
+/// The whole, or its beginning and its end with one character per forward pass.
+std::vector<Window> windows_of(const Trace& trace, Seconds begin, Seconds end, int room) {
+  const Seconds pass = forward_pass(trace);
+  if (pass * room >= end - begin || pass <= Seconds{0}) return {{begin, end, room}};
+  const int half = (room - static_cast<int>(kCut.size())) / 2;
+  return {{begin, begin + pass * half, half}, {end - pass * half, end, half}};
+}
+
 std::string coloured(const std::string& cells) {
   std::string out;
   const char* last = nullptr;
   for (const char c : cells) {
-    if (const char* colour = colour_of(c); colour != last) out += last = colour;
+    if (const char* colour = colour_of(c); colour != last) {
+      out += colour;
+      last = colour;
+    }
     out += c;
   }
   return out + "\033[0m";
@@ -96,18 +125,27 @@ std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t mos
 std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style) {
   std::size_t label = 0;
   for (const GanttRow& row : rows) label = std::max(label, row.label.size());
-  const int cells = std::max(kLeastCells, style.width - static_cast<int>(label) - 3);
+  const int room = std::max(kLeastCells, style.width - static_cast<int>(label) - 3);
+  const std::vector<Window> windows = windows_of(trace, begin, end, room);
   std::string out;
   for (const GanttRow& row : rows) {
-    Cells line(begin, end, cells);
-    for (const Span& span : trace.spans)
-      if (span.rank == row.rank && drawn(trace, span)) line.add(span);
-    out += fmt::format("{:<{}} |{}|\n", row.label, label, style.colour ? coloured(line.text()) : line.text());
+    std::string line;
+    for (const Window& w : windows) {
+      Cells cells(w.begin, w.end, w.cells);
+      for (const Span& span : trace.spans)
+        if (span.rank == row.rank && drawn(trace, span)) cells.add(span);
+      line += (line.empty() ? "" : kCut) + cells.text();
+    }
+    out += fmt::format("{:<{}} |{}|\n", row.label, label, style.colour ? coloured(line) : line);
   }
-  const std::string left = "0 s", right = to_string(end - begin);
-  out += fmt::format("{:<{}}  {}{:>{}}\n", "", label, left, right, cells - static_cast<int>(left.size()));
-  const std::string legend = fmt::format("1 character = {}; 0-9 forward (microbatch mod 10), a-z backward (mod 26), = gradient reduction alone, o optimizer, . idle",
-                                         to_string((end - begin) / cells, 2));
+  std::string axis;
+  for (const Window& w : windows) {
+    const std::string left = to_string(w.begin - begin), right = to_string(w.end - begin);
+    axis += (axis.empty() ? "" : kCut) + fmt::format("{}{:>{}}", left, right, w.cells - static_cast<int>(left.size()));
+  }
+  out += fmt::format("{:<{}}  {}\n", "", label, axis);
+  const std::string legend = fmt::format("1 character = {}; 0-9 forward (microbatch mod 10), a-z backward (mod 26), = gradient reduction alone, o optimizer, . idle{}",
+                                         to_string((windows[0].end - windows[0].begin) / windows[0].cells, 3), windows.size() > 1 ? ", ~ left out" : "");
   return out + wrap(legend, style.width) + "\n";
 }
 

@@ -3,8 +3,11 @@
 //
 //   stage 0 |00112233....aabbccddoo|
 //
-// Digits are forward passes (microbatch modulo 10), letters backward passes (a is microbatch 0, modulo 26), '=' gradient reduction while
-// nothing computes, 'o' the optimizer, '.' idle.
+// Digits are forward passes (microbatch modulo 10), letters backward passes (a is microbatch 0, modulo 26), 'o' the optimizer, '=' gradient
+// reduction while nothing computes, '.' idle. A step too long for one character per forward pass is shown by its beginning and its end, which is
+// where a pipeline differs from stage to stage:
+//
+//   stage 0 |0011223344556677aabb ~ yy88zz99aabb==oo|
 
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "core/report/memory_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +12,9 @@ namespace rehearse {
 namespace {
 
 std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
+
+/// Whole bytes, as JSON and spreadsheets take them.
+std::int64_t whole(Bytes b) { return std::llround(b.value()); }
 
 std::string options_of(const Suggestion& s) { return fmt::format("--set {}", fmt::join(s.changes, " --set ")); }
 
@@ -48,7 +52,7 @@ std::string over_text(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
   std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed), to_string_iec(worst.capacity));
   if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, or two of them) makes it fit.";
-  return text + fmt::format("It would fit, with {} needed, by: {}", to_string_iec(report.suggestion->needed), options_of(*report.suggestion));
+  return text + fmt::format("It would fit, with {} needed, by", to_string_iec(report.suggestion->needed));
 }
 
 }  // namespace
@@ -80,6 +84,8 @@ std::vector<Block> memory_blocks(const MemoryReport& report) {
   std::vector<Block> blocks{stage_table(report)};
   blocks.push_back(Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
   if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
+  // To be copied: never broken into lines.
+  if (report.suggestion) blocks.push_back(Picture{"", [options = options_of(*report.suggestion)](const TextStyle&) { return "  " + options + "\n"; }});
   return blocks;
 }
 
@@ -88,12 +94,12 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
   for (const StageMemory& s : report.stages) {
     nlohmann::ordered_json categories;
     for (int c = 0; c < kMemoryCategories; ++c)
-      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = s.memory.by_category[static_cast<std::size_t>(c)].value();
+      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = whole(s.memory.by_category[static_cast<std::size_t>(c)]);
     out.push_back({{"stage", s.stage},
                    {"rank", s.memory.rank},
-                   {"peak_bytes", s.memory.peak.value()},
-                   {"needed_bytes", s.needed.value()},
-                   {"capacity_bytes", s.capacity.value()},
+                   {"peak_bytes", whole(s.memory.peak)},
+                   {"needed_bytes", whole(s.needed)},
+                   {"capacity_bytes", whole(s.capacity)},
                    {"peak_at", s.memory.peak_at},
                    {"by_category", std::move(categories)}});
   }
@@ -102,7 +108,7 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
 
 nlohmann::ordered_json suggestion_json(const MemoryReport& report) {
   if (!report.suggestion) return nullptr;
-  return {{"changes", report.suggestion->changes}, {"needed_bytes", report.suggestion->needed.value()}};
+  return {{"changes", report.suggestion->changes}, {"needed_bytes", whole(report.suggestion->needed)}};
 }
 
 Table memory_records(const MemoryReport& report) {
@@ -111,9 +117,9 @@ Table memory_records(const MemoryReport& report) {
   for (int c = 0; c < kMemoryCategories; ++c) table.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c)))});
   table.columns.push_back({"peak_at"});
   for (const StageMemory& s : report.stages) {
-    std::vector<std::string> row{std::to_string(s.stage), std::to_string(s.memory.rank), fmt::format("{}", s.memory.peak.value()),
-                                 fmt::format("{}", s.needed.value()), fmt::format("{}", s.capacity.value()), s.fits() ? "true" : "false"};
-    for (const Bytes b : s.memory.by_category) row.push_back(fmt::format("{}", b.value()));
+    std::vector<std::string> row{std::to_string(s.stage), std::to_string(s.memory.rank), std::to_string(whole(s.memory.peak)),
+                                 std::to_string(whole(s.needed)), std::to_string(whole(s.capacity)), s.fits() ? "true" : "false"};
+    for (const Bytes b : s.memory.by_category) row.push_back(std::to_string(whole(b)));
     row.push_back(s.memory.peak_at);
     table.rows.push_back(std::move(row));
   }

@@ -1,6 +1,7 @@
 #include "core/report/step_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,13 +55,17 @@ Table breakdown_table(const StepReport& r) {
     most = std::max(most, s.value());
   }
   const std::vector<std::string> shares = percentages(seconds);
-  Table table{fmt::format("Where the step goes, on the slowest rank ({}, {})", r.slowest_rank, r.slowest_role), {{"", false}, {"seconds", true}, {"%", true}}, {}};
+  const bool milli = r.breakdown.total() < Seconds{1};
+  const auto shown = [milli](double s) { return fmt::format("{:.3f}", milli ? s * 1e3 : s); };
+  Table table{fmt::format("Where the step goes, on the slowest rank (rank {}, {})", r.slowest_rank, r.slowest_role),
+              {{"", false}, {milli ? "ms" : "seconds", true}, {"%", true}},
+              {}};
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    if (seconds[i] <= 0) continue;
-    table.rows.push_back({std::string(words_of(static_cast<TimeCategory>(i))), fmt::format("{:.4f}", seconds[i]), shares[i]});
+    if (shown(seconds[i]) == "0.000" && shares[i] == "0.0") continue;
+    table.rows.push_back({std::string(words_of(static_cast<TimeCategory>(i))), shown(seconds[i]), shares[i]});
     table.bars.push_back(seconds[i] / most);
   }
-  table.rows.push_back({"step", fmt::format("{:.4f}", r.breakdown.total().value()), "100.0"});
+  table.rows.push_back({"step", shown(r.breakdown.total().value()), "100.0"});
   table.bars.push_back(0);
   return table;
 }
@@ -91,7 +96,7 @@ ordered_json breakdown_json(const Breakdown& b) {
 
 ordered_json links_json(const StepReport& r) {
   auto out = ordered_json::array();
-  for (const auto& l : r.busiest_links) out.push_back({{"name", l.name}, {"utilisation", l.utilisation}, {"bytes", l.bytes.value()}});
+  for (const auto& l : r.busiest_links) out.push_back({{"name", l.name}, {"utilisation", l.utilisation}, {"bytes", std::llround(l.bytes.value())}});
   return out;
 }
 
@@ -150,7 +155,7 @@ Table step_records(const StepReport& r) {
   const ordered_json metrics = metrics_json(r.metrics), breakdown = breakdown_json(r.breakdown);
   for (const auto& [key, value] : metrics.items()) add(key, value);
   add("fits", r.memory.fits());
-  add("peak_bytes", r.memory.tightest().memory.peak.value());
+  add("peak_bytes", std::llround(r.memory.tightest().memory.peak.value()));
   add("bound_by", std::string(name_of(bound_by(r.breakdown))));
   for (const auto& [key, value] : breakdown.items()) add("breakdown." + key, value);
   return table;

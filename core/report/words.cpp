@@ -25,7 +25,7 @@ std::string_view words_of(TimeCategory c) {
                                                                  "pp communication, exposed",
                                                                  "copies, exposed",
                                                                  "input",
-                                                                 "bubble: waiting for other ranks"};
+                                                                 "bubble (waiting for others)"};
   return kWords[static_cast<std::size_t>(c)];
 }
 

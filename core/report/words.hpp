@@ -9,7 +9,7 @@
 
 namespace rehearse {
 
-/// "matrix products", "bubble: waiting for other ranks".
+/// "matrix products", "bubble (waiting for others)".
 [[nodiscard]] std::string_view words_of(TimeCategory c);
 
 /// Shares of `parts` in percent with one decimal, rounded so that the printed numbers add up to 100.0 (largest remainder). All zero

@@ -54,7 +54,7 @@ void check_product(const StrategySettings& s, int ranks) {
               "the axes multiply to the number of GPUs: change one of them or cluster.nodes");
 }
 
-void refuse_unlowered(const StrategySettings& s) {
+void refuse_unlowered(const StrategySettings& s, Precision precision) {
   const auto refuse = [](const char* axis, int value) {
     if (value > 1)
       throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
@@ -65,6 +65,11 @@ void refuse_unlowered(const StrategySettings& s) {
   refuse("etp", s.etp);
   refuse("tile_h", s.tile_h);
   refuse("tile_w", s.tile_w);
+  if (precision == Precision::fp8_mixed)
+    throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
+                "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
+  if (s.offload != Offload::none)
+    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to none");
   if (s.overlap.tp)
     throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
@@ -94,7 +99,7 @@ class Lowering {
 
   Program run() {
     check_product(settings_, ranks_);
-    refuse_unlowered(settings_);
+    refuse_unlowered(settings_, workload_.training.precision);
     check_sequence(workload_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};

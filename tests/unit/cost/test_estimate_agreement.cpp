@@ -145,10 +145,10 @@ TEST_CASE("shipped scenarios are estimated as they are played") {
 }
 
 TEST_CASE("drawn strategies are estimated as they are played") {
-  const Spread one = print("drawn, one step", compare_drawn(draws(60), 1, 1));
+  const Spread one = print("drawn, one step", compare_drawn(draws(24), 1, 1));
   CHECK(one.median < 0.0002);
   CHECK(one.worst < 0.01);
-  const Spread period = print("drawn, period", compare_drawn(draws(60), 3, 2));
+  const Spread period = print("drawn, period", compare_drawn(draws(24), 3, 2));
   CHECK(period.median < 0.0002);
   CHECK(period.worst < 0.01);
 }

@@ -18,6 +18,7 @@
 using namespace rehearse;
 using namespace rehearse::testing;
 using rehearse::sim::SimGridClock;
+using rehearse::sim::Solved;
 
 namespace {
 
@@ -50,8 +51,9 @@ std::vector<Recorder::Entry> churn(const Cluster& cluster, int chains, int lengt
 }  // namespace
 
 TEST_CASE("timers of equal date fire in the order they were set, whatever else goes on") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 100);
   for (PlayClock::Token t = 0; t < 50; ++t) clock.set_timer(Seconds{t % 2 == 0 ? 0.01 : 0.3}, t);
@@ -66,8 +68,9 @@ TEST_CASE("timers of equal date fire in the order they were set, whatever else g
 }
 
 TEST_CASE("flows that end together are told in the order they were started") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(16);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   std::vector<PlayClock::Token> expected;
   for (int d = 0; d < 64; ++d) {
@@ -81,8 +84,9 @@ TEST_CASE("flows that end together are told in the order they were started") {
 }
 
 TEST_CASE("a cancelled timer is forgotten, before and among flows") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   const auto late = clock.set_timer(Seconds{9}, 1);
   const auto soon = clock.set_timer(Seconds{0.05}, 2);
@@ -98,8 +102,9 @@ TEST_CASE("a cancelled timer is forgotten, before and among flows") {
 }
 
 TEST_CASE("a flow started after a long stretch of timers starts at its own time") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   recorder.actions[1] = [&] { clock.set_timer(Seconds{2.5}, 2); };
   recorder.actions[2] = [&] {
@@ -114,8 +119,9 @@ TEST_CASE("a flow started after a long stretch of timers starts at its own time"
 }
 
 TEST_CASE("run may be called again and goes on from where it ended") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
   clock.run(recorder);
@@ -152,8 +158,9 @@ TEST_CASE("one clock at a time") {
 }
 
 TEST_CASE("a handler's exception comes out of run, and the clock can be dropped") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   recorder.actions[1] = [] { throw std::runtime_error("enough"); };
   clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 2);
@@ -163,8 +170,9 @@ TEST_CASE("a handler's exception comes out of run, and the clock can be dropped"
 }
 
 TEST_CASE("a clock with flows that never ran can be dropped") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 2);
   clock.set_timer(Seconds{1}, 1);
 }
@@ -178,6 +186,7 @@ TEST_CASE("flows that cannot be are refused") {
 }
 
 TEST_CASE("SimGrid prints nothing") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
   std::fflush(nullptr);
   const int saved_out = dup(1), saved_err = dup(2);
@@ -185,7 +194,7 @@ TEST_CASE("SimGrid prints nothing") {
   dup2(fileno(file), 1);
   dup2(fileno(file), 2);
   {
-    SimGridClock clock(cluster);
+    SimGridClock clock(cluster, solved);
     Recorder recorder(clock);
     clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 5, 1, 1);
     clock.run(recorder);

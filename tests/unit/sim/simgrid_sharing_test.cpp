@@ -11,6 +11,7 @@
 using namespace rehearse;
 using namespace rehearse::testing;
 using rehearse::sim::SimGridClock;
+using rehearse::sim::Solved;
 
 namespace {
 
@@ -20,8 +21,9 @@ const double kTight = 1e-12;
 }  // namespace
 
 TEST_CASE("a flow alone takes bytes / min(cap, slowest link), and no latency") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
   clock.start_flow(1, 9, Bytes{1e9}, BytesPerSecond{5e9}, 1, 0, 2);
@@ -96,8 +98,9 @@ TEST_CASE("a flow that joins halfway slows the other from then on") {
 }
 
 TEST_CASE("both directions of a link are independent") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const auto cluster = small_cluster(2);
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   clock.start_flow(0, 8, Bytes{1e9}, kUncapped, 1, 0, 1);
   clock.start_flow(8, 0, Bytes{1e9}, kUncapped, 1, 0, 2);
@@ -107,10 +110,11 @@ TEST_CASE("both directions of a link are independent") {
 }
 
 TEST_CASE("a ring all-reduce as fluid edges takes 2 (n-1)/n S / rate") {
+  const auto solved = GENERATE(Solved::contended, Solved::all);
   const int n = 64;
   const double bytes = 256e6, rate = 10e9;
   const auto cluster = small_cluster(n, {1, 1, rate});
-  SimGridClock clock(cluster);
+  SimGridClock clock(cluster, solved);
   AnalyticClock analytic(cluster);
   Recorder recorder(clock), expected(analytic);
   for (int d = 0; d < n; ++d) {

@@ -166,3 +166,15 @@ TEST_CASE("overlap decides who waits for whom") {
   CHECK(next_step(false) == 1);  // The step's first pass waits for all parameters,
   CHECK(next_step(true) == 3);   // or each block (embedding and two layers) for its own.
 }
+
+TEST_CASE("settings without a lowering are refused, not ignored") {
+  Job job(tiny_gpt());
+  job.strategy.offload = Offload::optimizer;
+  CHECK(refusal(job, 1).where == "strategy.offload");
+  job.strategy.offload = Offload::none;
+  job.strategy.overlap.tp = true;
+  CHECK(refusal(job, 1).where == "strategy.overlap.tp");
+  job.strategy.overlap.tp = false;
+  job.workload.training.precision = Precision::fp8_mixed;
+  CHECK(refusal(job, 1).where == "training.precision");
+}

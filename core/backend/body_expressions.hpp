@@ -1,0 +1,31 @@
+#pragma once
+// The expressions of a body that decide whether a task runs, what it costs and whom it talks to. Ranks and calls on which none of
+// them differs may share their prices.
+
+#include <algorithm>
+
+#include "core/program/program.hpp"
+
+namespace rehearse {
+
+template <class Holds>
+bool any_expression(const Program& p, const Task& task, Holds holds) {
+  if (holds(task.predicate)) return true;
+  if (const auto* m = std::get_if<P2pTask>(&task.kind)) return holds(m->peer);
+  if (const auto* c = std::get_if<ComputeTask>(&task.kind)) return std::any_of(c->dims.begin(), c->dims.end(), holds);
+  if (const auto* g = std::get_if<CollectiveTask>(&task.kind)) return holds(p.groups[static_cast<std::size_t>(g->group)].color);
+  return false;
+}
+
+/// Whether `holds` is true of any of them; `holds` takes an ExprId.
+template <class Holds>
+bool any_expression(const Program& p, const Body& body, Holds holds) {
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    if (any_expression(p, body.graph[v], holds)) return true;
+  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
+    const auto& shape = p.tensors[static_cast<std::size_t>(f.like)].shape;
+    return std::any_of(shape.begin(), shape.end(), holds);
+  });
+}
+
+}  // namespace rehearse

@@ -1,0 +1,102 @@
+// Idle over ideal time of a pipeline is (p-1)/m for GPipe and 1F1B and (p-1)/(v m) interleaved (Narayanan et al. 2021, sec. 2.2):
+// schedules lowered and played, with equal stages and passes so long that messages are nothing beside them.
+
+#include "core/schedule/schedule.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/testbed.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+using namespace rehearse::testing;
+
+namespace {
+
+constexpr std::int64_t kWork = 100'000'000'000'000;  // Bytes copied by a forward pass: two minutes of HBM.
+
+void copy_only(Program& p, Body& body, std::int64_t bytes) {
+  Tensor work;
+  work.name = body.name + ".work";
+  work.shape = {p.exprs.constant(bytes)};
+  work.dtype = DType::uint8;
+  p.tensors.push_back(work);
+  const auto formal = static_cast<int>(body.formals.size());
+  body.formals.push_back({"work", static_cast<int>(p.tensors.size()) - 1, false});
+  body.graph.clear();
+  boost::add_vertex(Task{.name = "copy", .kind = ComputeTask{}, .operands = {{formal, Access::read}, {formal, Access::write}}}, body.graph);
+}
+
+/// One layer per chunk; layers copy, the backward pass twice as much; nothing else computes. One rank per node. Messages are of
+/// one byte, so that they slow no kernel beside them.
+Program equal_stages(const std::string& schedule, const PipelineShape& shape) {
+  Job job(tiny_gpt(shape.stages * shape.virtual_stages));
+  job.strategy.pp = shape.stages;
+  job.strategy.virtual_stages = shape.virtual_stages;
+  job.strategy.schedule = schedule;
+  job.microbatches = shape.microbatches;
+  Program p = job.lower();
+  for (const MessageEdge& edge : p.edges) {
+    p.tensors[static_cast<std::size_t>(edge.tensor)].shape = {ExprPool::kOne};
+    p.tensors[static_cast<std::size_t>(edge.tensor)].dtype = DType::uint8;
+  }
+  std::vector<bool> kept;
+  for (Body& body : p.bodies) {
+    if (body.name == "layer.forward") copy_only(p, body, kWork);
+    if (body.name == "layer.backward") copy_only(p, body, 2 * kWork);
+    kept.push_back(body.name.starts_with("layer.") || body.name.starts_with("send.") || body.name.starts_with("receive."));
+  }
+  for (Role& role : p.roles)
+    for (Entry& e : role.step)
+      if (!kept[static_cast<std::size_t>(e.body)]) e.predicate = ExprPool::kZero;
+  for (int& device : p.device_of_rank) device *= 8;
+  return p;
+}
+
+double duration(const Testbed& bed, const Program& p, const std::string& body) {
+  for (const Body& b : p.bodies)
+    if (b.name == body) return bed.cost.price_body(p, b, 0, p.mesh.context(0)).duration.value();
+  throw std::logic_error("no body " + body);
+}
+
+double message_time(const Testbed& bed, const Program& p) {
+  const double bytes = p.local_bytes(p.tensors[static_cast<std::size_t>(p.edges[0].tensor)], p.mesh.context(0));
+  return bed.cost.collectives().send(Bytes{bytes}, p.device_of_rank[0], p.device_of_rank[1]).time.value();
+}
+
+struct Case { std::string schedule; PipelineShape shape; };
+
+}  // namespace
+
+TEST_CASE("idle over ideal time is (p-1)/m for GPipe and 1F1B and (p-1)/(v m) interleaved") {
+  const Testbed bed(8);
+  for (const auto& [schedule, shape] : std::vector<Case>{{"gpipe", {2, 1, 3}}, {"gpipe", {4, 1, 8}}, {"gpipe", {8, 1, 8}},
+                                                         {"1f1b", {2, 1, 5}}, {"1f1b", {4, 1, 8}}, {"1f1b", {8, 1, 32}}, {"1f1b", {6, 1, 3}},
+                                                         {"interleaved_1f1b", {4, 2, 8}}, {"interleaved_1f1b", {2, 3, 4}}, {"interleaved_1f1b", {8, 2, 16}}}) {
+    INFO(schedule << " p " << shape.stages << " v " << shape.virtual_stages << " m " << shape.microbatches);
+    const Program p = equal_stages(schedule, shape);
+    const RunResult run = bed.analytic(p);
+    const double m = shape.microbatches, v = shape.virtual_stages;
+    const double ideal = m * v * (duration(bed, p, "layer.forward") + duration(bed, p, "layer.backward"));
+    const double ratio = (shape.stages - 1) / (v * m);
+    // Messages are not free: no chain of dependencies holds more than four for each pass.
+    const double messages = 4 * (m * v + shape.stages) * message_time(bed, p) / ideal;
+    REQUIRE(messages < 2e-6);
+    CHECK(run.step_time.value() / ideal - 1 == Approx(ratio).epsilon(0).margin(messages));
+    CHECK(schedules().at(schedule).value->bubble_ratio(shape) == Approx(ratio));
+    for (const RankMetrics& rank : run.ranks) {
+      const double idle = (rank.breakdown[TimeCategory::bubble] + rank.breakdown[TimeCategory::exposed_pp]).value();
+      CHECK(ideal + idle == Approx(run.step_time.value()).epsilon(1e-9));
+      CHECK(rank.breakdown[TimeCategory::memory_bound].value() == Approx(ideal).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("GPipe takes (m + p - 1) passes each way and p - 1 messages each way, exactly") {
+  const Testbed bed(8);
+  for (const PipelineShape shape : {PipelineShape{4, 1, 8}, PipelineShape{8, 1, 2}, PipelineShape{3, 1, 1}}) {
+    const Program p = equal_stages("gpipe", shape);
+    const double passes = shape.microbatches + shape.stages - 1;
+    const double expected = passes * (duration(bed, p, "layer.forward") + duration(bed, p, "layer.backward")) + 2 * (shape.stages - 1) * message_time(bed, p);
+    CHECK(bed.analytic(p).step_time.value() == Approx(expected).epsilon(1e-12));
+  }
+}

@@ -1,0 +1,13 @@
+# Runs one command twice and compares what it printed, byte for byte: cmake -DPROGRAM=... -DARGUMENTS="..." -DDIRECTORY=... -P same_bytes.cmake
+separate_arguments(ARGUMENTS)
+foreach(run 1 2)
+  execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} WORKING_DIRECTORY "${DIRECTORY}" OUTPUT_VARIABLE out_${run} RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "run ${run} ended with ${status}")
+  endif()
+endforeach()
+string(LENGTH "${out_1}" length)
+if(length EQUAL 0 OR NOT out_1 STREQUAL out_2)
+  message(FATAL_ERROR "two runs printed different things, or nothing")
+endif()
+message(STATUS "${length} equal bytes")

@@ -1,0 +1,84 @@
+// What a data-parallel group puts on the wire, counted on the links that leave each GPU after a step was played.
+
+#include <fmt/format.h>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/testbed.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+using namespace rehearse::testing;
+
+namespace {
+
+/// 25 million parameters, their gradients in one bucket.
+Job job_of(int dp, int tp) {
+  Job job(changed("tiny_gpt2", {{"n_embd", 1024}, {"n_inner", 4096}, {"n_head", 16}}), 128);
+  job.strategy.dp = job.strategy.dp_replicate = dp;
+  job.strategy.tp = tp;
+  job.strategy.bucket = Bytes{1e12};
+  return job;
+}
+
+/// Bytes over all links from a GPU of the node to something else, by device.
+std::vector<double> sent(const Cluster& cluster, const std::vector<double>& link_bytes) {
+  std::vector<double> out(static_cast<std::size_t>(cluster.device_count()));
+  for (std::size_t l = 0; l < link_bytes.size(); ++l) {
+    if (link_bytes[l] == 0) continue;
+    const std::string name = cluster.link(static_cast<LinkId>(l)).name;
+    for (DeviceId d = 0; d < cluster.device_count(); ++d)
+      if (name.starts_with(fmt::format("node{}/GPU{}>", cluster.node_of(d), cluster.local_index(d)))) out[static_cast<std::size_t>(d)] += link_bytes[l];
+  }
+  return out;
+}
+
+std::vector<double> played(const Testbed& bed, const Program& p) {
+  AnalyticClock clock(bed.cluster);
+  bed.play_on(clock, p);
+  return sent(bed.cluster, clock.link_bytes());
+}
+
+/// Bytes of the data-parallel calls of a rank. Calls under 64 KB are latency and nothing else: the player has no flows for them.
+double reduced(const Program& p, int rank, CollectiveOp op) {
+  double bytes = 0;
+  for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
+    const auto* c = std::get_if<CollectiveTask>(&task.kind);
+    if (c == nullptr || c->op != op || p.groups[static_cast<std::size_t>(c->group)].name != "dp") return;
+    const double size = collective_bytes(p, body, task, context_of(p, rank, e));
+    if (size >= 65536) bytes += size;
+  });
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a ring all-reduce moves 2(n-1)/n of the gradients out of every rank") {
+  for (const int nodes : {2, 4, 5}) {
+    const Testbed bed(nodes, "selene", only("Ring"));
+    const Program p = job_of(nodes, 8).lower();
+    const double gradients = persistent_bytes(p, 0, MemoryCategory::gradients);
+    CHECK(reduced(p, 0, CollectiveOp::all_reduce) == gradients);
+    for (const double bytes : played(bed, p)) CHECK(bytes == Approx(2.0 * (nodes - 1) / nodes * gradients).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("a ring over every GPU of several nodes moves the same out of each, whichever wires it takes") {
+  const Testbed bed(2, "single_switch", only("Ring"));
+  const Program p = job_of(16, 1).lower();
+  const double gradients = persistent_bytes(p, 0, MemoryCategory::gradients);
+  for (const double bytes : played(bed, p)) CHECK(bytes == Approx(2.0 * 15 / 16 * gradients).epsilon(1e-12));
+}
+
+TEST_CASE("ZeRO-1 moves in reduce-scatter and all-gather what the all-reduce moved") {
+  constexpr int kNodes = 4;
+  const Testbed bed(kNodes, "selene", only("Ring"));
+  Job job = job_of(kNodes, 8);
+  job.strategy.zero_stage = 1;
+  job.workload.training.gradient_dtype = GradientDtype::model;
+  const Program p = job.lower();
+  const double scattered = reduced(p, 0, CollectiveOp::reduce_scatter), gathered = reduced(p, 0, CollectiveOp::all_gather);
+  CHECK(scattered == persistent_bytes(p, 0, MemoryCategory::gradients));
+  CHECK(gathered == Approx(scattered).epsilon(2e-3));  // The head's norm is gathered in a call of 4 KB.
+  for (const double bytes : played(bed, p)) CHECK(bytes == Approx((kNodes - 1.0) / kNodes * (scattered + gathered)).epsilon(1e-12));
+}

@@ -1,0 +1,102 @@
+#pragma once
+// Programs written by hand: ranks along one axis, a role for each, bodies of a few tasks. For tests that need to know exactly
+// what is played.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/program/program.hpp"
+
+namespace rehearse::testing {
+
+struct Use { int tensor; Access access; };
+
+/// A task of a body and what it comes after, by position in the body.
+struct Piece {
+  std::string name;
+  TaskKind kind;
+  std::vector<Use> uses;
+  StreamId stream = 0;
+  std::vector<int> after = {};
+  ExprId predicate = ExprPool::kOne;
+};
+
+class HandMade {
+ public:
+  /// Stream 0 computes.
+  HandMade(Axis axis, int ranks, std::vector<std::string> streams) {
+    Island island;
+    island.order = {{axis, ranks}};
+    program.mesh = Mesh({island}, Join::none);
+    program.streams = std::move(streams);
+    program.stream_kinds.assign(program.streams.size(), StreamKind::device);
+    for (int r = 0; r < ranks; ++r) {
+      program.device_of_rank.push_back(r);
+      program.role_of_rank.push_back(r);
+      program.roles.emplace_back();
+      program.roles.back().name = "rank " + std::to_string(r);
+    }
+    program.groups.push_back({"all", View::dense, {axis}, {}, ExprPool::kZero, false});
+    program.binding_sets.emplace_back();
+  }
+
+  /// `bytes` on every rank.
+  int tensor(std::int64_t bytes) {
+    Tensor t;
+    t.name = "tensor" + std::to_string(program.tensors.size());
+    t.shape = {program.exprs.constant(bytes)};
+    t.dtype = DType::uint8;
+    program.tensors.push_back(t);
+    return static_cast<int>(program.tensors.size()) - 1;
+  }
+
+  int body(const std::string& name, const std::vector<Piece>& pieces) {
+    Body made;
+    made.name = name;
+    for (const Piece& piece : pieces) {
+      Task task{.name = piece.name, .kind = piece.kind, .operands = {}, .stream = piece.stream, .phase = Phase::forward, .predicate = piece.predicate};
+      for (const Use& use : piece.uses) {
+        task.operands.push_back({static_cast<int>(made.formals.size()), use.access});
+        made.formals.push_back({"formal", use.tensor, false});
+      }
+      const auto v = boost::add_vertex(std::move(task), made.graph);
+      for (const int a : piece.after) boost::add_edge(static_cast<std::size_t>(a), v, made.graph);
+    }
+    program.bodies.push_back(std::move(made));
+    return static_cast<int>(program.bodies.size()) - 1;
+  }
+
+  /// A kernel that only moves `bytes` in and `bytes` out of device memory: no SMs bound it.
+  static Piece copies(int tensor, StreamId stream = 0) {
+    return {"copy", ComputeTask{}, {{tensor, Access::read}, {tensor, Access::write}}, stream};
+  }
+  Piece message(P2pTask::Direction direction, int peer, int tensor, StreamId stream) {
+    if (program.edges.empty()) program.edges.push_back({"message", tensor});
+    P2pTask task;
+    task.direction = direction;
+    task.peer = program.exprs.constant(peer);
+    const bool sends = direction == P2pTask::Direction::send;
+    return {sends ? "send" : "receive", task, {{tensor, sends ? Access::read : Access::write}}, stream};
+  }
+  static Piece all_reduce(int tensor, StreamId stream) { return {"all_reduce", CollectiveTask{}, {{tensor, Access::update}}, stream}; }
+
+  /// Appends a call; with `record` its event is returned, else -1.
+  EventId call(int rank, int body, const std::vector<Wait>& waits = {}, bool record = false, StreamId stream = 0) {
+    Role& role = program.roles[static_cast<std::size_t>(rank)];
+    Entry e;
+    e.body = body;
+    e.stream = stream;
+    e.first_wait = static_cast<std::int32_t>(role.waits.size());
+    e.wait_count = static_cast<std::int32_t>(waits.size());
+    role.waits.insert(role.waits.end(), waits.begin(), waits.end());
+    if (record) e.record = role.events++;
+    role.step.push_back(e);
+    return e.record;
+  }
+  Entry& last_call(int rank) { return program.roles[static_cast<std::size_t>(rank)].step.back(); }
+
+  Program program;
+};
+
+}  // namespace rehearse::testing
