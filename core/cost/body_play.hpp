@@ -21,7 +21,7 @@ struct BodyTask {
 [[nodiscard]] PricedBody play_body(const std::vector<BodyTask>& tasks);
 
 /// The CPU launches kernels ahead of a busy GPU, but a body is never faster than its launches: duration becomes
-/// (duration^q + host^q)^(1/q) with q = 4.5, the smooth maximum that fits eager frameworks; the difference is category launch.
+/// (duration^q + host^q)^(1/q) with q = 4.5, a smooth maximum (estimate: no row at hand tests it); the difference is category launch.
 void apply_launch_floor(PricedBody& body);
 
 }  // namespace rehearse

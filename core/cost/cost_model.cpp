@@ -175,7 +175,8 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     if (devices.size() > 1) out.time = impl_->collectives.choose(c->op, collective_bytes(program, task, body, at), devices).time;
     out.kernels = 1;
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
-    // Over PCIe at its raw rate less packet headers (about 85 %, PCIe with 256-byte payloads), with the cost of one asynchronous copy.
+    // Over PCIe at its raw rate less packet headers (about 85 % with 256-byte payloads), after 5 us for one asynchronous copy. Both are
+    // estimates: no measured copy was at hand.
     const Traffic t = Impl::traffic(program, task, body, at);
     out.time = Seconds{5e-6} + Bytes{t.written} / (impl_->cluster->gpu(device(rank)).pcie.per_direction * 0.85);
   }
@@ -218,7 +219,8 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   Interference out;
   if (choice.time <= Seconds{0}) return out;
   out.sm_share = gpu.sm_count > 0 ? static_cast<double>(choice.channels) / gpu.sm_count : 0.0;
-  // A byte on the wire is read and written at either end, and a reduction reads its own operand as well.
+  // A byte on the wire is read and written at either end, and a reduction reads its own operand as well; an all-reduce is half of each.
+  // Counted from the algorithm, not measured: an estimate.
   const double touches = op == CollectiveOp::all_reduce ? 2.5 : op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce ? 3.0 : 2.0;
   const double wire = bytes.value() * bus_factor(op, ranks) / choice.time.value();
   out.hbm_share = std::min(0.9, touches * wire / gpu.memory_bandwidth.value());
