@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/output.hpp"
+#include "core/cli/run_watch.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
@@ -89,6 +90,7 @@ void write_trace(const std::string& file, const Trace& trace, const Program& pro
 
 int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  RunWatch watch(console.err, errors_on_terminal());
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   if (arguments.has("--dry-run")) {
     (void)session.lowered();
@@ -97,6 +99,7 @@ int simulate(const Arguments& arguments, Console& console) {
   }
   const std::string backend = chosen_backend(arguments, console);
   const Program program = session.lowered();
+  watch.check();
   MemoryReport memory = check_memory(session, program);
   if (!memory.fits()) {
     print(memory_document(session.head(program), memory), arguments, console);
@@ -108,7 +111,11 @@ int simulate(const Arguments& arguments, Console& console) {
   RunOptions options;
   options.steps = steps_to_play(session);
   options.fold = !arguments.has("--no-fold");
+  options.all_flows = arguments.has("--all-flows");
+  options.progress = [&](const RunProgress& now) { watch.progress(now); };
+  watch.check();
   const RunResult run = backends().at(backend).value()->run(program, session.cluster, cost, options, *trace);
+  watch.clear();
   refuse_breaches(run, console);
   StepReport report = report_of(session, program, cost, run, std::move(memory));
   report.trace = trace;
@@ -128,12 +135,14 @@ Verb simulate_verb() {
             {scenario_positional()},
             {{"--backend", "NAME", "what plays the step: 'rehearse list backends'", "simgrid where it is built in, else analytic"}},
             "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do the same work are played as "
-            "one; the result says so, and --no-fold plays each.",
+            "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are timers; --all-flows plays their "
+            "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",
             simulate};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back({"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
   verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});
+  verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
   verb.options.push_back(dry_run_option());
   return verb;
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/collective/all_to_all.hpp"
 #include "core/collective/nccl_search.hpp"
 #include "core/collective/prepared_group.hpp"
 #include "core/collective/traffic.hpp"
@@ -107,6 +108,7 @@ struct CollectiveModel::Impl {
   mutable std::mutex mutex;
   mutable std::map<LayoutKey, PreparedGroup> groups;
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
+  mutable std::map<std::vector<DeviceId>, std::vector<FluidEdge>> exchanges;  // All-to-all of one byte a pair.
 
   Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {}
 
@@ -130,15 +132,27 @@ struct CollectiveModel::Impl {
     return choices.emplace(call, std::move(choice)).first->second;
   }
 
+  /// Worked out once per group: sizes only scale it.
+  [[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& layout, Bytes bytes, std::span<const DeviceId> group) const {
+    const std::vector<DeviceId> key(group.begin(), group.end());
+    auto at = exchanges.find(key);
+    if (at == exchanges.end()) at = exchanges.emplace(key, traffic::all_to_all(cluster, layout, Bytes{double(layout.ranks)})).first;
+    std::vector<FluidEdge> out = at->second;
+    for (FluidEdge& e : out) e.bytes = bytes / double(layout.ranks) * e.bytes.value();
+    return out;
+  }
+
   [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
                                              std::string_view algorithm) const {
     const GroupLayout layout = layout_of(cluster, group);
+    std::map<std::pair<const MachineSpec*, std::vector<int>>, std::vector<std::vector<int>>> searched;
     const auto orders = [&](const GroupLayout::Node& n) {
-      std::vector<int> local;
-      for (const DeviceId d : n.devices) local.push_back(cluster.local_index(d));
-      return nccl::node_rings(cluster.machine(n.node), local);
+      std::pair key{&cluster.machine(n.node), std::vector<int>{}};
+      for (const DeviceId d : n.devices) key.second.push_back(cluster.local_index(d));
+      const auto at = searched.find(key);
+      return at != searched.end() ? at->second : searched.emplace(key, nccl::node_rings(*key.first, key.second)).first->second;
     };
-    if (op == CollectiveOp::all_to_all) return traffic::all_to_all(layout, bytes);
+    if (op == CollectiveOp::all_to_all) return all_to_all(layout, bytes, group);
     if (op == CollectiveOp::send_recv) {
       std::vector<FluidEdge> out;
       const std::size_t count = group.size() == 2 ? 1 : group.size();

@@ -183,10 +183,19 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
   return out;
 }
 
+Seconds CostModel::launch_overhead(const Program& program, int rank) const {
+  return impl_->model(program, rank).launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0);
+}
+
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const {
+  constexpr int kOncePerKernel = -1;
+  return price_body(program, body, rank, at, kOncePerKernel);
+}
+
+PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches) const {
   std::vector<BodyTask> tasks;
   Seconds host{0};
-  const KernelModel& kernels = impl_->model(program, rank);
+  const Seconds launch = launch_overhead(program, rank);
   bool computes = false;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -197,7 +206,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.priced = price(program, task, body, rank, at);
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
-      host += kernels.launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0) * t.priced.kernels;
+      host += launch * t.priced.kernels;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;
         for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
@@ -209,7 +218,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
     tasks.push_back(std::move(t));
   }
   PricedBody out = play_body(tasks);
-  out.host = host;
+  out.host = launches < 0 ? host : launch * launches;
   if (computes) apply_launch_floor(out);
   return out;
 }
