@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "core/units/error.hpp"
-
 namespace rehearse::cli {
 
 namespace {
@@ -38,7 +36,7 @@ RunWatch::~RunWatch() {
 }
 
 void RunWatch::check() const {
-  if (interrupted != 0) throw Error(ErrorKind::interrupted, "interrupted");
+  if (interrupted != 0) throw Interrupted();
 }
 
 void RunWatch::progress(const RunProgress& now) {

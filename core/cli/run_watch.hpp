@@ -3,10 +3,17 @@
 
 #include <chrono>
 #include <ostream>
+#include <stdexcept>
 
 #include "core/backend/backend.hpp"
 
 namespace rehearse::cli {
+
+/// The user ended the work; main maps it to exit code 130.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
+};
 
 /// From its making on, Ctrl-C (SIGINT) is noted, and check() ends the work; a second one ends the process at once.
 /// One at a time.
@@ -18,7 +25,7 @@ class RunWatch {
   RunWatch(const RunWatch&) = delete;
   RunWatch& operator=(const RunWatch&) = delete;
 
-  /// Throws Error (interrupted) after Ctrl-C.
+  /// Throws Interrupted after Ctrl-C.
   void check() const;
   /// Checks, and a few times a second writes share done, time simulated and time left over the line before.
   void progress(const RunProgress& now);

@@ -13,7 +13,6 @@ enum class ErrorKind {
   usage = 2,         ///< Bad option, scenario or file.
   infeasible = 3,    ///< A result: the plan does not fit or cannot exist on this machine.
   unavailable = 4,   ///< The back end is not built in or finds no device.
-  interrupted = 130, ///< The user ended it (Ctrl-C).
 };
 
 /// `what()` is the sentence about the offending value; `where` is "file: /json/path" or the option; `hint` is what to type next.
