@@ -7,6 +7,8 @@ const std::vector<Verb>& verbs() {
       simulate_verb(),
       estimate_verb(),
       memory_verb(),
+      topology_verb(),
+      import_verb(),
       list_verb(),
       explain_verb(),
       version_verb(),
