@@ -68,7 +68,7 @@ ImportedTopology import_smi(std::string_view text, const std::string& origin, co
   draft.gpu = options.gpu;
   take_cpu(draft, origin, options, catalogue.interconnects());
   if (!draft.nics.empty() && options.nic_rate <= BytesPerSecond{0})
-    throw Error(ErrorKind::usage, fmt::format("the text names {} NICs, but not how fast they are", draft.nics.size()), origin, "give the rate of one: --nic-rate 400Gb/s");
+    throw Error(ErrorKind::usage, fmt::format("the text does not say how fast the {} NICs are", draft.nics.size()), origin, "give the rate of one: --nic-rate 400Gb/s");
   draft.nic_rate = options.nic_rate;
   draft.nic_name = "NIC of " + to_string(options.nic_rate);
   draft.nvls = !draft.nvswitch_links.empty() && gpu->compute_capability >= 90;

@@ -80,19 +80,29 @@ std::string socket_link_of(const std::string& vendor, int family, int model) {
   return "qpi_broadwell";
 }
 
+/// Elements for which `test` holds, `element` among them.
+template <class Test>
+int count(const XmlElement& element, const Test& test) {
+  int found = test(element) ? 1 : 0;
+  for (const auto& child : element.children) found += count(child, test);
+  return found;
+}
+
 class Reader {
  public:
   Reader(const XmlElement& system, const std::string& origin, const ImportOptions& options, const GpuSpec& gpu)
       : system_(system), origin_(origin), options_(options), gpu_(gpu) {}
 
   MachineDraft run() {
+    if (count(system_, [](const XmlElement& e) { return e.name == "gpu"; }) == 0) refuse_without_gpus();
     for (const XmlElement& cpu : system_.children)
       if (cpu.name == "cpu") read_cpu(cpu);
-    if (found_gpus_.empty()) refuse_without_gpus();
+    if (found_gpus_.empty()) at(system_).fail("a <gpu> outside <cpu> and <pci>");
     order_gpus();
     keep_fastest_nics();
     for (const auto& found : found_gpus_) read_nvlinks(found);
     place_nvlinks();
+    add_notes();
     return std::move(draft_);
   }
 
@@ -113,16 +123,10 @@ class Reader {
   [[nodiscard]] At at(const XmlElement& element) const { return {origin_, element}; }
 
   [[noreturn]] void refuse_without_gpus() const {
-    int classes = 0;
-    count_gpu_classes(system_, classes);
+    const int classes = count(system_, [](const XmlElement& e) { return e.name == "pci" && is_gpu_class(e); });
     at(system_).fail(classes > 0 ? fmt::format("a template without GPUs: {} PCI devices of class GPU, but no <gpu>", classes) : "no <gpu>: a template without GPUs",
                      "NCCL fills such templates in at run time: run it once with NCCL_TOPO_DUMP_FILE=topology.xml and import that file");
   }
-  static void count_gpu_classes(const XmlElement& element, int& count) {
-    count += element.name == "pci" && is_gpu_class(element);
-    for (const auto& child : element.children) count_gpu_classes(child, count);
-  }
-
   void read_cpu(const XmlElement& cpu) {
     if (static_cast<int>(draft_.cpus.size()) == kMostCpus) at(cpu).fail(fmt::format("more than {} CPUs", kMostCpus));
     const int index = static_cast<int>(draft_.cpus.size());
@@ -160,8 +164,7 @@ class Reader {
     const int index = static_cast<int>(draft_.switches.size());
     switch_at_[pci.text("busid")] = index;
     draft_.switches.push_back({parent, slot, -1});
-    if (slot.generation == 1 && slot.lanes == 1)
-      draft_.notes.push_back(fmt::format("The uplink of the switch at {} is stated as PCIe 1 x1: usual for a virtual switch, and taken as it stands, as NCCL does.", pci.text("busid")));
+    if (slot.generation == 1 && slot.lanes == 1) virtual_switches_.push_back(pci.text("busid"));
     for (const XmlElement& child : pci.children) {
       if (child.name == "pci") read_pci(child, {true, index});
       if (child.name == "pcilink")
@@ -233,8 +236,7 @@ class Reader {
       } else if (const auto other = index_of_.find(link.text("target")); other == index_of_.end()) {
         at(link).fail(fmt::format("an NVLink to '{}', which is no GPU of this file", link.text("target")), "a part of a topology? import the whole file");
       } else if (other->second == me) {
-        draft_.notes.push_back(fmt::format("GPU{} is stated to have NVLinks to itself, which carry nothing: left out.", me));
-        stated_ = true;
+        to_themselves_.push_back(fmt::format("GPU{}", me));
       } else {
         add_pair(link, std::minmax(me, other->second), count);
       }
@@ -247,6 +249,13 @@ class Reader {
       at(link).fail(fmt::format("GPU{} and GPU{} state {} and {} NVLinks to each other", pair.first, pair.second, known->second, count));
   }
 
+  void add_notes() {
+    if (!to_themselves_.empty())
+      draft_.notes.push_back(fmt::format("NVLinks from a GPU to itself carry nothing and are left out: {}.", fmt::join(to_themselves_, ", ")));
+    if (!virtual_switches_.empty())
+      draft_.notes.push_back(fmt::format("Uplinks stated as PCIe 1 x1, usual for virtual switches, are taken as they stand, as NCCL does: {}.", fmt::join(virtual_switches_, ", ")));
+  }
+
   [[nodiscard]] int cpu_of(MachineDraft::Parent p) const {
     while (p.is_switch) p = draft_.switches[static_cast<std::size_t>(p.index)].parent;
     return p.index;
@@ -254,7 +263,7 @@ class Reader {
 
   void place_nvlinks() {
     using Nvlinks = ImportOptions::Nvlinks;
-    const bool named = !pairs_.empty() || !switch_links_.empty() || stated_;
+    const bool named = !pairs_.empty() || !switch_links_.empty() || !to_themselves_.empty();
     if (!named && gpu_.nvlink && options_.nvlinks == Nvlinks::as_stated && draft_.gpus.size() > 1)
       at(system_).fail(fmt::format("no NVLink is named, but a {} has {}: a template that NCCL completes at run time", gpu_.name, gpu_.nvlink->links),
                        "give --nvlinks switch (all go to NVSwitches) or --nvlinks none; or import what NCCL_TOPO_DUMP_FILE writes");
@@ -282,17 +291,16 @@ class Reader {
   std::map<std::string, int> index_of_, switch_at_;
   std::map<int, int> switch_links_;
   std::map<std::pair<int, int>, int> pairs_;
-  bool stated_ = false;
+  std::vector<std::string> virtual_switches_, to_themselves_;
 };
 
 /// AMD's RCCL writes the same element names with another meaning.
-void refuse_amd(const XmlElement& element, const std::string& origin) {
-  const At at{origin, element};
-  const char* hint = "the catalogue has no AMD GPUs yet";
-  if (element.name == "system" && element.text("version") == "2") at.fail("version 2: the topology file of AMD's RCCL, with GPUs joined by xgmi", hint);
-  if (element.name == "xgmi") at.fail("an AMD link", hint);
-  if (element.has("gcn")) at.fail("an AMD GPU", hint);
-  for (const auto& child : element.children) refuse_amd(child, origin);
+void refuse_amd(const XmlElement& system, const std::string& origin) {
+  const int links = count(system, [](const XmlElement& e) { return e.name == "xgmi"; });
+  const int gpus = count(system, [](const XmlElement& e) { return e.name == "gpu" && e.has("gcn"); });
+  if (links == 0 && gpus == 0 && system.text("version") != "2") return;
+  At{origin, system}.fail(fmt::format("a topology of AMD's RCCL (version {}): {} AMD GPUs, {} xgmi links", system.text("version", "1"), gpus, links),
+                          "AMD GPUs and xgmi are not in the catalogue");
 }
 
 void collect_devices(const XmlElement& element, std::set<std::string>& ids) {
