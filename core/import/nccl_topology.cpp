@@ -168,7 +168,10 @@ class Reader {
     for (const XmlElement& child : pci.children) {
       if (child.name == "pci") read_pci(child, {true, index});
       if (child.name == "pcilink")
-        if (const auto other = switch_at_.find(child.text("target")); other != switch_at_.end()) draft_.switch_links.emplace_back(other->second, index);
+        if (const auto other = switch_at_.find(child.text("target")); other != switch_at_.end()) {
+          if (other->second == index) at(child).fail("a switch linked to itself");
+          draft_.switch_links.emplace_back(other->second, index);
+        }
     }
   }
 
