@@ -4,12 +4,10 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
-#include "core/registry/registry.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse::cli {
@@ -71,11 +69,11 @@ class Finder {
   std::string where_;
 };
 
-std::string network_of(const Catalogue& catalogue, const ClusterSpec& spec, const std::string& where) {
+std::string network_of(const ClusterSpec& spec, const std::string& where) {
   if (!spec.network.empty()) return spec.network;
   if (spec.parts.size() == 1 && spec.parts.front().nodes == 1) return "single_switch";
   throw Error(ErrorKind::usage, "several machines, but no network that joins them", where + "/network",
-              fmt::format("valid: {}", fmt::join(catalogue.names(Catalogue::Kind::network), ", ")));
+              "see 'rehearse list networks'");
 }
 
 }  // namespace
@@ -99,7 +97,7 @@ Cluster build(const Catalogue& catalogue, const Finder& finder, const ClusterSpe
     parts.push_back({machine, catalogue.gpu(machine->gpu), part.nodes});
     machines += fmt::format("{}{} x {}", machines.empty() ? "" : " + ", part.nodes, machine->id);
   }
-  const NetworkSpec network = finder.network(network_of(catalogue, spec, where));
+  const NetworkSpec network = finder.network(network_of(spec, where));
   if (spec.parts.size() > 1 || spec.parts.front().nodes > 1) machines += fmt::format(" on {}", network.id);
   return {spec.name.empty() ? machines : spec.name, std::move(parts), network};
 }
@@ -128,7 +126,7 @@ Cluster named_cluster(const Catalogue& catalogue, const std::string& what) {
   else {
     std::vector<std::string> all = clusters;
     all.insert(all.end(), machines.begin(), machines.end());
-    throw unknown_name("cluster or machine", what, all);
+    throw unknown_entry("cluster or machine", what, all, "clusters' and 'rehearse list machines");
   }
   return build(catalogue, finder, spec, {}, what);
 }

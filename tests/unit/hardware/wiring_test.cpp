@@ -112,12 +112,12 @@ TEST_CASE("several sockets need to be joined by something known") {
 
 TEST_CASE("devices below one host bridge of a CPU are told apart from the others") {
   json wiring = kPlain;
-  wiring["cpus"][0]["host_bridges"] = {{"GPU0", "NIC0"}};
+  wiring["cpus"][0]["host_bridges"] = json::array({json::array({"GPU0", "NIC0"})});
   MachineSpec box = machine_from(pcie_box(wiring));
   CHECK(box.links[0].host_bridge == 0);
   CHECK(box.links[1].host_bridge == -1);
   CHECK(box.links[2].host_bridge == 0);
-  wiring["cpus"][0]["host_bridges"] = {{"GPU2"}};
+  wiring["cpus"][0]["host_bridges"] = json::array({json::array({"GPU2"})});
   CHECK(std::string(refused(wiring).what()) == "'GPU2' is not right below this CPU");
 }
 
