@@ -8,6 +8,8 @@ const std::vector<Verb>& verbs() {
       estimate_verb(),
       memory_verb(),
       compare_verb(),
+      topology_verb(),
+      import_verb(),
       list_verb(),
       explain_verb(),
       version_verb(),

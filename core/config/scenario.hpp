@@ -9,6 +9,7 @@
 //
 // All errors are Error (usage) with `where` "file: /json/path".
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ struct ClusterRef {
   std::string file;                ///< Path of a cluster file.
   std::vector<ClusterPart> parts;  ///< More than one: a mixed cluster.
   std::string network;             ///< Registered name or file; empty leaves the choice to the caller.
+  std::optional<bool> gpudirect_rdma;  ///< In place of what the machines say (MachineSpec).
+  std::optional<bool> pxn;             ///< Likewise.
   bool operator==(const ClusterRef&) const = default;
 };
 

@@ -21,6 +21,13 @@ std::string_view name_of(Catalogue::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing) {
+  Error e = unknown_name(kind, word, valid);
+  const std::string nearest = did_you_mean(word, valid);
+  e.hint = fmt::format("{}see 'rehearse list {}'", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), listing);
+  return e;
+}
+
 struct Catalogue::Impl {
   template <class Spec>
   using Cache = std::map<std::string, std::shared_ptr<const Spec>>;
@@ -38,7 +45,7 @@ struct Catalogue::Impl {
   std::shared_ptr<const Spec> get(Cache<Spec>& cache, Kind kind, const std::string& id, Read read) {
     if (auto it = cache.find(id); it != cache.end()) return it->second;
     const auto& known = names[static_cast<std::size_t>(kind)];
-    if (!std::binary_search(known.begin(), known.end(), id)) throw unknown_name(name_of(kind), id, known);
+    if (!std::binary_search(known.begin(), known.end(), id)) throw unknown_entry(name_of(kind), id, known, fmt::format("{}s", name_of(kind)));
     std::string file = (folder(kind) / (id + ".json")).string();
     auto spec = std::make_shared<const Spec>(read(load_json(file), file));
     cache[id] = spec;

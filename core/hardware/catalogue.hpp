@@ -4,11 +4,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/hardware/interconnects.hpp"
 #include "core/hardware/specs.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -41,6 +44,10 @@ class Catalogue {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Error (usage): "unknown KIND 'WORD'" with the nearest of `valid`, which are too many to name, and the listing that shows them:
+/// "rehearse list LISTING".
+[[nodiscard]] Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing);
 
 /// "gpu", "machine", "network", "cluster".
 [[nodiscard]] std::string_view name_of(Catalogue::Kind kind);

@@ -40,8 +40,9 @@ struct PcieSpec {
   BytesPerSecond per_direction;  ///< Raw rate of the whole slot, one direction.
 };
 
-/// One GPU (or one die that software sees as a device).
+/// One GPU (or one die that software sees as a device); or a CPU socket that computes as a rank of its own.
 struct GpuSpec {
+  enum class Device { gpu, cpu };
   std::string id;
   std::string name;
   std::string vendor;
@@ -55,9 +56,12 @@ struct GpuSpec {
   Watts tdp;
   std::optional<NvlinkSpec> nvlink;
   PcieSpec pcie;
+  Device device = Device::gpu;           ///< cpu: `memory` is the socket's DRAM and `sm_count` its cores.
+  bool peer_to_peer = true;              ///< The driver lets two of them reach each other's memory over PCIe (GeForce: it does not).
+  std::vector<std::string> pci_devices;  ///< PCI device ids, "0x2330": how NCCL's topology files name the model.
   std::vector<Source> sources;
 
-  /// Peak for arithmetic in `t`. bf16 falls back to fp16 and tf32 to fp32 where the chip has no such unit;
+  /// Peak for arithmetic in `t`. Where the chip has no such unit bf16 falls back to fp16, and fp16 and tf32 to fp32;
   /// throws Error (usage) for anything else it lacks.
   [[nodiscard]] FlopsPerSecond peak(DType t) const;
 };
@@ -67,7 +71,7 @@ struct NicSpec {
   BytesPerSecond rate;  ///< One direction.
 };
 
-/// One server: its GPUs and how they are wired. Vertices and links as data, so that any wiring can be stated.
+/// One server, or several in one NVLink domain: its GPUs and how they are wired. Vertices and links as data, so that any wiring can be stated.
 struct MachineSpec {
   enum class VertexKind { gpu, nvswitch, pcie_switch, cpu, nic };
   struct Vertex {
@@ -75,6 +79,9 @@ struct MachineSpec {
     std::string name;  ///< "GPU0", "NVSwitch1", "PLX2", "CPU0", "NIC3".
     int index;         ///< Position among the vertices of its kind.
     int chips = 1;     ///< Chips that this vertex stands for: NVSwitch chips over which every transfer is spread evenly are one vertex.
+    int numa = -1;         ///< CPU: NUMA node as the operating system counts them.
+    std::string cores{};   ///< CPU: its cores as a list, "0-23,96-119"; empty where unknown.
+    std::string device{};  ///< NIC: what its driver calls it, "mlx5_0"; empty where unknown.
   };
   enum class LinkKind { nvlink, pcie, socket, c2c };
   /// A full-duplex link; both directions carry `rate` each.
@@ -85,6 +92,19 @@ struct MachineSpec {
     BytesPerSecond rate;          ///< All `count` together, one direction.
     BytesPerSecond nccl_rate;     ///< The same as NCCL's search sees it.
     Seconds latency;              ///< Of one crossing, either direction.
+    int host_bridge = -1;         ///< PCIe link of a CPU: those with equal numbers meet in one host bridge; -1 has one of its own.
+  };
+
+  /// Channels that NCCL's own search found on such a machine (NCCL_GRAPH_DUMP_FILE): where given, they take the place of ours.
+  struct NcclGraph {
+    int id = 0;              ///< 0 ring, 1 tree, 2 CollNet, 3 NVLS.
+    int pattern = 0;         ///< 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct.
+    int channels = 0;        ///< Of the search, before NCCL doubles them.
+    BytesPerSecond speed_intra, speed_inter;  ///< Per channel, one direction.
+    std::string type_intra, type_inter;       ///< Worst path: "NVL", "PIX", "PXB", "PHB", "SYS", ...
+    int cross_nic = 0;
+    bool same_channels = true;
+    std::vector<std::vector<int>> orders;  ///< GPUs of each channel in its order.
   };
 
   std::string id;
@@ -97,11 +117,14 @@ struct MachineSpec {
   bool gpudirect_rdma = true;  ///< NICs read and write GPU memory; otherwise messages are staged in host memory.
   bool peer_to_peer = true;    ///< GPUs reach each other's memory; otherwise their transfers are staged in host memory.
   bool nvls = false;  ///< NVSwitch with multicast (NVLink SHARP).
+  bool pxn = true;    ///< Messages for another rail go over NVLink to the GPU beside that rail's NIC (NCCL_PXN_DISABLE switches it off).
+  int trays = 1;      ///< Hosts, each with an operating system of its own, that one NVLink domain joins (18 in an NVL72 rack).
   NicSpec nic;
   int nics = 0;
   Watts power;
   std::vector<Vertex> vertices;
   std::vector<Link> links;
+  std::vector<NcclGraph> nccl_graphs;  ///< At most one per id.
   std::vector<Source> sources;
 };
 
