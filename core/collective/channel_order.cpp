@@ -1,7 +1,6 @@
 // The order in which the search tries GPUs and NICs.
 
 #include <algorithm>
-#include <tuple>
 
 #include "core/collective/channel_search.hpp"
 
@@ -17,14 +16,20 @@ void append_new(std::vector<int>& to, int n) {
 
 }  // namespace
 
-float ChannelSearch::slot_rate(int g) const {
+/// A GPU's PCIe link up, and the first link that leads back.
+std::pair<int, int> ChannelSearch::slot_of(int g) const {
   const int v = system_.at(NodeKind::gpu, g);
   for (const int l : system_.node(v).links) {
     if (system_.link(l).kind != PathClass::pix) continue;
     for (const int r : system_.node(system_.link(l).to).links)
-      if (system_.link(r).to == v) return std::min(left_[std::size_t(l)], left_[std::size_t(r)]);
+      if (system_.link(r).to == v) return {l, r};
   }
-  return -1;
+  return {-1, -1};
+}
+
+float ChannelSearch::slot_rate(int g) const {
+  const auto& [out, in] = slots_[std::size_t(g)];
+  return out < 0 ? -1 : std::min(left_[std::size_t(out)], left_[std::size_t(in)]);
 }
 
 void ChannelSearch::neighbours(const Graph& g, int gpu, std::vector<int>& next) const {
@@ -41,37 +46,33 @@ void ChannelSearch::neighbours(const Graph& g, int gpu, std::vector<int>& next) 
 
 /// NVSwitches like few peers: there only the two neighbours are tried. Elsewhere by rate and hops to the NIC the channel came in
 /// by (where it leaves next), then by rate and hops from here, then round from here.
-void ChannelSearch::next_gpus(const Graph& g, int gpu, Sort sort, std::vector<int>& next) const {
+void ChannelSearch::next_gpus(const Graph& g, int gpu, Sort sort, std::vector<int>& next) {
   if (system_.count(NodeKind::nvs) > 0) return neighbours(g, gpu, next);
-  struct Score {
-    int net_rate = 0, slot = 0, net_hops = 0, rate = 0, hops = 0, distance = 0, gpu = 0;
-    [[nodiscard]] auto key() const { return std::tuple(-net_rate, -slot, net_hops, -rate, hops, distance); }
-  };
   const std::uint64_t flag = std::uint64_t{1} << g.channels;
-  std::vector<Score> scores;
+  const Score* inside = &score_inside_[std::size_t(gpu * gpus_)];
+  const Score* from_net = sort == Sort::inside ? nullptr : &score_from_net_[std::size_t(g.nets[std::size_t(g.channels)][0] * gpus_)];
   for (int i = 1; i < gpus_; ++i) {
-    const int other = (gpu + i) % gpus_;
-    const Path& path = paths_.gpu_to_gpu(gpu, other);
-    if (path.links.empty() || (used_[std::size_t(other)] & flag)) continue;
-    Score s;
-    s.gpu = other;
-    s.distance = i;
-    s.hops = int(path.links.size());
-    s.rate = int(path.rate);
-    if (sort != Sort::inside) {
-      const Path& from_net = paths_.net_to_gpu(g.nets[std::size_t(g.channels)][0], other);
-      s.net_hops = int(from_net.links.size());
-      s.slot = int(slot_rate(other));
-      s.net_rate = int(from_net.rate);
-    }
-    scores.push_back(s);
+    const int other = gpu + i < gpus_ ? gpu + i : gpu + i - gpus_;
+    if (inside[other].hops == 0 || (used_[std::size_t(other)] & flag)) continue;
+    if (from_net != nullptr) slot_now_[std::size_t(other)] = int(slot_rate(other));
+    next.push_back(other);
   }
-  std::sort(scores.begin(), scores.end(), [](const Score& a, const Score& b) { return a.key() < b.key(); });
-  const bool alike = std::all_of(scores.begin(), scores.end(), [&](const Score& s) {
-    return s.rate == scores.front().rate && s.hops == scores.front().hops;
-  });
-  for (const auto& s : scores) next.push_back(s.gpu);
-  if (sort == Sort::away_from_net && alike) std::reverse(next.begin(), next.end());
+  const auto before = [&](int a, int b) {
+    if (from_net != nullptr) {
+      if (from_net[a].rate != from_net[b].rate) return from_net[a].rate > from_net[b].rate;
+      const int slot_a = slot_now_[std::size_t(a)], slot_b = slot_now_[std::size_t(b)];
+      if (slot_a != slot_b) return slot_a > slot_b;
+      if (from_net[a].hops != from_net[b].hops) return from_net[a].hops < from_net[b].hops;
+    }
+    if (inside[a].rate != inside[b].rate) return inside[a].rate > inside[b].rate;
+    return inside[a].hops < inside[b].hops;
+  };
+  for (std::size_t i = 1; i < next.size(); ++i)  // insertion keeps equals in order; lists are short
+    for (std::size_t j = i; j > 0 && before(next[j], next[j - 1]); --j) std::swap(next[j], next[j - 1]);
+  if (sort != Sort::away_from_net || next.empty()) return;
+  const Score& first = inside[next.front()];
+  const bool alike = std::all_of(next.begin(), next.end(), [&](int i) { return inside[i].rate == first.rate && inside[i].hops == first.hops; });
+  if (alike) std::reverse(next.begin(), next.end());
 }
 
 /// Of one GPU, or with -1 of all: by channel first, or by GPU first where hosts are joined by NVLink.
@@ -102,14 +103,15 @@ std::vector<int> ChannelSearch::preferred_nets(int gpu) const {
   return out;
 }
 
+/// `gpu` == gpus(): for all of them.
 const std::vector<int>& ChannelSearch::nets_to_try(PathClass inter_kind, int gpu) {
   const auto [at, fresh] = nets_to_try_.try_emplace({inter_kind, gpu});
   auto& out = at->second;
   if (!fresh) return out;
-  out = preferred_[std::size_t(gpu < 0 ? gpus_ : gpu)];
+  out = preferred_[std::size_t(gpu)];
   for (int k = 0; k <= int(inter_kind); ++k)
     for (int g = 0; g < gpus_; ++g) {
-      if (gpu >= 0 && gpu != g) continue;
+      if (gpu < gpus_ && gpu != g) continue;
       for (int n = 0; n < std::min(int(net_rate_.size()), kMostPorts); ++n)
         if (int(paths_.gpu_to_net(g, n).kind) == k) append_new(out, n);
     }
@@ -120,7 +122,7 @@ void ChannelSearch::from_net(Walk& w, int& steps) {
   Graph& g = w.graph;
   const int rate = int(g.inter);
   const int channel = g.channels;
-  const auto& nets = nets_to_try(g.inter_kind, -1);
+  const auto& nets = *nets_now_[std::size_t(gpus_)];
   bool head_found = false;
   for (std::size_t i = 0; i < nets.size(); ++i) {
     if (head_found) break;
@@ -135,7 +137,7 @@ void ChannelSearch::from_net(Walk& w, int& steps) {
       if (channel < int(nets.size())) head_on_net(w, n, head_found, steps);
     } else {
       from_one_net(w, n, steps);
-      if (paths_.local_gpus(n).empty()) continue;
+      if (local_gpus_[std::size_t(n)].empty()) continue;
     }
     left += float(rate);
   }
@@ -163,7 +165,7 @@ void ChannelSearch::from_one_net(Walk& w, int n, int& steps) {
   }
   const int nearest = local_gpu_[std::size_t(n)];
   if (nearest >= 0) start(Order::sorted, steps, nearest);
-  for (const int g : paths_.local_gpus(n))
+  for (const int g : local_gpus_[std::size_t(n)])
     if (g != nearest) start(Order::sorted, steps, g);
 }
 
@@ -189,7 +191,7 @@ void ChannelSearch::leave_by_net(Walk& w, int g, int step, int to_first, Order o
     graph.inter = whole;
     return moved;
   };
-  for (const int n : nets_to_try(graph.inter_kind, g)) {
+  for (const int n : *nets_now_[std::size_t(g)]) {
     if (!may_leave_by(graph, n, step) || !over(n, 1)) continue;
     graph.nets[std::size_t(graph.channels)][1] = n;
     at_gpu(w, g, step, balanced && step == 0 ? 1 : -1, to_first, order, steps);

@@ -1,12 +1,19 @@
 #include "core/collective/channel_search.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rehearse::nccl {
 namespace {
 
-void subtract(float& from, float amount) { from = std::round((from - amount) * 1000) / 1000; }
+/// To three decimals, halves away from zero, as roundf; inline, because a search does it millions of times.
+void subtract(float& from, float amount) {
+  const float thousandths = (from - amount) * 1000;
+  int whole = static_cast<int>(thousandths);
+  const float rest = thousandths - static_cast<float>(whole);
+  if (rest >= 0.5F) ++whole;
+  if (rest <= -0.5F) --whole;
+  from = static_cast<float>(whole * 0.001);  // as exact as a division: no multiple of 0.001 lies near a tie of two floats
+}
 
 bool better(const Graph& a, const Graph& best, int gpus) {
   if (a.channels < a.least_channels) return false;
@@ -27,12 +34,25 @@ ChannelSearch::ChannelSearch(const System& system, const Paths& paths, bool leav
   for (int n = 0; n < system.count(NodeKind::net); ++n) {
     net_rate_.push_back(system.node(system.at(NodeKind::net, n)).rate);
     local_gpu_.push_back(paths.local_gpu(n));
+    local_gpus_.push_back(paths.local_gpus(n));
   }
   std::vector<int> ends = system.all(NodeKind::gpu);
   for (const auto k : {NodeKind::net, NodeKind::nvs}) ends.insert(ends.end(), system.all(k).begin(), system.all(k).end());
   for (const int a : ends)
     for (const int b : ends) trails_.push_back(trail(a, b));
   for (int g = 0; g <= gpus_; ++g) preferred_.push_back(preferred_nets(g < gpus_ ? g : -1));
+  slot_now_.resize(std::size_t(gpus_));
+  for (int g = 0; g < gpus_; ++g) slots_.push_back(slot_of(g));
+  for (int a = 0; a < gpus_; ++a)
+    for (int b = 0; b < gpus_; ++b) {
+      const Path& p = paths.gpu_to_gpu(a, b);
+      score_inside_.push_back({int(p.rate), int(p.links.size())});
+    }
+  for (int n = 0; n < int(net_rate_.size()); ++n)
+    for (int g = 0; g < gpus_; ++g) {
+      const Path& p = paths.net_to_gpu(n, g);
+      score_from_net_.push_back({int(p.rate), int(p.links.size())});
+    }
 }
 
 ChannelSearch::Trail ChannelSearch::trail(int from, int to) const {
@@ -97,6 +117,9 @@ int ChannelSearch::run(Graph& wanted, Graph& best, int steps) {
   Walk w{wanted, best, -1, -1};
   if (leaves_node_) w.to_net = wanted.pattern == Pattern::ring ? gpus_ - 1 : 0;
   if (!leaves_node_ && wanted.pattern == Pattern::ring) w.to_first = gpus_ - 1;
+  next_.resize(std::max(next_.size(), wanted.order.size()));
+  nets_now_.clear();
+  for (int g = 0; g <= gpus_; ++g) nets_now_.push_back(leaves_node_ ? &nets_to_try(wanted.inter_kind, g) : nullptr);
   search(w, steps);
   return steps;
 }
@@ -143,10 +166,12 @@ void ChannelSearch::at_gpu(Walk& w, int g, int step, int to_net, int to_first, O
   if (step == to_net) return leave_by_net(w, g, step, to_first, order, steps);
   if (graph.pattern == Pattern::nvls) return nvls_head(w, g, steps);
   if (step < gpus_ - 1) {
-    std::vector<int> next;
-    if (order == Order::as_numbered) next = {step + 1};
-    else if (order == Order::as_before) next = {order_at(graph, channel - 1, step + 1)};
-    else next_gpus(graph, g, to_net == -1 ? Sort::inside : to_net == step + 1 ? Sort::toward_net : Sort::away_from_net, next);
+    if (order == Order::as_numbered) return try_gpu(w, step + 1, to_net, to_first, order, steps, g, step + 1);
+    if (order == Order::as_before)
+      return try_gpu(w, step + 1, to_net, to_first, order, steps, g, order_at(graph, channel - 1, step + 1));
+    auto& next = next_[std::size_t(channel * gpus_ + step)];
+    next.clear();
+    next_gpus(graph, g, to_net == -1 ? Sort::inside : to_net == step + 1 ? Sort::toward_net : Sort::away_from_net, next);
     for (const int n : next) try_gpu(w, step + 1, to_net, to_first, order, steps, g, n);
   } else if (step == to_first) {
     const int first = order_at(graph, channel, 0);

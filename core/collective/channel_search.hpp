@@ -33,6 +33,7 @@ class ChannelSearch {
     int to_net;    ///< Step after which the channel leaves the node; -1: never.
     int to_first;  ///< Step after which a ring closes inside the node; -1: never.
   };
+  struct Score { int rate, hops; };
   struct Hop { int link, reverse; float eighth, whole; bool pcie; };
   struct Trail {
     std::vector<Hop> hops;
@@ -48,6 +49,7 @@ class ChannelSearch {
   [[nodiscard]] int& order_at(Graph& g, int channel, int step) const { return g.order[std::size_t(channel * gpus_ + step)]; }
   [[nodiscard]] const std::vector<int>& nets_to_try(PathClass inter_kind, int gpu);
   [[nodiscard]] std::vector<int> preferred_nets(int gpu) const;
+  [[nodiscard]] std::pair<int, int> slot_of(int g) const;
   [[nodiscard]] float slot_rate(int g) const;
 
   bool take(const Trail& t, std::size_t hops, float rate);
@@ -63,7 +65,7 @@ class ChannelSearch {
   void finish_channel(Walk& w, int& steps);
   void leave_by_net(Walk& w, int g, int step, int to_first, Order order, int& steps);
   [[nodiscard]] bool may_leave_by(const Graph& g, int net, int step) const;
-  void next_gpus(const Graph& g, int gpu, Sort sort, std::vector<int>& next) const;
+  void next_gpus(const Graph& g, int gpu, Sort sort, std::vector<int>& next);
   void neighbours(const Graph& g, int gpu, std::vector<int>& next) const;
   void nvls_head(Walk& w, int g, int& steps);
 
@@ -76,8 +78,14 @@ class ChannelSearch {
   std::vector<float> left_;          ///< GB/s, per link.
   std::vector<float> net_rate_;      ///< GB/s left, per port.
   std::vector<int> local_gpu_;       ///< Per port.
+  std::vector<std::vector<int>> local_gpus_;  ///< Per port.
   std::vector<std::uint64_t> used_;  ///< Per GPU: channels it is on.
   std::vector<std::vector<int>> preferred_;  ///< Per GPU, then for all.
+  std::vector<std::pair<int, int>> slots_;   ///< Per GPU.
+  std::vector<Score> score_inside_, score_from_net_;  ///< [GPU][GPU], [port][GPU]: whole GB/s and hops.
+  std::vector<int> slot_now_;                ///< Per GPU: whole GB/s left on its slot, while candidates are sorted.
+  std::vector<std::vector<int>> next_;       ///< Candidates per channel and step.
+  std::vector<const std::vector<int>*> nets_now_;  ///< Per GPU, then for all: of the search that runs.
   std::map<std::pair<PathClass, int>, std::vector<int>> nets_to_try_;
 };
 

@@ -107,6 +107,7 @@ struct CollectiveModel::Impl {
   mutable std::mutex mutex;
   mutable std::map<LayoutKey, PreparedGroup> groups;
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
+  nccl::NodeRings node_rings;
 
   Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {}
 
@@ -136,7 +137,7 @@ struct CollectiveModel::Impl {
     const auto orders = [&](const GroupLayout::Node& n) {
       std::vector<int> local;
       for (const DeviceId d : n.devices) local.push_back(cluster.local_index(d));
-      return nccl::node_rings(cluster.machine(n.node), local);
+      return node_rings.of(cluster.machine(n.node), cluster.gpu(n.devices.front()), local);
     };
     if (op == CollectiveOp::all_to_all) return traffic::all_to_all(layout, bytes);
     if (op == CollectiveOp::send_recv) {

@@ -50,10 +50,13 @@ GraphPasses::GraphPasses(const System& system, const Paths& paths, bool leaves_n
       if (!paths.between(g, e).links.empty()) max_rate_ = std::max(max_rate_, paths.between(g, e).rate);
     for (const int e : system.all(NodeKind::gpu)) {
       if (e == g) continue;
+      classes_inside_.insert(paths.between(g, e).kind);
       nearest_gpu = std::min(nearest_gpu, paths.between(g, e).kind);
       farthest_gpu = std::max(farthest_gpu, paths.between(g, e).kind);
     }
     for (const int e : system.all(NodeKind::net)) {
+      classes_outside_.insert(paths.between(g, e).kind);
+      classes_outside_.insert(paths.between(e, g).kind);
       nearest_net = std::min(nearest_net, paths.between(g, e).kind);
       farthest_net = std::max(farthest_net, paths.between(g, e).kind);
     }
@@ -124,9 +127,11 @@ Graph GraphPasses::compute(Graph start) {
     if (speed(speed_) <= max_rate_ && speed(speed_) * float(wanted_.least_channels) <= total) break;
   wanted_.intra = wanted_.inter = speed(speed_);
   budget_ = kBudget;
+  tried_.clear();
 
   while (!attempt() && relax()) {}
   begin_second_pass();
+  tried_.clear();
   while (raise()) attempt();
 
   if (best_.channels == 0 && best_.pattern != Pattern::nvls) {
@@ -139,11 +144,24 @@ Graph GraphPasses::compute(Graph start) {
   return std::move(best_);
 }
 
+/// Settings that differ only in classes that no path has lead through the same steps, and find nothing new the second time.
+GraphPasses::Setting GraphPasses::setting_of(const Graph& g) const {
+  const auto worst_in_use = [](const std::set<PathClass>& classes, PathClass allowed) {
+    const auto above = classes.upper_bound(allowed);
+    return above == classes.begin() ? PathClass::local : *std::prev(above);
+  };
+  return {g.pattern, g.cross_nic, g.same_channels, g.least_channels, g.intra, g.inter,
+          worst_in_use(classes_inside_, g.intra_kind), worst_in_use(classes_outside_, g.inter_kind)};
+}
+
 /// True where nothing better can come.
 bool GraphPasses::attempt() {
   const int steps = wanted_.same_channels ? kStepsOfEqualChannels : kSteps;
   budget_ -= steps;
-  steps_left_ = search_.run(wanted_, best_, steps);
+  const Setting setting = setting_of(wanted_);
+  const auto before = tried_.find(setting);
+  steps_left_ = before != tried_.end() ? before->second : search_.run(wanted_, best_, steps);
+  if (before == tried_.end()) tried_.emplace(setting, steps_left_);
   return steps_left_ == ChannelSearch::kSettled || float(best_.channels) * best_.inter >= total_rate_;
 }
 

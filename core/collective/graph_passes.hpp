@@ -7,7 +7,10 @@
 //   between      channels of 25 GB/s and more are doubled at half the speed (Hopper and later keep more than four below 50 GB/s)
 //   second pass  the same channels at higher speeds: rings both ways, trees and NVLS inside the node up to twice the NIC's share
 
+#include <map>
+#include <set>
 #include <span>
+#include <tuple>
 
 #include "core/collective/channel_search.hpp"
 
@@ -24,6 +27,8 @@ class GraphPasses {
   [[nodiscard]] Graph nvls();
 
  private:
+  using Setting = std::tuple<Pattern, CrossNic, bool, int, float, float, PathClass, PathClass>;
+  [[nodiscard]] Setting setting_of(const Graph& g) const;
   [[nodiscard]] Graph compute(Graph start);
   void set_limits(Graph& g);
   [[nodiscard]] int fastest(float limit) const;
@@ -47,6 +52,9 @@ class GraphPasses {
   PathClass best_inside_ = PathClass::local, worst_inside_ = PathClass::sys;
   PathClass best_outside_ = PathClass::pix, worst_outside_ = PathClass::sys;
 
+  std::set<PathClass> classes_inside_, classes_outside_;  ///< Of any path.
+
+  std::map<Setting, int> tried_;  ///< Steps left after it.
   Graph best_, wanted_;
   int speed_ = 0;           ///< Index into `speeds_`.
   int steps_left_ = 0;      ///< Of the last search.

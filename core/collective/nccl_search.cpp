@@ -109,8 +109,8 @@ GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group) {
   return out;
 }
 
-std::vector<std::vector<int>> node_rings(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus) {
-  std::vector<std::vector<int>> rings(1, std::vector<int>(gpus.size()));
+RingOrders node_rings(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus) {
+  RingOrders rings(1, std::vector<int>(gpus.size()));
   std::iota(rings.back().begin(), rings.back().end(), 0);
   if (gpus.size() < 3 || all_on_nvswitch(machine, gpus)) return rings;
   const System system = system_of(machine, gpu, gpus);
@@ -121,6 +121,14 @@ std::vector<std::vector<int>> node_rings(const MachineSpec& machine, const GpuSp
     for (std::size_t i = 0; i < gpus.size(); ++i)
       rings[std::size_t(c)].push_back(system.members[std::size_t(found.order[std::size_t(c) * gpus.size() + i])]);
   return rings;
+}
+
+const RingOrders& NodeRings::of(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus) const {
+  const std::scoped_lock lock(mutex_);
+  std::pair key{&machine, std::vector<int>(gpus.begin(), gpus.end())};
+  auto at = known_.find(key);
+  if (at == known_.end()) at = known_.emplace(std::move(key), node_rings(machine, gpu, gpus)).first;
+  return at->second;
 }
 
 }  // namespace rehearse::nccl

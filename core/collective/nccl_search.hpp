@@ -9,7 +9,10 @@
 // NICs numbered in PCI bus order, every NIC an adapter of its own, one NUMA node per CPU, no NCCL_* variable set. Where two
 // orders of equal vertices lead NCCL to different results, ours is the one of that numbering.
 
+#include <map>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
@@ -40,7 +43,18 @@ struct GroupSearch : SearchResult {
 
 /// Orders in which rings pass the GPUs inside a node, as positions in `gpus`, one per channel. One order, the given one, where
 /// an NVSwitch joins all; else the rings that the search finds inside the node.
-[[nodiscard]] std::vector<std::vector<int>> node_rings(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus);
+using RingOrders = std::vector<std::vector<int>>;
+[[nodiscard]] RingOrders node_rings(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus);
+
+/// `node_rings`, searched once per kind of node. May be asked from several threads; machines must outlive it.
+class NodeRings {
+ public:
+  const RingOrders& of(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<const MachineSpec*, std::vector<int>>, RingOrders> known_;
+};
 
 [[nodiscard]] CpuVendor cpu_vendor_of(const MachineSpec& machine);
 

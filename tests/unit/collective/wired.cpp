@@ -95,11 +95,13 @@ std::vector<Case> cases(const std::string& file) {
   std::vector<Case> out;
   for (const auto& j : data.at("machines")) {
     Case c;
+    c.name = j.value("name", "made up");
+    c.change = j.value("change", "");
     c.machine = Builder(j).run();
     c.gpu.compute_capability = j.at("cc");
     for (const auto& row : j.at("runs")) {
       Run run;
-      for (const char digit : row[0].get<std::string>()) run.gpus.push_back(digit - '0');
+      for (const char digit : row[0].get<std::string>()) run.gpus.push_back(digit <= '9' ? digit - '0' : digit - 'a' + 10);
       run.leaves_node = row[1].get<int>() != 0;
       run.result.parts = row[2];
       run.result.ring = graph(row[3]);

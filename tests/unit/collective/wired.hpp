@@ -16,6 +16,7 @@ struct Run {
 };
 
 struct Case {
+  std::string name, change;  ///< Of real machines: which, and what was taken away.
   rehearse::MachineSpec machine;
   rehearse::GpuSpec gpu;
   std::vector<Run> runs;
