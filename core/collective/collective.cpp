@@ -109,6 +109,7 @@ struct CollectiveModel::Impl {
   mutable std::map<LayoutKey, PreparedGroup> groups;
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
   mutable std::map<std::vector<DeviceId>, std::vector<FluidEdge>> exchanges;  // All-to-all of one byte a pair.
+  nccl::NodeRings node_rings;
 
   Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {}
 
@@ -145,12 +146,10 @@ struct CollectiveModel::Impl {
   [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
                                              std::string_view algorithm) const {
     const GroupLayout layout = layout_of(cluster, group);
-    std::map<std::pair<const MachineSpec*, std::vector<int>>, std::vector<std::vector<int>>> searched;
     const auto orders = [&](const GroupLayout::Node& n) {
-      std::pair key{&cluster.machine(n.node), std::vector<int>{}};
-      for (const DeviceId d : n.devices) key.second.push_back(cluster.local_index(d));
-      const auto at = searched.find(key);
-      return at != searched.end() ? at->second : searched.emplace(key, nccl::node_rings(*key.first, key.second)).first->second;
+      std::vector<int> local;
+      for (const DeviceId d : n.devices) local.push_back(cluster.local_index(d));
+      return node_rings.of(cluster.machine(n.node), cluster.gpu(n.devices.front()), local);
     };
     if (op == CollectiveOp::all_to_all) return all_to_all(layout, bytes, group);
     if (op == CollectiveOp::send_recv) {

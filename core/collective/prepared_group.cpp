@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/collective/nccl_search.hpp"
@@ -23,20 +24,18 @@ std::vector<int> local_indices(const Cluster& c, const GroupLayout::Node& n) {
   return out;
 }
 
+/// All rings at once, each as fast as the others: the link with the most of them decides.
 void read_inside(const Cluster& c, const GroupLayout::Node& n, WireLimits& w) {
   if (n.devices.size() < 2) return;
-  const auto rings = nccl::node_rings(c.machine(n.node), local_indices(c, n));
-  BytesPerSecond total;
-  for (const auto& ring : rings) {
-    BytesPerSecond edge = kUnlimited;
-    for (std::size_t i = 0; i < ring.size(); ++i)
-      edge = min(edge, bottleneck(c, n.devices[std::size_t(ring[i])], n.devices[std::size_t(ring[(i + 1) % ring.size()])]));
-    w.edge_inside = min(w.edge_inside, edge);
-    total += edge;
-  }
-  // Rings that were packed onto direct links share them: the bricks of one GPU carry all of them.
-  if (rings.size() > 1) total = min(total, w.edge_inside * double(rings.size()));
-  w.total_inside = min(w.total_inside, total);
+  const auto rings = nccl::node_rings(c.machine(n.node), c.gpu(n.devices.front()), local_indices(c, n));
+  std::map<LinkId, int> load;
+  for (const auto& ring : rings)
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const DeviceId a = n.devices[std::size_t(ring[i])], b = n.devices[std::size_t(ring[(i + 1) % ring.size()])];
+      w.edge_inside = min(w.edge_inside, bottleneck(c, a, b));
+      for (const LinkId l : c.route(a, b).links) ++load[l];
+    }
+  for (const auto& [link, count] : load) w.total_inside = min(w.total_inside, c.link_rate(link) * (double(rings.size()) / count));
 }
 
 void read_across(const Cluster& c, const GroupLayout& layout, const GroupLayout::Node& n, WireLimits& w) {
@@ -78,7 +77,9 @@ nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
     if (nccl::cpu_vendor_of(c.machine(n.node)) != s.cpu) s.cpu = nccl::CpuVendor::mixed;
     all.insert(all.end(), n.devices.begin(), n.devices.end());
   }
-  s.search = nccl::search(c, all);
+  const auto found = nccl::search(c, all);
+  s.search = found;
+  s.nodes = found.nodes;
   return s;
 }
 
