@@ -72,7 +72,7 @@ TEST_CASE("a machine imported from a text is simulated like a registered one", "
 TEST_CASE("ranks on CPU sockets, racks and boxes without peer-to-peer access are simulated", "[cli]") {
   for (const std::string machine : {"cpu_2s_xeon_8480c", "pcie4_k80", "rtx4090_4x", "pcie8_titan_x_pascal", "gb200_nvl72", "dgx2", "aws_p5_48xlarge"}) {
     const auto o = rehearse_with({"simulate", scenario("gpt2_v100"), "--backend", "analytic", "--format", "json", "--set", R"(cluster={"machine": ")" + machine + R"(", "nodes": 1})",
-                                  "--set", R"(strategy={"microbatch": 1})", "--set", "training.global_batch=144"});
+                                  "--set", "strategy.microbatch=1", "--set", "training.global_batch=144"});
     INFO(machine << ": " << o.where << ": " << o.what);
     CHECK((o.code == 0 || o.code == 3));
   }
