@@ -31,6 +31,7 @@ void rebase_member(json& object, const char* key, const fs::path& folder) {
 void rebase_all(json& document, const fs::path& folder) {
   rebase_member(document, "model", folder);
   rebase_member(document, "calibration", folder);
+  rebase_member(document, "collective_table", folder);
   rebase_member(document, "cluster", folder);
   if (!document.contains("cluster")) return;
   json& cluster = document["cluster"];
@@ -196,7 +197,7 @@ Scenario parse_scenario(std::string_view text, const std::string& origin, const 
 
 bool Scenario::operator==(const Scenario& o) const {
   return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy &&
-         kernels == o.kernels && calibration == o.calibration;
+         kernels == o.kernels && calibration == o.calibration && collective_table == o.collective_table;
 }
 
 }  // namespace rehearse

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -42,14 +41,27 @@ const Catalogue& catalogue() {
   return all;
 }
 
+/// Of the catalogue, or else of the folder beside the measurements.
 std::shared_ptr<const MachineSpec> machine(const std::string& id) {
+  const auto known = catalogue().names(Catalogue::Kind::machine);
+  if (std::find(known.begin(), known.end(), id) != known.end()) return catalogue().machine(id);
   const std::string local = "machines/" + id + ".json";
-  if (!std::filesystem::exists(data_file(local))) return catalogue().machine(id);
   return std::make_shared<const MachineSpec>(
       read_machine(read(local), local, id, catalogue().interconnects(), [](const std::string& gpu) { return catalogue().gpu(gpu); }));
 }
 
-/// Where and how one run was made. `crossing`, where given, takes the place of what the network's file says.
+/// A cluster with its prices.
+struct Site {
+  Cluster cluster;
+  CollectiveModel model;
+  std::vector<DeviceId> group;
+  Site(Cluster made, const CollectiveModel::Options& options, int nodes, int per_node) : cluster(std::move(made)), model(cluster, options) {
+    for (int n = 0; n < nodes; ++n)
+      for (int g = 0; g < per_node; ++g) group.push_back(cluster.first_device(n) + g);
+  }
+};
+
+/// Where and how one run was made.
 struct Run {
   std::string id, network;
   CollectiveOp op;
@@ -57,17 +69,16 @@ struct Run {
   std::shared_ptr<const MachineSpec> machine;
   CollectiveModel::Options options;
 
-  [[nodiscard]] Cluster cluster(std::optional<Seconds> crossing = {}) const {
+  /// `crossing`, where given, takes the place of what the network's file says.
+  [[nodiscard]] const Site& site(std::optional<Seconds> crossing) const {
+    auto& made = sites[crossing ? crossing->value() : -1];
+    if (made) return *made;
     NetworkSpec spec = *catalogue().network(network);
     if (crossing) spec.collectives.crossing = crossing;
-    return Cluster(id, {{machine, catalogue().gpu(machine->gpu), nodes}}, spec);
+    made = std::make_unique<Site>(Cluster(id, {{machine, catalogue().gpu(machine->gpu), nodes}}, spec), options, nodes, per_node);
+    return *made;
   }
-  [[nodiscard]] std::vector<DeviceId> group(const Cluster& c) const {
-    std::vector<DeviceId> out;
-    for (int n = 0; n < nodes; ++n)
-      for (int g = 0; g < per_node; ++g) out.push_back(c.first_device(n) + g);
-    return out;
-  }
+  mutable std::map<double, std::unique_ptr<Site>> sites{};
 };
 
 struct Row {
@@ -77,8 +88,8 @@ struct Row {
   [[nodiscard]] bool fitting() const { return place % 2 == 1; }
   [[nodiscard]] bool large() const { return bytes >= kMiB; }
   [[nodiscard]] CollectiveChoice predict(std::optional<Seconds> crossing = {}) const {
-    const Cluster c = run->cluster(crossing);
-    return CollectiveModel(c, run->options).choose(run->op, Bytes{bytes}, run->group(c));
+    const Site& site = run->site(crossing);
+    return site.model.choose(run->op, Bytes{bytes}, site.group);
   }
 };
 
@@ -95,7 +106,7 @@ std::shared_ptr<Run> run_of(const json& m) {
   out->nodes = m.at("nodes");
   out->per_node = m.at("per_node");
   out->machine = machine(m.at("machine"));
-  out->options = {m.value("algorithm", ""), m.value("protocol", ""), true, m.value("min_channels", 0)};
+  out->options = {m.value("algorithm", ""), m.value("protocol", ""), true, m.value("min_channels", 0), {}};
   return out;
 }
 

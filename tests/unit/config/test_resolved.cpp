@@ -99,7 +99,7 @@ TEST_CASE("the resolved form writes every default in the order of the documented
   CHECK(parsed(text) == s);
   const json document = json::parse(text);
   for (const KeyHelp& k : scenario_keys()) {
-    if (k.key.starts_with("cluster.") || k.key == "calibration") continue;
+    if (k.key.starts_with("cluster.") || k.key == "calibration" || k.key == "collective_table") continue;
     std::string pointer = "/" + k.key;
     for (char& c : pointer) c = c == '.' ? '/' : c;
     CAPTURE(pointer);
