@@ -146,8 +146,9 @@ std::vector<std::string> sources_of(const Cluster& cluster, int nodes, const Col
   if (!options.measured_latency) return {"The choice and the times are NCCL 2.28.9's own prediction, within what the wires carry."};
   const auto& constants = cluster.gpu(0).collectives;
   if (constants == nullptr) return out;
-  for (const Source& s : constants->sources)
-    if (s.key == "latency" || s.key == "bandwidth") out.push_back(fmt::format("{} inside a node, {}: {}.", s.key, name_of(s.evidence), s.text));
+  for (const char* key : {"latency", "bandwidth"})
+    for (const Source& s : constants->sources)
+      if (s.key == key) out.push_back(fmt::format("{} inside a node, {}: {}.", key, name_of(s.evidence), s.text));
   const bool stated = cluster.network().collectives.crossing.has_value();
   for (const Source& s : stated ? cluster.network().sources : constants->sources)
     if (nodes > 1 && s.key == (stated ? "collectives" : "crossing")) out.push_back(fmt::format("crossing the network, {}: {}.", name_of(s.evidence), s.text));

@@ -20,16 +20,12 @@ std::string heading(const CollectiveReport& r) {
 
 Table shown(const CollectiveReport& r) {
   Table t;
-  t.columns = {{"size (B)", true}, {"count", true}, {"type"}, {"redop"}, {"time (us)", true}, {"algbw (GB/s)", true}, {"busbw (GB/s)", true},
-               {"algorithm"}, {"protocol"}, {"channels", true}};
-  const bool measured = std::any_of(r.rows.begin(), r.rows.end(), [](const CollectiveRow& row) { return row.choice.from_table; });
-  if (measured) t.columns.push_back({"time from"});
-  for (const CollectiveRow& row : r.rows) {
-    t.rows.push_back({fmt::format("{:.0f}", row.bytes.value()), fmt::format("{:.0f}", row.count), r.type, r.redop, time_text(row.time.value() * 1e6),
-                      bandwidth_text(row.algbw()), bandwidth_text(row.busbw(r.op, r.ranks)), row.choice.algorithm, row.choice.protocol,
+  t.columns = {{"size B", true}, {"count", true}, {"type"}, {"redop"}, {"time us", true}, {"algbw", true}, {"busbw", true}, {"algorithm"}, {"protocol"}, {"ch", true}};
+  for (const CollectiveRow& row : r.rows)
+    t.rows.push_back({fmt::format("{:.0f}", row.bytes.value()), fmt::format("{:.0f}", row.count), r.type, r.redop,
+                      time_text(row.time.value() * 1e6) + (row.choice.from_table ? "*" : ""), bandwidth_text(row.algbw()),
+                      bandwidth_text(row.busbw(r.op, r.ranks)), row.choice.algorithm, row.choice.protocol,
                       std::to_string(row.choice.channels)});
-    if (measured) t.rows.back().push_back(row.choice.from_table ? "table" : "model");
-  }
   return t;
 }
 
@@ -72,6 +68,8 @@ Document collective_document(const CollectiveReport& report) {
   Document out;
   out.blocks.push_back(Heading{heading(report)});
   out.blocks.push_back(shown(report));
+  const bool measured = std::any_of(report.rows.begin(), report.rows.end(), [](const CollectiveRow& row) { return row.choice.from_table; });
+  out.blocks.push_back(Paragraph{fmt::format("Bandwidths in GB/s; ch: channels, one SM each{}.", measured ? "; * measured, from the table given" : "")});
   out.blocks.push_back(Facts{"", {{"Avg bus bandwidth", fmt::format("{:.4g} GB/s", report.average_busbw())}, {"played by", report.backend}}});
   for (const std::string& line : report.rests_on) out.blocks.push_back(Paragraph{line});
   out.records = records_of(report);
