@@ -24,14 +24,16 @@ CollectiveOp read_op(ObjectReader& table) {
   }
 }
 
-template <class Q>
-Q read_cell(const ObjectReader& table, const nlohmann::json& cell, const std::string& key, const char* example) {
-  if (!cell.is_string()) table.fail(key, fmt::format("found {}", describe_value(cell)), fmt::format("a text with its unit, such as \"{}\"", example));
+template <class Q, class Fail>
+Q read_cell(const nlohmann::json& cell, const Fail& fail, const char* example) {
+  if (!cell.is_string()) fail(fmt::format("found {}", describe_value(cell)), fmt::format("a text with its unit, such as \"{}\"", example));
+  Q out;
   try {
-    return parse<Q>(cell.get<std::string>());
+    out = parse<Q>(cell.get<std::string>());
   } catch (const Error& e) {
-    table.fail(key, e.what(), e.hint);
+    fail(e.what(), e.hint);
   }
+  return out;
 }
 
 std::vector<Row> read_rows(ObjectReader& table) {
@@ -39,12 +41,13 @@ std::vector<Row> read_rows(ObjectReader& table) {
   if (!rows.is_array() || rows.empty()) table.fail("rows", fmt::format("found {}", describe_value(rows)), "rows of [size, time]: [[\"1MiB\", \"309us\"]]");
   std::vector<Row> out;
   for (const auto& row : rows) {
-    const std::string key = fmt::format("rows/{}", out.size());
-    if (!row.is_array() || row.size() != 2) table.fail(key, fmt::format("found {}", describe_value(row)), "[size, time]: [\"1MiB\", \"309us\"]");
-    const Row r{read_cell<Bytes>(table, row[0], key + "/0", "1MiB"), read_cell<Seconds>(table, row[1], key + "/1", "309us")};
-    if (!(r.bytes > Bytes{0})) table.fail(key + "/0", "a size above zero is wanted");
-    if (!(r.time > Seconds{0})) table.fail(key + "/1", "a time above zero is wanted");
-    if (!out.empty() && !(r.bytes > out.back().bytes)) table.fail(key + "/0", "sizes must ascend");
+    const std::string place = fmt::format("row {}: ", out.size());
+    const auto fail = [&](const std::string& what, const std::string& hint = {}) { table.fail("rows", place + what, hint); };
+    if (!row.is_array() || row.size() != 2) fail(fmt::format("found {}", describe_value(row)), "[size, time]: [\"1MiB\", \"309us\"]");
+    const Row r{read_cell<Bytes>(row[0], fail, "1MiB"), read_cell<Seconds>(row[1], fail, "309us")};
+    if (!(r.bytes > Bytes{0})) fail("a size above zero is wanted");
+    if (!(r.time > Seconds{0})) fail("a time above zero is wanted");
+    if (!out.empty() && !(r.bytes > out.back().bytes)) fail("sizes must ascend");
     out.push_back(r);
   }
   return out;

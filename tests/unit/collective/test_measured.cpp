@@ -56,7 +56,6 @@ const std::vector<Row> kLarge{
     {"dgx_h100", 1, 7, kAr, 8 * kGiB, 0, 460.0, "", false, kMleng},
     {"dgx_h100", 1, 8, kAr, 8 * kGiB, 0, 476, "", true, "NVIDIA/nccl-tests 290"},
     {"dgx_h100", 2, 8, kAr, 10 * kGiB, 0, 488, "", true, "NVIDIA/nccl-tests 256"},
-    {"dgx_h100", 128, 8, kAr, 16 * kGiB, 0, 367.29, "Ring", true, "NVIDIA/nccl-tests 322"},
     {"dgx_b200", 1, 4, kAr, 8 * kGiB, 0, 673.2, "", true, kMleng},
     {"dgx_b200", 1, 8, kAr, 8 * kGiB, 0, 682.2, "^NVLS", true, kMleng},
     {"dgx_b200", 1, 8, kAr, 8 * kGiB, 0, 838.0, "", true, kMleng},
