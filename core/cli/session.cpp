@@ -7,6 +7,7 @@
 #include "core/cli/make_it_fit.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cluster/placement.hpp"
+#include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
@@ -85,6 +86,8 @@ CostModel Session::cost_model() const {
   for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
+  if (const std::string& file = scenario.collective_table; !file.empty())
+    options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
   return {cluster, profiles, options};
 }
 

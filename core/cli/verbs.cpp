@@ -10,6 +10,7 @@ const std::vector<Verb>& verbs() {
       compare_verb(),
       topology_verb(),
       import_verb(),
+      collectives_verb(),
       list_verb(),
       explain_verb(),
       version_verb(),

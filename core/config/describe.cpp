@@ -166,7 +166,7 @@ std::string moved(const std::string& reference, const std::string& directory) {
 }
 
 Scenario with_references_from(Scenario s, const std::string& directory) {
-  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration})
+  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration, &s.collective_table})
     *reference = moved(*reference, directory);
   if (const std::string& devices = s.strategy.devices; !devices.empty() && !std::filesystem::path(devices).is_absolute())
     s.strategy.devices = moved("./" + devices, directory);

@@ -57,6 +57,7 @@ struct Scenario {
   StrategySettings strategy;
   KernelSettings kernels;
   std::string calibration;  ///< Profile, name or file; empty takes the one that belongs to the GPU.
+  std::string collective_table;  ///< File of measured collectives (rehearse/collective_table/v1); empty: none.
   std::string origin;       ///< File the scenario came from, for messages; not part of its value.
 
   /// Equal whatever the origin.

@@ -259,6 +259,9 @@ std::vector<Field> build() {
   t.push_back(row("calibration", at(&Scenario::calibration), "Calibration profile, by name or path.")
                   .like("profiles/my_h100.json")
                   .more("Left out, the profile that belongs to the cluster's GPU is taken."));
+  t.push_back(row("collective_table", at(&Scenario::collective_table), "Measured times of collectives, by path.")
+                  .like("tables/our_pods.json")
+                  .more("They go before the model's where they speak of a call's operation, ranks and nodes (core/collective/README.md)."));
   return t;
 }
 

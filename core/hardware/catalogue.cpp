@@ -39,6 +39,7 @@ struct Catalogue::Impl {
   Cache<NetworkSpec> networks;
   Cache<ClusterSpec> clusters;
   std::optional<Interconnects> interconnects;
+  Cache<CollectiveConstants> collectives;
 
   /// The entry from the cache, or read(json, file name) kept there.
   template <class Spec, class Read>
@@ -50,6 +51,16 @@ struct Catalogue::Impl {
     auto spec = std::make_shared<const Spec>(read(load_json(file), file));
     cache[id] = spec;
     return spec;
+  }
+
+  /// Constants of a generation, those of "fallback" where it has no file, null where there is neither.
+  std::shared_ptr<const CollectiveConstants> collectives_of(const std::string& generation) {
+    if (auto it = collectives.find(generation); it != collectives.end()) return it->second;
+    std::shared_ptr<const CollectiveConstants> out;
+    for (const std::string& name : {generation, std::string("fallback")})
+      if (const fs::path file = root / "collectives" / (name + ".json"); !out && fs::is_regular_file(file))
+        out = std::make_shared<const CollectiveConstants>(read_collective_constants(load_json(file.string()), file.string(), name));
+    return collectives[generation] = out;
   }
 
   [[nodiscard]] fs::path folder(Kind kind) const { return root / fmt::format("{}s", name_of(kind)); }
@@ -88,7 +99,9 @@ const Interconnects& Catalogue::interconnects() const {
 
 std::shared_ptr<const GpuSpec> Catalogue::gpu(const std::string& id) const {
   return impl_->get(impl_->gpus, Kind::gpu, id, [&](const nlohmann::json& json, const std::string& file) {
-    return read_gpu(json, file, id, interconnects());
+    GpuSpec spec = read_gpu(json, file, id, interconnects());
+    spec.collectives = impl_->collectives_of(spec.generation);
+    return spec;
   });
 }
 

@@ -20,7 +20,7 @@ class Catalogue {
  public:
   enum class Kind { gpu, machine, network, cluster };
 
-  /// `root` holds interconnects.json and the folders gpus, machines, networks and clusters, of which any may be missing.
+  /// `root` holds interconnects.json and the folders gpus, machines, networks, clusters and collectives, of which any may be missing.
   /// Throws Error (usage) when it is no directory.
   explicit Catalogue(std::filesystem::path root);
   ~Catalogue();
@@ -32,6 +32,7 @@ class Catalogue {
 
   // All throw Error (usage): for an unknown id with the nearest known one; for a file that is wrong with the file and the
   // JSON path. The same id gives the same object every time.
+  // A GPU comes with the collectives file of its generation, or else collectives/fallback.json.
   [[nodiscard]] std::shared_ptr<const GpuSpec> gpu(const std::string& id) const;
   [[nodiscard]] std::shared_ptr<const MachineSpec> machine(const std::string& id) const;
   [[nodiscard]] std::shared_ptr<const NetworkSpec> network(const std::string& id) const;

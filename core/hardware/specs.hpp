@@ -1,9 +1,11 @@
 #pragma once
 // What a GPU, a machine and a network are: plain data as the files under topologies/ state it, every figure with
-// its source and its evidence. Nothing here is calibrated: achieved rates live in the calibration profiles of core/cost.
+// its source and its evidence. Nothing here is calibrated but what collectives take beyond NCCL's table (collective_constants.hpp):
+// achieved rates of kernels live in the calibration profiles of core/cost.
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +42,8 @@ struct PcieSpec {
   BytesPerSecond per_direction;  ///< Raw rate of the whole slot, one direction.
 };
 
+struct CollectiveConstants;  // collective_constants.hpp
+
 /// One GPU (or one die that software sees as a device); or a CPU socket that computes as a rank of its own.
 struct GpuSpec {
   enum class Device { gpu, cpu };
@@ -48,6 +52,8 @@ struct GpuSpec {
   std::string vendor;
   std::string generation;  ///< Lower-case architecture: "volta", "ampere", "hopper", "blackwell".
   int compute_capability = 0;  ///< 70, 80, 90, 100: NCCL's and CUDA's number; 0 where it has none.
+  /// What its generation's collectives take beyond NCCL's table; the catalogue sets it. Null: NCCL's table alone.
+  std::shared_ptr<const CollectiveConstants> collectives;
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::map<DType, FlopsPerSecond> peak_dense;  ///< Without sparsity; with fp32 accumulation.
@@ -128,6 +134,16 @@ struct MachineSpec {
   std::vector<Source> sources;
 };
 
+/// Of calls that leave a node. A network states what was measured on it; what it leaves out comes from the GPU generation's file.
+struct NetworkCollectives {
+  std::optional<Seconds> crossing;         ///< Beyond NCCL's table, each time the critical path of a call crosses the network.
+  std::optional<double> bandwidth;         ///< Reached by streaming, over what NCCL's table says; 0.1 to 2.
+  std::optional<Seconds> message;          ///< One message between two devices, empty.
+  std::optional<double> message_share;     ///< Of a NIC's rate that one message reaches; 0 to 1.
+  std::optional<double> all_to_all_share;  ///< Of a node's NICs that an all-to-all reaches; 0 to 1.
+  bool sharp = false;                      ///< Switches reduce in the network and NCCL's CollNet plug-in is installed.
+};
+
 /// A fabric that joins machines: a generator with parameters, or a named preset of one.
 struct NetworkSpec {
   std::string id;
@@ -137,6 +153,7 @@ struct NetworkSpec {
   Seconds switch_latency;                    ///< One hop.
   Seconds nic_latency;                       ///< Host to wire and back, once per message.
   BytesPerSecond port_rate;                  ///< Fastest NIC the switches serve, one direction; 0 takes any. Faster NICs run at this rate.
+  NetworkCollectives collectives;            ///< What collectives were measured to take on it.
   std::vector<Source> sources;
 };
 

@@ -54,7 +54,7 @@ TEST_CASE("every key explains itself and its example is accepted") {
     std::string example = text.substr(at + 6, text.find('\n', at) - at - 6);
     std::erase(example, '\'');
     CAPTURE(example);
-    if (example == "calibration=") continue;
+    if (example == "calibration=" || example == "collective_table=") continue;
     json document = json::parse(kGpt3);
     if (k.key == "cluster.parts") document["cluster"] = {{"network", "ib"}};
     document["strategy"].erase("dp");  // So that an example for one axis stands alone.
