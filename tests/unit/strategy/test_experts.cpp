@@ -215,7 +215,7 @@ TEST_CASE("capacity: rows beyond it are dropped, and only rows are sent") {
   job.workload.training.experts.imbalance = Imbalance::multinomial;
   const Program p = job.lower();
   validate(p);
-  const double sent = given(calls(p, "layer.forward"), "moe.combine.combine") / (2 * kHidden);
+  const double sent = given(calls(p, "layer.forward"), "moe.dispatch.dispatch") / (2 * kHidden + 4);
   // A count of mean 8 and variance 32 * 1/4 * 3/4 loses 0.4 of a deviation, 2.45, on average.
   CHECK(sent == Approx(8 * (8 - 0.3989 * 2.449)).margin(1));
   CHECK(p.hardware_flops_per_step < p.model_flops_per_step);
