@@ -232,7 +232,8 @@ void add_strategy(std::vector<Field>& t) {
                   .like("3")
                   .more("Above 1 only with a schedule that interleaves chunks."));
   t.push_back(strategy("uneven_layers", &StrategySettings::uneven_layers, "Stages may differ by one layer.")
-                  .more("Where pp * virtual_stages does not divide the layers, later stages get the extra ones. false refuses such a pp."));
+                  .more("Where pp * virtual_stages does not divide the layers, the extra ones are spread from the first stage on; the last, which has the head, "
+                        "has none. false refuses such a pp."));
   t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
                        "Split norms and dropout over the sequence inside the tensor-parallel group.")
                   .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less "

@@ -220,7 +220,8 @@ class Lowering {
             }
   }
 
-  /// Layers in equal parts; what stands before the first layer goes with it, what stands after the last with that.
+  /// Layers in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
+  /// layer goes with it, what stands after the last with that.
   void place_chunks() {
     const Network& net = workload_.network;
     const Schedule& schedule = *schedules().at(settings_.schedule).value;
@@ -228,8 +229,9 @@ class Lowering {
     const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
     int before = 0;
     for (std::size_t b = 0; b < net.blocks.size() && !net.blocks[b].is_layer(); ++b) before += net.repeat[b];
+    const auto first = [&](int c) { return before + (c * layers + count - 1) / count; };
     for (int c = 0; c < count; ++c) {
-      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, before + c * layers / count, before + (c + 1) * layers / count};
+      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, first(c), first(c + 1)};
       if (c == 0) chunk.first_layer = 0;
       if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
       program_.chunks.push_back(chunk);
