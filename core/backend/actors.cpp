@@ -27,7 +27,17 @@ AxisSet mattering_axes(const Program& p) {
 
 }  // namespace
 
-bool tp_coordinate_matters(const Program& p) { return mattering_axes(p).contains(Axis::tp); }
+bool tp_coordinate_matters(const Program& p) {
+  if (mattering_axes(p).contains(Axis::tp)) return true;
+  // Experts' groups may mix ranks of one tensor-parallel group: exchanges between lanes cannot be played as one lane's.
+  const Island& island = p.mesh.islands().front();
+  if (island.expert_order.empty() || island.extent(Axis::tp) == 1) return false;
+  for (int r = 0; r < island.ranks(); ++r) {
+    const ExprContext at = p.mesh.context(r);
+    if (at.coord[static_cast<std::size_t>(Axis::tp)] != at.coord[static_cast<std::size_t>(Axis::etp)]) return true;
+  }
+  return false;
+}
 
 namespace {
 
@@ -70,7 +80,7 @@ class CastMaker {
   void decide_folding() {
     const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
     const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || tp == 1 || stride <= 0 || matters_.contains(Axis::tp)) {
+    if (!options_.fold || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
       cast_.folding = "every rank is played";
       return;
     }
@@ -103,14 +113,18 @@ class CastMaker {
     }
   }
 
-  /// How the groups of tensor parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures mean
-  /// equal prices and peers. Unequal slices of a dimension make the coordinate matter.
+  /// How the groups of tensor and expert parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures
+  /// mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
-    const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
-    const auto members = p_.mesh.members(tp, rank, p_.exprs);
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
-    for (const int m : members) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+    const auto add = [&](const GroupSpec& group) {
+      for (const int m : p_.mesh.members(group, rank, p_.exprs)) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+      out += ' ';
+    };
+    add({"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false});
+    for (const GroupSpec& group : p_.groups)
+      if (group.view == View::expert) add(group);
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
@@ -137,7 +151,8 @@ class CastMaker {
     Cast::Group group;
     const auto index = static_cast<std::int32_t>(cast_.groups.size());
     // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by side.
-    const bool spans_lanes = p_.groups[static_cast<std::size_t>(g)].axes.contains(Axis::tp);
+    const AxisSet axes = p_.groups[static_cast<std::size_t>(g)].axes;
+    const bool spans_lanes = axes.contains(Axis::tp) || axes.contains(Axis::etp);
     group.lanes = spans_lanes ? 1 : cast_.lanes;
     for (const int m : members) {
       group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);

@@ -60,6 +60,8 @@ std::string strategy_text(const StrategySettings& s) {
   axis("tile_h", s.tile_h);
   axis("tile_w", s.tile_w);
   axis("ep", s.ep);
+  axis("etp", s.etp);
+  if (s.ep > 1 && s.dispatch == Dispatch::hierarchical) out += ", hierarchical dispatch";
   if (s.pp > 1) out += ", " + s.schedule;
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";

@@ -21,7 +21,9 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::attention:
     case ComputeOp::attention_grad: return KernelClass::attention_flash;
     case ComputeOp::softmax:
-    case ComputeOp::softmax_grad: return KernelClass::softmax;
+    case ComputeOp::softmax_grad:
+    case ComputeOp::route:
+    case ComputeOp::route_grad: return KernelClass::softmax;
     case ComputeOp::norm:
     case ComputeOp::norm_grad: return KernelClass::norm;
     case ComputeOp::embedding:
@@ -29,7 +31,8 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::cross_entropy:
     case ComputeOp::cross_entropy_grad: return KernelClass::cross_entropy;
     case ComputeOp::optimizer: return KernelClass::optimizer;
-    case ComputeOp::square_sum: return KernelClass::reduction;
+    case ComputeOp::square_sum:
+    case ComputeOp::histogram: return KernelClass::reduction;
     case ComputeOp::cast:
     case ComputeOp::copy:
     case ComputeOp::fill: return KernelClass::copy;
@@ -41,6 +44,7 @@ KernelClass class_of(const ComputeTask& task) {
 TimeCategory category_of(const Program& program, const ComputeTask& task, Phase phase) {
   if (phase == Phase::recompute) return TimeCategory::recompute;
   if (phase == Phase::optimizer) return TimeCategory::optimizer;
+  if (task.op == ComputeOp::route || task.op == ComputeOp::route_grad) return TimeCategory::memory_bound;
   switch (class_of(task)) {
     // Batched products are the scores and contexts of unfused attention.
     case KernelClass::gemm: return program.exprs.is_constant(task.dims[0]) && task.dims[0] == ExprPool::kOne ? TimeCategory::matmul : TimeCategory::attention;
@@ -112,6 +116,8 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     if (o.access != Access::read) out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
   const KernelClass cls = class_of(c);
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
+    // Rows of a grouped product are those of all groups: one has its mean of them.
+    if (cls == KernelClass::grouped_gemm) d[c.transpose_a ? 3 : 1] /= d[0];
     Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
     k.cls = cls;
     return k;
@@ -155,13 +161,13 @@ const CollectiveModel& CostModel::collectives() const { return impl_->collective
 
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
   const auto& c = std::get<CollectiveTask>(task.kind);
-  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else.
-  const bool by_output = c.op == CollectiveOp::all_gather;
-  double bytes = 0;
+  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else. A rank that takes more of an
+  // uneven exchange than it gives is as slow as what it takes.
+  double in = 0, out = 0;
   for (const Operand& o : task.operands)
-    if (by_output ? o.access == Access::write : o.access != Access::write)
-      bytes += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
-  return Bytes{bytes};
+    (o.access == Access::write ? out : in) += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+  if (c.op == CollectiveOp::all_to_all) return Bytes{std::max(in, out)};
+  return Bytes{c.op == CollectiveOp::all_gather ? out : in};
 }
 
 PricedTask CostModel::price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const {

@@ -214,7 +214,8 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
   const auto& c = std::get<CollectiveTask>(task.kind);
   const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
   // A group across the lanes is one call; others are as many calls as lanes, side by side.
-  const bool side_by_side = lanes_ > 1 && !p_.groups[static_cast<std::size_t>(c.group)].axes.contains(Axis::tp);
+  const AxisSet axes = p_.groups[static_cast<std::size_t>(c.group)].axes;
+  const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);
   Transfer slowest;
   for (const std::vector<DeviceId>& group : instances(c.group, role)) {
     if (group.size() < 2) continue;

@@ -59,7 +59,7 @@ class BlockCheck {
     const OpInfo& info = op_info(op.kind);
     const auto params = static_cast<int>(op.params.size());
     if (static_cast<int>(op.inputs.size()) != info.inputs || params < info.min_params || params > info.max_params || op.outputs.empty() ||
-        (op.outputs.size() > 1 && op.kind != OpKind::linear))
+        (op.outputs.size() > 1 && op.kind != OpKind::linear && op.kind != OpKind::grouped_linear && op.kind != OpKind::dispatch))
       fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params, info.max_params));
     for (int i : op.inputs)
       if (!made_[index(i, made_.size(), op.name)]) fail(op.name, fmt::format("'{}' is read before it is made", block_.tensors[i].name));
@@ -79,6 +79,12 @@ class BlockCheck {
     switch (op.kind) {
       case OpKind::linear: return check_linear(op);
       case OpKind::attention: return check_attention(op);
+      case OpKind::append: return check_append(op);
+      case OpKind::router: return check_router(op);
+      case OpKind::dispatch: return check_dispatch(op);
+      case OpKind::grouped_linear: return check_grouped(op);
+      case OpKind::weighted_silu_mul: return check_weighted(op);
+      case OpKind::combine: return check_combine(op);
       case OpKind::embedding: return check_rows(op);
       case OpKind::position_embedding: check_rows(op); break;
       case OpKind::layer_norm:
@@ -122,9 +128,56 @@ class BlockCheck {
 
   void check_attention(const OpSpec& op) const {
     const Shape &q = in(op, 0).shape, &k = in(op, 1).shape, &v = in(op, 2).shape;
-    if (q.size() != 4 || k.size() != 4 || !equal(k, v) || !equal(q, out(op).shape)) fail(op.name, "q, k, v are [b, s, heads, head_dim]");
+    if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[2].size != v[2].size) fail(op.name, "q, k, v are [b, s, heads, head_dim]");
+    Shape made = q;
+    made[3] = v[3];
+    if (!equal(made, out(op).shape)) fail(op.name, "the output has q's heads, of the size of v's");
     if (k[2].size < 1 || q[2].size % k[2].size != 0 || q[3].size != k[3].size)
       fail(op.name, "key/value heads do not divide the query heads");
+  }
+
+  void check_append(const OpSpec& op) const {
+    Shape made = in(op, 0).shape;
+    if (made.size() != 4 || in(op, 1).shape.size() != 3) fail(op.name, "a vector per token is appended to heads");
+    made.back().size += in(op, 1).shape.back().size;
+    if (!equal(made, out(op).shape)) fail(op.name, "the output's heads are not as long as both inputs");
+  }
+
+  void check_router(const OpSpec& op) const {
+    const Shape& weight = block_.params[op.params[0]].shape;
+    if (weight.size() != 2 || weight[0].size != op.routing.experts || weight[1].size != per_token(in(op, 0)))
+      fail(op.name, "a router's weight is [experts, in]");
+    if (per_token(out(op)) != op.routing.top_k || op.routing.top_k > op.routing.experts) fail(op.name, "a token has one weight for each of its experts");
+  }
+
+  void check_dispatch(const OpSpec& op) const {
+    const Shape &rows = out(op).shape, &weights = block_.tensors[op.outputs.back()].shape;
+    if (op.outputs.size() != 2 || rows.size() != 2 || weights.size() != 1) fail(op.name, "makes rows and a weight for each");
+    if (rows[0].tag != DimTag::routed || rows[0].size != op.routing.top_k || weights[0].size != rows[0].size) fail(op.name, "every token has top_k rows");
+    if (rows[1].size != per_token(in(op, 0)) || per_token(in(op, 1)) != op.routing.top_k) fail(op.name, "rows are tokens");
+  }
+
+  void check_grouped(const OpSpec& op) const {
+    const Shape &weight = block_.params[op.params[0]].shape, &rows = in(op, 0).shape;
+    if (weight.size() != 3 || rows.size() != 2 || weight[0].tag != DimTag::experts || weight[2].size != rows[1].size)
+      fail(op.name, "a grouped weight is [experts, out, in]");
+    std::int64_t made = 0;
+    for (const int o : op.outputs) {
+      const Shape& y = block_.tensors[o].shape;
+      if (y.size() != 2 || y[0].size != rows[0].size) fail(op.name, "one row comes out for each that goes in");
+      made += y[1].size;
+    }
+    if (made != weight[1].size) fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight[1].size, made));
+  }
+
+  void check_weighted(const OpSpec& op) const {
+    if (!equal(in(op, 0).shape, in(op, 1).shape) || !equal(in(op, 0).shape, out(op).shape) || in(op, 2).shape.size() != 1)
+      fail(op.name, "gate, up and the output are alike, and every row has one weight");
+  }
+
+  void check_combine(const OpSpec& op) const {
+    if (in(op, 0).shape.size() != 2 || in(op, 0).shape[1].size != per_token(out(op)) || per_token(in(op, 1)) != op.routing.top_k)
+      fail(op.name, "rows become tokens again");
   }
 
   const std::string& network_;

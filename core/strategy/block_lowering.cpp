@@ -12,6 +12,7 @@ namespace {
 ExprId size_of_dim(ProgramFrame& frame, const Dim& dim, const BlockOptions& options) {
   if (dim.tag == DimTag::batch) return frame.constant(options.batch);
   if (dim.tag == DimTag::sequence) return frame.constant(options.sequence);
+  if (dim.tag == DimTag::routed) return options.experts.arrived;
   return frame.constant(dim.size);
 }
 
@@ -25,7 +26,8 @@ std::vector<ExprId> shape_of(ProgramFrame& frame, const Shape& shape, const Bloc
 Layout gradient_of_param(const Layout& param, const Layout& tokens) {
   Layout out = gradient_layout(param);
   for (const auto& [axis, l] : tokens)
-    if (std::holds_alternative<Shard>(l) && std::holds_alternative<Replicate>(layout_on(param, axis))) out.emplace_back(axis, Partial{});
+    if ((std::holds_alternative<Shard>(l) || std::holds_alternative<Ragged>(l)) && std::holds_alternative<Replicate>(layout_on(param, axis)))
+      out.emplace_back(axis, Partial{});
   return out;
 }
 
@@ -228,6 +230,11 @@ int BlockBody::extra(const std::string& name) {
   return formal;
 }
 
+int BlockBody::shared(const std::string& name, int tensor) {
+  const bool within = tensors_.recompute_all;
+  return builder_.bound(name, tensor, {{}, within || !in_backward_body(), within || in_backward_body()});
+}
+
 int BlockBody::scratch_like(const std::string& name, int formal, const Layout& layout) {
   Tensor t = builder_.tensor(formal);
   t.name = tensors_.spec->name + "." + name;
@@ -241,6 +248,15 @@ int BlockBody::scratch_like(const std::string& name, int formal, DType dtype) {
   const int f = scratch_like(name, formal, builder_.tensor(formal).layout);
   builder_.frame().program.tensors.back().dtype = dtype;
   return f;
+}
+
+int BlockBody::scratch_of(int t, const std::string& name, const Layout& layout) {
+  Tensor made = program_tensor(tensors_.value[static_cast<std::size_t>(t)]);
+  made.name = tensors_.spec->name + "." + name;
+  made.layout = layout;
+  made.lifetime = Lifetime::scratch;
+  made.per_layer = made.per_microbatch = false;
+  return builder_.scratch(name, builder_.frame().add_tensor(std::move(made)));
 }
 
 bool BlockBody::wants_grad(int t) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/strategy/body_builder.hpp"
+#include "core/strategy/expert_plan.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -33,6 +34,8 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  bool global_statistics = false;  ///< Load-balancing losses look at all replicas together.
+  ExpertPlan experts;
 };
 
 /// One body under construction, with the block's values and gradients so far.
@@ -60,8 +63,12 @@ class BlockBody {
   /// A tensor of the op's own. `saved` ones live until backward unless recomputed. Shape is global, layout as stored.
   int extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved);
   int extra(const std::string& name);  ///< The same tensor, in backward.
+  /// An instance of `tensor`, a family that several blocks share: kept from forward to backward unless recomputed.
+  int shared(const std::string& name, int tensor);
   int scratch_like(const std::string& name, int formal, const Layout& layout);
   int scratch_like(const std::string& name, int formal, DType dtype);
+  /// Of the shape and type of value `t`, which itself may be gone.
+  int scratch_of(int t, const std::string& name, const Layout& layout);
   /// Gradient of `t` in `layout`; -1 when nothing needs it.
   int grad(int t, const Layout& layout, const std::string& why);
   /// Adds a term to the gradient of `t`; its layout is the formal's.

@@ -7,10 +7,12 @@
 
 namespace rehearse {
 
-int ProgramFrame::group(const std::string& name, AxisSet axes) {
+int ProgramFrame::group(const std::string& name, AxisSet axes, ExprId color) {
   GroupSpec spec;
   spec.name = name;
   spec.axes = axes;
+  spec.color = color;
+  if (axes.contains(Axis::etp) || axes.contains(Axis::ep) || axes.contains(Axis::edp)) spec.view = View::expert;
   for (std::size_t i = 0; i < program.groups.size(); ++i)
     if (program.groups[i] == spec) return static_cast<int>(i);
   program.groups.push_back(std::move(spec));

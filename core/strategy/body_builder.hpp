@@ -22,8 +22,8 @@ struct ProgramFrame {
   int hidden = -1;                        ///< Tensor that passes between blocks, an instance per block position and microbatch.
   int hidden_grad = -1;                   ///< Its gradient.
 
-  /// The communicator family that varies along `axes` of the dense view; made on first use.
-  int group(const std::string& name, AxisSet axes);
+  /// The communicator family that varies along `axes`, all of one view; made on first use. Members have equal values of `color`.
+  int group(const std::string& name, AxisSet axes, ExprId color = ExprPool::kZero);
   int add_tensor(Tensor tensor);
   [[nodiscard]] StreamId stream_of(Axis axis) const;
   ExprId constant(std::int64_t v) { return program.exprs.constant(v); }

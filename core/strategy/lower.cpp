@@ -54,15 +54,17 @@ void check_product(const StrategySettings& s, int ranks) {
               "the axes multiply to the number of GPUs: change one of them or cluster.nodes");
 }
 
-void refuse_unlowered(const StrategySettings& s, Precision precision) {
+void refuse_unlowered(const StrategySettings& s, Precision precision, bool experts) {
   const auto refuse = [](const char* axis, int value) {
     if (value > 1)
       throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
                   fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
   };
   refuse("cp", s.cp);
-  refuse("ep", s.ep);
-  refuse("etp", s.etp);
+  if (!experts) {
+    refuse("ep", s.ep);
+    refuse("etp", s.etp);
+  }
   refuse("tile_h", s.tile_h);
   refuse("tile_w", s.tile_w);
   if (precision == Precision::fp8_mixed)
@@ -99,7 +101,7 @@ class Lowering {
 
   Program run() {
     check_product(settings_, ranks_);
-    refuse_unlowered(settings_, workload_.training.precision);
+    refuse_unlowered(settings_, workload_.training.precision, workload_.network.routing() != nullptr);
     check_sequence(workload_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};
@@ -124,6 +126,7 @@ class Lowering {
   void make_mesh() {
     Island island;
     island.order = mesh_order(settings_);
+    if (workload_.network.routing() != nullptr) island.expert_order = expert_order(settings_, island.order);
     program_.mesh = Mesh({island}, Join::none);
     program_.device_of_rank.resize(static_cast<std::size_t>(ranks_));
     std::iota(program_.device_of_rank.begin(), program_.device_of_rank.end(), 0);
@@ -167,6 +170,8 @@ class Lowering {
     options_.kernels = workload_.kernels;
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
+    options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
+    options_.experts = plan_experts(frame_, workload_, settings_);
     make_hidden(plan);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
@@ -175,7 +180,7 @@ class Lowering {
       for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
       position += net.repeat[b];
     }
-    if (settings_.pp == 1) share_tied();
+    share_tied();
   }
 
   void make_hidden(const LayoutPlan& plan) {
@@ -201,30 +206,32 @@ class Lowering {
     }
   }
 
-  /// On one stage a tied parameter is stored once, with the block that owns its name.
+  /// Where both lie on one stage, a tied parameter is stored once, with the block that owns its name.
   void share_tied() {
     const Network& net = workload_.network;
     for (std::size_t b = 0; b < net.blocks.size(); ++b)
       for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
         for (std::size_t o = 0; o < net.blocks.size(); ++o)
           for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
-            if (net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
+            if ((settings_.pp == 1 || b == o) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
               tensors_[b].param[p] = tensors_[o].param[q];
               tensors_[b].grad[p] = tensors_[o].grad[q];
               tensors_[b].shared_with[p] = tensors_[o].position;
             }
   }
 
-  /// Layers in equal parts; what stands before the first layer goes with it, what stands after the last with that.
+  /// Layers in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
+  /// layer goes with it, what stands after the last with that.
   void place_chunks() {
     const Network& net = workload_.network;
     const Schedule& schedule = *schedules().at(settings_.schedule).value;
     const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
     const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
     int before = 0;
-    for (std::size_t b = 0; b < net.blocks.size() && net.blocks[b].name != "layer"; ++b) before += net.repeat[b];
+    for (std::size_t b = 0; b < net.blocks.size() && !net.blocks[b].is_layer(); ++b) before += net.repeat[b];
+    const auto first = [&](int c) { return before + (c * layers + count - 1) / count; };
     for (int c = 0; c < count; ++c) {
-      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, before + c * layers / count, before + (c + 1) * layers / count};
+      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, first(c), first(c + 1)};
       if (c == 0) chunk.first_layer = 0;
       if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
       program_.chunks.push_back(chunk);

@@ -18,6 +18,12 @@ const OpLowering& lowering_of(OpKind kind) {
     case OpKind::silu_mul: return ops::kSiluMul;
     case OpKind::add: return ops::kAdd;
     case OpKind::cross_entropy: return ops::kCrossEntropy;
+    case OpKind::append: return ops::kAppend;
+    case OpKind::router: return ops::kRouter;
+    case OpKind::dispatch: return ops::kDispatch;
+    case OpKind::grouped_linear: return ops::kGroupedLinear;
+    case OpKind::weighted_silu_mul: return ops::kWeightedSiluMul;
+    case OpKind::combine: return ops::kCombine;
   }
   throw std::logic_error("op kind without lowering");
 }

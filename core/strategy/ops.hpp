@@ -16,6 +16,12 @@ extern const OpLowering kRope;
 extern const OpLowering kEmbedding;
 extern const OpLowering kPositionEmbedding;
 extern const OpLowering kCrossEntropy;
+extern const OpLowering kAppend;
+extern const OpLowering kRouter;
+extern const OpLowering kDispatch;
+extern const OpLowering kGroupedLinear;
+extern const OpLowering kWeightedSiluMul;
+extern const OpLowering kCombine;
 
 /// The element-by-element task that most ops are: bytes are those of its operands.
 inline ComputeTask pass(ComputeOp op, std::string variant = {}) {

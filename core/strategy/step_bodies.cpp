@@ -6,7 +6,7 @@ namespace rehearse {
 
 namespace {
 
-bool data_axis(Axis a) { return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp; }
+bool data_axis(Axis a) { return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp; }
 
 Layout merged(const Layout& base, const Layout& extra) {
   Layout out = base;
@@ -44,10 +44,10 @@ void StepBodies::make_states() {
       Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
       reduced.name += ".reduced";
       reduced.alias_of = grad;
-      reduced.layout = merged(param.layout, plan_.optimizer);
+      reduced.layout = merged(param.layout, optimizer_of(param.layout));
       s.reduced = frame_.add_tensor(std::move(reduced));
       Tensor state = param;
-      state.layout = merged(param.layout, plan_.optimizer);
+      state.layout = merged(param.layout, optimizer_of(param.layout));
       state.dtype = DType::fp32;
       state.category = MemoryCategory::optimizer;
       std::vector<std::string> names;
@@ -62,15 +62,15 @@ void StepBodies::make_states() {
       }
       Tensor updated = param;
       updated.name += ".updated";
-      updated.layout = merged(param.layout, plan_.optimizer);
+      updated.layout = merged(param.layout, optimizer_of(param.layout));
       updated.alias_of = blocks_[b].param[p];
       s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
 }
 
-bool StepBodies::needs_dp(const ParamRef& p) const {
-  return !partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true).empty();
+AxisSet StepBodies::data_axes(const ParamRef& p) const {
+  return partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
 }
 
 AxisSet StepBodies::partial_axes(const Layout& layout, bool data) const {
@@ -166,10 +166,12 @@ StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
 CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
   CollectiveTask c;
   c.op = op;
-  c.group = frame_.group("dp", axes);
+  const bool experts = axes.contains(Axis::edp);
+  c.group = frame_.group(experts ? "edp" : "dp", axes);
   ExprId divisor = ExprPool::kOne;
+  // Copies of an expert are fewer than replicas, but its gradient holds the tokens of all.
   for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (axes.contains(a)) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
+    if (axes.contains(a) || experts) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
   c.divisor = divisor;
   return c;
 }
@@ -183,7 +185,7 @@ void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& par
     operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
     axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
   }
-  const CollectiveOp op = sharded_optimizer() ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+  const CollectiveOp op = sharded_optimizer(params.front()) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   Task task{.name = "gradients", .kind = grad_collective(op, axes), .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
 }
@@ -284,7 +286,7 @@ StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& param
 void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> operands;
   AxisSet axes;
-  for (const auto& [axis, l] : plan_.optimizer) axes.insert(axis);
+  for (const auto& [axis, l] : optimizer_of(layout_of(params.front()))) axes.insert(axis);
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
@@ -292,7 +294,7 @@ void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& par
   }
   CollectiveTask c;
   c.op = CollectiveOp::all_gather;
-  c.group = frame_.group("dp", axes);
+  c.group = frame_.group(axes.contains(Axis::edp) ? "edp" : "dp", axes);
   Task task{.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
 }

@@ -47,12 +47,17 @@ class StepBodies {
   [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int norm_tensor() const { return norm_; }
-  /// Whether the gradient is a partial sum over data-parallel ranks.
-  [[nodiscard]] bool needs_dp(const ParamRef& p) const;
-  [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }
+  /// Axes over whose ranks the gradient is a partial sum, each with tokens of its own: those of the dense view, or edp for experts.
+  /// Parameters of one reduction or gather have the same.
+  [[nodiscard]] AxisSet data_axes(const ParamRef& p) const;
+  [[nodiscard]] bool needs_dp(const ParamRef& p) const { return !data_axes(p).empty(); }
+  /// Whether the optimizer state of `p` is divided, so that its updated parameter is gathered.
+  [[nodiscard]] bool sharded_optimizer(const ParamRef& p) const { return !optimizer_of(layout_of(p)).empty(); }
 
  private:
   void make_states();
+  [[nodiscard]] const Layout& layout_of(const ParamRef& p) const { return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout; }
+  [[nodiscard]] const Layout& optimizer_of(const Layout& param) const { return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer; }
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
   CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));

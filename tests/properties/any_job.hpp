@@ -15,7 +15,8 @@ T any_of(std::vector<T> values) { return *rc::gen::elementOf(std::move(values));
 inline bool coin() { return *rc::gen::arbitrary<bool>(); }
 
 inline Network any_network() {
-  static const std::vector<Network> kNetworks{tiny_gpt(), tiny_gpt(4, 0.0), tiny_llama(), tiny_neox()};
+  static const std::vector<Network> kNetworks{tiny_gpt(),           tiny_gpt(4, 0.0),        tiny_llama(),            tiny_neox(),
+                                              shipped("tiny_bert"), shipped("tiny_mixtral"), shipped("tiny_deepseek")};
   return any_of(kNetworks);
 }
 
@@ -47,6 +48,25 @@ inline void draw_pipeline(Job& job) {
   job.microbatches = c.shape.microbatches;
 }
 
+/// Sizes of the expert view that divide a stage, some of whose ranks may be refused, and how tokens go to experts.
+inline void draw_experts(Job& job) {
+  if (job.workload.network.routing() == nullptr) return;
+  StrategySettings& s = job.strategy;
+  s.sequence_parallel = s.tp > 1;
+  s.etp = any_of<int>({1, 1, 2});
+  s.ep = any_of<int>({1, 2, 4, 8});
+  if (s.dp * s.tp % (s.ep * s.etp) != 0) s.etp = s.ep = 1;
+  if (s.ep >= 4 && coin()) {
+    s.dispatch = Dispatch::hierarchical;
+    s.dispatch_node = s.ep / 2;
+  }
+  ExpertSettings& e = job.workload.training.experts;
+  e.imbalance = any_of<Imbalance>({Imbalance::none, Imbalance::multinomial, Imbalance::zipf});
+  e.capacity_factor = any_of<double>({0, 0, 1, 1.5});
+  e.pad_to_capacity = e.capacity_factor > 0 && coin();
+  job.workload.training.statistics = any_of<StatisticsScope>({StatisticsScope::local, StatisticsScope::global});
+}
+
 inline Job any_job() {
   Job job(any_network());
   draw_pipeline(job);
@@ -71,13 +91,15 @@ inline Job any_job() {
   job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
   job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
   job.workload.training.clip_gradients = coin();
+  draw_experts(job);
   return job;
 }
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
-                     job.workload.network.name, s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
+  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+                     job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
+                     job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
                      s.sequence_parallel, s.zero_stage, name_of(s.recompute), name_of(job.workload.kernels.attention),
                      job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
                      s.overlap.param_gather, s.overlap.pp, s.bucket.value());

@@ -18,7 +18,10 @@ TEST_CASE("a step executes the model's FLOPs, and no fewer for recomputing") {
     const Program p = any_program(job);
     const bool again = job.strategy.recompute == Recompute::full ||
                        (job.strategy.recompute == Recompute::selective && job.workload.kernels.attention == AttentionKernel::unfused);
-    if (again) RC_ASSERT(p.hardware_flops_per_step > p.model_flops_per_step);
+    if (job.workload.training.experts.capacity_factor > 0 && job.workload.network.routing() != nullptr) return;  // Rows are dropped or filled up.
+    // BERT's head transforms h to h: without sequence parallelism every tensor-parallel rank does all of it.
+    const bool repeated = job.strategy.tp > 1 && !job.strategy.sequence_parallel && job.workload.network.name == "tiny_bert";
+    if (again || repeated) RC_ASSERT(p.hardware_flops_per_step > p.model_flops_per_step);
     else RC_ASSERT(p.hardware_flops_per_step == p.model_flops_per_step);
   });
 }
@@ -35,7 +38,9 @@ TEST_CASE("shards add up to the model on every replica") {
         const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
         if (t.category != MemoryCategory::weights) continue;
         const bool split = !std::holds_alternative<Replicate>(layout_on(t.layout, Axis::tp));
-        elements += static_cast<double>(p.local_elements(t, at)) / (job.strategy.dp * (split ? 1 : job.strategy.tp));
+        // Experts' copies lie along edp, and along etp for what that does not split.
+        const int copies = in_expert_view(t.layout) ? at.extent[static_cast<std::size_t>(Axis::edp)] : job.strategy.dp * (split ? 1 : job.strategy.tp);
+        elements += static_cast<double>(p.local_elements(t, at)) / copies;
       }
     }
     const Network& net = job.workload.network;
@@ -43,7 +48,7 @@ TEST_CASE("shards add up to the model on every replica") {
     double expected = static_cast<double>(net.parameter_count());
     for (const BlockSpec& b : net.blocks)
       for (const ParamSpec& q : b.params)
-        if (!q.tied_to.empty()) expected += tied * static_cast<double>(q.elements());
+        if (!q.tied_to.empty() && !q.tied_to.starts_with(b.name + ".")) expected += tied * static_cast<double>(q.elements());
     RC_ASSERT(std::abs(elements - expected) < 1e-6 * expected);
   });
 }
