@@ -70,6 +70,7 @@ class Row final : public SwitchedFabric {
   [[nodiscard]] int switch_count() const override { return node_count(); }
   [[nodiscard]] std::string switch_name(int i) const override { return "switch" + std::to_string(i); }
   [[nodiscard]] std::string summary() const override { return "a row"; }
+  [[nodiscard]] BytesPerSecond bisection() const override { return BytesPerSecond{10e9}; }
 
  private:
   [[nodiscard]] int leaf_of(const Port& port) const override { return port.node; }
