@@ -23,7 +23,7 @@ struct PlayRequest {
   bool fold = true;
   std::set<int> traced;  ///< Ranks whose spans are kept.
   bool all_flows = false;
-  std::function<void(const RunProgress&)> progress;
+  std::function<void(const RunProgress&)> progress = {};
 };
 
 /// Plays `program` and reports with its trace, no rows chosen. Throws Error (check_failed) with every breach where the result breaks physics.

@@ -7,12 +7,11 @@
 #include <optional>
 
 #include "core/collective/graph_passes.hpp"
+#include "core/collective/numberings.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse::nccl {
 namespace {
-
-using Kind = MachineSpec::VertexKind;
 
 GraphResult result_of(const Graph& g) {
   // The speeds are decimals in NCCL's tables: 17.5 and 2.4 stand for themselves here, not for the nearest float.
@@ -45,17 +44,6 @@ std::vector<std::vector<int>> parts_of(const System& system, const Paths& paths,
 GraphResult slower(const GraphResult& a, const GraphResult& b) {
   return {std::min(a.channels, b.channels), min(a.intra, b.intra), min(a.inter, b.inter),
           std::max(a.intra_path, b.intra_path), std::max(a.inter_path, b.inter_path), a.same_channels && b.same_channels};
-}
-
-bool all_on_nvswitch(const MachineSpec& m, std::span<const int> gpus) {
-  const auto joined = [&](int gpu) {
-    return std::any_of(m.links.begin(), m.links.end(), [&](const auto& l) {
-      const auto &a = m.vertices[std::size_t(l.a)], &b = m.vertices[std::size_t(l.b)];
-      return (a.kind == Kind::nvswitch && b.kind == Kind::gpu && b.index == gpu) ||
-             (b.kind == Kind::nvswitch && a.kind == Kind::gpu && a.index == gpu);
-    });
-  };
-  return std::all_of(gpus.begin(), gpus.end(), joined);
 }
 
 }  // namespace
@@ -101,7 +89,7 @@ GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group) {
     const std::pair key{&cluster.machine(node), gpus};
     auto at = seen.find(key);
     if (at == seen.end())
-      at = seen.emplace(key, search_node(*key.first, cluster.gpu(cluster.first_device(node)), gpus, by_node.size() > 1)).first;
+      at = seen.emplace(key, search_best_numbered(*key.first, cluster.gpu(cluster.first_device(node)), gpus, by_node.size() > 1)).first;
     out.nodes += at->second.parts;
   }
   static_cast<SearchResult&>(out) = seen.begin()->second;

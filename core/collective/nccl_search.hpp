@@ -7,7 +7,7 @@
 //
 // Not searched: CollNet (off by default). What a machine file does not say is taken as NCCL finds it on most hosts: GPUs and
 // NICs numbered in PCI bus order, every NIC an adapter of its own, one NUMA node per CPU, no NCCL_* variable set. Where two
-// orders of equal vertices lead NCCL to different results, ours is the one of that numbering.
+// numberings of the same wires lead NCCL to different results, `search_node` gives that of the file, and `search` the best (numberings.hpp).
 
 #include <map>
 #include <mutex>
@@ -38,7 +38,7 @@ struct GroupSearch : SearchResult {
   int nodes = 1;  ///< As NCCL counts them: the sum of all nodes' parts.
 };
 
-/// The search of a whole group: `search_node` once per kind of node, agreed. Throws Error (usage) for an empty group.
+/// The search of a whole group: `search_best_numbered` once per kind of node, agreed. Throws Error (usage) for an empty group.
 [[nodiscard]] GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group);
 
 /// Orders in which rings pass the GPUs inside a node, as positions in `gpus`, one per channel. One order, the given one, where

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "core/collective/numberings.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "tests/support/catch.hpp"
 #include "wired.hpp"
@@ -96,9 +97,9 @@ TEST_CASE("Names, numbers of devices and the order of a file do not count") {
     std::iota(all.begin(), all.end(), 0);
     for (const bool leaves : {false, true}) {
       if (leaves && machine->nics == 0) continue;
-      const auto want = nccl::search_node(*machine, *gpu, all, leaves);
+      const auto want = nccl::search_best_numbered(*machine, *gpu, all, leaves);
       const auto other = wired::renumbered(*machine, shuffled(machine->gpus, random), shuffled(machine->nics, random));
-      const auto got = nccl::search_node(other, *gpu, all, leaves);
+      const auto got = nccl::search_best_numbered(other, *gpu, all, leaves);
       INFO(id << (leaves ? ", several nodes: " : ", one node: ") << wired::show(want));
       INFO("renumbered: " << wired::show(got));
       CHECK(wired::same(want, got));
