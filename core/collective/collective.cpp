@@ -82,7 +82,7 @@ Seconds shift(const PreparedGroup& g, Bytes bytes) {
 /// Grouped sends and receives.
 CollectiveChoice exchange(const PreparedGroup& g, CollectiveOp op, Bytes bytes, const WireTime& wire_time) {
   constexpr double kMessagesAtOnce = 64;
-  const bool messages = op == CollectiveOp::send_recv;
+  const bool messages = op == CollectiveOp::send_recv || op == CollectiveOp::halo_exchange;
   const Seconds once = g.shape.nodes > 1 ? kSendAcross : g.through_host ? kSendThroughHost : kSendInside;
   CollectiveChoice out{"P2P", "Simple", power_of_two_above(nccl::final_channels(g.shape)), {}, {}, {}};
   out.latency = once * (messages ? 1.0 : std::ceil((g.shape.ranks - 1) / kMessagesAtOnce));
@@ -124,7 +124,7 @@ struct CollectiveModel::Impl {
     const PreparedGroup& g = group_of(group);
     const Call call{op, bytes.value(), &g};
     if (const auto at = choices.find(call); at != choices.end()) return at->second;
-    const bool direct = op == CollectiveOp::all_to_all || op == CollectiveOp::send_recv;
+    const bool direct = op == CollectiveOp::all_to_all || op == CollectiveOp::send_recv || op == CollectiveOp::halo_exchange;
     const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(op, bytes, group, algorithm)); };
     auto choice = direct ? exchange(g, op, bytes, wire_time) : tuned(g, op, bytes, options.measured_latency, wire_time);
     return choices.emplace(call, std::move(choice)).first->second;
@@ -139,6 +139,14 @@ struct CollectiveModel::Impl {
       return nccl::node_rings(cluster.machine(n.node), local);
     };
     if (op == CollectiveOp::all_to_all) return traffic::all_to_all(layout, bytes);
+    if (op == CollectiveOp::halo_exchange) {
+      std::vector<FluidEdge> out;
+      for (std::size_t i = 0; i + 1 < group.size(); ++i) {
+        out.push_back({group[i], group[i + 1], bytes});
+        out.push_back({group[i + 1], group[i], bytes});
+      }
+      return out;
+    }
     if (op == CollectiveOp::send_recv) {
       std::vector<FluidEdge> out;
       const std::size_t count = group.size() == 2 ? 1 : group.size();

@@ -57,7 +57,8 @@ class CollectiveModel {
   CollectiveModel(CollectiveModel&&) noexcept;
 
   /// `bytes` is the size NCCL's formulas take: the whole buffer for all-reduce, broadcast and reduce; ranks x per-rank
-  /// count (the large side) for all-gather and reduce-scatter; the bytes one rank sends in all for all-to-all.
+  /// count (the large side) for all-gather and reduce-scatter; the bytes one rank sends in all for all-to-all; the larger message
+  /// between two neighbours for a halo exchange.
   /// `group` lists the devices in rank order. A group of one costs nothing.
   [[nodiscard]] CollectiveChoice choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group) const;
   /// The same call as flows. Edges of one device pair are merged.

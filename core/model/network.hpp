@@ -1,10 +1,11 @@
 #pragma once
-// A network as op graphs: a few distinct blocks (embedding, decoder layer, head), each a list of ops in topological
-// order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
+// A network as op graphs: a few distinct blocks (embedding, decoder layer, head; the stages of a convolutional network), each a list of
+// ops in topological order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/units/dtype.hpp"
@@ -13,8 +14,9 @@
 namespace rehearse {
 
 /// What a dimension ranges over. Strategies shard by tag: sequence parallelism shards `sequence`, tensor parallelism
-/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`.
-enum class DimTag { fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary };
+/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`, tiles `height` and `width`. An image is [batch, channels, height, width], a
+/// volume [batch, channels, depth, height, width].
+enum class DimTag { fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary, channels, depth, height, width };
 
 /// `size` is elements; 0 for batch and sequence, whose sizes the workload gives.
 struct Dim {
@@ -41,6 +43,16 @@ enum class OpKind {
   silu_mul,            ///< gate, up -> silu(gate) * up; saves both
   add,                 ///< residual + x
   cross_entropy,       ///< logits [b,s,V], labels -> loss; fp32
+  convolution,         ///< image, weight [out, in / groups, window...], optional bias [out] -> image; saves x. Transposed: weight
+                       ///< [in, out / groups, window...], the gradient of a convolution by its input.
+  pool,                ///< image -> image: maximum (saves where it was) or mean over a window
+  global_pool,         ///< image -> [b,1,c]: mean over all pixels
+  batch_norm,          ///< image, weight [c], bias [c] -> mean 0, variance 1 per channel over batch and pixels; saves x and 2c statistics
+  relu,                ///< x -> max(x, 0); saves y
+  gate,                ///< features, gates -> leaky_relu(features) * sigmoid(gates) (gated convolution); saves both
+  concat,              ///< images of one size -> their channels one after the other
+  upsample,            ///< image -> each side `scale` times as long, by repeating or interpolating pixels
+  pixel_loss,          ///< logits [b,classes,h,w], labels [b,h,w] -> loss: mean cross entropy over pixels; fp32
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
@@ -63,6 +75,17 @@ struct TensorSpec {
   Shape shape;
   bool fp32 = false;   ///< Kept in fp32 whatever the training precision (loss, log-sum-exp).
   bool integer = false;  ///< Token ids and labels.
+  bool loaded = false;   ///< Images: as integers, they come from the input, in the type of activations.
+  std::string from = {}; ///< "BLOCK.TENSOR" of an earlier block whose value this is (a skip connection past other blocks), or empty.
+  /// Whether the step's input brings it.
+  [[nodiscard]] bool is_input() const { return integer || loaded; }
+};
+
+/// One spatial dimension of a convolution's or pool's window. Output element o reads input elements o * stride - padding + i * dilation,
+/// 0 <= i < kernel; those outside the image are zeros (convolution) or left out (pool). Padding behind follows from the output's size.
+struct WindowDim {
+  std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+  bool operator==(const WindowDim&) const = default;
 };
 
 struct OpSpec {
@@ -77,6 +100,12 @@ struct OpSpec {
   bool tanh_gelu = false;    ///< GELU by its tanh approximation instead of erf.
   std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
   double rope_theta = 0.0;   ///< rope: base of the angles.
+  std::vector<WindowDim> window = {};  ///< convolution, pool: per spatial dimension.
+  std::int64_t groups = 1;   ///< convolution: channels fall into groups that do not mix; as many as input channels: depthwise.
+  bool transposed = false;   ///< convolution: each input element is spread over a window of the output.
+  bool average = false;      ///< pool: the mean instead of the maximum.
+  std::int64_t scale = 1;    ///< upsample.
+  bool interpolated = false; ///< upsample: bilinear.
 };
 
 struct BlockSpec {
@@ -88,6 +117,8 @@ struct BlockSpec {
   int output = -1;   ///< Tensor handed to the next block; -1 for the last (its output is the loss).
   /// Elements of one instance, tied parameters included: a stage that holds the block stores them all.
   [[nodiscard]] std::int64_t parameter_count() const;
+  /// Whether it is one of the layers that pipelines deal out.
+  [[nodiscard]] bool is_layer() const { return name == "layer"; }
 };
 
 /// `blocks[i]` stands `repeat[i]` times in a row.
@@ -96,14 +127,22 @@ struct Network {
   std::vector<BlockSpec> blocks;
   std::vector<int> repeat;
   std::int64_t max_sequence_length = 0;  ///< 0: no bound.
+  bool sequences = true;                 ///< Samples are sequences of tokens. Otherwise images or vectors, and sequence lengths are 0.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;
-  [[nodiscard]] int layers() const;  ///< Repeats of the block named "layer".
+  /// Repeats of the block named "layer"; of all blocks where none is.
+  [[nodiscard]] int layers() const;
+  /// Whether blocks differ so that stages cannot be equal numbers of one layer.
+  [[nodiscard]] bool uneven() const;
 };
 
-/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, attention
-/// 4 b a s^2 d (2 b a s^2 d when causal work is counted); everything else counts 0, as the field does for MFU.
+/// The tensor of an earlier block that TensorSpec::from names: block and tensor index. Throws std::logic_error when there is none.
+[[nodiscard]] std::pair<int, int> find_skip(const Network& network, const std::string& from);
+
+/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, convolutions 2 per
+/// output element, input channel of its group and window element (padding counts as image), attention 4 b a s^2 d (2 b a s^2 d when
+/// causal work is counted); everything else counts 0, as the field does for MFU.
 [[nodiscard]] Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half);
 
 /// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without
