@@ -192,6 +192,9 @@ int ImageBuilder::upsample(const std::string& name, std::int64_t scale, bool int
   made(OpKind::upsample, name, {last_}, with_sides(last_, channels(last_), longer));
   last_op().scale = scale;
   last_op().interpolated = interpolated;
+  // Each element is spread over those it becomes; between two of them, where pixels are interpolated.
+  last_op().window.assign(longer.size(), interpolated ? WindowDim{2 * scale, scale, scale / 2, 1} : WindowDim{scale, scale, 0, 1});
+  last_op().transposed = true;
   return last_;
 }
 

@@ -100,9 +100,9 @@ struct OpSpec {
   bool tanh_gelu = false;    ///< GELU by its tanh approximation instead of erf.
   std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
   double rope_theta = 0.0;   ///< rope: base of the angles.
-  std::vector<WindowDim> window = {};  ///< convolution, pool: per spatial dimension.
+  std::vector<WindowDim> window = {};  ///< convolution, pool, upsample: per spatial dimension.
   std::int64_t groups = 1;   ///< convolution: channels fall into groups that do not mix; as many as input channels: depthwise.
-  bool transposed = false;   ///< convolution: each input element is spread over a window of the output.
+  bool transposed = false;   ///< convolution, upsample: each input element is spread over a window of the output.
   bool average = false;      ///< pool: the mean instead of the maximum.
   std::int64_t scale = 1;    ///< upsample.
   bool interpolated = false; ///< upsample: bilinear.

@@ -211,12 +211,12 @@ void concat_backward(BlockBody& b, const OpSpec& op) {
 
 const char* upsample_variant(const OpSpec& op) { return op.interpolated ? "upsample_bilinear" : "upsample_nearest"; }
 
-void upsample_forward(BlockBody& b, const OpSpec& op) { emit(b, op, pass(ComputeOp::copy, upsample_variant(op)), {read(b.value(op.inputs[0]))}); }
+void upsample_forward(BlockBody& b, const OpSpec& op) { emit(b, op, pass(ComputeOp::copy, upsample_variant(op)), {read(windowed_input(b, op, op.name))}); }
 
 void upsample_backward(BlockBody& b, const OpSpec& op) {
-  const int dy = output_gradient(b, op);
-  if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
-  const int dx = gradient_of(b, op, 0);
+  if (output_gradient(b, op) < 0 || !b.wants_grad(op.inputs[0])) return;
+  const int dy = windowed_gradient(b, op, op.name);
+  const int dx = gradient_of(b, op, 0, input_gradient_layout(b, op));
   b.builder().compute(op.name + ".input_grad", pass(ComputeOp::copy, upsample_variant(op)), {read(dy), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }

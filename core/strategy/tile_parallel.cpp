@@ -14,7 +14,7 @@ namespace rehearse {
 
 namespace {
 
-bool has_window(const OpSpec& op) { return op.kind == OpKind::convolution || op.kind == OpKind::pool; }
+bool has_window(const OpSpec& op) { return op.kind == OpKind::convolution || op.kind == OpKind::pool || op.kind == OpKind::upsample; }
 
 int dim_of(const Shape& shape, DimTag side) {
   for (std::size_t d = 0; d < shape.size(); ++d)
