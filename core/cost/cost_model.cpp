@@ -83,7 +83,6 @@ ConvolutionShape convolution_of(const ComputeTask& c, const std::vector<double>&
     s.window[i] = c.scalars[4 * i];
     s.dense = s.dense && c.scalars[4 * i + 1] == 1 && c.scalars[4 * i + 3] == 1;
   }
-  s.group_outputs = c.scalars[4 * sides + 2];
   s.channels = c.scalars[4 * sides + 3];
   return s;
 }

@@ -24,7 +24,6 @@ struct ConvolutionShape {
   int sides = 2;
   bool dense = true;             ///< Stride and dilation are 1 on every side.
   double channels = 1;           ///< Input channels of a group.
-  double group_outputs = 1;      ///< Output channels of a group.
 };
 
 /// Layers that libraries treat alike.
