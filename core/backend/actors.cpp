@@ -12,13 +12,21 @@ namespace rehearse {
 
 namespace {
 
+/// Whether ranks along `axis` hold different amounts of a tensor: those at the ends have a halo on one side only.
+bool holds_halos(const Program& p, const Body& body, Axis axis) {
+  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
+    return std::holds_alternative<Halo>(layout_on(p.tensors[static_cast<std::size_t>(f.like)].layout, axis));
+  });
+}
+
 /// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
 AxisSet mattering_axes(const Program& p) {
   AxisSet out;
   for (int a = 0; a < kAxisCount; ++a) {
     const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
     const auto in_entries = [&](const Role& role) { return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }); };
-    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends); }) ||
+    const auto axis = static_cast<Axis>(a);
+    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends) || holds_halos(p, body, axis); }) ||
         std::any_of(p.roles.begin(), p.roles.end(), in_entries))
       out.insert(static_cast<Axis>(a));
   }

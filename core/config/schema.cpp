@@ -165,7 +165,9 @@ void add_training(std::vector<Field>& t) {
   t.push_back(training("sequence_length", &TrainingSettings::sequence_length, "Tokens per sequence.")
                   .in(0, kMaxSize)
                   .like("2048")
-                  .more("0 takes the longest sequence that the model allows."));
+                  .more("0 takes the longest sequence that the model allows. Models of images and vectors have none."));
+  for (const auto& [name, member] : {std::pair{"image_height", &TrainingSettings::image_height}, {"image_width", &TrainingSettings::image_width}})
+    t.push_back(training(name, member, "Pixels of an image along this side.").in(0, kMaxSize).like("512").more("0 takes the model's own."));
   t.push_back(
       training("precision", &TrainingSettings::precision, "Arithmetic of the matrix products and storage of the weights.")
           .like("bf16_mixed")
@@ -175,7 +177,7 @@ void add_training(std::vector<Field>& t) {
                   .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed "
                         "precision."));
   t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
-                  .more("adam and adamw keep two fp32 moments per parameter, sgd keeps none."));
+                  .more("adam and adamw keep two fp32 moments per parameter, sgd with momentum one."));
   t.push_back(training("clip_gradients", &TrainingSettings::clip_gradients, "Clip by the global gradient norm.")
                   .more("Adds a norm over all gradients and an all-reduce over every rank before the update."));
   t.push_back(training("tokens", &TrainingSettings::tokens, "Tokens of the whole run.")

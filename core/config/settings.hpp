@@ -70,7 +70,9 @@ struct ExpertSettings {
 
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
-  std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum.
+  std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum, and stays 0 where samples are no sequences.
+  std::int64_t image_height = 0;     ///< Pixels; 0 takes the model's own.
+  std::int64_t image_width = 0;      ///< Pixels; 0 takes the model's own.
   Precision precision = Precision::bf16_mixed;
   GradientDtype gradient_dtype = GradientDtype::fp32;
   Optimizer optimizer = Optimizer::adam;

@@ -1,5 +1,8 @@
 #include "core/model/network.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 namespace rehearse {
 
 std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s) {
@@ -39,7 +42,7 @@ std::int64_t Network::active_parameter_count() const {
 int Network::layers() const {
   int n = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (blocks[i].is_layer()) n += repeat[i];
+    if (uneven() || blocks[i].is_layer()) n += repeat[i];
   return n;
 }
 
@@ -48,6 +51,17 @@ const Routing* Network::routing() const {
     for (const OpSpec& op : block.ops)
       if (op.kind == OpKind::router) return &op.routing;
   return nullptr;
+}
+
+bool Network::uneven() const {
+  return std::none_of(blocks.begin(), blocks.end(), [](const BlockSpec& b) { return b.is_layer(); });
+}
+
+std::pair<int, int> find_skip(const Network& network, const std::string& from) {
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+    for (std::size_t t = 0; t < network.blocks[b].tensors.size(); ++t)
+      if (network.blocks[b].name + "." + network.blocks[b].tensors[t].name == from) return {static_cast<int>(b), static_cast<int>(t)};
+  throw std::logic_error("no block makes '" + from + "'");
 }
 
 Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {

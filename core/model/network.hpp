@@ -1,10 +1,11 @@
 #pragma once
-// A network as op graphs: a few distinct blocks (embedding, decoder layer, head), each a list of ops in topological
-// order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
+// A network as op graphs: a few distinct blocks (embedding, decoder layer, head; the stages of a convolutional network), each a list of
+// ops in topological order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/units/dtype.hpp"
@@ -13,10 +14,13 @@
 namespace rehearse {
 
 /// What a dimension ranges over. Strategies shard by tag: sequence parallelism shards `sequence`, tensor parallelism
-/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`, expert parallelism `experts`, `expert_ffn` and `routed`. `hidden` are
-/// features of a token that nothing splits: the residual stream, latent projections, routing weights. `routed` are tokens in expert
-/// order, `size` of them for every token of the batch.
-enum class DimTag { fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary, experts, expert_ffn, routed };
+/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`, expert parallelism `experts`, `expert_ffn` and `routed`, tiles `height` and
+/// `width`. `hidden` are features of a token that nothing splits: the residual stream, latent projections, routing weights. `routed` are
+/// tokens in expert order, `size` of them for every token of the batch. An image is [batch, channels, height, width], a volume [batch,
+/// channels, depth, height, width].
+enum class DimTag {
+  fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary, experts, expert_ffn, routed, channels, depth, height, width
+};
 
 /// `size` is elements; 0 for batch and sequence, whose sizes the workload gives.
 struct Dim {
@@ -49,6 +53,16 @@ enum class OpKind {
   grouped_linear,      ///< rows [routed,in], weight [E,out,in] -> [routed,out]: every row by its expert's weight; saves the rows
   weighted_silu_mul,   ///< gate, up [routed,f], weights [routed] -> weight * silu(gate) * up; saves all three
   combine,             ///< rows [routed,h], weights [b,s,k] (whose routing it undoes) -> [b,s,h]: sum of each token's rows
+  convolution,         ///< image, weight [out, in / groups, window...], optional bias [out] -> image; saves x. Transposed: weight
+                       ///< [in, out / groups, window...], the gradient of a convolution by its input.
+  pool,                ///< image -> image: maximum (saves where it was) or mean over a window
+  global_pool,         ///< image -> [b,1,c]: mean over all pixels
+  batch_norm,          ///< image, weight [c], bias [c] -> mean 0, variance 1 per channel over batch and pixels; saves x and 2c statistics
+  relu,                ///< x -> max(x, 0); saves y
+  gate,                ///< features, gates -> leaky_relu(features) * sigmoid(gates) (gated convolution); saves both
+  concat,              ///< images of one size -> their channels one after the other
+  upsample,            ///< image -> each side `scale` times as long, by repeating or interpolating pixels
+  pixel_loss,          ///< logits [b,classes,h,w], labels [b,h,w] -> loss: mean cross entropy over pixels; fp32
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
@@ -72,6 +86,17 @@ struct TensorSpec {
   Shape shape;
   bool fp32 = false;   ///< Kept in fp32 whatever the training precision (loss, log-sum-exp).
   bool integer = false;  ///< Token ids and labels.
+  bool loaded = false;   ///< Images: as integers, they come from the input, in the type of activations.
+  std::string from = {}; ///< "BLOCK.TENSOR" of an earlier block whose value this is (a skip connection past other blocks), or empty.
+  /// Whether the step's input brings it.
+  [[nodiscard]] bool is_input() const { return integer || loaded; }
+};
+
+/// One spatial dimension of a convolution's or pool's window. Output element o reads input elements o * stride - padding + i * dilation,
+/// 0 <= i < kernel; those outside the image are zeros (convolution) or left out (pool). Padding behind follows from the output's size.
+struct WindowDim {
+  std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+  bool operator==(const WindowDim&) const = default;
 };
 
 /// How a router chooses experts and which losses keep them even. `groups` and `limit` are DeepSeek-V3's node-limited routing: the
@@ -101,6 +126,12 @@ struct OpSpec {
   std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
   double rope_theta = 0.0;   ///< rope: base of the angles.
   Routing routing = {};      ///< router, dispatch, combine.
+  std::vector<WindowDim> window = {};  ///< convolution, pool, upsample: per spatial dimension.
+  std::int64_t groups = 1;   ///< convolution: channels fall into groups that do not mix; as many as input channels: depthwise.
+  bool transposed = false;   ///< convolution, upsample: each input element is spread over a window of the output.
+  bool average = false;      ///< pool: the mean instead of the maximum.
+  std::int64_t scale = 1;    ///< upsample.
+  bool interpolated = false; ///< upsample: bilinear.
 };
 
 struct BlockSpec {
@@ -122,19 +153,27 @@ struct Network {
   std::vector<BlockSpec> blocks;
   std::vector<int> repeat;
   std::int64_t max_sequence_length = 0;  ///< 0: no bound.
+  bool sequences = true;                 ///< Samples are sequences of tokens. Otherwise images or vectors, and sequence lengths are 0.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Those that one token meets: of the experts' weights only its k of E.
   [[nodiscard]] std::int64_t active_parameter_count() const;
-  [[nodiscard]] int layers() const;  ///< Repeats of the blocks that are layers.
+  /// Repeats of the blocks that are layers; of all blocks where none is.
+  [[nodiscard]] int layers() const;
+  /// Whether blocks differ so that stages cannot be equal numbers of one layer.
+  [[nodiscard]] bool uneven() const;
   /// The routing of the first block that routes; null for a network without experts.
   [[nodiscard]] const Routing* routing() const;
 };
 
-/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, attention
-/// 2 b a s^2 (d + e) with heads of d for queries and e for values (half of it when causal work is counted); everything else counts 0, as
-/// the field does for MFU. Experts count the k rows that each token is routed to.
+/// The tensor of an earlier block that TensorSpec::from names: block and tensor index. Throws std::logic_error when there is none.
+[[nodiscard]] std::pair<int, int> find_skip(const Network& network, const std::string& from);
+
+/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, convolutions 2 per
+/// output element, input channel of its group and window element (padding counts as image), attention 2 b a s^2 (d + e) with heads of d for
+/// queries and e for values (half of it when causal work is counted); everything else counts 0, as the field does for MFU. Experts count the k
+/// rows that each token is routed to.
 [[nodiscard]] Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half);
 
 /// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without

@@ -31,7 +31,7 @@ class BlockCheck {
     used_.assign(block_.params.size(), false);
     if (block_.input >= 0) made_.at(index(block_.input, made_.size(), block_.name)) = true;
     for (std::size_t i = 0; i < made_.size(); ++i)
-      if (block_.tensors[i].integer) made_[i] = true;
+      if (block_.tensors[i].is_input() || !block_.tensors[i].from.empty()) made_[i] = true;
     for (const auto& op : block_.ops) check(op);
     for (std::size_t i = 0; i < used_.size(); ++i)
       if (!used_[i]) fail(block_.params[i].name, "no operator uses this parameter");
@@ -58,7 +58,8 @@ class BlockCheck {
   void check(const OpSpec& op) {
     const OpInfo& info = op_info(op.kind);
     const auto params = static_cast<int>(op.params.size());
-    if (static_cast<int>(op.inputs.size()) != info.inputs || params < info.min_params || params > info.max_params || op.outputs.empty() ||
+    const bool arity = info.inputs == kAnyInputs ? op.inputs.size() >= 2 : static_cast<int>(op.inputs.size()) == info.inputs;
+    if (!arity || params < info.min_params || params > info.max_params || op.outputs.empty() ||
         (op.outputs.size() > 1 && op.kind != OpKind::linear && op.kind != OpKind::grouped_linear && op.kind != OpKind::dispatch))
       fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params, info.max_params));
     for (int i : op.inputs)
@@ -92,6 +93,16 @@ class BlockCheck {
         for (int p : op.params)
           if (block_.params[p].elements() != in(op, 0).shape.back().size) fail(op.name, "weight and last dimension differ in size");
         break;
+      case OpKind::convolution: return check_convolution(op);
+      case OpKind::pool:
+      case OpKind::global_pool:
+      case OpKind::upsample: return check_channels(op);
+      case OpKind::concat: return check_concat(op);
+      case OpKind::batch_norm:
+        for (int p : op.params)
+          if (block_.params[p].elements() != channels(in(op, 0))) fail(op.name, "weight and channels differ in size");
+        break;
+      case OpKind::pixel_loss:
       case OpKind::cross_entropy:
         if (!in(op, 1).integer) fail(op.name, "labels are integers");
         return;
@@ -99,6 +110,37 @@ class BlockCheck {
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       if (!equal(in(op, i).shape, out(op).shape)) fail(op.name, fmt::format("'{}' and the output differ in shape", in(op, i).name));
+  }
+
+  static std::int64_t channels(const TensorSpec& t) { return t.shape.size() > 1 && t.shape[1].tag == DimTag::channels ? t.shape[1].size : 0; }
+
+  void check_channels(const OpSpec& op) const {
+    const std::int64_t from = channels(in(op, 0)), to = op.kind == OpKind::global_pool ? out(op).shape.back().size : channels(out(op));
+    if (from == 0 || from != to) fail(op.name, "takes an image and keeps its channels");
+  }
+
+  void check_concat(const OpSpec& op) const {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      sum += channels(in(op, i));
+      Shape as_output = in(op, i).shape;
+      if (as_output.size() > 1) as_output[1].size = channels(out(op));
+      if (!equal(as_output, out(op).shape)) fail(op.name, fmt::format("'{}' has other sides than the output", in(op, i).name));
+    }
+    if (sum != channels(out(op))) fail(op.name, "the output has not as many channels as its parts together");
+  }
+
+  void check_convolution(const OpSpec& op) const {
+    const ParamSpec& weight = block_.params[op.params[0]];
+    const std::int64_t from = channels(in(op, 0)), to = channels(out(op));
+    const std::int64_t first = op.transposed ? from : to, second = op.transposed ? to : from;
+    if (weight.shape.size() != op.window.size() + 2 || in(op, 0).shape.size() != weight.shape.size())
+      fail(op.name, "weight, window and image have different numbers of sides");
+    if (from == 0 || weight.shape[0].size != first || weight.shape[1].size * op.groups != second)
+      fail(op.name, "the weight does not fit the channels");
+    for (std::size_t i = 0; i < op.window.size(); ++i)
+      if (weight.shape[i + 2].size != op.window[i].kernel) fail(op.name, "the weight is not as long as the window");
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != to) fail(op.name, "the bias is not as long as the output");
   }
 
   void check_rows(const OpSpec& op) const {
@@ -207,6 +249,22 @@ void check_ties(const Network& network) {
     }
 }
 
+/// Only what one instance makes and no boundary hands on can be read further down.
+void check_skips(const Network& network) {
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+    for (const TensorSpec& t : network.blocks[b].tensors) {
+      if (t.from.empty()) continue;
+      const auto [block, tensor] = find_skip(network, t.from);
+      const BlockSpec& owner = network.blocks[static_cast<std::size_t>(block)];
+      const auto from = static_cast<std::size_t>(block);
+      if (from >= b || network.repeat[from] != 1 || network.repeat[b] != 1)
+        fail(network, network.blocks[b].name, fmt::format("'{}' must stand once in an earlier block, and so must its reader", t.from));
+      if (tensor == owner.output || owner.tensors[static_cast<std::size_t>(tensor)].is_input())
+        fail(network, network.blocks[b].name, fmt::format("'{}' is handed on to the next block: read it there, or before the block's last layer", t.from));
+      if (!equal(owner.tensors[static_cast<std::size_t>(tensor)].shape, t.shape)) fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
+    }
+}
+
 void check_chain(const Network& network) {
   const BlockSpec* before = nullptr;
   for (std::size_t i = 0; i < network.blocks.size(); ++i) {
@@ -233,6 +291,7 @@ void validate(const Network& network) {
     BlockCheck(network.name, block).run();
   }
   check_ties(network);
+  check_skips(network);
   check_chain(network);
 }
 

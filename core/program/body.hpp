@@ -38,7 +38,11 @@ enum class ComputeOp : std::uint8_t {
   cross_entropy, cross_entropy_grad,  ///< Vocabulary-parallel pieces are separated by their collectives.
   route,               ///< Experts: top-k gate; dims {tokens, experts, k, groups, groups per token}, scalars {scale, aux, z}
   permute, unpermute,  ///< Tokens to expert order and back.
-  convolution, convolution_grad, pool, pool_grad,
+  convolution,         ///< dims {groups, m, n, k} of the product it is: m output pixels of the batch, n output channels and k input channels
+                       ///< times window of a group. scalars: per side kernel, stride, padding, dilation; then groups, transposed (0 or 1),
+                       ///< output and input channels of a group
+  convolution_grad,    ///< variant "input" or "weight"; scalars as forward, dims of as many operations
+  pool, pool_grad,     ///< variant "max", "average" or "global"; scalars as a convolution's windows
   optimizer,           ///< One parameter update per element of the shard
   square_sum,          ///< For the gradient norm
   fill,

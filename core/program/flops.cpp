@@ -8,7 +8,9 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
   double factor = 0;
   switch (task.op) {
     case ComputeOp::matmul:
-    case ComputeOp::grouped_matmul: factor = 2; break;
+    case ComputeOp::grouped_matmul:
+    case ComputeOp::convolution:
+    case ComputeOp::convolution_grad: factor = 2; break;
     case ComputeOp::attention: factor = 4; break;
     case ComputeOp::attention_grad: factor = 8; break;
     default: return Flops{0};

@@ -25,6 +25,15 @@ struct BlockTensors {
   std::map<std::string, int> extra; ///< Tensors that ops make for their own backward: masks, statistics.
   bool recompute_all = false;       ///< Only the block's input is kept.
   bool recompute_core = false;      ///< The attention core is run again (selective recomputation).
+  int in_edge = -1, out_edge = -1;  ///< Index into ProgramFrame::edges; -1 where the block begins or ends the network.
+
+  /// A value that an earlier block makes for a later one, past those between. Both blocks stand once.
+  struct Skip {
+    int value = -1, grad = -1;    ///< The maker's tensors.
+    int delta = 0;                ///< From this block's position to the maker's.
+    bool release_forward = false, release_backward = false;  ///< This block's pass drops the value.
+  };
+  std::map<int, Skip> skips_in, skips_out;  ///< By tensor of the block: those it reads, those it makes.
 };
 
 /// What the ops of every block share.
@@ -34,7 +43,7 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
-  bool global_statistics = false;  ///< Load-balancing losses look at all replicas together.
+  bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
   ExpertPlan experts;
 };
 
@@ -74,6 +83,10 @@ class BlockBody {
   /// Adds a term to the gradient of `t`; its layout is the formal's.
   void add_grad(int t, int formal, const std::string& why);
   [[nodiscard]] bool wants_grad(int t) const;
+  /// Adds an all-reduce of `formal` in place over `axes`, which may be none.
+  void all_reduce(int formal, AxisSet axes, const std::string& name, Phase phase);
+  /// The value with its halos filled by the neighbours, once per body; the stored value itself where none has a halo.
+  int with_halos(int t, const std::string& why);
   ExprId tokens(int formal) { return builder_.frame().local_product(builder_.tensor(formal), 0, 2); }
 
   void forward();
@@ -86,6 +99,10 @@ class BlockBody {
   [[nodiscard]] InstanceRef storage_of(int p) const;
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
 
+  [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
+  void export_grad(int formal, int tensor, const Hold& hold);
+  [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
+
   mutable BodyBuilder builder_;
   BlockTensors& tensors_;
   const BlockOptions& options_;
@@ -95,11 +112,16 @@ class BlockBody {
   std::map<std::pair<int, std::string>, int> fetched_;
   std::map<int, std::vector<int>> grads_;
   std::map<std::string, int> extras_;
+  std::set<int> handed_grads_;  ///< Values handed to other blocks whose gradient from there has been counted.
+  std::set<int> haloed_;        ///< Values whose halos this body has filled.
 };
 
-/// Creates the Program tensors of a block. `hidden` is the tensor that passes between blocks, `block` its index in the plan.
+/// Index into ProgramFrame::edges for the value between two blocks, made where no boundary of this shape and layout was met before.
+int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const BlockOptions& options);
+
+/// Creates the Program tensors of a block, between the edges that the plan's layouts ask for.
 BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                int hidden, Recompute recompute);
+                                Recompute recompute);
 
 /// How one kind of op becomes tasks.
 struct OpLowering {

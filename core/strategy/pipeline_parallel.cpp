@@ -17,6 +17,12 @@ class PipelineParallel final : public Strategy {
     schedules().at(s.schedule).value->check({s.pp, s.virtual_stages, request.microbatches});
     const int layers = request.workload.network.layers();
     const int chunks = s.pp * s.virtual_stages;
+    if (request.workload.network.uneven()) {
+      if (layers < chunks)
+        throw Error(ErrorKind::usage, fmt::format("{} blocks are fewer than pp({}) * virtual_stages({}) = {}", layers, s.pp, s.virtual_stages, chunks), "strategy.pp",
+                    "a stage holds at least one block");
+      return;
+    }
     if (s.uneven_layers && layers >= chunks) return;
     if (layers % chunks != 0)
       throw Error(ErrorKind::usage,

@@ -23,8 +23,9 @@ class RoleBuilder {
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
       : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
-    const Layout& hidden = frame.program.tensors[static_cast<std::size_t>(frame.hidden)].layout;
-    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::holds_alternative<Replicate>(layout_on(hidden, Axis::tp));
+    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
+      return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
+    });
     role_.name = fmt::format("stage {}", stage);
   }
 
@@ -114,14 +115,16 @@ class RoleBuilder {
   /// A message between this stage's chunk `c` and chunk `other`; none when both are here.
   [[nodiscard]] bool remote(int other) const { return other >= 0 && other <= last_chunk() && chunk(other).stage != stage_; }
 
+  [[nodiscard]] const StepBodies::Passing& passing(bool forward, int position) const { return plan_.passing.at(position)[forward ? 0 : 1]; }
+
   EventId receive(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.receive(forward, peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
+    Call call{step_.receive(forward, passing(forward, position), peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
     call.record = true;
     return add(call);
   }
 
   void send(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.send(forward, peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
+    Call call{step_.send(forward, passing(forward, position), peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
     call.waits.push_back({last_compute_});
     call.record = blocking_;
     const EventId done = add(call);
@@ -206,7 +209,7 @@ class RoleBuilder {
     const double capacity = plan_.settings.bucket.value();
     const ExprContext at = frame_.program.mesh.context(first_rank());
     struct Open { Bucket bucket; double bytes = 0; };
-    std::map<AxisSet, Open> open;  // Experts' gradients are reduced over other ranks than the rest.
+    std::map<AxisSet, Open> open;  // What is reduced over other ranks than the rest has buckets of its own.
     const auto close = [&](Open& o, int position) {
       if (o.bucket.params.empty()) return;
       o.bucket.closes_at = position;

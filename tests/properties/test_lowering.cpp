@@ -12,6 +12,45 @@ TEST_CASE("every lowered Program is valid") {
   });
 }
 
+TEST_CASE("every lowered Program over images is valid, keeps what it must and computes what the network does") {
+  check_property("validate() accepts it, FLOPs but the first layer's input gradient are executed once", [] {
+    Job job(tiny_gpt());
+    const Program p = any_image_program(job);
+    validate(p);
+    // The image needs no gradient; layers from which images are gathered on are computed by every tile.
+    const double model = p.model_flops_per_step;
+    if (job.strategy.recompute == Recompute::none) RC_ASSERT(p.hardware_flops_per_step < model * job.strategy.tile_h * job.strategy.tile_w);
+    RC_ASSERT(p.hardware_flops_per_step > 0.6 * model);
+    for (const RoleMemory& m : peak_memory(p, Bytes{0}, Bytes{0})) {
+      double persistent = 0;
+      for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer}) persistent += persistent_bytes(p, m.rank, c);
+      RC_ASSERT(m.peak.value() >= persistent);
+    }
+  });
+}
+
+TEST_CASE("what tiles send their neighbours is what these expect") {
+  check_property("counts to and from every pair of neighbours agree", [] {
+    Job job(tiny_gpt());
+    const Program p = any_image_program(job);
+    using Counts = std::map<std::tuple<int, int, int>, std::vector<std::int64_t>>;  // By group, sender and receiver, in order.
+    Counts sent, awaited;
+    for (int rank = 0; rank < p.mesh.ranks(); ++rank)
+      for_each_task(p, rank, [&](const Entry& e, const Body&, const Task& task) {
+        const auto* c = std::get_if<CollectiveTask>(&task.kind);
+        if (c == nullptr || c->op != CollectiveOp::halo_exchange) return;
+        const std::vector<int> members = p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs);
+        ExprContext at = context_of(p, rank, e);
+        for (std::size_t i = 0; i < members.size(); ++i) {
+          at.peer = static_cast<int>(i);
+          sent[{c->group, rank, members[i]}].push_back(p.exprs.evaluate(c->count_to_peer, at));
+          awaited[{c->group, members[i], rank}].push_back(p.exprs.evaluate(c->count_from_peer, at));
+        }
+      });
+    RC_ASSERT(sent == awaited);
+  });
+}
+
 TEST_CASE("a step executes the model's FLOPs, and no fewer for recomputing") {
   check_property("executed >= model, equal without recomputation", [] {
     Job job(tiny_gpt());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <random>
 
 #include <fmt/format.h>
@@ -124,6 +125,41 @@ Drawn draw(std::mt19937_64& random, const std::vector<std::string>& models) {
   }
 }
 
+/// Networks over images in replicas, stages and tiles.
+Drawn draw_images(std::mt19937_64& random) {
+  static const std::vector<std::string> kModels{"alexnet", "vgg16", "resnet50", "unet", "inception_v3", "mlp"};
+  for (;;) {
+    Drawn d;
+    StrategySettings& s = d.strategy;
+    s.pp = any_of(random, std::vector{1, 1, 2, 4});
+    s.dp = s.dp_replicate = any_of(random, std::vector{1, 2, 4, 8});
+    s.tile_h = any_of(random, std::vector{1, 1, 2, 4});
+    s.tile_w = any_of(random, std::vector{1, 1, 2});
+    s.schedule = any_of(random, std::vector<std::string>{"1f1b", "gpipe"});
+    s.microbatch = any_of(random, std::vector{1, 4, 16});
+    s.recompute = any_of(random, std::vector{Recompute::none, Recompute::full});
+    s.overlap.grad_reduce = random() % 2 == 0;
+    s.placement = any_of(random, std::vector<std::vector<std::string>>{{"tile_h", "tile_w", "dp", "pp"}, {"dp", "tile_w", "tile_h", "pp"}});
+    const int m = any_of(random, std::vector{1, 2, 8});
+    const int ranks = s.pp * s.dp * s.tile_h * s.tile_w;
+    if (ranks % 8 != 0 || ranks > 64) continue;
+    const std::string model = any_of(random, kModels), machine = any_of(random, std::vector<std::string>{"dgx1v", "dgx_a100_80gb"});
+    d.workload.network = network(model);
+    d.workload.training.global_batch = m * s.microbatch * s.dp;
+    d.workload.training.precision = any_of(random, std::vector{Precision::fp32, Precision::fp16_mixed});
+    d.workload.training.statistics = any_of(random, std::vector{StatisticsScope::local, StatisticsScope::global});
+    d.site = &site({machine, ranks / 8, machine == "dgx1v" ? "ib_edr" : "selene"});
+    d.name = fmt::format("{} on {} {}: {} pp {} dp {} tiles {}x{} m {} x {} recompute {} {}{} statistics", model, ranks, machine, s.schedule, s.pp, s.dp, s.tile_h, s.tile_w, m,
+                         s.microbatch, name_of(s.recompute), s.overlap.grad_reduce ? "overlap " : "", name_of(d.workload.training.statistics));
+    try {
+      (void)lower(d.workload, s, ranks);
+    } catch (const Error&) {
+      continue;
+    }
+    return d;
+  }
+}
+
 /// The breakdown adds up to the step, and no part of it is less than nothing.
 void check_breakdown(const Compared& row) {
   INFO(row.name);
@@ -131,11 +167,14 @@ void check_breakdown(const Compared& row) {
   for (const Seconds part : row.estimated_parts.seconds) CHECK(part.value() >= -1e-9 * row.estimated);
 }
 
-std::vector<Compared> compare_drawn(int count, int steps, unsigned seed, const std::vector<std::string>& models = kDense) {
+Drawn dense(std::mt19937_64& random) { return draw(random, kDense); }
+Drawn experts(std::mt19937_64& random) { return draw(random, kExperts); }
+
+std::vector<Compared> compare_drawn(int count, int steps, unsigned seed, const std::function<Drawn(std::mt19937_64&)>& draw_one) {
   std::mt19937_64 random(seed);
   std::vector<Compared> rows;
   for (int i = 0; i < count; ++i) {
-    const Drawn d = draw(random, models);
+    const Drawn d = draw_one(random);
     rows.push_back(compare(d.name, lower(d.workload, d.strategy, d.site->cluster), *d.site, d.strategy, steps));
     check_breakdown(rows.back());
   }
@@ -167,19 +206,25 @@ TEST_CASE("shipped scenarios are estimated as they are played") {
 }
 
 TEST_CASE("drawn strategies are estimated as they are played") {
-  const Spread one = print("drawn, one step", compare_drawn(draws(24), 1, 1));
+  const Spread one = print("drawn, one step", compare_drawn(draws(24), 1, 1, dense));
   CHECK(one.median < 0.0002);
   CHECK(one.worst < 0.01);
-  const Spread period = print("drawn, period", compare_drawn(draws(24), 3, 2));
+  const Spread period = print("drawn, period", compare_drawn(draws(24), 3, 2, dense));
   CHECK(period.median < 0.0002);
   CHECK(period.worst < 0.01);
 }
 
 TEST_CASE("drawn strategies with experts are estimated as they are played") {
-  const Spread one = print("experts, one step", compare_drawn(draws(16), 1, 3, kExperts));
+  const Spread one = print("experts, one step", compare_drawn(draws(16), 1, 3, experts));
   CHECK(one.median < 0.001);
   CHECK(one.worst < 0.01);
-  const Spread period = print("experts, period", compare_drawn(draws(12), 3, 4, kExperts));
+  const Spread period = print("experts, period", compare_drawn(draws(12), 3, 4, experts));
   CHECK(period.median < 0.001);
   CHECK(period.worst < 0.01);
+}
+
+TEST_CASE("drawn networks over images are estimated as they are played") {
+  const Spread s = print("images, one step", compare_drawn(draws(12), 1, 3, draw_images));
+  CHECK(s.median < 0.002);
+  CHECK(s.worst < 0.01);
 }
