@@ -71,7 +71,7 @@ CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measu
 /// Least time in which any algorithm's bytes leave the nodes and GPUs.
 Seconds fastest(const PreparedGroup& g, CollectiveOp op, Bytes bytes) {
   using nccl::Algorithm;
-  if (op == CollectiveOp::all_to_all || op == CollectiveOp::send_recv || op == CollectiveOp::halo_exchange) return Seconds{};
+  if (is_point_to_point(op)) return Seconds{};
   BytesPerSecond best;
   for (const auto a : {Algorithm::tree, Algorithm::ring, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::collnet_direct}) {
     const BytesPerSecond bound = wire_bound(g, op, a);
@@ -130,7 +130,7 @@ struct CollectiveModel::Impl {
 
   [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
     const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
-    if (call.op == CollectiveOp::all_to_all || call.op == CollectiveOp::send_recv || call.op == CollectiveOp::halo_exchange)
+    if (is_point_to_point(call.op))
       return point_to_point(g, call.op, call.bytes, g.switched ? Seconds{} : wire_time("P2P"));
     return tuned(g, call, options.measured_latency, wire_time);
   }

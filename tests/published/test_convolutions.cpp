@@ -72,14 +72,13 @@ TEST_CASE("images per second, rows that constants were not fitted on") {
   int skipped = 0;
   for (const auto& [why, count] : read.skipped) skipped += count;
   CHECK(read.rows.size() + static_cast<std::size_t>(skipped) == 139);
-  CHECK(read.rows.size() >= 6);
+  CHECK(read.rows.size() >= 90);
   CHECK(spread(errors["held out"]).median <= 0.12);
   CHECK(spread(errors["fitted"]).median <= 0.12);
 }
 
 TEST_CASE("fitted efficiencies stand where their rows put them") {
   for (const char* generation : {"kepler", "pascal"}) {
-    if (std::none_of(jobs().begin(), jobs().end(), [&](const CnnJob& job) { return job.row.generation == generation; })) continue;  // No machine for it.
     const double here = mean_log_error(generation, {});
     for (const char* group : {"conv_pointwise", "conv_dense", "conv_spatial"})
       for (const double factor : {0.8, 1.25}) {
