@@ -127,4 +127,16 @@ std::vector<FluidEdge> nvls(const GroupLayout& g, Bytes bytes) {
   return out;
 }
 
+std::vector<FluidEdge> reduced_in_network(const GroupLayout& g, Bytes bytes) {
+  std::vector<FluidEdge> out;
+  const auto rails = std::size_t(heads(g));
+  for (std::size_t k = 0; k < rails; ++k)
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+      const auto& here = g.nodes[i].devices;
+      const auto& there = g.nodes[(i + 1) % g.nodes.size()].devices;
+      out.push_back({here[k % here.size()], there[k % there.size()], bytes / double(rails)});
+    }
+  return merged(std::move(out));
+}
+
 }  // namespace rehearse::traffic

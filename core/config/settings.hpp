@@ -77,6 +77,7 @@ struct StrategySettings {
   int zero_stage = 0;                ///< 0, or 1: optimizer state sharded over dp.
   Bytes bucket{25e6};                ///< Gradient bucket size.
   std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
+  std::string devices;               ///< File that says which device each rank runs on; empty: rank i on device i.
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;
   Offload offload = Offload::none;

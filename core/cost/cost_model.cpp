@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "core/collective/measured_latency.hpp"
 #include "core/cost/body_play.hpp"
+#include "core/hardware/collective_constants.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -227,10 +227,10 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
   Interference out;
   if (choice.time <= Seconds{0}) return out;
-  out.sm_share = gpu.sm_count > 0 ? static_cast<double>(choice.channels) / gpu.sm_count : 0.0;
-  // A byte on the wire is read and written at either end, and a reduction reads its own operand as well; an all-reduce is half of each.
-  // Counted from the algorithm, not measured: an estimate.
-  const double touches = op == CollectiveOp::all_reduce ? 2.5 : op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce ? 3.0 : 2.0;
+  const CollectiveConstants constants = gpu.collectives ? *gpu.collectives : CollectiveConstants{};
+  out.sm_share = gpu.sm_count > 0 ? constants.sms_per_channel * choice.channels / gpu.sm_count : 0.0;
+  const bool reducing = op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce;
+  const double touches = op == CollectiveOp::all_reduce ? constants.touches_all_reduce : reducing ? constants.touches_reducing : constants.touches_moving;
   const double wire = bytes.value() * bus_factor(op, ranks) / choice.time.value();
   out.hbm_share = std::min(0.9, touches * wire / gpu.memory_bandwidth.value());
   return out;
@@ -270,8 +270,14 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
     }
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
-    const MeasuredCollectives& m = measured_collectives_of(part.gpu->compute_capability);
-    out.push_back({fmt::format("collectives on {}", m.generation), m.evidence, std::string(m.source), {}});
+    const CollectiveConstants* m = part.gpu->collectives.get();
+    if (m == nullptr || m->sources.empty()) continue;
+    // The weaker of what its latencies and its bandwidths rest on.
+    Source weaker = m->sources.front();
+    weaker.evidence = Evidence::measured_here;
+    for (const Source& s : m->sources)
+      if ((s.key == "latency" || s.key == "bandwidth") && s.evidence >= weaker.evidence) weaker = s;
+    out.push_back({fmt::format("collectives on {}", part.gpu->generation), weaker.evidence, weaker.text, {}});
   }
   return out;
 }
