@@ -44,7 +44,7 @@ const std::vector<Sample>& samples() {
 
 std::unique_ptr<Fabric> build(const Sample& s) {
   NetworkSpec network{.id = "test", .name = {}, .kind = s.kind, .parameters = s.parameters, .switch_latency = Seconds{1e-7},
-                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .sources = {}};
+                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
   return make_fabric(network, {{s.nodes, s.nics, BytesPerSecond{kNic}}});
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("Valiant's routes spread what minimal ones pile on the links between t
 
 TEST_CASE("parts of a mixed cluster with leaves of their own don't share a leaf, and each is cabled for its NICs") {
   NetworkSpec network{.id = "test", .name = {}, .kind = "fat_tree", .parameters = {{"nodes_per_leaf", 4}, {"sections", 1}}, .switch_latency = Seconds{1e-7},
-                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .sources = {}};
+                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
   auto fabric = make_fabric(network, {{6, 1, BytesPerSecond{25e9}}, {4, 2, BytesPerSecond{50e9}}});
   auto leaf = [&](NodeId node) {
     std::vector<int> links;

@@ -25,7 +25,7 @@ inline Cluster cluster_of(const std::string& machine, int nodes, const std::stri
 inline Cluster cluster_on(const std::string& machine, int nodes, const std::string& kind, std::map<std::string, double> parameters) {
   auto spec = shipped().machine(machine);
   NetworkSpec network{.id = "test", .name = "test", .kind = kind, .parameters = std::move(parameters),
-                      .switch_latency = Seconds{1e-7}, .nic_latency = Seconds{1e-6}, .port_rate = {}, .sources = {}};
+                      .switch_latency = Seconds{1e-7}, .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
   return {"test", {{spec, shipped().gpu(spec->gpu), nodes}}, network};
 }
 

@@ -13,7 +13,7 @@ std::map<std::string, BytesPerSecond> trunk_rates(const Fabric& fabric) {
 
 std::unique_ptr<Fabric> fabric_of(const std::string& kind, int nodes, int nics, std::map<std::string, double> parameters) {
   NetworkSpec network{.id = "test", .name = {}, .kind = kind, .parameters = std::move(parameters), .switch_latency = Seconds{1e-7},
-                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .sources = {}};
+                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
   return make_fabric(network, {{nodes, nics, BytesPerSecond{25e9}}});
 }
 
