@@ -17,6 +17,8 @@ namespace rehearse {
 struct RunOptions {
   int steps = 1;          ///< Steps to play; step time is that of the last.
   bool fold = true;       ///< Equal ranks of one tensor-parallel group may be played as one stream where proved equal.
+  bool fold_replicas = false;  ///< Replicas whose groups lie alike are played as one, where nothing but time tells them apart. For estimates:
+                               ///< contention between replicas is not seen. Ignored where a message would lose its partner.
   bool task_spans = false;  ///< Spans of single tasks inside bodies, too.
 };
 

@@ -12,6 +12,7 @@
 #include "core/report/format.hpp"
 #include "core/report/words.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse::cli {
@@ -80,6 +81,15 @@ Blocks explain_entry(const Registry<Value>& registry, const std::string& name) {
   return out;
 }
 
+/// A strategy by its own name or a framework's.
+Blocks explain_strategy(const std::string& name) {
+  const StrategyAlias* alias = find_strategy_alias(name);
+  if (alias == nullptr) return explain_entry(strategies(), name);
+  Blocks out{Paragraph{fmt::format("{} ({}): {}", alias->name, alias->framework, alias->settings)}};
+  for (Block& b : explain_entry(strategies(), alias->strategy)) out.push_back(std::move(b));
+  return out;
+}
+
 struct Kind {
   std::string name;
   Blocks (*explain)(const std::string&);
@@ -91,7 +101,7 @@ const std::vector<Kind>& kinds() {
                                        {"machine", explain_machine},
                                        {"network", explain_network},
                                        {"cluster", explain_cluster},
-                                       {"strategy", [](const std::string& n) { return explain_entry(strategies(), n); }},
+                                       {"strategy", explain_strategy},
                                        {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
                                        {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},
                                        {"format", [](const std::string& n) { return explain_entry(formats(), n); }}};

@@ -9,6 +9,7 @@
 #include "core/model/library.hpp"
 #include "core/report/format.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse::cli {
@@ -75,6 +76,13 @@ Table registered(const Registry<Value>& registry) {
   return t;
 }
 
+/// Those registered, then the names that frameworks use.
+Table strategies_and_aliases(const DataDirectory&) {
+  Table t = registered(strategies());
+  for (const StrategyAlias& a : strategy_aliases()) t.rows.push_back({a.name, fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings)});
+  return t;
+}
+
 Table collectives(const DataDirectory&) {
   Table t{"", {{"collective"}}, {}};
   for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
@@ -98,7 +106,7 @@ const std::vector<Kind>& kinds() {
                                        {"machines", machines},
                                        {"gpus", gpus},
                                        {"networks", networks},
-                                       {"strategies", [](const DataDirectory&) { return registered(strategies()); }},
+                                       {"strategies", strategies_and_aliases},
                                        {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},
                                        {"formats", [](const DataDirectory&) { return registered(formats()); }},

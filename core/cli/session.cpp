@@ -62,6 +62,7 @@ std::string strategy_text(const StrategySettings& s) {
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
+  if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
   return out + fmt::format(", recompute {}", name_of(s.recompute));
 }
 

@@ -66,6 +66,12 @@ Field strategy(const std::string& name, auto member, std::string help) {
 Field overlap(const std::string& name, auto member, std::string help) {
   return row("strategy.overlap." + name, at(&Scenario::strategy, &StrategySettings::overlap, member), std::move(help));
 }
+Field fsdp(const std::string& name, auto member, std::string help) {
+  return row("strategy.fsdp." + name, at(&Scenario::strategy, &StrategySettings::fsdp, member), std::move(help));
+}
+Field zero3(const std::string& name, auto member, std::string help) {
+  return row("strategy.zero3." + name, at(&Scenario::strategy, &StrategySettings::zero3, member), std::move(help));
+}
 Field kernels(const std::string& name, auto member, std::string help) {
   return row("kernels." + name, at(&Scenario::kernels, member), std::move(help));
 }
@@ -197,6 +203,32 @@ void add_axes(std::vector<Field>& t) {
   axis("microbatch", &StrategySettings::microbatch, "Sequences per microbatch and replica.");
 }
 
+void add_sharding(std::vector<Field>& t) {
+  t.push_back(fsdp("enabled", &FsdpSettings::enabled, "Parameters, gradients and optimizer state are slices over dp_shard.")
+                  .more("One unit per block and a root unit for embedding and head (fully_shard). dp_shard left at 1 becomes dp; with "
+                        "dp_replicate above 1 it is hybrid sharding (HSDP)."));
+  t.push_back(fsdp("reshard_after_forward", &FsdpSettings::reshard_after_forward, "Gathered parameters are dropped after forward.")
+                  .more("always: gathered again for backward, 3 times the parameters on the wire. never: kept until backward, 2 times. auto: always "
+                        "without pipeline stages, never with them. The root unit is always kept."));
+  t.push_back(fsdp("reshard_after_backward", &FsdpSettings::reshard_after_backward, "Gathered parameters are dropped after backward.")
+                  .more("never keeps them whole through all microbatches of a step, and needs reshard_after_forward never. auto: always without "
+                        "pipeline stages, never with them."));
+  t.push_back(fsdp("prefetch_forward", &FsdpSettings::prefetch_forward, "Units gathered ahead of the one at work, in forward.")
+                  .in(0, 1000)
+                  .more("Each takes the memory of one unit. 0 exposes every gather."));
+  t.push_back(fsdp("prefetch_backward", &FsdpSettings::prefetch_backward, "Units gathered ahead of the one at work, in backward.").in(0, 1000));
+  t.push_back(fsdp("limit_all_gathers", &FsdpSettings::limit_all_gathers, "Gathers wait for the memory that earlier units give back.")
+                  .more("false: a pass gathers all its units when it begins, and holds them."));
+  t.push_back(zero3("prefetch_bucket", &Zero3Settings::prefetch_bucket, "Parameters gathered ahead of the block at work.")
+                  .in(0, 1e15)
+                  .like("5e8")
+                  .more("In elements: DeepSpeed's stage3_prefetch_bucket_size. Whole blocks are gathered while they fit."));
+  t.push_back(zero3("persistence_threshold", &Zero3Settings::persistence_threshold, "Parameters with fewer elements stay whole on every rank.")
+                  .in(0, 1e15)
+                  .like("1e6")
+                  .more("DeepSpeed's stage3_param_persistence_threshold: many small gathers become one after the update."));
+}
+
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
   t.push_back(strategy("schedule", &StrategySettings::schedule, "Order of the microbatches in the pipeline.")
@@ -220,11 +252,19 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("bucket", &StrategySettings::bucket, "Gradients are reduced in buckets of this size.")
                   .in(1, 1e15)
                   .more("Larger buckets use the wire better, smaller ones start earlier."));
+  t.push_back(strategy("first_bucket", &StrategySettings::first_bucket, "Size of the bucket that is full first.")
+                  .in(0, 1e15)
+                  .like("1MiB")
+                  .more("0: as the others. DistributedDataParallel makes it 1 MiB, so that the wire starts early."));
+  t.push_back(strategy("grad_sync", &StrategySettings::grad_sync, "When gradients of accumulated microbatches are reduced.")
+                  .more("last: once per step (no_sync before the last microbatch), which keeps whole gradients meanwhile. every: after each "
+                        "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last."));
   t.push_back(placement_row());
   t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
                        "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
                   .more("Narayanan et al. 2021, section 4.1."));
   t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe."));
+  add_sharding(t);
   t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
   t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
   t.push_back(overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
@@ -262,6 +302,8 @@ const std::vector<Field>& fields() {
 const std::vector<Group>& groups() {
   static const std::vector<Group> table{{"training", "What one step and the whole run train."},
                                         {"strategy", "How the work is split over the GPUs."},
+                                        {"strategy.fsdp", "Fully sharded data parallelism."},
+                                        {"strategy.zero3", "ZeRO stage 3."},
                                         {"strategy.overlap", "Which communication runs beside computation."},
                                         {"kernels", "Which kernels the framework uses."}};
   return table;

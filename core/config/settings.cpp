@@ -37,5 +37,15 @@ const std::vector<std::string>& names_of<Offload>() {
   static const std::vector<std::string> names{"none", "optimizer", "activations", "all"};
   return names;
 }
+template <>
+const std::vector<std::string>& names_of<GradientSync>() {
+  static const std::vector<std::string> names{"auto", "last", "every"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Reshard>() {
+  static const std::vector<std::string> names{"auto", "always", "never"};
+  return names;
+}
 
 }  // namespace rehearse

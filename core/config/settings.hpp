@@ -24,6 +24,15 @@ enum class StatisticsScope {
 /// What is kept in host memory and copied over PCIe when it is needed.
 enum class Offload { none, optimizer, activations, all };
 
+/// When the gradients of accumulated microbatches go over the wire.
+enum class GradientSync {
+  automatic,  ///< What the strategy's framework does: every microbatch where gradients are kept as shards, else last.
+  last,       ///< Once per step, after the last microbatch (`no_sync` before it).
+  every       ///< After every microbatch.
+};
+/// Whether gathered parameters are dropped after a pass.
+enum class Reshard { automatic, always, never };
+
 /// The text forms, in the order of the enumerators. Defined for every enum of this file.
 template <class Enum>
 [[nodiscard]] const std::vector<std::string>& names_of();
@@ -34,6 +43,8 @@ template <> const std::vector<std::string>& names_of<GradientDtype>();
 template <> const std::vector<std::string>& names_of<Optimizer>();
 template <> const std::vector<std::string>& names_of<StatisticsScope>();
 template <> const std::vector<std::string>& names_of<Offload>();
+template <> const std::vector<std::string>& names_of<GradientSync>();
+template <> const std::vector<std::string>& names_of<Reshard>();
 
 [[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
@@ -42,6 +53,8 @@ template <> const std::vector<std::string>& names_of<Offload>();
 [[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(StatisticsScope v) { return names_of<StatisticsScope>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(GradientSync v) { return names_of<GradientSync>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Reshard v) { return names_of<Reshard>()[static_cast<std::size_t>(v)]; }
 
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
@@ -66,6 +79,26 @@ struct OverlapSettings {
   bool operator==(const OverlapSettings&) const = default;
 };
 
+/// Fully sharded data parallelism (PyTorch FSDP; Zhao et al. 2023): one unit per block, one root unit for embedding and head.
+struct FsdpSettings {
+  bool enabled = false;
+  Reshard reshard_after_forward = Reshard::automatic;   ///< automatic: always without pipeline stages, else never.
+  Reshard reshard_after_backward = Reshard::automatic;  ///< automatic: likewise. never keeps parameters whole until the step's last use.
+  int prefetch_forward = 1;      ///< Units gathered ahead of the one at work, 0 or more.
+  int prefetch_backward = 1;
+  bool limit_all_gathers = true; ///< false: a pass gathers all its units as soon as it begins.
+
+  bool operator==(const FsdpSettings&) const = default;
+};
+
+/// ZeRO stage 3 as DeepSpeed runs it; counts are elements.
+struct Zero3Settings {
+  double prefetch_bucket = 5e7;        ///< Parameters gathered ahead of the block at work.
+  double persistence_threshold = 1e5;  ///< Smaller parameters stay whole on every rank.
+
+  bool operator==(const Zero3Settings&) const = default;
+};
+
 /// Parallel strategy. Sizes of axes multiply to the number of devices; `dp` is dp_replicate * dp_shard.
 struct StrategySettings {
   int dp = 1, dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1, tile_h = 1, tile_w = 1;
@@ -74,8 +107,12 @@ struct StrategySettings {
   int virtual_stages = 1;            ///< Model chunks per pipeline rank.
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
-  int zero_stage = 0;                ///< 0, or 1: optimizer state sharded over dp.
+  int zero_stage = 0;                ///< Sharded over dp: 1 optimizer state, 2 and gradients, 3 and parameters.
   Bytes bucket{25e6};                ///< Gradient bucket size.
+  Bytes first_bucket{0};             ///< Size of the bucket that is full first; 0: as the others.
+  GradientSync grad_sync = GradientSync::automatic;
+  FsdpSettings fsdp;
+  Zero3Settings zero3;
   std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;

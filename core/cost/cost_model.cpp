@@ -112,7 +112,7 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     if (o.access != Access::read) out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
   const KernelClass cls = class_of(c);
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
-    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
+    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates && c.accumulate_if != ExprPool::kZero, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
     k.cls = cls;
     return k;
   }

@@ -26,6 +26,7 @@ void add(Amounts& to, const Amounts& from) {
 struct BodyCurve {
   Amounts at_peak{};
   Amounts at_end{};
+  Amounts late{};   ///< Of what it gives back, that which was in use beside the compute stream until then.
   double peak = 0;
   int peak_task = -1;
 };
@@ -42,19 +43,25 @@ class CurveMaker {
     const std::size_t tasks = boost::num_vertices(body.graph);
     std::vector<Amounts> starts(tasks + 1), ends(tasks + 1);
     std::size_t next_binding = 0;
+    BodyCurve curve;
+    Amounts untouched{};
     for (std::size_t f = 0; f < body.formals.size(); ++f) {
       const Formal& formal = body.formals[f];
       const Binding* binding = formal.bound ? &bindings[next_binding++] : nullptr;
       const int id = binding != nullptr ? binding->tensor : formal.like;
       const Tensor& tensor = program_.tensors[static_cast<std::size_t>(id)];
       const bool makes = binding == nullptr || binding->allocate, drops = binding == nullptr || binding->release;
-      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || ranges[f].first < 0 || (!makes && !drops)) continue;
+      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || (!makes && !drops)) continue;
       const double bytes = program_.local_bytes(tensor, at_);
       const auto category = static_cast<std::size_t>(tensor.category);
+      if (ranges[f].first < 0) {
+        untouched[category] += (makes ? bytes : 0) - (drops ? bytes : 0);
+        continue;
+      }
+      if (binding != nullptr && drops && !makes && tensor.category == MemoryCategory::communication) curve.late[category] += bytes;
       if (makes) starts[static_cast<std::size_t>(ranges[f].first)][category] += bytes;
       if (drops) ends[static_cast<std::size_t>(ranges[f].last)][category] += bytes;
     }
-    BodyCurve curve;
     Amounts live{};
     for (std::size_t t = 0; t < tasks; ++t) {
       add(live, starts[t]);
@@ -65,6 +72,7 @@ class CurveMaker {
       }
       for (std::size_t i = 0; i < live.size(); ++i) live[i] -= ends[t][i];
     }
+    add(live, untouched);
     curve.at_end = live;
     return curve;
   }
@@ -116,6 +124,7 @@ RoleMemory walk(const Program& program, int role_index, int rank, Bytes workspac
   const Entry* best_entry = nullptr;
   int best_task = -1;
   std::map<std::pair<int, int>, BodyCurve> curves;
+  Amounts late{};
   const CurveMaker maker(program, at);
   for (const Entry& e : role.step) {
     const auto key = std::pair(e.body, e.bindings);
@@ -131,6 +140,15 @@ RoleMemory walk(const Program& program, int role_index, int rank, Bytes workspac
       best_task = c.peak_task;
     }
     add(now, c.at_end);
+    // Communication runs beside the compute that is issued after it: its buffers go back when that is done.
+    constexpr StreamId kCompute = 0;
+    if (e.stream != kCompute) {
+      add(now, c.late);
+      add(late, c.late);
+    } else if (boost::num_vertices(program.bodies[static_cast<std::size_t>(e.body)].graph) > 0) {
+      for (std::size_t i = 0; i < now.size(); ++i) now[i] -= late[i];
+      late = {};
+    }
   }
   for (std::size_t i = 0; i < best.size(); ++i) out.by_category[i] = Bytes{best[i]};
   for (const Bytes& b : out.by_category) out.peak += b;

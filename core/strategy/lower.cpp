@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,7 @@ std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
 /// dp is dp_replicate * dp_shard; where only one of dp and dp_replicate is given, the other follows.
 StrategySettings completed(StrategySettings s) {
   if (s.dp == 1) s.dp = s.dp_replicate * s.dp_shard;
+  if (s.fsdp.enabled && s.dp_shard == 1 && s.dp_replicate == 1) s.dp_shard = s.dp;
   if (s.dp_replicate == 1) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
   if (s.dp != s.dp_replicate * s.dp_shard)
     throw Error(ErrorKind::usage, fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", s.dp_replicate, s.dp_shard, s.dp_replicate * s.dp_shard, s.dp),
@@ -148,6 +150,8 @@ class Lowering {
     frame_.copies = stream("copies");
     frame_.io = stream("io", StreamKind::storage);
     frame_.host = stream("host", StreamKind::host);
+    // Hybrid sharding: reductions between nodes do not hold up gathers within them.
+    frame_.dp_replicate = settings_.fsdp.enabled && settings_.dp_replicate > 1 ? stream("dp.replicate") : frame_.dp;
   }
 
   void set_types() {
@@ -243,12 +247,41 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
+      if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
         if (spec.tensors[t].integer) integers.push_back(static_cast<int>(t));
       if (!integers.empty()) made.input = step.input(static_cast<int>(b), integers);
       bodies_.push_back(made);
     }
+  }
+
+  /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
+  void overwrite_fresh_gradients(std::size_t b, Body& body, bool every) {
+    ExprPool& e = program_.exprs;
+    const bool once = every || program_.microbatches == 1;
+    const ExprId adds = once ? ExprPool::kZero : e.apply(ExprOp::ne, e.variable(Var::microbatch), ExprPool::kZero);
+    std::set<int> seen;
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+      if (c == nullptr || !c->accumulates) continue;
+      for (const Operand& o : body.graph[v].operands) {
+        const int tensor = body.formals[static_cast<std::size_t>(o.formal)].like;
+        if (o.access == Access::update && first_gradient(b, tensor) && seen.insert(tensor).second) c->accumulate_if = adds;
+      }
+    }
+  }
+
+  /// Whether `tensor` is a gradient of block `b` to which no other block adds earlier in backward.
+  [[nodiscard]] bool first_gradient(std::size_t b, int tensor) const {
+    const BlockTensors& own = tensors_[b];
+    for (std::size_t p = 0; p < own.grad.size(); ++p) {
+      if (own.grad[p] != tensor) continue;
+      for (std::size_t later = b + 1; later < tensors_.size(); ++later)
+        if (std::find(tensors_[later].grad.begin(), tensors_[later].grad.end(), tensor) != tensors_[later].grad.end()) return false;
+      return true;
+    }
+    return false;
   }
 
   void make_roles(StepBodies& step) {

@@ -22,6 +22,9 @@ struct RolePlan {
   const std::vector<ChunkPlacement>& chunks; ///< By chunk.
 };
 
+/// Whether gradients are reduced after every microbatch, automatic resolved.
+[[nodiscard]] bool syncs_every_microbatch(const StrategySettings& settings, bool shards_gradients);
+
 /// The role of pipeline stage `stage`.
 Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage);
 

@@ -6,8 +6,6 @@ namespace rehearse {
 
 namespace {
 
-bool data_axis(Axis a) { return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp; }
-
 Layout merged(const Layout& base, const Layout& extra) {
   Layout out = base;
   out.insert(out.end(), extra.begin(), extra.end());
@@ -40,12 +38,8 @@ void StepBodies::make_states() {
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
       const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
-      const int grad = blocks_[b].grad[p];
-      Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
-      reduced.name += ".reduced";
-      reduced.alias_of = grad;
-      reduced.layout = merged(param.layout, plan_.optimizer);
-      s.reduced = frame_.add_tensor(std::move(reduced));
+      s.sharded = plan_.shard_parameters && static_cast<double>(blocks_[b].spec->params[p].elements()) >= plan_.whole_below;
+      s.reduced = make_reduced(blocks_[b].grad[p], merged(param.layout, plan_.optimizer));
       Tensor state = param;
       state.layout = merged(param.layout, plan_.optimizer);
       state.dtype = DType::fp32;
@@ -61,23 +55,31 @@ void StepBodies::make_states() {
         s.state.push_back(frame_.add_tensor(std::move(t)));
       }
       Tensor updated = param;
-      updated.name += ".updated";
+      updated.name += s.sharded ? ".shard" : ".updated";
       updated.layout = merged(param.layout, plan_.optimizer);
-      updated.alias_of = blocks_[b].param[p];
-      s.updated = frame_.add_tensor(std::move(updated));
+      if (s.sharded) make_transient(blocks_[b].param[p]);
+      else updated.alias_of = blocks_[b].param[p];
+      if (!(s.sharded && plan_.gather_master && frame_.mixed)) s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
 }
 
-bool StepBodies::needs_dp(const ParamRef& p) const {
-  return !partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true).empty();
+/// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole one.
+int StepBodies::make_reduced(int grad, Layout layout) {
+  Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
+  reduced.name += plan_.shard_gradients ? ".shard" : ".reduced";
+  reduced.layout = std::move(layout);
+  if (plan_.shard_gradients) make_transient(grad);
+  else reduced.alias_of = grad;
+  return frame_.add_tensor(std::move(reduced));
 }
 
-AxisSet StepBodies::partial_axes(const Layout& layout, bool data) const {
-  AxisSet out;
-  for (const auto& [axis, l] : layout)
-    if (std::holds_alternative<Partial>(l) && data_axis(axis) == data) out.insert(axis);
-  return out;
+/// A parameter or gradient that is whole for a part of the step only.
+void StepBodies::make_transient(int tensor) {
+  Tensor& t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  t.lifetime = Lifetime::step;
+  t.category = MemoryCategory::communication;
+  t.initial.clear();
 }
 
 StepBodies::Made StepBodies::cached(const std::string& kind, const std::vector<ParamRef>& params, int base,
@@ -163,51 +165,6 @@ StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
   return made_[key] = body.finish();
 }
 
-CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
-  CollectiveTask c;
-  c.op = op;
-  c.group = frame_.group("dp", axes);
-  ExprId divisor = ExprPool::kOne;
-  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (axes.contains(a)) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
-  c.divisor = divisor;
-  return c;
-}
-
-void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  AxisSet axes;
-  for (const ParamRef& p : params) {
-    const InstanceRef at{p.position - base, 0, 0};
-    operands.push_back(update(body.bound("grad", grad_tensor(p), {at, false, false})));
-    operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
-    axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
-  }
-  const CollectiveOp op = sharded_optimizer() ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-  Task task{.name = "gradients", .kind = grad_collective(op, axes), .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
-}
-
-StepBodies::Made StepBodies::reduce(const std::vector<ParamRef>& params, int base) { return cached("gradients.reduce", params, base, &StepBodies::fill_reduce); }
-
-void StepBodies::fill_reduce_tp(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  for (const ParamRef& p : params) operands.push_back(update(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
-  CollectiveTask c;
-  c.op = CollectiveOp::all_reduce;
-  c.group = frame_.group("tp", {Axis::tp});
-  Task task{.name = "norm_gradients", .kind = c, .operands = operands, .stream = frame_.tp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
-}
-
-StepBodies::Made StepBodies::reduce_tp(const std::vector<ParamRef>& params, int base) {
-  std::vector<ParamRef> partial;
-  for (const ParamRef& p : params)
-    if (!partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, false).empty()) partial.push_back(p);
-  if (partial.empty()) return {-1, -1};
-  return cached("norm_gradients.reduce", partial, base, &StepBodies::fill_reduce_tp);
-}
-
 StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
   BodyBuilder body(frame_, "tied_embedding.reduce", Phase::optimizer);
   GroupSpec spec;
@@ -260,14 +217,17 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
     const InstanceRef at{p.position - base, 0, 0};
     const ParamState& s = state(p);
     const int reduced = body.bound("reduced", s.reduced, {at, false, false});
-    const int param = body.bound("updated", s.updated, {at, false, false});
     clip.push_back(update(reduced));
     adam.push_back(read(reduced));
     for (const int t : s.state) adam.push_back(update(body.bound("state", t, {at, false, false})));
-    if (!frame_.mixed) adam.push_back(update(param));
-    copy.push_back(write(param));
-    if (frame_.mixed) copy.push_back(read(body.bound("state", s.state[0], {at, false, false})));
-    zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+    if (s.updated >= 0) {
+      const int param = body.bound("updated", s.updated, {at, false, false});
+      if (!frame_.mixed) adam.push_back(update(param));
+      copy.push_back(write(param));
+      if (frame_.mixed) copy.push_back(read(body.bound("state", s.state[0], {at, false, false})));
+    }
+    // Slices are overwritten by the next step's first reduction.
+    if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
   }
   if (workload_.training.clip_gradients) {
     clip.push_back(read(body.bound("norm", norm_)));
@@ -275,28 +235,10 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
   }
   const Optimizer kind = workload_.training.optimizer;
   body.compute("update", element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw"), adam, Phase::optimizer);
-  if (frame_.mixed) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
-  body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
+  if (frame_.mixed && !copy.empty()) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
+  if (!zero.empty()) body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
 }
 
 StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) { return cached("update", params, base, &StepBodies::fill_update); }
-
-void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  AxisSet axes;
-  for (const auto& [axis, l] : plan_.optimizer) axes.insert(axis);
-  for (const ParamRef& p : params) {
-    const InstanceRef at{p.position - base, 0, 0};
-    operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
-    operands.push_back(write(body.bound("param", param_tensor(p), {at, false, false})));
-  }
-  CollectiveTask c;
-  c.op = CollectiveOp::all_gather;
-  c.group = frame_.group("dp", axes);
-  Task task{.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
-}
-
-StepBodies::Made StepBodies::gather(const std::vector<ParamRef>& params, int base) { return cached("parameters.gather", params, base, &StepBodies::fill_gather); }
 
 }  // namespace rehearse

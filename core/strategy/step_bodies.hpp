@@ -19,9 +19,12 @@ struct ParamRef {
 
 /// Optimizer-side tensors of one parameter.
 struct ParamState {
-  int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage.
+  int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage, but
+                                ///< where gradients are stored as slices.
   std::vector<int> state;       ///< Master copy (mixed precision), first and second moment.
-  int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage.
+  int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage, unless `sharded`; -1 where
+                                ///< the master copy stands for it.
+  bool sharded = false;         ///< Stored as a slice: the whole parameter lives between a gather and a drop.
 };
 
 class StepBodies {
@@ -34,7 +37,8 @@ class StepBodies {
   Made send(bool forward, ExprId peer, bool scatter);
   Made receive(bool forward, ExprId peer, bool scatter);
   /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
-  Made reduce(const std::vector<ParamRef>& params, int base);
+  /// `accumulate` adds to slices that hold an earlier microbatch's.
+  Made reduce(const std::vector<ParamRef>& params, int base, bool accumulate = false);
   /// Sums tensor-parallel partial gradients (norms under sequence parallelism); body -1 when there are none.
   Made reduce_tp(const std::vector<ParamRef>& params, int base);
   /// Sums the gradients of a tied embedding over the first and the last stage.
@@ -42,17 +46,27 @@ class StepBodies {
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
   Made parameter_update(const std::vector<ParamRef>& params, int base);
   Made gather(const std::vector<ParamRef>& params, int base);
+  /// Makes `params`, stored as slices, whole.
+  Made gather_unit(const std::vector<ParamRef>& params, int base);
+  /// Gives back the storage of the whole ones.
+  Made drop_unit(const std::vector<ParamRef>& params, int base);
 
   [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }
   [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
+  /// The parameter at `position` that is stored in `tensor`.
+  [[nodiscard]] ParamRef owner_of(int tensor, int position) const;
   [[nodiscard]] int norm_tensor() const { return norm_; }
   /// Whether the gradient is a partial sum over data-parallel ranks.
   [[nodiscard]] bool needs_dp(const ParamRef& p) const;
   [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }
+  [[nodiscard]] bool shards_gradients() const { return plan_.shard_gradients; }
+  [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
 
  private:
   void make_states();
+  int make_reduced(int grad, Layout layout);
+  void make_transient(int tensor);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
   CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
@@ -61,6 +75,12 @@ class StepBodies {
   void fill_norm(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_update(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_gather(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_scatter(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_scatter_add(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void scatter(BodyBuilder&, const std::vector<ParamRef>&, int base, bool add);
+  void fill_gather_unit(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_drop_unit(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  [[nodiscard]] AxisSet shard_axes() const;
 
   ProgramFrame& frame_;
   const Workload& workload_;

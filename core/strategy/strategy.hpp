@@ -28,6 +28,14 @@ struct LayoutPlan {
   std::vector<Block> blocks;
   /// Added to a parameter's own layout to give that of its optimizer state.
   Layout optimizer;
+  /// Reduced gradients are stored as slices with the optimizer's layout; whole ones live from backward to their reduction.
+  bool shard_gradients = false;
+  /// Parameters are stored as such slices too, and gathered around their use ...
+  bool shard_parameters = false;
+  /// ... from the optimizer's master copy where there is one, instead of from a slice in the model's type ...
+  bool gather_master = false;
+  /// ... but for parameters of fewer elements, which stay whole.
+  double whole_below = 0;
 };
 
 /// What a strategy may look at to decide.
