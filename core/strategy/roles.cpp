@@ -24,7 +24,7 @@ class RoleBuilder {
  public:
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
       : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage),
-        every_(syncs_every_microbatch(plan.settings, step.shards_gradients())) {
+        every_((frame.program.microbatches > 1 || step.shards_gradients()) && syncs_every_microbatch(plan.settings, step.shards_gradients())) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
     const Layout& hidden = frame.program.tensors[static_cast<std::size_t>(frame.hidden)].layout;
     scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::holds_alternative<Replicate>(layout_on(hidden, Axis::tp));
