@@ -63,6 +63,8 @@ std::string strategy_text(const StrategySettings& s) {
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
   if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
+  if (s.data_parallel != DataParallelism::replicas && s.dp > 1) out += ", " + name_of(s.data_parallel);
+  if (s.offload != Offload::none) out += fmt::format(", {} offloaded", name_of(s.offload));
   return out + fmt::format(", recompute {}", name_of(s.recompute));
 }
 
@@ -80,6 +82,7 @@ CostModel Session::cost_model() const {
   for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
+  options.input = scenario.input;
   return {cluster, profiles, options};
 }
 
@@ -99,7 +102,7 @@ Session open_session(const std::string& path, const std::vector<std::string>& ov
   resolve_axes(scenario, cluster.device_count());
   Network network = load_model(data, scenario);
   if (scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
-  Workload workload{std::move(network), scenario.training, scenario.kernels};
+  Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
   return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(workload)};
 }
 

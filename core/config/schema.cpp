@@ -25,6 +25,10 @@ void bind(Field& f, auto access) {
     f.type = Type::size;
     f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_size(self, r); };
     f.write = [access](const Scenario& s) { return write_size(access(s)); };
+  } else if constexpr (std::is_same_v<T, BytesPerSecond>) {
+    f.type = Type::rate;
+    f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_rate(self, r); };
+    f.write = [access](const Scenario& s) { return write_rate(access(s)); };
   } else if constexpr (std::is_enum_v<T>) {
     f.type = Type::choice;
     f.choices = names_of<T>();
@@ -256,6 +260,11 @@ void add_strategy(std::vector<Field>& t) {
                   .in(0, 1e15)
                   .like("1MiB")
                   .more("0: as the others. DistributedDataParallel makes it 1 MiB, so that the wire starts early."));
+  t.push_back(strategy("data_parallel", &StrategySettings::data_parallel, "Where replicas find parameters and leave gradients.")
+                  .like("funnel")
+                  .more("replicas: each has a copy (DistributedDataParallel). funnel: all through GPU 0 of one machine (torch.nn.DataParallel). "
+                        "parameter_server: dealt to the first ranks, pulled and pushed every step."));
+  t.push_back(strategy("servers", &StrategySettings::servers, "Ranks to which a parameter server's variables are dealt.").in(1, kMaxSize).like("4"));
   t.push_back(strategy("grad_sync", &StrategySettings::grad_sync, "When gradients of accumulated microbatches are reduced.")
                   .more("last: once per step (no_sync before the last microbatch), which keeps whole gradients meanwhile. every: after each "
                         "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last."));
@@ -269,6 +278,25 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
   t.push_back(overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
   t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages don't block the compute stream."));
+}
+
+void add_input(std::vector<Field>& t) {
+  const auto input = [](const std::string& name, auto member, std::string help) { return row("input." + name, at(&Scenario::input, member), std::move(help)); };
+  t.push_back(input("sample", &InputSettings::sample, "Stored size of one sample.")
+                  .in(0, 1e15)
+                  .like("110kB")
+                  .more("0 leaves storage and decoding out: only the copy to the device is counted."));
+  t.push_back(input("storage", &InputSettings::storage, "Rate at which one node reads samples.")
+                  .in(0, 1e15)
+                  .like("2GB/s")
+                  .more("Shared by the GPUs of the node. 0 is no limit."));
+  t.push_back(input("decode_per_core", &InputSettings::decode_per_core, "Samples per second that one CPU core decodes.")
+                  .in(0, 1e15)
+                  .like("100")
+                  .more("0 is nothing to decode."));
+  t.push_back(input("workers", &InputSettings::workers, "Loader processes per GPU, a core each.").in(1, 100000).like("8"));
+  t.push_back(input("gpudirect_storage", &InputSettings::gpudirect_storage, "Samples go from storage to GPU memory, past the CPU.")
+                  .more("No decoding on cores and no copy from host memory."));
 }
 
 void add_kernels(std::vector<Field>& t) {
@@ -286,6 +314,7 @@ std::vector<Field> build() {
   add_training(t);
   add_strategy(t);
   add_kernels(t);
+  add_input(t);
   t.push_back(row("calibration", at(&Scenario::calibration), "Calibration profile, by name or path.")
                   .like("profiles/my_h100.json")
                   .more("Left out, the profile that belongs to the cluster's GPU is taken."));
@@ -305,7 +334,8 @@ const std::vector<Group>& groups() {
                                         {"strategy.fsdp", "Fully sharded data parallelism."},
                                         {"strategy.zero3", "ZeRO stage 3."},
                                         {"strategy.overlap", "Which communication runs beside computation."},
-                                        {"kernels", "Which kernels the framework uses."}};
+                                        {"kernels", "Which kernels the framework uses."},
+                                        {"input", "Where samples come from."}};
   return table;
 }
 

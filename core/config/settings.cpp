@@ -38,6 +38,11 @@ const std::vector<std::string>& names_of<Offload>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<DataParallelism>() {
+  static const std::vector<std::string> names{"replicas", "funnel", "parameter_server"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<GradientSync>() {
   static const std::vector<std::string> names{"auto", "last", "every"};
   return names;

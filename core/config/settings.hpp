@@ -24,6 +24,13 @@ enum class StatisticsScope {
 /// What is kept in host memory and copied over PCIe when it is needed.
 enum class Offload { none, optimizer, activations, all };
 
+/// Where data-parallel replicas find parameters and leave gradients.
+enum class DataParallelism {
+  replicas,         ///< Each keeps a copy; gradients are reduced between them (DistributedDataParallel).
+  funnel,           ///< GPU 0 keeps them: one process loads, scatters, broadcasts, gathers and updates there (torch.nn.DataParallel).
+  parameter_server  ///< Dealt to server ranks: every step each replica pulls them from there and pushes gradients back.
+};
+
 /// When the gradients of accumulated microbatches go over the wire.
 enum class GradientSync {
   automatic,  ///< What the strategy's framework does: every microbatch where gradients are kept as shards, else last.
@@ -43,6 +50,7 @@ template <> const std::vector<std::string>& names_of<GradientDtype>();
 template <> const std::vector<std::string>& names_of<Optimizer>();
 template <> const std::vector<std::string>& names_of<StatisticsScope>();
 template <> const std::vector<std::string>& names_of<Offload>();
+template <> const std::vector<std::string>& names_of<DataParallelism>();
 template <> const std::vector<std::string>& names_of<GradientSync>();
 template <> const std::vector<std::string>& names_of<Reshard>();
 
@@ -53,6 +61,7 @@ template <> const std::vector<std::string>& names_of<Reshard>();
 [[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(StatisticsScope v) { return names_of<StatisticsScope>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(DataParallelism v) { return names_of<DataParallelism>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientSync v) { return names_of<GradientSync>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Reshard v) { return names_of<Reshard>()[static_cast<std::size_t>(v)]; }
 
@@ -111,6 +120,8 @@ struct StrategySettings {
   Bytes bucket{25e6};                ///< Gradient bucket size.
   Bytes first_bucket{0};             ///< Size of the bucket that is full first; 0: as the others.
   GradientSync grad_sync = GradientSync::automatic;
+  DataParallelism data_parallel = DataParallelism::replicas;
+  int servers = 1;                   ///< parameter_server: the first ranks, to which variables are dealt by size.
   FsdpSettings fsdp;
   Zero3Settings zero3;
   std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
@@ -119,6 +130,17 @@ struct StrategySettings {
   Offload offload = Offload::none;
 
   bool operator==(const StrategySettings&) const = default;
+};
+
+/// Where samples come from. Without a sample size input costs its copy to the device only.
+struct InputSettings {
+  Bytes sample{0};                   ///< Stored size of one sample.
+  BytesPerSecond storage{0};         ///< Read rate of one node, shared by its GPUs; 0: no limit.
+  double decode_per_core = 0;        ///< Samples per second that one core decodes; 0: nothing to decode.
+  int workers = 4;                   ///< Loader processes, a core each, per GPU.
+  bool gpudirect_storage = false;    ///< Storage writes to GPU memory, past the CPU.
+
+  bool operator==(const InputSettings&) const = default;
 };
 
 struct KernelSettings {

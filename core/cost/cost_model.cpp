@@ -55,6 +55,11 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 
 struct Traffic { double read = 0, written = 0; };
 
+/// Bytes per second that one CPU socket moves in an Adam update on its cores. ZeRO-Offload (Ren et al. 2021, table 4): 10 billion parameters in
+/// 2.57 s on the two Xeon 8168 of a DGX-2, of 28 bytes read and written each (fp32 gradient, master copy and two moments).
+constexpr double kHostUpdateRate = 10e9 * 28 / 2.57 / 2;
+constexpr const char* kHostUpdateSource = "DeepSpeed CPU-Adam, ZeRO-Offload (Ren et al. 2021), table 4: 10 billion parameters in 2.57 s on two Xeon 8168";
+
 }  // namespace
 
 double overlap_rate(double sm_sensitivity, double hbm_sensitivity, const Interference& load) {
@@ -90,6 +95,13 @@ struct CostModel::Impl {
 
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
     return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
+  }
+  /// Raw less packet headers, about 85 % with 256-byte payloads. An estimate: no measured copy was at hand.
+  [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * 0.85; }
+  [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
+  /// The GPUs of a node share the memory of its sockets.
+  [[nodiscard]] BytesPerSecond host_rate(DeviceId d) const {
+    return BytesPerSecond{kHostUpdateRate} * (static_cast<double>(std::max(1, cluster->machine(cluster->node_of(d)).sockets)) / gpus_beside(d));
   }
   [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
     Traffic t;
@@ -132,6 +144,13 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
 }
 
 PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const {
+  if (p.stream_kinds[static_cast<std::size_t>(task.stream)] == StreamKind::host) {
+    const Traffic t = traffic(p, task, body, at);
+    PricedTask out;
+    out.time = out.floor = Bytes{t.read + t.written} / host_rate(p.device_of_rank[static_cast<std::size_t>(rank)]);
+    out.category = category_of(p, c, task.phase);
+    return out;
+  }
   const Kernel kernel = kernel_of(p, task, body, c, at);
   const KernelModel& m = model(p, rank);
   const KernelTime t = m.price(kernel);
@@ -151,6 +170,7 @@ CostModel::~CostModel() = default;
 CostModel::CostModel(CostModel&&) noexcept = default;
 
 const Cluster& CostModel::cluster() const { return *impl_->cluster; }
+const CostModel::Options& CostModel::options() const { return impl_->options; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
 
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
@@ -174,11 +194,20 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs)) devices.push_back(device(r));
     if (devices.size() > 1) out.time = impl_->collectives.choose(c->op, collective_bytes(program, task, body, at), devices).time;
     out.kernels = 1;
+  } else if (const auto* in = std::get_if<InputTask>(&task.kind)) {
+    const InputSettings& input = impl_->options.input;
+    const Bytes bytes = input.sample * static_cast<double>(program.exprs.evaluate(in->samples, at));
+    if (input.storage > BytesPerSecond{0}) out.time = bytes / (input.storage * (1.0 / impl_->gpus_beside(device(rank))));
+    if (input.gpudirect_storage) out.time = max(out.time, bytes / impl_->pcie_rate(device(rank)));
+  } else if (std::holds_alternative<HostTask>(task.kind)) {
+    const InputSettings& input = impl_->options.input;
+    double samples = 0;
+    for (const Operand& o : task.operands)
+      samples = static_cast<double>(program.local_extent(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], 0, at));
+    if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
-    // Over PCIe at its raw rate less packet headers (about 85 % with 256-byte payloads), after 5 us for one asynchronous copy. Both are
-    // estimates: no measured copy was at hand.
     const Traffic t = Impl::traffic(program, task, body, at);
-    out.time = Seconds{5e-6} + Bytes{t.written} / (impl_->cluster->gpu(device(rank)).pcie.per_direction * 0.85);
+    out.time = Seconds{5e-6} + Bytes{t.written} / impl_->pcie_rate(device(rank));  // 5 us for one asynchronous copy: an estimate.
   }
   return out;
 }
@@ -209,6 +238,9 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
     tasks.push_back(std::move(t));
   }
   PricedBody out = play_body(tasks);
+  // Threads of one process launch in turn.
+  if (!program.process_of_rank.empty())
+    host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(), program.process_of_rank[static_cast<std::size_t>(rank)]));
   out.host = host;
   if (computes) apply_launch_floor(out);
   return out;
@@ -246,6 +278,13 @@ std::set<std::string, std::less<>> groups_used(const Program& program, bool& com
   return used;
 }
 
+bool updates_on_host(const Program& program) {
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (std::holds_alternative<ComputeTask>(body.graph[v].kind) && program.stream_kinds[static_cast<std::size_t>(body.graph[v].stream)] == StreamKind::host) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
@@ -259,6 +298,7 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }
+  if (updates_on_host(program)) out.push_back({"optimizer on CPU cores", Evidence::published, kHostUpdateSource, {}});
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
     const MeasuredCollectives& m = measured_collectives_of(part.gpu->compute_capability);

@@ -48,7 +48,7 @@ Step play_step(const Program& program, const std::vector<Stage>& stages, const P
 
 /// The recurrence knows whole passes that set off reductions in the last microbatch only, on stages of one role each.
 bool recurrence_holds(const Program& program, const StrategySettings& s) {
-  if (s.zero_stage >= 2 || s.fsdp.enabled || static_cast<int>(program.roles.size()) != s.pp) return false;
+  if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp) return false;
   if (program.microbatches > 1 && syncs_every_microbatch(s, false)) return false;
   const Schedule& schedule = *schedules().at(s.schedule).value;
   for (int stage = 0; stage < s.pp; ++stage)
@@ -72,7 +72,7 @@ Estimate played(const Program& program, const CostModel& cost, int steps) {
 }  // namespace
 
 Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& settings, int steps) {
-  if (!recurrence_holds(program, settings)) return played(program, cost, steps);
+  if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, settings)) return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
   const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},

@@ -8,6 +8,9 @@ const std::vector<StrategyAlias>& strategy_aliases() {
   static const std::vector<StrategyAlias> table = [] {
     std::vector<StrategyAlias> t{
         {"DistributedDataParallel", "PyTorch", "data_parallel", "strategy.dp=N, strategy.bucket=25MiB, strategy.first_bucket=1MiB"},
+        {"DataParallel", "PyTorch", "data_parallel_funnel", "strategy.data_parallel=funnel, strategy.bucket=10MiB"},
+        {"ParameterServerStrategy", "TensorFlow, Keras", "parameter_server", "strategy.data_parallel=parameter_server, strategy.servers=N (synchronous here)"},
+        {"variable_update=parameter_server", "tf_cnn_benchmarks", "parameter_server", "strategy.data_parallel=parameter_server"},
         {"no_sync", "PyTorch", "data_parallel", "strategy.grad_sync=last"},
         {"FullyShardedDataParallel", "PyTorch", "fsdp", "strategy.fsdp.enabled=true"},
         {"fully_shard", "PyTorch", "fsdp", "strategy.fsdp.enabled=true"},
@@ -22,6 +25,7 @@ const std::vector<StrategyAlias>& strategy_aliases() {
         {"DeepSpeed stage 1", "DeepSpeed", "zero1", "strategy.zero_stage=1"},
         {"DeepSpeed stage 2", "DeepSpeed", "zero2", "strategy.zero_stage=2"},
         {"DeepSpeed stage 3", "DeepSpeed", "zero3", "strategy.zero_stage=3"},
+        {"offload_optimizer device=cpu", "DeepSpeed", "offload_optimizer", "strategy.offload=optimizer"},
         {"stage3_prefetch_bucket_size", "DeepSpeed", "zero3", "strategy.zero3.prefetch_bucket"},
         {"stage3_param_persistence_threshold", "DeepSpeed", "zero3", "strategy.zero3.persistence_threshold"},
         {"--use-distributed-optimizer", "Megatron-LM", "zero1", "strategy.zero_stage=1"},

@@ -19,6 +19,7 @@ struct ProgramFrame {
   DType arithmetic_dtype = DType::bf16;   ///< Of matrix products.
   DType gradient_dtype = DType::fp32;
   bool mixed = true;                      ///< fp32 master weights beside the model's.
+  StreamId copies_out = 0;                ///< Device to host, beside `copies` from host to device.
   StreamId dp_replicate = 0;              ///< Between the copies of hybrid sharding; `dp` where there is one copy.
   int hidden = -1;                        ///< Tensor that passes between blocks, an instance per block position and microbatch.
   int hidden_grad = -1;                   ///< Its gradient.

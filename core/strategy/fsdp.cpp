@@ -22,7 +22,8 @@ class Fsdp final : public Strategy {
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     if (request.settings.dp_shard == 1) return;
     plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
-    plan.shard_gradients = plan.shard_parameters = plan.gather_master = true;
+    plan.shard_gradients = plan.shard_parameters = true;
+    plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
   }
 };
 

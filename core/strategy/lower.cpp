@@ -8,7 +8,7 @@
 
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
-#include "core/strategy/roles.hpp"
+#include "core/strategy/central_roles.hpp"
 
 namespace rehearse {
 
@@ -70,8 +70,8 @@ void refuse_unlowered(const StrategySettings& s, Precision precision) {
   if (precision == Precision::fp8_mixed)
     throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
                 "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
-  if (s.offload != Offload::none)
-    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to none");
+  if (s.offload != Offload::none && s.offload != Offload::optimizer)
+    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to optimizer or none");
   if (s.overlap.tp)
     throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
@@ -150,8 +150,10 @@ class Lowering {
     frame_.copies = stream("copies");
     frame_.io = stream("io", StreamKind::storage);
     frame_.host = stream("host", StreamKind::host);
+    frame_.copies_out = settings_.offload == Offload::none ? frame_.copies : stream("copies.out");
     // Hybrid sharding: reductions between nodes do not hold up gathers within them.
     frame_.dp_replicate = settings_.fsdp.enabled && settings_.dp_replicate > 1 ? stream("dp.replicate") : frame_.dp;
+    if (settings_.data_parallel == DataParallelism::parameter_server) frame_.dp_replicate = stream("dp.receive");
   }
 
   void set_types() {
@@ -287,6 +289,12 @@ class Lowering {
   void make_roles(StepBodies& step) {
     const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
                         block_at_, bodies_, tensors_, program_.chunks};
+    if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
+      // One process launches the kernels of all GPUs.
+      if (settings_.data_parallel == DataParallelism::funnel) program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
+      make_central_roles(frame_, step, plan);
+      return;
+    }
     for (int s = 0; s < settings_.pp; ++s) program_.roles.push_back(make_role(frame_, step, plan, s));
     for (int r = 0; r < ranks_; ++r)
       program_.role_of_rank.push_back(program_.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)]);
@@ -319,6 +327,9 @@ Program lower(const Workload& workload, const StrategySettings& strategy, int ra
 }
 
 Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
+  if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
+    throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
+                "set cluster.nodes to 1, or strategy.data_parallel to replicas");
   return lower(workload, strategy, cluster.device_count());
 }
 

@@ -230,12 +230,13 @@ class RoleBuilder {
       made.bindings = with_gradients(made.bindings, position);
       Call call{made, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
-      call.record = closes || position == c.first_layer || units_.any();
+      call.record = closes || position == c.first_layer || units_.any() || step_.updates_on_host();
       const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
       drop_units(slot, k, done);
       if (closes)
-        for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done);
+        for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done, slot.microbatch == last_backward_.at(slot.chunk));
+      if (slot.microbatch == last_backward_.at(slot.chunk)) send_to_host(position, done);
       if (closes && !plan_.settings.overlap.grad_reduce) waits.push_back({reduced_});
     }
     // The next microbatch adds to gradients that are still being reduced.
@@ -265,6 +266,7 @@ class RoleBuilder {
       if (!s.sharded) role_.persistent.push_back({step_.param_tensor(p), p.position});
       else if (s.updated >= 0) role_.persistent.push_back({s.updated, p.position});
       role_.persistent.push_back({step_.shards_gradients() ? s.reduced : step_.grad_tensor(p), p.position});
+      if (s.host_gradient >= 0) role_.persistent.push_back({s.host_gradient, p.position});
       for (const int t : step_.state(p).state) role_.persistent.push_back({t, p.position});
     }
   }
@@ -334,13 +336,37 @@ class RoleBuilder {
     return std::min_element(params.begin(), params.end(), [](const ParamRef& a, const ParamRef& b) { return a.position < b.position; })->position;
   }
 
-  void reduce(const Bucket& bucket, EventId after) {
+  /// Gradients that are summed once more after their reduction go to the host at the end of the step.
+  [[nodiscard]] bool early_to_host() {
+    return step_.updates_on_host() && tied_parameter() < 0 && step_.reduce_tp(params_, base_of(params_)).body < 0;
+  }
+
+  void copy_to_host(const std::vector<ParamRef>& params, EventId after) {
+    const int base = base_of(params);
+    Call call{step_.to_host(params, base), frame_.copies_out, base};
+    call.waits.push_back({after});
+    call.record = true;
+    on_host_ = add(call);
+    for (const ParamRef& p : params) sent_to_host_.insert(p);
+  }
+
+  /// Gradients that no other rank adds to are final once their block's last backward is done.
+  void send_to_host(int position, EventId done) {
+    if (plan_.settings.dp > 1 || !step_.updates_on_host() || !early_to_host()) return;
+    std::vector<ParamRef> here;
+    for (const ParamRef& p : params_)
+      if (p.position == position) here.push_back(p);
+    if (!here.empty()) copy_to_host(here, done);
+  }
+
+  void reduce(const Bucket& bucket, EventId after, bool last = true) {
     const int base = base_of(bucket.params);
     const bool again = !reduced_before_.insert(bucket.params.front()).second;
     Call call{step_.reduce(bucket.params, base, again), frame_.dp, base};
     call.waits.push_back({after});
     call.record = true;
     reduced_ = add(call);
+    if (early_to_host() && last) copy_to_host(bucket.params, reduced_);
     for (const ParamRef& p : bucket.params) live_gradients_.erase({step_.grad_tensor(p), p.position});
   }
 
@@ -365,6 +391,18 @@ class RoleBuilder {
       call.record = true;
       ready.push_back({add(call)});
     }
+    if (step_.updates_on_host()) {
+      std::vector<ParamRef> rest;
+      for (const ParamRef& p : params_)
+        if (sent_to_host_.count(p) == 0) rest.push_back(p);
+      if (!rest.empty()) {
+        Call none{step_.to_host(rest, base_of(rest)), frame_.copies_out, base_of(rest)};
+        none.waits = ready;
+        none.record = true;
+        on_host_ = add(none);
+      }
+      ready.push_back({on_host_});
+    }
     Call norm{step_.gradient_norm(params_, base), frame_.compute, base};
     norm.waits = ready;
     for (const Wait& w : take_pending()) norm.waits.push_back(w);
@@ -388,6 +426,7 @@ class RoleBuilder {
     }
     if (first_gather_ >= 0) wait_next_step(role_.step[static_cast<std::size_t>(first_gather_)], updated);
     if (step_.sharded_optimizer()) gather_parameters(updated);
+    else if (step_.updates_on_host()) wait_for_parameters(updated);
   }
 
   /// All-gathers in forward order, so that the next step's first layers have theirs first.
@@ -413,6 +452,11 @@ class RoleBuilder {
       const auto at = gathered_.find(e.layer);
       if (at != gathered_.end() && seen.insert({e.layer, true}).second) wait_next_step(e, at->second);
     }
+  }
+
+  void wait_for_parameters(EventId updated) {
+    for (Entry& e : role_.step)
+      if (e.stream == frame_.compute) return wait_next_step(e, updated);
   }
 
   /// Adds a wait for an event of the step before to an entry that exists already.
@@ -459,6 +503,8 @@ class RoleBuilder {
   std::set<int> gradients_;             ///< Gradient tensors.
   std::set<std::pair<int, int>> live_gradients_;  ///< Whole ones with storage, by tensor and position.
   std::map<std::string, int> allocating_;
+  EventId on_host_ = -1;
+  std::set<ParamRef> sent_to_host_;
   std::set<ParamRef> reduced_before_;   ///< First parameters of buckets reduced in this step.
   std::vector<ParamRef> params_;
   std::vector<Bucket> buckets_;

@@ -40,7 +40,10 @@ void StepBodies::make_states() {
       const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
       s.sharded = plan_.shard_parameters && static_cast<double>(blocks_[b].spec->params[p].elements()) >= plan_.whole_below;
       s.reduced = make_reduced(blocks_[b].grad[p], merged(param.layout, plan_.optimizer));
+      const bool on_host = plan_.optimizer_on_host;
+      if (on_host) s.host_gradient = on_host_of(s.reduced);
       Tensor state = param;
+      if (on_host) state.space = MemorySpace::host;
       state.layout = merged(param.layout, plan_.optimizer);
       state.dtype = DType::fp32;
       state.category = MemoryCategory::optimizer;
@@ -98,14 +101,24 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   for (const int t : integer_tensors) {
     const int id = tensors.value[static_cast<std::size_t>(t)];
     const int device = body.bound(tensors.spec->tensors[static_cast<std::size_t>(t)].name, id, {{}, true, false});
+    const InputSettings& from = workload_.input;
+    // Labels come with the samples they belong to.
+    const bool with_samples = from.sample > Bytes{0} && block != 0;
+    const ExprId samples = with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0);
+    if (from.sample > Bytes{0} && from.gpudirect_storage) {
+      body.add({.name = "read", .kind = InputTask{samples}, .operands = {write(device)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
+      continue;
+    }
     Tensor host = frame_.program.tensors[static_cast<std::size_t>(id)];
     host.name += ".host";
     host.space = MemorySpace::pinned_host;
     host.lifetime = Lifetime::scratch;
     host.per_layer = host.per_microbatch = false;
     const int source = body.scratch(host.name, frame_.add_tensor(std::move(host)));
-    Task read_task{.name = "read", .kind = InputTask{frame_.local(body.tensor(device), 0)}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
+    Task read_task{.name = "read", .kind = InputTask{samples}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
     body.add(std::move(read_task));
+    if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples)
+      body.add({.name = "decode", .kind = HostTask{"data_loader.decode"}, .operands = {update(source)}, .stream = frame_.host, .phase = Phase::other, .predicate = ExprPool::kOne});
     Task copy{.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne};
     body.add(std::move(copy));
   }
@@ -203,7 +216,7 @@ void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& param
   AxisSet world;
   for (int a = 0; a < 7; ++a)
     if (frame_.program.mesh.islands().front().extent(static_cast<Axis>(a)) > 1) world.insert(static_cast<Axis>(a));
-  if (world.empty()) return;
+  if (world.empty() || plan_.central_update) return;
   c.group = frame_.group("world", world);
   Task task{.name = "gradient_norm", .kind = c, .operands = {update(norm)}, .stream = frame_.dp, .phase = Phase::optimizer, .predicate = ExprPool::kOne};
   body.add(std::move(task));
@@ -211,11 +224,62 @@ void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& param
 
 StepBodies::Made StepBodies::gradient_norm(const std::vector<ParamRef>& params, int base) { return cached("gradient_norm", params, base, &StepBodies::fill_norm); }
 
+ComputeTask StepBodies::optimizer_task() const {
+  const Optimizer kind = workload_.training.optimizer;
+  return element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw");
+}
+
+/// A copy of a persistent tensor in host memory.
+int StepBodies::on_host_of(int tensor) {
+  Tensor t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  t.name += ".host";
+  t.space = MemorySpace::host;
+  t.alias_of = -1;
+  t.lifetime = Lifetime::persistent;
+  t.category = MemoryCategory::gradients;
+  return frame_.add_tensor(std::move(t));
+}
+
+/// The update runs on CPU cores, parameter by parameter; each goes back to the device while the next is updated (Ren et al. 2021, sec. 4).
+void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at) {
+  const ParamState& s = state(p);
+  std::vector<Operand> operands{read(body.bound("gradient", s.host_gradient, {at, false, false}))};
+  for (const int t : s.state) operands.push_back(update(body.bound("state", t, {at, false, false})));
+  Tensor staged = frame_.program.tensors[static_cast<std::size_t>(s.updated)];
+  staged.name += ".staged";
+  staged.space = MemorySpace::pinned_host;
+  staged.lifetime = Lifetime::scratch;
+  staged.alias_of = -1;
+  staged.per_layer = false;
+  staged.initial.clear();
+  const int out = body.scratch("staged", frame_.add_tensor(std::move(staged)));
+  operands.push_back(write(out));
+  body.add({.name = "update", .kind = optimizer_task(), .operands = operands, .stream = frame_.host, .phase = Phase::optimizer, .predicate = ExprPool::kOne});
+  body.add({.name = "to_device", .kind = CopyTask{}, .operands = {read(out), write(body.bound("updated", s.updated, {at, false, false}))}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne});
+}
+
+void StepBodies::fill_to_host(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> operands;
+  for (const ParamRef& p : params) {
+    const InstanceRef at{p.position - base, 0, 0};
+    operands.push_back(read(body.bound("reduced", state(p).reduced, {at, false, false})));
+    operands.push_back(write(body.bound("host", state(p).host_gradient, {at, false, false})));
+  }
+  body.add({.name = "to_host", .kind = CopyTask{}, .operands = operands, .stream = frame_.copies_out, .phase = Phase::other, .predicate = ExprPool::kOne});
+}
+
+StepBodies::Made StepBodies::to_host(const std::vector<ParamRef>& params, int base) { return cached("gradients.to_host", params, base, &StepBodies::fill_to_host); }
+
 void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> clip, adam, copy, zero;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     const ParamState& s = state(p);
+    if (s.host_gradient >= 0) {
+      update_on_host(body, p, at);
+      if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+      continue;
+    }
     const int reduced = body.bound("reduced", s.reduced, {at, false, false});
     clip.push_back(update(reduced));
     adam.push_back(read(reduced));
@@ -229,12 +293,11 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
     // Slices are overwritten by the next step's first reduction.
     if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
   }
-  if (workload_.training.clip_gradients) {
+  if (workload_.training.clip_gradients && !clip.empty()) {
     clip.push_back(read(body.bound("norm", norm_)));
     body.compute("clip", element_wise(ComputeOp::scale, "clip"), clip, Phase::optimizer);
   }
-  const Optimizer kind = workload_.training.optimizer;
-  body.compute("update", element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw"), adam, Phase::optimizer);
+  if (!adam.empty()) body.compute("update", optimizer_task(), adam, Phase::optimizer);
   if (frame_.mixed && !copy.empty()) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
   if (!zero.empty()) body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
 }

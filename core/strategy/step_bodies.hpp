@@ -24,6 +24,7 @@ struct ParamState {
   std::vector<int> state;       ///< Master copy (mixed precision), first and second moment.
   int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage, unless `sharded`; -1 where
                                 ///< the master copy stands for it.
+  int host_gradient = -1;       ///< The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
   bool sharded = false;         ///< Stored as a slice: the whole parameter lives between a gather and a drop.
 };
 
@@ -46,6 +47,8 @@ class StepBodies {
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
   Made parameter_update(const std::vector<ParamRef>& params, int base);
   Made gather(const std::vector<ParamRef>& params, int base);
+  /// Copies reduced gradients to host memory.
+  Made to_host(const std::vector<ParamRef>& params, int base);
   /// Makes `params`, stored as slices, whole.
   Made gather_unit(const std::vector<ParamRef>& params, int base);
   /// Gives back the storage of the whole ones.
@@ -61,10 +64,15 @@ class StepBodies {
   [[nodiscard]] bool needs_dp(const ParamRef& p) const;
   [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }
   [[nodiscard]] bool shards_gradients() const { return plan_.shard_gradients; }
+  [[nodiscard]] bool updates_on_host() const { return plan_.optimizer_on_host; }
   [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
 
  private:
   void make_states();
+  [[nodiscard]] ComputeTask optimizer_task() const;
+  int on_host_of(int tensor);
+  void update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at);
+  void fill_to_host(BodyBuilder&, const std::vector<ParamRef>&, int base);
   int make_reduced(int grad, Layout layout);
   void make_transient(int tensor);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;

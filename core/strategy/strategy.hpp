@@ -17,6 +17,7 @@ struct Workload {
   Network network;
   TrainingSettings training;
   KernelSettings kernels;
+  InputSettings input{};
 };
 
 /// Layouts of everything a network holds, filled by the strategies in use, in registry order.
@@ -36,6 +37,10 @@ struct LayoutPlan {
   bool gather_master = false;
   /// ... but for parameters of fewer elements, which stay whole.
   double whole_below = 0;
+  /// One rank updates a parameter for all: gradients come to it, and no norm is taken over ranks.
+  bool central_update = false;
+  /// Optimizer state is in host memory and updated there.
+  bool optimizer_on_host = false;
 };
 
 /// What a strategy may look at to decide.

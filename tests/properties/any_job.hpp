@@ -67,6 +67,16 @@ inline Job any_job() {
   s.zero3.prefetch_bucket = any_of<double>({0, 1e5, 5e7});
   s.zero3.persistence_threshold = any_of<double>({0, 500, 1e5});
   s.grad_sync = any_of<GradientSync>({GradientSync::automatic, GradientSync::last, GradientSync::every});
+  s.offload = any_of<Offload>({Offload::none, Offload::none, Offload::optimizer});
+  if (s.tp * s.pp == 1 && s.dp > 1 && coin()) {
+    s.data_parallel = any_of<DataParallelism>({DataParallelism::funnel, DataParallelism::parameter_server});
+    s.servers = any_of<int>({1, s.dp});
+    s.dp_replicate = s.dp;
+    s.dp_shard = 1;
+    s.fsdp.enabled = false;
+    s.zero_stage = 0;
+    s.offload = Offload::none;
+  }
   s.first_bucket = Bytes{any_of<double>({0, 1e3})};
   s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
   s.scatter_gather = coin();
@@ -86,10 +96,10 @@ inline Job any_job() {
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+  return fmt::format("{} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
                      job.workload.network.name, s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
                      s.sequence_parallel, s.zero_stage, s.fsdp.enabled, name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward),
-                     s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.recompute), name_of(job.workload.kernels.attention),
+                     s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute), name_of(job.workload.kernels.attention),
                      job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
                      s.overlap.param_gather, s.overlap.pp, s.bucket.value());
 }

@@ -33,11 +33,11 @@ TEST_CASE("shards add up to the model on every replica") {
       for (const Role::Persistent& held : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent) {
         const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
         // FSDP in mixed precision stores the master copy only.
-        const bool master = job.strategy.fsdp.enabled && job.strategy.dp_shard > 1 && t.name.find(".master") != std::string::npos;
+        const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled && job.strategy.dp_shard > 1 && t.name.find(".master") != std::string::npos;
         if (t.category != MemoryCategory::weights && !master) continue;
         double copies = 1;
         for (const Axis a : {Axis::dp_replicate, Axis::dp_shard, Axis::tp})
-          if (std::holds_alternative<Replicate>(layout_on(t.layout, a))) copies *= at.extent[static_cast<std::size_t>(a)];
+          if (std::holds_alternative<Replicate>(layout_on(t.layout, a)) && (a == Axis::tp || job.strategy.data_parallel == DataParallelism::replicas)) copies *= at.extent[static_cast<std::size_t>(a)];
         elements += static_cast<double>(p.local_elements(t, at)) / copies;
       }
     }

@@ -30,7 +30,8 @@ struct Site {
   Cluster cluster;
   CostModel cost;
 
-  explicit Site(const ClusterSpec& spec) : cluster(make_cluster(catalogue(), spec)), cost(cluster, profiles(cluster), {}) {}
+  explicit Site(const ClusterSpec& spec, const CostModel::Options& options = {})
+      : cluster(make_cluster(catalogue(), spec)), cost(cluster, profiles(cluster), options) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
@@ -42,11 +43,11 @@ struct Site {
   }
 };
 
-inline std::unique_ptr<Site> make_site(const std::string& machine, int nodes, const std::string& network) {
+inline std::unique_ptr<Site> make_site(const std::string& machine, int nodes, const std::string& network, const CostModel::Options& options = {}) {
   ClusterSpec spec;
   spec.parts = {{machine, nodes}};
   spec.network = network;
-  return std::make_unique<Site>(spec);
+  return std::make_unique<Site>(spec, options);
 }
 
 /// One prediction by both.
@@ -90,6 +91,7 @@ inline ScenarioJob load_job(const std::string& file) {
   if (s.training.sequence_length == 0) s.training.sequence_length = job.workload.network.max_sequence_length;
   job.workload.training = s.training;
   job.workload.kernels = s.kernels;
+  job.workload.input = s.input;
   job.strategy = s.strategy;
   return job;
 }

@@ -144,6 +144,14 @@ TEST_CASE("every registered strategy says when it is in use") {
   all.fsdp.enabled = true;
   for (const std::string& name : active_strategies({job.workload, all, 4}))
     if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+  for (const auto kind : {DataParallelism::funnel, DataParallelism::parameter_server}) {
+    StrategySettings central = job.strategy;
+    central.dp = central.dp_replicate = 2;
+    central.data_parallel = kind;
+    central.offload = Offload::optimizer;
+    for (const std::string& name : active_strategies({job.workload, central, 4}))
+      if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+  }
   std::sort(used.begin(), used.end());
   CHECK(used == strategies().names());
 }
