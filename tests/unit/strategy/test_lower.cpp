@@ -182,7 +182,7 @@ TEST_CASE("overlap decides who waits for whom") {
 
 TEST_CASE("settings without a lowering are refused, not ignored") {
   Job job(tiny_gpt());
-  job.strategy.offload = Offload::optimizer;
+  job.strategy.offload = Offload::activations;
   CHECK(refusal(job, 1).where == "strategy.offload");
   job.strategy.offload = Offload::none;
   job.strategy.overlap.tp = true;
