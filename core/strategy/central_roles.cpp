@@ -180,11 +180,14 @@ class CentralRole {
   void update() {
     if (own_.empty()) return;
     const int base = lowest(own_);
-    const EventId norm = add(step_.gradient_norm(own_, base), frame_.compute, base, 0, {last_, reduced_, received_, sent_});
+    // Without clipping the norm has no tasks of its own to wait with.
+    std::vector<EventId> waits{last_, reduced_, received_, sent_};
+    const EventId norm = add(step_.gradient_norm(own_, base), frame_.compute, base, 0, waits);
+    waits.push_back(norm);
     std::map<int, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : own_) by_position[p.position].push_back(p);
     EventId updated = norm;
-    for (const auto& [position, params] : by_position) updated = add(step_.parameter_update(params, position), frame_.compute, position, 0, {norm});
+    for (const auto& [position, params] : by_position) updated = add(step_.parameter_update(params, position), frame_.compute, position, 0, waits);
     // The next step hands out what this one has updated.
     for (const int entry : pulled_) {
       Entry& e = role_.step[static_cast<std::size_t>(entry)];

@@ -413,6 +413,7 @@ class RoleBuilder {
 
   void update(EventId norm_done) {
     std::vector<Wait> waits{{norm_done}};
+    if (on_host_ >= 0) waits.push_back({on_host_});
     std::map<int, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : params_) by_position[p.position].push_back(p);
     EventId updated = -1;
