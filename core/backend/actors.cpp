@@ -136,7 +136,7 @@ class CastMaker {
       // Ranks of one role on one kind of GPU, whose groups look alike from where they are, share their prices.
       const auto key = std::pair(role, cluster_.gpu(device).id + placement_signature(r));
       const auto [at_key, fresh] = compiled.try_emplace(key, static_cast<int>(cast_.compiled.size()));
-      if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_.steps));
+      if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_));
       cast_.actor_of_rank[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(cast_.actors.size());
       cast_.actors.push_back({r, device, role, at_key->second});
     }
@@ -162,13 +162,13 @@ class CastMaker {
     for (const CompiledRole& c : cast_.compiled)
       for (const PlayOp& op : c.ops)
         if (op.kind == PlayOp::Kind::collective) used[static_cast<std::size_t>(op.group)] = true;
+    cast_.group_index.assign(p_.groups.size() * cast_.actors.size(), -1);
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       if (!used[g]) continue;
       for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
-        const auto key = key_of(static_cast<std::int32_t>(a), static_cast<int>(g));
-        const auto known = cast_.group_index.find(key);
-        if (known == cast_.group_index.end()) add_group(static_cast<int>(g), cast_.actors[a].rank);
-        else if (!like_.empty()) sound_ &= actors_of(p_.mesh.members(p_.groups[g], cast_.actors[a].rank, p_.exprs)) == cast_.groups[static_cast<std::size_t>(known->second)].actors;
+        const std::int32_t known = cast_.group_of(static_cast<std::int32_t>(a), static_cast<int>(g));
+        if (known < 0) add_group(static_cast<int>(g), cast_.actors[a].rank);
+        else if (!like_.empty()) sound_ &= actors_of(p_.mesh.members(p_.groups[g], cast_.actors[a].rank, p_.exprs)) == cast_.groups[static_cast<std::size_t>(known)].actors;
       }
     }
   }
@@ -182,19 +182,17 @@ class CastMaker {
     return out;
   }
 
-  static std::uint64_t key_of(std::int32_t actor, int group) { return (static_cast<std::uint64_t>(group) << 32) | static_cast<std::uint32_t>(actor); }
-
   void add_group(int g, int rank) {
     const auto members = p_.mesh.members(p_.groups[static_cast<std::size_t>(g)], rank, p_.exprs);
     if (members.empty()) return;
     Cast::Group group;
+    const auto index = static_cast<std::int32_t>(cast_.groups.size());
     // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by side.
     const bool spans_lanes = p_.groups[static_cast<std::size_t>(g)].axes.contains(Axis::tp);
     group.lanes = spans_lanes ? 1 : cast_.lanes;
     for (const int m : members) group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
     group.actors = actors_of(members);
-    const auto index = static_cast<std::int32_t>(cast_.groups.size());
-    for (const std::int32_t a : group.actors) cast_.group_index[key_of(a, g)] = index;
+    for (const std::int32_t a : group.actors) cast_.group_index[static_cast<std::size_t>(g) * cast_.actors.size() + static_cast<std::size_t>(a)] = index;
     cast_.groups.push_back(std::move(group));
   }
 
@@ -228,11 +226,6 @@ class CastMaker {
 };
 
 }  // namespace
-
-std::int32_t Cast::group_of(std::int32_t actor, int program_group) const {
-  const auto at = group_index.find((static_cast<std::uint64_t>(program_group) << 32) | static_cast<std::uint32_t>(actor));
-  return at == group_index.end() ? -1 : at->second;
-}
 
 Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options) {
   if (options.fold_replicas) {

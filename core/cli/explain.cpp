@@ -5,6 +5,7 @@
 #include "core/cli/data_directory.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/scenario.hpp"
 #include "core/model/library.hpp"
@@ -54,7 +55,9 @@ Blocks explain_gpu(const std::string& name) {
 
 Blocks explain_machine(const std::string& name) {
   const auto m = Catalogue(find_data().topologies()).machine(name);
-  const Facts facts{m->name, {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)}, {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))}, {"CPU", m->cpu_model}, {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"}, {"power", to_string(m->power)}}};
+  Facts facts{m->name, {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)}, {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))}, {"CPU", m->cpu_model}, {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"}, {"peer-to-peer", m->peer_to_peer ? "yes" : "no"}}};
+  if (m->trays > 1) facts.rows.emplace_back("hosts", fmt::format("{} in one NVLink domain", m->trays));
+  if (m->power > Watts{0}) facts.rows.emplace_back("power", to_string(m->power));
   return {facts, sources_of(m->sources)};
 }
 
@@ -103,6 +106,7 @@ const std::vector<Kind>& kinds() {
                                        {"cluster", explain_cluster},
                                        {"strategy", explain_strategy},
                                        {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
+                                       {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }},
                                        {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},
                                        {"format", [](const std::string& n) { return explain_entry(formats(), n); }}};
   return table;

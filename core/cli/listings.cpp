@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/backend/backend.hpp"
+#include "core/cluster/fabric.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/config/scenario.hpp"
 #include "core/hardware/catalogue.hpp"
@@ -106,6 +107,7 @@ const std::vector<Kind>& kinds() {
                                        {"machines", machines},
                                        {"gpus", gpus},
                                        {"networks", networks},
+                                       {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
                                        {"strategies", strategies_and_aliases},
                                        {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},

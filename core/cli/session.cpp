@@ -6,6 +6,8 @@
 
 #include "core/cli/make_it_fit.hpp"
 #include "core/cli/scenario_cluster.hpp"
+#include "core/cluster/placement.hpp"
+#include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
@@ -70,7 +72,12 @@ std::string strategy_text(const StrategySettings& s) {
 
 }  // namespace
 
-Program Session::lowered(const StrategySettings& settings) const { return lower(workload, settings, cluster); }
+Program Session::lowered(const StrategySettings& settings) const {
+  if (devices.empty()) return lower(workload, settings, cluster);
+  Program program = lower(workload, settings, static_cast<int>(devices.size()));
+  program.device_of_rank = devices;
+  return program;
+}
 
 Program Session::lowered() const {
   in_scenario(scenario, "strategy.schedule", [this] { (void)schedules().at(scenario.strategy.schedule); });
@@ -83,13 +90,15 @@ CostModel Session::cost_model() const {
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
   options.input = scenario.input;
+  if (const std::string& file = scenario.collective_table; !file.empty())
+    options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
   return {cluster, profiles, options};
 }
 
 ReportHead Session::head(const Program& program) const {
   ReportHead out{program_version(), resolved_json(scenario), {}};
   const std::string batch = fmt::format(", {} microbatches of {}, {}", program.microbatches, scenario.strategy.microbatch, name_of(scenario.training.precision));
-  out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), cluster.device_count(), cluster.name(),
+  out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), static_cast<int>(program.device_of_rank.size()), cluster.name(),
               strategy_text(scenario.strategy) + batch, program.microbatches};
   return out;
 }
@@ -99,11 +108,13 @@ Session open_session(const std::string& path, const std::vector<std::string>& ov
   Catalogue catalogue(data.topologies());
   Scenario scenario = load_scenario(path, overrides);
   Cluster cluster = scenario_cluster(catalogue, scenario);
-  resolve_axes(scenario, cluster.device_count());
+  std::vector<DeviceId> devices;
+  if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
+  resolve_axes(scenario, devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
   if (scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
-  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(workload)};
+  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
 }
 
 MemoryReport check_memory(const Session& session, const Program& program) {

@@ -8,6 +8,10 @@ namespace rehearse::cli {
 [[nodiscard]] Verb simulate_verb();
 [[nodiscard]] Verb estimate_verb();
 [[nodiscard]] Verb memory_verb();
+[[nodiscard]] Verb compare_verb();
+[[nodiscard]] Verb topology_verb();
+[[nodiscard]] Verb import_verb();
+[[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();
 [[nodiscard]] Verb explain_verb();
 [[nodiscard]] Verb version_verb();

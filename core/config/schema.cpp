@@ -140,6 +140,12 @@ void add_head(std::vector<Field>& t) {
       cluster_member("cluster.machine", Type::text, "Registered machine, or the path of a machine file.").must().like("dgx_a100_80gb"));
   t.push_back(cluster_member("cluster.nodes", Type::integer, "Machines.").in(1, kMaxSize).like("128"));
   t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or the path of a network file.").like("selene"));
+  t.push_back(cluster_member("cluster.gpudirect_rdma", Type::boolean, "NICs read and write GPU memory; false stages messages in host memory.")
+                  .like("false")
+                  .more("Left out, each machine's own file says."));
+  t.push_back(cluster_member("cluster.pxn", Type::boolean, "Messages for another rail go over NVLink to the GPU beside that rail's NIC.")
+                  .like("false")
+                  .more("false is NCCL_PXN_DISABLE=1. Left out, each machine's own file says. Only fabrics with rails use it."));
   t.push_back(cluster_member("cluster.parts", Type::parts, "Parts of a mixed cluster, each {machine, nodes}.")
                   .like(R"([{"machine": "dgx_a100_80gb", "nodes": 4}, {"machine": "dgx_h100", "nodes": 4}])"));
 }
@@ -269,6 +275,10 @@ void add_strategy(std::vector<Field>& t) {
                   .more("last: once per step (no_sync before the last microbatch), which keeps whole gradients meanwhile. every: after each "
                         "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last."));
   t.push_back(placement_row());
+  t.push_back(strategy("devices", &StrategySettings::devices, "File that says which device each rank runs on.")
+                  .like("ranks.json")
+                  .more("A JSON array of device numbers or {\"node\", \"gpu\"} objects in rank order, lines 'node3/GPU5' in rank order, or a "
+                        "host file of lines 'node3 slots=8'. Left out, rank i runs on device i. Devices that no rank runs on stay idle."));
   t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
                        "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
                   .more("Narayanan et al. 2021, section 4.1."));
@@ -318,6 +328,9 @@ std::vector<Field> build() {
   t.push_back(row("calibration", at(&Scenario::calibration), "Calibration profile, by name or path.")
                   .like("profiles/my_h100.json")
                   .more("Left out, the profile that belongs to the cluster's GPU is taken."));
+  t.push_back(row("collective_table", at(&Scenario::collective_table), "Measured times of collectives, by path.")
+                  .like("tables/our_pods.json")
+                  .more("They go before the model's where they speak of a call's operation, ranks and nodes (core/collective/README.md)."));
   return t;
 }
 

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "core/collective/measured_latency.hpp"
 #include "core/cost/body_play.hpp"
+#include "core/hardware/collective_constants.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -212,10 +212,19 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
   return out;
 }
 
+Seconds CostModel::launch_overhead(const Program& program, int rank) const {
+  return impl_->model(program, rank).launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0);
+}
+
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const {
+  constexpr int kOncePerKernel = -1;
+  return price_body(program, body, rank, at, kOncePerKernel);
+}
+
+PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches) const {
   std::vector<BodyTask> tasks;
   Seconds host{0};
-  const KernelModel& kernels = impl_->model(program, rank);
+  const Seconds launch = launch_overhead(program, rank);
   bool computes = false;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -226,7 +235,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.priced = price(program, task, body, rank, at);
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
-      host += kernels.launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0) * t.priced.kernels;
+      host += launch * t.priced.kernels;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;
         for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
@@ -238,10 +247,10 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
     tasks.push_back(std::move(t));
   }
   PricedBody out = play_body(tasks);
+  out.host = launches < 0 ? host : launch * launches;
   // Threads of one process launch in turn.
   if (!program.process_of_rank.empty())
-    host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(), program.process_of_rank[static_cast<std::size_t>(rank)]));
-  out.host = host;
+    out.host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(), program.process_of_rank[static_cast<std::size_t>(rank)]));
   if (computes) apply_launch_floor(out);
   return out;
 }
@@ -250,10 +259,10 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
   Interference out;
   if (choice.time <= Seconds{0}) return out;
-  out.sm_share = gpu.sm_count > 0 ? static_cast<double>(choice.channels) / gpu.sm_count : 0.0;
-  // A byte on the wire is read and written at either end, and a reduction reads its own operand as well; an all-reduce is half of each.
-  // Counted from the algorithm, not measured: an estimate.
-  const double touches = op == CollectiveOp::all_reduce ? 2.5 : op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce ? 3.0 : 2.0;
+  const CollectiveConstants constants = gpu.collectives ? *gpu.collectives : CollectiveConstants{};
+  out.sm_share = gpu.sm_count > 0 ? constants.sms_per_channel * choice.channels / gpu.sm_count : 0.0;
+  const bool reducing = op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce;
+  const double touches = op == CollectiveOp::all_reduce ? constants.touches_all_reduce : reducing ? constants.touches_reducing : constants.touches_moving;
   const double wire = bytes.value() * bus_factor(op, ranks) / choice.time.value();
   out.hbm_share = std::min(0.9, touches * wire / gpu.memory_bandwidth.value());
   return out;
@@ -301,8 +310,14 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
   if (updates_on_host(program)) out.push_back({"optimizer on CPU cores", Evidence::published, kHostUpdateSource, {}});
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
-    const MeasuredCollectives& m = measured_collectives_of(part.gpu->compute_capability);
-    out.push_back({fmt::format("collectives on {}", m.generation), m.evidence, std::string(m.source), {}});
+    const CollectiveConstants* m = part.gpu->collectives.get();
+    if (m == nullptr || m->sources.empty()) continue;
+    // The weaker of what its latencies and its bandwidths rest on.
+    Source weaker = m->sources.front();
+    weaker.evidence = Evidence::measured_here;
+    for (const Source& s : m->sources)
+      if ((s.key == "latency" || s.key == "bandwidth") && s.evidence >= weaker.evidence) weaker = s;
+    out.push_back({fmt::format("collectives on {}", part.gpu->generation), weaker.evidence, weaker.text, {}});
   }
   return out;
 }
