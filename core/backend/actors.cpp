@@ -12,13 +12,21 @@ namespace rehearse {
 
 namespace {
 
+/// Whether ranks along `axis` hold different amounts of a tensor: those at the ends have a halo on one side only.
+bool holds_halos(const Program& p, const Body& body, Axis axis) {
+  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
+    return std::holds_alternative<Halo>(layout_on(p.tensors[static_cast<std::size_t>(f.like)].layout, axis));
+  });
+}
+
 /// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
 AxisSet mattering_axes(const Program& p) {
   AxisSet out;
   for (int a = 0; a < kAxisCount; ++a) {
     const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
     const auto in_entries = [&](const Role& role) { return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }); };
-    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends); }) ||
+    const auto axis = static_cast<Axis>(a);
+    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends) || holds_halos(p, body, axis); }) ||
         std::any_of(p.roles.begin(), p.roles.end(), in_entries))
       out.insert(static_cast<Axis>(a));
   }
@@ -27,7 +35,17 @@ AxisSet mattering_axes(const Program& p) {
 
 }  // namespace
 
-bool tp_coordinate_matters(const Program& p) { return mattering_axes(p).contains(Axis::tp); }
+bool tp_coordinate_matters(const Program& p) {
+  if (mattering_axes(p).contains(Axis::tp)) return true;
+  // Experts' groups may mix ranks of one tensor-parallel group: exchanges between lanes cannot be played as one lane's.
+  const Island& island = p.mesh.islands().front();
+  if (island.expert_order.empty() || island.extent(Axis::tp) == 1) return false;
+  for (int r = 0; r < island.ranks(); ++r) {
+    const ExprContext at = p.mesh.context(r);
+    if (at.coord[static_cast<std::size_t>(Axis::tp)] != at.coord[static_cast<std::size_t>(Axis::etp)]) return true;
+  }
+  return false;
+}
 
 namespace {
 
@@ -74,7 +92,7 @@ class CastMaker {
   void decide_folding() {
     const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
     const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || tp == 1 || stride <= 0 || matters_.contains(Axis::tp)) {
+    if (!options_.fold || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
       cast_.folding = "every rank is played";
       return;
     }
@@ -142,14 +160,18 @@ class CastMaker {
     }
   }
 
-  /// How the groups of tensor parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures mean
-  /// equal prices and peers. Unequal slices of a dimension make the coordinate matter.
+  /// How the groups of tensor and expert parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures
+  /// mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
-    const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
-    const auto members = p_.mesh.members(tp, rank, p_.exprs);
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
-    for (const int m : members) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+    const auto add = [&](const GroupSpec& group) {
+      for (const int m : p_.mesh.members(group, rank, p_.exprs)) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+      out += ' ';
+    };
+    add({"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false});
+    for (const GroupSpec& group : p_.groups)
+      if (group.view == View::expert) add(group);
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
@@ -188,7 +210,8 @@ class CastMaker {
     Cast::Group group;
     const auto index = static_cast<std::int32_t>(cast_.groups.size());
     // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by side.
-    const bool spans_lanes = p_.groups[static_cast<std::size_t>(g)].axes.contains(Axis::tp);
+    const AxisSet axes = p_.groups[static_cast<std::size_t>(g)].axes;
+    const bool spans_lanes = axes.contains(Axis::tp) || axes.contains(Axis::etp);
     group.lanes = spans_lanes ? 1 : cast_.lanes;
     for (const int m : members) group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
     group.actors = actors_of(members);

@@ -206,7 +206,7 @@ Verb collectives_verb() {
            {"--nodes", "N", "its first N nodes; of a machine, so many of it", "all; 1 of a machine"},
            {"--network", "NAME", "network that joins them, by name or file", "the cluster's own"},
            {"-g,--gpus", "N", "ranks per node, on its first GPUs", "all"},
-           {"--op", "NAME", "all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv", "all_reduce"},
+           {"--op", "NAME", "all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, halo_exchange, send_recv", "all_reduce"},
            {"-b,--minbytes", "SIZE", "first size: 8, 64K, 1G (powers of 1024), 1MB", "8"},
            {"-e,--maxbytes", "SIZE", "last size", "1G"},
            {"-f,--stepfactor", "FACTOR", "each size is the one before, times this", "2"},

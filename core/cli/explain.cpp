@@ -8,6 +8,7 @@
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/scenario.hpp"
+#include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/model/operator_count.hpp"
 #include "core/report/format.hpp"
@@ -22,6 +23,14 @@ namespace {
 
 using Blocks = std::vector<Block>;
 
+/// "3 x 224 x 224": channels and sides, or features.
+std::string sample_text(const Network& network) {
+  std::string out;
+  for (const Dim& d : network.blocks.front().tensors.front().shape)
+    if (d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1)) out += fmt::format("{}{}", out.empty() ? "" : " x ", d.size);
+  return out;
+}
+
 /// Every operator, with what one sequence of the longest length costs it.
 Blocks explain_model(const std::string& name) {
   const Network network = ModelLibrary(find_data().models()).load(name);
@@ -29,9 +38,9 @@ Blocks explain_model(const std::string& name) {
   Facts facts{network.name,
               {{"parameters", with_commas(static_cast<double>(network.parameter_count()))},
                {"layers", std::to_string(network.layers())},
-               {"longest sequence", std::to_string(network.max_sequence_length)},
-               {"model FLOPs per sequence", to_string(model_flops(network, 1, s))}}};
-  Table table{fmt::format("Operators, forward pass of one sequence of {} tokens", s),
+               {network.sequences ? "longest sequence" : "sample", network.sequences ? std::to_string(network.max_sequence_length) : sample_text(network)},
+               {network.sequences ? "model FLOPs per sequence" : "model FLOPs per sample", to_string(model_flops(network, 1, s))}}};
+  Table table{network.sequences ? fmt::format("Operators, forward pass of one sequence of {} tokens", s) : "Operators, forward pass of one sample",
               {{"block"}, {"operator"}, {"kind"}, {"times", true}, {"parameters", true}, {"matrix FLOPs", true}, {"output elements", true}},
               {}};
   for (const OperatorCount& c : count_operators(network, 1, s))
@@ -104,6 +113,7 @@ const std::vector<Kind>& kinds() {
                                        {"machine", explain_machine},
                                        {"network", explain_network},
                                        {"cluster", explain_cluster},
+                                       {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); }},
                                        {"strategy", explain_strategy},
                                        {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
                                        {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }},
@@ -139,7 +149,7 @@ Verb explain_verb() {
   return {"explain",
           "What a key of the scenario means, or what a named thing is.",
           {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100"},
-          {{"WHAT", "a key or group of keys, or KIND:NAME with model, gpu, machine, network, cluster, strategy, schedule, backend or format; nothing lists the keys", false}},
+          {{"WHAT", "a key or group of keys, or KIND:NAME with model, layer, gpu, machine, network, cluster, strategy, schedule, backend or format; nothing lists the keys", false}},
           {},
           "",
           explain_verb_run};

@@ -37,7 +37,7 @@ auto in_scenario(const Scenario& scenario, const std::string& key, Do action) ->
 
 Network load_model(const DataDirectory& data, const Scenario& scenario) {
   const ModelRef& m = scenario.model;
-  return in_scenario(scenario, "model", [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file); });
+  return in_scenario(scenario, "model", [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file, {}, {scenario.training.image_height, scenario.training.image_width}); });
 }
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
@@ -60,6 +60,8 @@ std::string strategy_text(const StrategySettings& s) {
   axis("tile_h", s.tile_h);
   axis("tile_w", s.tile_w);
   axis("ep", s.ep);
+  axis("etp", s.etp);
+  if (s.ep > 1 && s.dispatch == Dispatch::hierarchical) out += ", hierarchical dispatch";
   if (s.pp > 1) out += ", " + s.schedule;
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
@@ -112,7 +114,7 @@ Session open_session(const std::string& path, const std::vector<std::string>& ov
   if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
   resolve_axes(scenario, devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
-  if (scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
+  if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
   return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
 }

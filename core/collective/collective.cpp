@@ -71,7 +71,7 @@ CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measu
 /// Least time in which any algorithm's bytes leave the nodes and GPUs.
 Seconds fastest(const PreparedGroup& g, CollectiveOp op, Bytes bytes) {
   using nccl::Algorithm;
-  if (op == CollectiveOp::all_to_all || op == CollectiveOp::send_recv) return Seconds{};
+  if (is_point_to_point(op)) return Seconds{};
   BytesPerSecond best;
   for (const auto a : {Algorithm::tree, Algorithm::ring, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::collnet_direct}) {
     const BytesPerSecond bound = wire_bound(g, op, a);
@@ -130,7 +130,7 @@ struct CollectiveModel::Impl {
 
   [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
     const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
-    if (call.op == CollectiveOp::all_to_all || call.op == CollectiveOp::send_recv)
+    if (is_point_to_point(call.op))
       return point_to_point(g, call.op, call.bytes, g.switched ? Seconds{} : wire_time("P2P"));
     return tuned(g, call, options.measured_latency, wire_time);
   }
@@ -170,6 +170,14 @@ struct CollectiveModel::Impl {
       return node_rings.of(cluster.machine(n.node), cluster.gpu(n.devices.front()), local);
     };
     if (op == CollectiveOp::all_to_all) return all_to_all(layout, bytes, group);
+    if (op == CollectiveOp::halo_exchange) {
+      std::vector<FluidEdge> out;
+      for (std::size_t i = 0; i + 1 < group.size(); ++i) {
+        out.push_back({group[i], group[i + 1], bytes});
+        out.push_back({group[i + 1], group[i], bytes});
+      }
+      return out;
+    }
     if (op == CollectiveOp::send_recv) {
       std::vector<FluidEdge> out;
       const std::size_t count = group.size() == 2 ? 1 : group.size();

@@ -75,7 +75,8 @@ class CollectiveModel {
   CollectiveModel(CollectiveModel&&) noexcept;
 
   /// `bytes` is the size NCCL's formulas take: the whole buffer for all-reduce, broadcast and reduce; ranks x per-rank
-  /// count (the large side) for all-gather and reduce-scatter; the bytes one rank sends in all for all-to-all.
+  /// count (the large side) for all-gather and reduce-scatter; the bytes one rank sends in all for all-to-all; the larger message
+  /// between two neighbours for a halo exchange.
   /// `group` lists the devices in rank order. A group of one costs nothing.
   /// Throws Error (usage) for a group that names a device twice, for algorithms that cannot run the call, and for a measured time that
   /// no wire of the cluster allows.

@@ -49,7 +49,7 @@ P2pChannels p2p_channels(const PreparedGroup& g) {
 CollectiveChoice point_to_point(const PreparedGroup& g, CollectiveOp op, Bytes bytes, Seconds wires) {
   constexpr double kLlBytesPerChannel = 16 * 1024;
   const P2pChannels channels = p2p_channels(g);
-  const bool single = op == CollectiveOp::send_recv;
+  const bool single = op != CollectiveOp::all_to_all;
   const Bytes message = single ? bytes : bytes / double(g.shape.ranks);
   CollectiveChoice out;
   out.algorithm = "P2P";

@@ -21,7 +21,8 @@ struct P2pChannels {
 [[nodiscard]] P2pChannels p2p_channels(const PreparedGroup& g);
 
 /// all_to_all: each rank's bytes go to its own node over NVLink and to the others over its share of the NICs, at once; one latency per
-/// round of `at_once` peers. send_recv: one message from each rank to the next, at most one leaving each node.
+/// round of `at_once` peers. send_recv: one message from each rank to the next, at most one leaving each node; halo_exchange likewise, both
+/// ways at once.
 /// `wires`: time that the links need at least; it counts where GPUs are not behind an NVSwitch.
 [[nodiscard]] CollectiveChoice point_to_point(const PreparedGroup& g, CollectiveOp op, Bytes bytes, Seconds wires);
 

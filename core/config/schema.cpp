@@ -64,6 +64,9 @@ auto at(auto... members) {
 Field training(const std::string& name, auto member, std::string help) {
   return row("training." + name, at(&Scenario::training, member), std::move(help));
 }
+Field experts(const std::string& name, auto member, std::string help) {
+  return row("training.experts." + name, at(&Scenario::training, &TrainingSettings::experts, member), std::move(help));
+}
 Field strategy(const std::string& name, auto member, std::string help) {
   return row("strategy." + name, at(&Scenario::strategy, member), std::move(help));
 }
@@ -150,6 +153,19 @@ void add_head(std::vector<Field>& t) {
                   .like(R"([{"machine": "dgx_a100_80gb", "nodes": 4}, {"machine": "dgx_h100", "nodes": 4}])"));
 }
 
+void add_experts(std::vector<Field>& t) {
+  t.push_back(experts("capacity_factor", &ExpertSettings::capacity_factor, "Rows that an expert takes of one rank's tokens, over the mean.")
+                  .in(0, 1e6)
+                  .like("1.25")
+                  .more("Tokens beyond it are dropped (Fedus et al. 2021). 0 drops none."));
+  t.push_back(experts("pad_to_capacity", &ExpertSettings::pad_to_capacity, "Experts' buffers are filled up to their capacity.")
+                  .more("All sizes are then known beforehand and nothing is counted on the way; needs capacity_factor above 0."));
+  t.push_back(experts("imbalance", &ExpertSettings::imbalance, "How unevenly tokens choose experts.")
+                  .more("none: evenly. multinomial: independently and uniformly, with the spread expected of that. zipf: the j-th most popular "
+                        "expert in proportion to 1 / j^zipf_exponent. The fullest expert-parallel rank, coordinate 0, sets the pace."));
+  t.push_back(experts("zipf_exponent", &ExpertSettings::zipf_exponent, "How steeply popularity falls, for imbalance zipf.").in(0, 8).like("0.5"));
+}
+
 void add_training(std::vector<Field>& t) {
   t.push_back(training("global_batch", &TrainingSettings::global_batch, "Sequences per optimizer step.")
                   .in(1, kMaxSize)
@@ -159,7 +175,9 @@ void add_training(std::vector<Field>& t) {
   t.push_back(training("sequence_length", &TrainingSettings::sequence_length, "Tokens per sequence.")
                   .in(0, kMaxSize)
                   .like("2048")
-                  .more("0 takes the longest sequence that the model allows."));
+                  .more("0 takes the longest sequence that the model allows. Models of images and vectors have none."));
+  for (const auto& [name, member] : {std::pair{"image_height", &TrainingSettings::image_height}, {"image_width", &TrainingSettings::image_width}})
+    t.push_back(training(name, member, "Pixels of an image along this side.").in(0, kMaxSize).like("512").more("0 takes the model's own."));
   t.push_back(
       training("precision", &TrainingSettings::precision, "Arithmetic of the matrix products and storage of the weights.")
           .like("bf16_mixed")
@@ -169,7 +187,7 @@ void add_training(std::vector<Field>& t) {
                   .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed "
                         "precision."));
   t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
-                  .more("adam and adamw keep two fp32 moments per parameter, sgd keeps none."));
+                  .more("adam and adamw keep two fp32 moments per parameter, sgd with momentum one."));
   t.push_back(training("clip_gradients", &TrainingSettings::clip_gradients, "Clip by the global gradient norm.")
                   .more("Adds a norm over all gradients and an all-reduce over every rank before the update."));
   t.push_back(training("tokens", &TrainingSettings::tokens, "Tokens of the whole run.")
@@ -180,6 +198,7 @@ void add_training(std::vector<Field>& t) {
                        "Ranks over which batch statistics, expert capacity and auxiliary loss are taken.")
                   .more("local: each data-parallel rank by itself. global: all data-parallel ranks, as SyncBatchNorm does."));
   t.push_back(training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed));
+  add_experts(t);
 }
 
 void add_axes(std::vector<Field>& t) {
@@ -241,6 +260,14 @@ void add_sharding(std::vector<Field>& t) {
 
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
+  t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach the ranks of their experts.")
+                  .like("hierarchical")
+                  .more("all_to_all: one exchange, a row for each expert chosen. hierarchical: one copy of a token for each node, handed on inside "
+                        "it (DeepSeek-V3, section 3.2.2): fewer bytes between nodes, the more so where routing is limited to few nodes."));
+  t.push_back(strategy("dispatch_node", &StrategySettings::dispatch_node, "Neighbouring expert-parallel ranks that one copy of a token serves.")
+                  .in(0, kMaxSize)
+                  .like("8")
+                  .more("For hierarchical dispatch. 0 takes the ranks that hold one of the model's groups of experts."));
   t.push_back(strategy("schedule", &StrategySettings::schedule, "Order of the microbatches in the pipeline.")
                   .like("interleaved_1f1b")
                   .more("One of: rehearse list schedules."));
@@ -248,6 +275,9 @@ void add_strategy(std::vector<Field>& t) {
                   .in(1, kMaxSize)
                   .like("3")
                   .more("Above 1 only with a schedule that interleaves chunks."));
+  t.push_back(strategy("uneven_layers", &StrategySettings::uneven_layers, "Stages may differ by one layer.")
+                  .more("Where pp * virtual_stages does not divide the layers, the extra ones are spread from the first stage on; the last, which has the head, "
+                        "has none. false refuses such a pp."));
   t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
                        "Split norms and dropout over the sequence inside the tensor-parallel group.")
                   .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less "
@@ -343,6 +373,7 @@ const std::vector<Field>& fields() {
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> table{{"training", "What one step and the whole run train."},
+                                        {"training.experts", "How many tokens each expert takes."},
                                         {"strategy", "How the work is split over the GPUs."},
                                         {"strategy.fsdp", "Fully sharded data parallelism."},
                                         {"strategy.zero3", "ZeRO stage 3."},

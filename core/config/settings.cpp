@@ -52,5 +52,15 @@ const std::vector<std::string>& names_of<Reshard>() {
   static const std::vector<std::string> names{"auto", "always", "never"};
   return names;
 }
+template <>
+const std::vector<std::string>& names_of<Imbalance>() {
+  static const std::vector<std::string> names{"none", "multinomial", "zipf"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Dispatch>() {
+  static const std::vector<std::string> names{"all_to_all", "hierarchical"};
+  return names;
+}
 
 }  // namespace rehearse

@@ -21,15 +21,23 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::attention:
     case ComputeOp::attention_grad: return KernelClass::attention_flash;
     case ComputeOp::softmax:
-    case ComputeOp::softmax_grad: return KernelClass::softmax;
+    case ComputeOp::softmax_grad:
+    case ComputeOp::route:
+    case ComputeOp::route_grad: return KernelClass::softmax;
     case ComputeOp::norm:
-    case ComputeOp::norm_grad: return KernelClass::norm;
+    case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
+    case ComputeOp::statistics: return KernelClass::batch_norm;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:
     case ComputeOp::cross_entropy_grad: return KernelClass::cross_entropy;
     case ComputeOp::optimizer: return KernelClass::optimizer;
-    case ComputeOp::square_sum: return KernelClass::reduction;
+    case ComputeOp::convolution:
+    case ComputeOp::convolution_grad: return KernelClass::convolution;
+    case ComputeOp::pool:
+    case ComputeOp::pool_grad: return KernelClass::pool;
+    case ComputeOp::square_sum:
+    case ComputeOp::histogram: return KernelClass::reduction;
     case ComputeOp::cast:
     case ComputeOp::copy:
     case ComputeOp::fill: return KernelClass::copy;
@@ -41,9 +49,11 @@ KernelClass class_of(const ComputeTask& task) {
 TimeCategory category_of(const Program& program, const ComputeTask& task, Phase phase) {
   if (phase == Phase::recompute) return TimeCategory::recompute;
   if (phase == Phase::optimizer) return TimeCategory::optimizer;
+  if (task.op == ComputeOp::route || task.op == ComputeOp::route_grad) return TimeCategory::memory_bound;
   switch (class_of(task)) {
     // Batched products are the scores and contexts of unfused attention.
     case KernelClass::gemm: return program.exprs.is_constant(task.dims[0]) && task.dims[0] == ExprPool::kOne ? TimeCategory::matmul : TimeCategory::attention;
+    case KernelClass::convolution:
     case KernelClass::grouped_gemm: return TimeCategory::matmul;
     case KernelClass::attention_flash:
     case KernelClass::softmax: return TimeCategory::attention;
@@ -60,6 +70,32 @@ struct Traffic { double read = 0, written = 0; };
 constexpr double kHostUpdateRate = 10e9 * 28 / 2.57 / 2;
 constexpr const char* kHostUpdateSource = "DeepSpeed CPU-Adam, ZeRO-Offload (Ren et al. 2021), table 4: 10 billion parameters in 2.57 s on two Xeon 8168";
 
+bool has_halo(const Tensor& t) {
+  return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
+}
+
+/// Bytes of a rank's own part: only windows read what the neighbours have lent.
+double own_bytes(const Program& p, const Tensor& t, const ExprContext& at) {
+  Tensor own = t;
+  for (auto& [axis, l] : own.layout)
+    if (const auto* h = std::get_if<Halo>(&l)) l = shard_on(h->dim);
+  return p.local_bytes(own, at);
+}
+
+/// Reads a convolution's scalars (body.hpp).
+ConvolutionShape convolution_of(const ComputeTask& c, const std::vector<double>& d) {
+  ConvolutionShape s;
+  s.groups = d[0], s.m = d[1], s.n = d[2], s.k = d[3];
+  const std::size_t sides = c.scalars.size() / 4 - 1;
+  s.sides = static_cast<int>(sides);
+  for (std::size_t i = 0; i < sides; ++i) {
+    s.window[i] = c.scalars[4 * i];
+    s.dense = s.dense && c.scalars[4 * i + 1] == 1 && c.scalars[4 * i + 3] == 1;
+  }
+  s.channels = c.scalars[4 * sides + 3];
+  return s;
+}
+
 }  // namespace
 
 double overlap_rate(double sm_sensitivity, double hbm_sensitivity, const Interference& load) {
@@ -75,6 +111,7 @@ TimeCategory category_of_stream(const Program& program, StreamId stream) {
   if (starts("ep")) return TimeCategory::exposed_ep;
   if (starts("dp")) return TimeCategory::exposed_dp;
   if (starts("pp")) return TimeCategory::exposed_pp;
+  if (starts("tile")) return TimeCategory::exposed_tile;
   if (starts("io") || starts("host")) return TimeCategory::input;
   return TimeCategory::exposed_copy;
 }
@@ -105,8 +142,12 @@ struct CostModel::Impl {
   }
   [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
     Traffic t;
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    const KernelClass cls = c != nullptr ? class_of(*c) : KernelClass::copy;
+    const bool windows = cls == KernelClass::convolution || cls == KernelClass::pool;
     for (const Operand& o : task.operands) {
-      const double bytes = p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+      const Tensor& tensor = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      const double bytes = windows || !has_halo(tensor) ? p.local_bytes(tensor, at) : own_bytes(p, tensor, at);
       if (o.access != Access::write) t.read += bytes;
       if (o.access != Access::read) t.written += bytes;
     }
@@ -124,13 +165,17 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     if (o.access != Access::read) out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
   const KernelClass cls = class_of(c);
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
-    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates && c.accumulate_if != ExprPool::kZero, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
+    // Rows of a grouped product are those of all groups: one has its mean of them.
+    if (cls == KernelClass::grouped_gemm) d[c.transpose_a ? 3 : 1] /= d[0];
+    const bool accumulates = c.accumulates && c.accumulate_if != ExprPool::kZero;
+    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
     k.cls = cls;
     return k;
   }
   if (cls == KernelClass::attention_flash)
     return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal}, c.arithmetic, c.op == ComputeOp::attention_grad);
   Traffic t = traffic(p, task, body, at);
+  if (cls == KernelClass::convolution) return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
   if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
     // Only the rows looked up are touched: as many as tokens, not the whole table.
     double rows = 0;
@@ -173,15 +218,31 @@ const Cluster& CostModel::cluster() const { return *impl_->cluster; }
 const CostModel::Options& CostModel::options() const { return impl_->options; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
 
+namespace {
+
+/// The larger of the messages to the two neighbours.
+Bytes halo_bytes(const Program& p, const CollectiveTask& c, DType dtype, ExprContext at) {
+  const AxisSet axes = p.groups[static_cast<std::size_t>(c.group)].axes;
+  std::int64_t most = 0;
+  for (int a = 0; a < kAxisCount; ++a)
+    if (axes.contains(static_cast<Axis>(a)))
+      for (at.peer = 0; at.peer < at.extent[static_cast<std::size_t>(a)]; ++at.peer)
+        most = std::max({most, p.exprs.evaluate(c.count_to_peer, at), p.exprs.evaluate(c.count_from_peer, at)});
+  return Bytes{static_cast<double>(most) * size_of(dtype)};
+}
+
+}  // namespace
+
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
   const auto& c = std::get<CollectiveTask>(task.kind);
-  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else.
-  const bool by_output = c.op == CollectiveOp::all_gather;
-  double bytes = 0;
+  if (c.op == CollectiveOp::halo_exchange) return halo_bytes(program, c, program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(task.operands.front().formal)].like)].dtype, at);
+  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else. A rank that takes more of an
+  // uneven exchange than it gives is as slow as what it takes.
+  double in = 0, out = 0;
   for (const Operand& o : task.operands)
-    if (by_output ? o.access == Access::write : o.access != Access::write)
-      bytes += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
-  return Bytes{bytes};
+    (o.access == Access::write ? out : in) += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+  if (c.op == CollectiveOp::all_to_all) return Bytes{std::max(in, out)};
+  return Bytes{c.op == CollectiveOp::all_gather ? out : in};
 }
 
 PricedTask CostModel::price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const {
@@ -270,6 +331,11 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
 
 namespace {
 
+std::string convolution_group_of(const ComputeTask& c) {
+  const ConvolutionShape shape = convolution_of(c, {c.scalars[c.scalars.size() - 4], 1, 1, 1});
+  return std::string(group_of(class_of(shape), c.arithmetic == DType::tf32 || size_of(c.arithmetic) < 4));
+}
+
 /// Names of the calibration groups that a Program's kernels read.
 std::set<std::string, std::less<>> groups_used(const Program& program, bool& communicates) {
   std::set<std::string, std::less<>> used{"launch"};
@@ -279,7 +345,9 @@ std::set<std::string, std::less<>> groups_used(const Program& program, bool& com
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr) continue;
       const KernelClass cls = class_of(*c);
-      if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
+      if (cls == KernelClass::convolution)
+        used.insert(convolution_group_of(*c));
+      else if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
         used.insert(c->arithmetic == DType::fp8 ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
       else
         used.insert(cls == KernelClass::attention_flash ? "attention_" : std::string(name_of(cls)));

@@ -131,7 +131,7 @@ class CentralRole {
     std::vector<int> tensors;
     const BlockTensors& t = plan_.blocks[static_cast<std::size_t>(b)];
     for (std::size_t i = 0; i < t.value.size(); ++i)
-      if (t.spec->tensors[i].integer) tensors.push_back(t.value[i]);
+      if (t.spec->tensors[i].is_input()) tensors.push_back(t.value[i]);
     return {add(rank_ == 0 ? bodies_.load_inputs(b, tensors) : bodies_.receive_inputs(b, tensors), rank_ == 0 ? frame_.io : frame_.dp, position, microbatch, {})};
   }
 

@@ -14,6 +14,8 @@ class Fsdp final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled; }
   void check(const PlanRequest& request) const override {
+    if (request.workload.network.routing() != nullptr)
+      throw Error(ErrorKind::usage, "fsdp.enabled slices parameters over replicas; copies of experts lie along other ranks", "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false and strategy.zero_stage to 1");
     const FsdpSettings& f = request.settings.fsdp;
     if (f.reshard_after_backward == Reshard::never && f.reshard_after_forward == Reshard::always)
       throw Error(ErrorKind::usage, "parameters that are dropped after forward cannot be kept after backward", "strategy.fsdp.reshard_after_backward",

@@ -8,12 +8,14 @@ namespace rehearse {
 
 namespace {
 
-bool data_axis(Axis a) { return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp; }
+bool data_axis(Axis a) {
+  return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp || a == Axis::tile_h || a == Axis::tile_w;
+}
 
 }  // namespace
 
-bool StepBodies::needs_dp(const ParamRef& p) const {
-  return !partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true).empty();
+AxisSet StepBodies::data_axes(const ParamRef& p) const {
+  return partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
 }
 
 ParamRef StepBodies::owner_of(int tensor, int position) const {
@@ -33,10 +35,12 @@ AxisSet StepBodies::partial_axes(const Layout& layout, bool data) const {
 CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
   CollectiveTask c;
   c.op = op;
-  c.group = frame_.group(op == CollectiveOp::all_reduce && plan_.shard_gradients ? "dp_replicate" : "dp", axes);
+  const bool experts = axes.contains(Axis::edp);
+  c.group = frame_.group(experts ? "edp" : op == CollectiveOp::all_reduce && plan_.shard_gradients ? "dp_replicate" : "dp", axes);
   ExprId divisor = ExprPool::kOne;
+  // Copies of an expert are fewer than replicas, but its gradient holds the tokens of all.
   for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (axes.contains(a)) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
+    if (axes.contains(a) || experts) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
   c.divisor = divisor;
   return c;
 }
@@ -50,7 +54,7 @@ void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& par
     operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
     axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
   }
-  const CollectiveOp op = sharded_optimizer() ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+  const CollectiveOp op = sharded_optimizer(params.front()) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   Task task{.name = "gradients", .kind = grad_collective(op, axes), .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
 }
@@ -81,6 +85,8 @@ StepBodies::Made StepBodies::reduce_tp(const std::vector<ParamRef>& params, int 
 
 void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> operands;
+  AxisSet axes;
+  for (const auto& [axis, l] : optimizer_of(layout_of(params.front()))) axes.insert(axis);
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
@@ -88,9 +94,8 @@ void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& par
   }
   CollectiveTask c;
   c.op = CollectiveOp::all_gather;
-  c.group = frame_.group("dp", shard_axes());
-  Task task{.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
+  c.group = frame_.group(axes.contains(Axis::edp) ? "edp" : "dp", axes);
+  body.add({.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
 }
 
 StepBodies::Made StepBodies::gather(const std::vector<ParamRef>& params, int base) { return cached("parameters.gather", params, base, &StepBodies::fill_gather); }
@@ -108,8 +113,8 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     const Tensor& whole = frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))];
-    for (const Axis a : {Axis::dp_replicate, Axis::dp_shard, Axis::cp})
-      if (std::holds_alternative<Partial>(layout_on(whole.layout, a)) && !shard_axes().contains(a)) between.insert(a);
+    for (const auto& [a, l] : whole.layout)
+      if (std::holds_alternative<Partial>(l) && data_axis(a) && !shard_axes().contains(a)) between.insert(a);
     int slice = body.bound("slice", state(p).reduced, {at, false, false});
     const int sum = slice;
     if (add) {

@@ -34,9 +34,19 @@ class StepBodies {
   StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan);
 
   Made input(int block, const std::vector<int>& integer_tensors);
-  /// `edge`: 0 activations forward, 1 gradients backward. `peer` is the position in the pp group.
-  Made send(bool forward, ExprId peer, bool scatter);
-  Made receive(bool forward, ExprId peer, bool scatter);
+  /// What crosses a boundary between blocks: the edge, and skip connections past it, each an instance relative to the boundary's position.
+  struct Passing {
+    struct Carried {
+      int tensor = -1, delta = 0;
+      bool release = true;  ///< The sender drops it.
+      bool operator==(const Carried&) const = default;
+    };
+    int edge = 0;
+    std::vector<Carried> skips;  ///< Values forward, gradients backward.
+  };
+  /// `peer` is the position in the pp group.
+  Made send(bool forward, const Passing& what, ExprId peer, bool scatter);
+  Made receive(bool forward, const Passing& what, ExprId peer, bool scatter);
   /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
   /// `accumulate` adds to slices that hold an earlier microbatch's.
   Made reduce(const std::vector<ParamRef>& params, int base, bool accumulate = false);
@@ -60,9 +70,12 @@ class StepBodies {
   /// The parameter at `position` that is stored in `tensor`.
   [[nodiscard]] ParamRef owner_of(int tensor, int position) const;
   [[nodiscard]] int norm_tensor() const { return norm_; }
-  /// Whether the gradient is a partial sum over data-parallel ranks.
-  [[nodiscard]] bool needs_dp(const ParamRef& p) const;
-  [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }
+  /// Axes over whose ranks the gradient is a partial sum, each with samples or tiles of its own: those of the dense view, or edp for experts.
+  /// Parameters of one reduction or gather have the same.
+  [[nodiscard]] AxisSet data_axes(const ParamRef& p) const;
+  [[nodiscard]] bool needs_dp(const ParamRef& p) const { return !data_axes(p).empty(); }
+  /// Whether the optimizer state of `p` is divided, so that its updated parameter is gathered.
+  [[nodiscard]] bool sharded_optimizer(const ParamRef& p) const { return !optimizer_of(layout_of(p)).empty(); }
   [[nodiscard]] bool shards_gradients() const { return plan_.shard_gradients; }
   [[nodiscard]] bool updates_on_host() const { return plan_.optimizer_on_host; }
   [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
@@ -75,6 +88,8 @@ class StepBodies {
   void fill_to_host(BodyBuilder&, const std::vector<ParamRef>&, int base);
   int make_reduced(int grad, Layout layout);
   void make_transient(int tensor);
+  [[nodiscard]] const Layout& layout_of(const ParamRef& p) const { return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout; }
+  [[nodiscard]] const Layout& optimizer_of(const Layout& param) const { return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer; }
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
   CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));

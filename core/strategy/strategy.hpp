@@ -29,6 +29,8 @@ struct LayoutPlan {
   std::vector<Block> blocks;
   /// Added to a parameter's own layout to give that of its optimizer state.
   Layout optimizer;
+  /// The same for experts' parameters, whose copies lie along the expert view's axes.
+  Layout expert_optimizer;
   /// Reduced gradients are stored as slices with the optimizer's layout; whole ones live from backward to their reduction.
   bool shard_gradients = false;
   /// Parameters are stored as such slices too, and gathered around their use ...
@@ -42,6 +44,8 @@ struct LayoutPlan {
   /// Optimizer state is in host memory and updated there.
   bool optimizer_on_host = false;
 };
+/// Whether a parameter with this layout belongs to experts: it is laid out in the expert view.
+[[nodiscard]] bool in_expert_view(const Layout& layout);
 
 /// What a strategy may look at to decide.
 struct PlanRequest {

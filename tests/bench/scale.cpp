@@ -8,8 +8,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <numeric>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -82,7 +86,7 @@ struct Case {
 
 std::string name_of(const Case& c) {
   std::string name = c.scenario;
-  for (const std::string& o : c.overrides) name += " " + o.substr(o.find('.') + 1);
+  for (const std::string& o : c.overrides) name += " " + (o.starts_with("model=") ? std::filesystem::path(o).parent_path().filename().string() : o.substr(o.find('.') + 1));
   return name + (c.fold ? "" : ", unfolded") + (c.all_flows ? ", all flows" : "");
 }
 
@@ -142,11 +146,24 @@ void quick() {
   play_collective("512 all-to-alls in groups of 64 ranks", CollectiveOp::all_to_all, 2048, 64, 512, 64e6);
 }
 
+/// GPT-3 175B's layers, more or fewer of them.
+void write_gpt3(const std::filesystem::path& folder, int layers) {
+  std::stringstream text;
+  text << std::ifstream(testing::source_path("scenarios/models/gpt3_175b/config.json")).rdbuf();
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << std::regex_replace(text.str(), std::regex("\"n_layer\": *[0-9]+"), fmt::format("\"n_layer\": {}", layers));
+}
+
 void growth() {
   const std::string job = "gpt3_175b_a100_1024";
   for (const int dp : {4, 8, 16, 32, 64})
     play_scenario({job, {fmt::format("cluster.nodes={}", dp * 8), fmt::format("strategy.dp={}", dp), fmt::format("training.global_batch={}", dp * 96)}});
-  for (const int layers : {48, 96, 192, 384}) play_scenario({job, {fmt::format("model.n_layer={}", layers)}});
+  for (const int layers : {48, 96, 192, 384}) {
+    const auto folder = std::filesystem::temp_directory_path() / fmt::format("rehearse_bench_{}_layers", layers);
+    write_gpt3(folder, layers);
+    for (const bool all_flows : {false, true}) play_scenario({job, {"model=" + (folder / "config.json").string()}, true, all_flows});
+    std::filesystem::remove_all(folder);
+  }
   for (const int microbatches : {24, 48, 96, 192, 384}) play_scenario({job, {fmt::format("training.global_batch={}", microbatches * 16)}});
 }
 

@@ -138,8 +138,13 @@ TEST_CASE("every registered strategy says when it is in use") {
   all.dp = all.dp_replicate = 2;
   all.tp = all.pp = 2;
   all.sequence_parallel = true;
-  all.zero_stage = 3;
+  all.zero_stage = 1;
+  all.tile_h = 2;
+  job.workload.network = shipped("tiny_mixtral");
   std::vector<std::string> used = active_strategies({job.workload, all, 4});
+  all.zero_stage = 3;
+  for (const std::string& name : active_strategies({job.workload, all, 4}))
+    if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   all.zero_stage = 0;
   all.fsdp.enabled = true;
   for (const std::string& name : active_strategies({job.workload, all, 4}))
