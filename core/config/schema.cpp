@@ -154,6 +154,14 @@ void add_training(std::vector<Field>& t) {
                         "precision."));
   t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
                   .more("adam and adamw keep two fp32 moments per parameter, sgd keeps none."));
+  t.push_back(training("learning_rate", &TrainingSettings::learning_rate, "Step size of the update.")
+                  .in(0, 1e3)
+                  .like("6e-4")
+                  .more("Read by a real run; a simulated step takes the same time with any."));
+  t.push_back(training("weight_decay", &TrainingSettings::weight_decay, "Pull of the update towards zero.")
+                  .in(0, 1e3)
+                  .like("0.1")
+                  .more("Of weights with two dimensions or more. adamw subtracts it from the weights, adam and sgd add it to the gradient."));
   t.push_back(training("clip_gradients", &TrainingSettings::clip_gradients, "Clip by the global gradient norm.")
                   .more("Adds a norm over all gradients and an all-reduce over every rank before the update."));
   t.push_back(training("tokens", &TrainingSettings::tokens, "Tokens of the whole run.")

@@ -49,6 +49,8 @@ struct TrainingSettings {
   Precision precision = Precision::bf16_mixed;
   GradientDtype gradient_dtype = GradientDtype::fp32;
   Optimizer optimizer = Optimizer::adam;
+  double learning_rate = 3e-4;       ///< Constant over the run.
+  double weight_decay = 0;           ///< Of weights with two dimensions or more; adamw subtracts it from them, the others add it to the gradient.
   bool clip_gradients = true;        ///< Global gradient norm: an all-reduce over every rank before the update.
   double tokens = 0;                 ///< Tokens of the whole run; 0 leaves the run's length out of the answer.
   std::uint64_t seed = 1;

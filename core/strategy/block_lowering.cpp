@@ -86,6 +86,8 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
     tensor.lifetime = Lifetime::persistent;
     tensor.category = MemoryCategory::weights;
     tensor.per_layer = true;
+    tensor.segments = s.segments;
+    tensor.initial_key = s.tied_to;
     tensor.initial = s.init_one ? "ones" : s.init_std > 0 ? fmt::format("normal({})", s.init_std) : "zeros";
     out.param.push_back(frame.add_tensor(tensor));
     tensor.name += ".grad";
@@ -131,6 +133,16 @@ int BlockBody::value(int t, const Layout& layout, const std::string& why) {
   return formal;
 }
 
+int BlockBody::dead_output() {
+  if (dead_output_ < 0) {
+    Tensor dead = program_tensor(tensors_.value[static_cast<std::size_t>(tensors_.spec->output)]);
+    dead.lifetime = Lifetime::scratch;
+    dead.per_layer = dead.per_microbatch = false;
+    dead_output_ = builder_.frame().add_tensor(std::move(dead));
+  }
+  return dead_output_;
+}
+
 int BlockBody::result(int t, const Layout& raw) {
   const auto i = static_cast<std::size_t>(t);
   const BlockSpec& spec = *tensors_.spec;
@@ -143,17 +155,15 @@ int BlockBody::result(int t, const Layout& raw) {
     partial.per_layer = partial.per_microbatch = false;
     const auto steps = redistribution(raw, program_tensor(tensor).layout);
     if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) {
-      partial.alias_of = tensor;  // Reduced in place.
-      if (t == spec.output) partial.alias_instance.layer_delta = 1;
+      const bool dead = t == spec.output && phase_ == Phase::recompute;
+      partial.alias_of = dead ? dead_output() : tensor;  // Reduced in place.
+      if (t == spec.output && !dead) partial.alias_instance.layer_delta = 1;
     }
     return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
   }
   int formal;
   if (t == spec.output && phase_ == Phase::recompute) {
-    Tensor dead = program_tensor(tensor);  // Recomputed output of the block: nobody reads it.
-    dead.lifetime = Lifetime::scratch;
-    dead.per_layer = dead.per_microbatch = false;
-    formal = builder_.scratch(spec.tensors[i].name, builder_.frame().add_tensor(std::move(dead)));
+    formal = builder_.scratch(spec.tensors[i].name, dead_output());
   } else if (t == spec.output) {
     formal = builder_.bound(spec.tensors[i].name, tensor, {{1, 0, 0}, true, false});
   } else if (program_tensor(tensor).lifetime == Lifetime::saved) {

@@ -77,6 +77,7 @@ class BlockBody {
  private:
   [[nodiscard]] const Tensor& program_tensor(int id) const { return builder_.frame().program.tensors[static_cast<std::size_t>(id)]; }
   [[nodiscard]] InstanceRef storage_of(int p) const;
+  int dead_output();  ///< Tensor of the recomputed output of the block, which nobody reads.
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
 
   mutable BodyBuilder builder_;
@@ -88,6 +89,7 @@ class BlockBody {
   std::map<std::pair<int, std::string>, int> fetched_;
   std::map<int, std::vector<int>> grads_;
   std::map<std::string, int> extras_;
+  int dead_output_ = -1;
 };
 
 /// Creates the Program tensors of a block. `hidden` is the tensor that passes between blocks, `block` its index in the plan.

@@ -167,6 +167,7 @@ class Lowering {
     options_.kernels = workload_.kernels;
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
+    program_.first_sample = frame_.mul(program_.exprs.variable(Var::microbatch), frame_.constant(options_.batch));
     make_hidden(plan);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {

@@ -14,6 +14,9 @@ Layout merged(const Layout& base, const Layout& extra) {
   return out;
 }
 
+// Constants of the updates that no setting changes: PyTorch's defaults for Adam, the usual momentum and norm.
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEpsilon = 1e-8, kMomentum = 0.9, kMaxNorm = 1.0;
+
 ComputeTask element_wise(ComputeOp op, const char* variant, DType arithmetic = DType::fp32) {
   ComputeTask t;
   t.op = op;
@@ -45,6 +48,7 @@ void StepBodies::make_states() {
       reduced.name += ".reduced";
       reduced.alias_of = grad;
       reduced.layout = merged(param.layout, plan_.optimizer);
+      reduced.alias_offset = slice_start(param);
       s.reduced = frame_.add_tensor(std::move(reduced));
       Tensor state = param;
       state.layout = merged(param.layout, plan_.optimizer);
@@ -56,6 +60,7 @@ void StepBodies::make_states() {
       if (adam) names.emplace_back(".exp_avg_sq");
       for (const std::string& name : names) {
         Tensor t = state;
+        if (t.initial_key.empty()) t.initial_key = t.name;
         t.name += name;
         if (name != ".master") t.initial = "zeros";
         s.state.push_back(frame_.add_tensor(std::move(t)));
@@ -64,9 +69,24 @@ void StepBodies::make_states() {
       updated.name += ".updated";
       updated.layout = merged(param.layout, plan_.optimizer);
       updated.alias_of = blocks_[b].param[p];
+      updated.alias_offset = slice_start(param);
       s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
+}
+
+/// First element, of what a rank holds of the parameter, that it updates.
+ExprId StepBodies::slice_start(const Tensor& param) {
+  ExprPool& e = frame_.program.exprs;
+  ExprId n = frame_.local_product(param, 0, static_cast<int>(param.shape.size())), start = ExprPool::kZero;
+  for (const auto& [axis, l] : plan_.optimizer) {
+    const ExprId k = e.extent(axis), i = e.coord(axis);
+    const ExprId step = e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, k), ExprPool::kOne), k);
+    const ExprId first = e.apply(ExprOp::min, n, frame_.mul(i, step));
+    start = e.apply(ExprOp::add, start, first);
+    n = e.apply(ExprOp::sub, e.apply(ExprOp::min, n, e.apply(ExprOp::add, first, step)), first);
+  }
+  return start;
 }
 
 bool StepBodies::needs_dp(const ParamRef& p) const {
@@ -102,7 +122,7 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
     host.lifetime = Lifetime::scratch;
     host.per_layer = host.per_microbatch = false;
     const int source = body.scratch(host.name, frame_.add_tensor(std::move(host)));
-    Task read_task{.name = "read", .kind = InputTask{frame_.local(body.tensor(device), 0)}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
+    Task read_task{.name = "read", .kind = InputTask{frame_.local(body.tensor(device), 0), frame_.program.first_sample, tensors.spec->tensors[static_cast<std::size_t>(t)].name}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
     body.add(std::move(read_task));
     Task copy{.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne};
     body.add(std::move(copy));
@@ -229,6 +249,23 @@ StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
   return body.finish();
 }
 
+/// Whether a rank adds this gradient to the norm: one of those that hold the same elements does.
+ExprId StepBodies::counts_here(const ParamRef& p) {
+  ExprPool& e = frame_.program.exprs;
+  const Layout& layout = frame_.program.tensors[static_cast<std::size_t>(state(p).reduced)].layout;
+  ExprId counts = ExprPool::kOne;
+  const auto only_first = [&](Axis axis) { counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::eq, e.coord(axis), ExprPool::kZero)); };
+  for (int a = 0; a < 7; ++a) {
+    const auto axis = static_cast<Axis>(a);
+    if (axis == Axis::pp || frame_.program.mesh.islands().front().extent(axis) == 1) continue;
+    if (!std::holds_alternative<Shard>(layout_on(layout, axis))) only_first(axis);
+  }
+  // A tied parameter on a stage of its own is the copy of the first stage's.
+  const auto& spec = blocks_[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
+  if (!spec.tied_to.empty() && blocks_[static_cast<std::size_t>(p.block)].shared_with[static_cast<std::size_t>(p.param)] < 0) counts = ExprPool::kZero;
+  return counts;
+}
+
 void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   const int norm = body.bound("norm", norm_);
   std::vector<Operand> operands;
@@ -237,10 +274,16 @@ void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& param
     // Loss scaling: gradients are divided by the scale and checked for overflow before anything reads them.
     std::vector<Operand> scaled;
     for (const Operand& o : operands) scaled.push_back(update(o.formal));
-    body.compute("unscale", element_wise(ComputeOp::scale, "unscale"), scaled, Phase::optimizer);
+    ComputeTask unscale = element_wise(ComputeOp::scale, "unscale");
+    unscale.scalars = {1.0};
+    body.compute("unscale", unscale, scaled, Phase::optimizer);
   }
   operands.push_back(write(norm));
-  if (workload_.training.clip_gradients) body.compute("square_sum", element_wise(ComputeOp::square_sum, "l2"), operands, Phase::optimizer);
+  if (workload_.training.clip_gradients) {
+    ComputeTask squares = element_wise(ComputeOp::square_sum, "l2");
+    for (const ParamRef& p : params) squares.offsets.push_back(counts_here(p));
+    body.compute("square_sum", squares, operands, Phase::optimizer);
+  }
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
   AxisSet world;
@@ -263,18 +306,24 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
     const int param = body.bound("updated", s.updated, {at, false, false});
     clip.push_back(update(reduced));
     adam.push_back(read(reduced));
+    if (!frame_.mixed) adam.push_back(update(param));  // Weights first: the model's own, or the master copy.
     for (const int t : s.state) adam.push_back(update(body.bound("state", t, {at, false, false})));
-    if (!frame_.mixed) adam.push_back(update(param));
     copy.push_back(write(param));
     if (frame_.mixed) copy.push_back(read(body.bound("state", s.state[0], {at, false, false})));
     zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
   }
   if (workload_.training.clip_gradients) {
     clip.push_back(read(body.bound("norm", norm_)));
-    body.compute("clip", element_wise(ComputeOp::scale, "clip"), clip, Phase::optimizer);
+    ComputeTask scale = element_wise(ComputeOp::scale, "clip");
+    scale.scalars = {kMaxNorm};
+    body.compute("clip", scale, clip, Phase::optimizer);
   }
   const Optimizer kind = workload_.training.optimizer;
-  body.compute("update", element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw"), adam, Phase::optimizer);
+  ComputeTask step = element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw");
+  const TrainingSettings& t = workload_.training;
+  if (kind == Optimizer::sgd) step.scalars = {t.learning_rate, t.weight_decay, kMomentum};
+  else step.scalars = {t.learning_rate, t.weight_decay, kBeta1, kBeta2, kAdamEpsilon};
+  body.compute("update", step, adam, Phase::optimizer);
   if (frame_.mixed) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
   body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
 }

@@ -53,6 +53,8 @@ class StepBodies {
 
  private:
   void make_states();
+  ExprId slice_start(const Tensor& param);
+  ExprId counts_here(const ParamRef& p);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
   CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
