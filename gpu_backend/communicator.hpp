@@ -17,7 +17,7 @@ namespace rehearse {
 ///   reduce_scatter  `send` holds a part for every member, in order; `receive` gets the sum of this member's
 ///   all_gather      `send` is this member's part; `receive` gets every member's, in order
 ///   all_to_all      a part for every member in `send`, from every member in `receive`
-/// Reductions add in the order of members, so that every member computes the same bits.
+/// A reduction gives every member the same bits.
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::all_reduce;
   ReduceOp reduce = ReduceOp::sum;

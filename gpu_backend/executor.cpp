@@ -12,7 +12,6 @@
 #include "core/units/error.hpp"
 #include "gpu_backend/collective_work.hpp"
 #include "gpu_backend/initial.hpp"
-#include "gpu_backend/spans.hpp"
 
 namespace rehearse {
 
@@ -347,10 +346,10 @@ std::vector<Executor::Persistent> Executor::persistent() {
   return out;
 }
 
-void Executor::emit_spans(TraceSink& sink) const {
-  if (!sink.wants(impl_->plan.rank())) return;
-  for (std::size_t i = 0; i < impl_->plan.step().size(); ++i)
-    if (const auto when = impl_->device.times(impl_->events[i])) sink.span(span_of(impl_->plan, impl_->plan.step()[i], *when));
+std::vector<Interval> Executor::intervals() const {
+  std::vector<Interval> out;
+  for (const EventPtr& e : impl_->events) out.push_back(impl_->device.times(e).value_or(Interval{}));
+  return out;
 }
 
 }  // namespace rehearse

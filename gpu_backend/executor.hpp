@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/program/liveness.hpp"
-#include "core/trace/trace.hpp"
 #include "gpu_backend/communicator.hpp"
 #include "gpu_backend/data.hpp"
 #include "gpu_backend/device.hpp"
@@ -31,7 +30,6 @@ struct StepResult {
 struct ExecutorOptions {
   /// Called before every optimizer task, once all work before it is done, with its operands: tests and tools read gradients here.
   std::function<void(const OperatorCall&)> on_update;
-  bool spans = false;          ///< Keep the spans of every step's tasks.
 };
 
 class Executor {
@@ -52,8 +50,8 @@ class Executor {
   [[nodiscard]] std::int64_t next_step() const;
   void set_next_step(std::int64_t step);
 
-  /// Spans of the last step, named as the simulator names them; needs `ExecutorOptions::spans`.
-  void emit_spans(TraceSink& sink) const;
+  /// Begin and end of every instruction of the last step's plan, on the device's clock; after drain(). An interval of length zero at 0: not measured.
+  [[nodiscard]] std::vector<Interval> intervals() const;
 
  private:
   struct Impl;

@@ -75,6 +75,15 @@ Table registered(const Registry<Value>& registry) {
   return t;
 }
 
+Table strategy_table(const DataDirectory&) {
+  Table t{"", {{strategies().kind()}, {"runs for real"}, {"what"}}, {}};
+  for (const auto& entry : strategies().entries()) {
+    const std::string gap = entry.value->execution_gap();
+    t.rows.push_back({entry.name, gap.empty() ? "yes" : "no: " + gap, entry.summary});
+  }
+  return t;
+}
+
 Table collectives(const DataDirectory&) {
   Table t{"", {{"collective"}}, {}};
   for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
@@ -98,7 +107,7 @@ const std::vector<Kind>& kinds() {
                                        {"machines", machines},
                                        {"gpus", gpus},
                                        {"networks", networks},
-                                       {"strategies", [](const DataDirectory&) { return registered(strategies()); }},
+                                       {"strategies", strategy_table},
                                        {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},
                                        {"formats", [](const DataDirectory&) { return registered(formats()); }},

@@ -90,12 +90,12 @@ ReportHead Session::head(const Program& program) const {
   return out;
 }
 
-Session open_session(const std::string& path, const std::vector<std::string>& overrides) {
+Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) {
   DataDirectory data = find_data();
   Catalogue catalogue(data.topologies());
   Scenario scenario = load_scenario(path, overrides);
   Cluster cluster = scenario_cluster(catalogue, scenario);
-  resolve_axes(scenario, cluster.device_count());
+  resolve_axes(scenario, ranks.value_or(cluster.device_count()));
   Network network = load_model(data, scenario);
   if (scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels};

@@ -2,6 +2,8 @@
 // Runs a job for real on threads and gathers what parity compares: losses, and gradients put together from the ranks' slices.
 
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -46,7 +48,10 @@ void collect(const TensorView& g, Gradients& into) {
     if (at[i] >= 0) all[static_cast<std::size_t>(at[i])] = static_cast<double>(g.as<T>()[i]);
 }
 
-inline Outcome run(const Program& program, int steps, Numerics numerics) {
+/// Stands between an executor and its transport.
+using Wrap = std::function<std::unique_ptr<Transport>(Transport&)>;
+
+inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {}) {
   set_blas_threads(1);
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));
@@ -54,7 +59,9 @@ inline Outcome run(const Program& program, int steps, Numerics numerics) {
   out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
   std::mutex mutex;
   const auto data = synthetic_tokens(program.seed, 250);
-  run_locally(program.mesh.ranks(), [&](Transport& transport) {
+  run_locally(program.mesh.ranks(), [&](Transport& plain) {
+    const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : nullptr;
+    Transport& transport = wrapped ? *wrapped : plain;
     const auto device = make_cpu_device(numerics);
     ExecutorOptions options;
     options.on_update = [&](const OperatorCall& call) {
