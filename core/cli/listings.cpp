@@ -9,6 +9,7 @@
 #include "core/model/library.hpp"
 #include "core/report/format.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse::cli {
@@ -78,7 +79,7 @@ Table registered(const Registry<Value>& registry) {
 Table strategy_table(const DataDirectory&) {
   Table t{"", {{strategies().kind()}, {"runs for real"}, {"what"}}, {}};
   for (const auto& entry : strategies().entries()) {
-    const std::string gap = entry.value->execution_gap();
+    const std::string gap = execution_gap(entry.name);
     t.rows.push_back({entry.name, gap.empty() ? "yes" : "no: " + gap, entry.summary});
   }
   return t;

@@ -3,7 +3,6 @@
 // owns to the layouts of tensors, parameters and optimizer state, and says which settings it refuses.
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "core/config/settings.hpp"
@@ -46,8 +45,6 @@ class Strategy {
   /// Throws Error (usage) for combinations that make no sense, with the rule. Called only when active.
   virtual void check(const PlanRequest& request) const { (void)request; }
   virtual void assign(const PlanRequest& request, LayoutPlan& plan) const { (void)request; (void)plan; }
-  /// Why plans that use it are simulated only; empty where they are executed too, which tests/parity then shows.
-  [[nodiscard]] virtual std::string execution_gap() const { return {}; }
 };
 
 [[nodiscard]] Registry<std::shared_ptr<const Strategy>>& strategies();
