@@ -12,6 +12,7 @@
 #include "core/units/error.hpp"
 #include "gpu_backend/collective_work.hpp"
 #include "gpu_backend/initial.hpp"
+#include "gpu_backend/plan.hpp"
 
 namespace rehearse {
 
@@ -103,10 +104,10 @@ struct Executor::Impl {
   }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] ElementType type_of(const Slot& s) const { return stored_as(tensor(s.tensor).dtype, device.numerics()); }
+  [[nodiscard]] ElementType type_of(const StorageSlot& s) const { return stored_as(tensor(s.tensor).dtype, device.numerics()); }
 
   void take(int slot) {
-    const Slot& s = plan.slots()[static_cast<std::size_t>(slot)];
+    const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
     storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
     memory.add(tensor(s.tensor), s.bytes);
   }
@@ -114,7 +115,7 @@ struct Executor::Impl {
   void initialise() {
     const ExprContext at = program.mesh.context(plan.rank());
     for (std::size_t i = 0; i < plan.slots().size(); ++i) {
-      const Slot& s = plan.slots()[i];
+      const StorageSlot& s = plan.slots()[i];
       if (!s.persistent) continue;
       take(static_cast<int>(i));
       const std::vector<double> values = initial_values(tensor(s.tensor), *plan.held_by(s.tensor, at), s.layer, program.seed);
@@ -191,7 +192,7 @@ struct Executor::Impl {
       for (const int a : in.after_previous) after.push_back(events_before[static_cast<std::size_t>(a)]);
     events[i] = device.submit(in.task->stream, after, work_of(in, prepared[i]));
     for (const int slot : in.frees) {
-      const Slot& s = plan.slots()[static_cast<std::size_t>(slot)];
+      const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
       storage[static_cast<std::size_t>(slot)].reset();
       memory.remove(tensor(s.tensor), s.bytes);
     }
@@ -338,7 +339,7 @@ std::vector<Executor::Persistent> Executor::persistent() {
   std::vector<Persistent> out;
   const ExprContext at = impl_->program.mesh.context(impl_->plan.rank());
   for (std::size_t i = 0; i < impl_->plan.slots().size(); ++i) {
-    const Slot& s = impl_->plan.slots()[i];
+    const StorageSlot& s = impl_->plan.slots()[i];
     if (!s.persistent) continue;
     const Tensor& t = impl_->tensor(s.tensor);
     out.push_back({instance_name(t.name, s.layer), &t, impl_->plan.held_by(s.tensor, at), impl_->type_of(s), impl_->storage[i].get()});

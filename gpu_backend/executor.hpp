@@ -12,7 +12,6 @@
 #include "gpu_backend/communicator.hpp"
 #include "gpu_backend/data.hpp"
 #include "gpu_backend/device.hpp"
-#include "gpu_backend/plan.hpp"
 
 namespace rehearse {
 

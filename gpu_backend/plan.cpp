@@ -251,7 +251,7 @@ class PlanBuilder {
   const Program& p_;
   const Role& role_;
   ExprContext self_;
-  std::map<Instance, int> live_;             ///< Slot by instance.
+  std::map<Instance, int> live_;             ///< StorageSlot by instance.
   std::vector<std::vector<int>> events_;     ///< Instructions that an event completes with.
   std::vector<std::pair<int, EventId>> later_;  ///< Waits for events of the step before.
 };

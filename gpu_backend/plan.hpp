@@ -13,7 +13,7 @@
 namespace rehearse {
 
 /// A piece of storage: a persistent tensor's, or one that tasks of a step allocate and free.
-struct Slot {
+struct StorageSlot {
   int tensor = 0;
   int layer = -1;           ///< Of the instance; -1: not per layer.
   std::int64_t elements = 0;
@@ -51,7 +51,7 @@ class RankPlan {
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] const Role& role() const;
-  [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
+  [[nodiscard]] const std::vector<StorageSlot>& slots() const { return slots_; }
   [[nodiscard]] const std::vector<Instruction>& step() const { return step_; }
   /// What a rank holds of a tensor, kept for the life of the plan.
   const Held* held_by(int tensor, const ExprContext& at);
@@ -60,7 +60,7 @@ class RankPlan {
   friend class PlanBuilder;
   const Program& program_;
   int rank_;
-  std::vector<Slot> slots_;
+  std::vector<StorageSlot> slots_;
   std::vector<Instruction> step_;
   std::map<std::pair<int, std::array<std::int32_t, kAxisCount>>, std::unique_ptr<Held>> held_;  ///< By tensor and place on the mesh.
 };
