@@ -58,9 +58,10 @@ class Parser {
     for (const std::string& word : rest)
       if (word.size() > 1 && word.front() == '-') throw unknown_option(word);
     for (std::size_t i = 0; i < rest.size(); ++i) {
-      if (i >= verb_.positionals.size())
+      const std::size_t at = std::min(i, verb_.positionals.empty() ? 0 : verb_.positionals.size() - 1);
+      if (at >= verb_.positionals.size() || (at < i && !verb_.positionals[at].repeatable))
         throw Error(ErrorKind::usage, fmt::format("unexpected argument '{}'", rest[i]), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
-      out.add(verb_.positionals[i].name, rest[i]);
+      out.add(verb_.positionals[at].name, rest[i]);
     }
     for (const Positional& p : verb_.positionals)
       if (p.required && !out.has(p.name))

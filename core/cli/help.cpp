@@ -29,7 +29,10 @@ std::string listed(const std::vector<Line>& lines, const TextStyle& style) {
 
 std::string usage_line(const Verb& verb) {
   std::string out = fmt::format("usage: rehearse {}", verb.name);
-  for (const Positional& p : verb.positionals) out += p.required ? fmt::format(" {}", p.name) : fmt::format(" [{}]", p.name);
+  for (const Positional& p : verb.positionals) {
+    const std::string name = p.name + (p.repeatable ? "..." : "");
+    out += p.required ? fmt::format(" {}", name) : fmt::format(" [{}]", name);
+  }
   return out + (verb.options.empty() ? "\n" : " [OPTIONS]\n");
 }
 

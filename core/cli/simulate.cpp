@@ -1,9 +1,9 @@
 #include <charconv>
-#include <memory>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "core/cli/backend_choice.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
@@ -13,24 +13,6 @@
 namespace rehearse::cli {
 
 namespace {
-
-std::string chosen_backend(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> known = backends().names();
-  if (!arguments.has("--backend")) {
-    if (std::find(known.begin(), known.end(), "simgrid") != known.end()) return "simgrid";
-    console.err << "note: SimGrid is not built in; the analytic back end sees no contention on shared links\n";
-    return "analytic";
-  }
-  const std::string name = arguments.text("--backend");
-  if (name == "simgrid" && std::find(known.begin(), known.end(), name) == known.end())
-    throw Error(ErrorKind::unavailable, "SimGrid is not built in", "--backend simgrid", "install libsimgrid-dev and build again, or use --backend analytic");
-  try {
-    return backends().at(name).name;
-  } catch (Error& e) {
-    e.where = "--backend";
-    throw;
-  }
-}
 
 int rank_number(std::string_view text, int ranks) {
   int value = -1;
@@ -54,30 +36,11 @@ std::set<int> parse_ranks(std::string_view text, int ranks) {
   return out;
 }
 
-/// The first rank of every role: one row of the picture each.
-std::vector<GanttRow> role_rows(const Program& program) {
-  std::vector<GanttRow> rows;
-  for (std::size_t role = 0; role < program.roles.size(); ++role) {
-    const auto at = std::find(program.role_of_rank.begin(), program.role_of_rank.end(), static_cast<std::int32_t>(role));
-    if (at != program.role_of_rank.end()) rows.push_back({program.roles[role].name, static_cast<int>(at - program.role_of_rank.begin())});
-  }
-  return rows;
-}
-
-std::shared_ptr<Trace> make_trace(const Program& program, const std::vector<GanttRow>& rows, const Arguments& arguments) {
-  std::set<int> ranks;
+/// Those that were asked for, and one per stage for the picture.
+std::set<int> ranks_to_trace(const Program& program, const std::vector<GanttRow>& rows, const Arguments& arguments) {
+  std::set<int> ranks = parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks());
   for (const GanttRow& row : arguments.has("--trace") ? rows : sampled(rows)) ranks.insert(row.rank);
-  ranks.merge(parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks()));
-  auto trace = std::make_shared<Trace>(std::vector<int>(ranks.begin(), ranks.end()));
-  trace->streams = program.streams;
-  return trace;
-}
-
-void refuse_breaches(const RunResult& run, Console& console) {
-  if (run.breaches.empty()) return;
-  for (const Breach& b : run.breaches) console.err << fmt::format("breach: {}: {}\n", b.rule, b.detail);
-  throw Error(ErrorKind::check_failed, fmt::format("the result breaks physics in {} place{} and is not shown", run.breaches.size(), run.breaches.size() == 1 ? "" : "s"),
-              run.backend, "please report it with the scenario that shows it");
+  return ranks;
 }
 
 void write_trace(const std::string& file, const Trace& trace, const Program& program, const Session& session, Console& console) {
@@ -102,18 +65,11 @@ int simulate(const Arguments& arguments, Console& console) {
     print(memory_document(session.head(program), memory), arguments, console);
     return static_cast<int>(ErrorKind::infeasible);
   }
-  const CostModel cost = session.cost_model();
   const std::vector<GanttRow> rows = role_rows(program);
-  const auto trace = make_trace(program, rows, arguments);
-  RunOptions options;
-  options.steps = steps_to_play(session);
-  options.fold = !arguments.has("--no-fold");
-  const RunResult run = backends().at(backend).value()->run(program, session.cluster, cost, options, *trace);
-  refuse_breaches(run, console);
-  StepReport report = report_of(session, program, cost, run, std::move(memory));
-  report.trace = trace;
+  PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
+  StepReport report = play_step(session, program, std::move(memory), request);
   report.rows = sampled(rows);
-  if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *trace, program, session, console);
+  if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
   print(step_document(report), arguments, console);
   return 0;
 }
@@ -126,7 +82,7 @@ Verb simulate_verb() {
             {"rehearse simulate scenarios/gpt3_175b_a100_1024.json", "rehearse simulate scenarios/llama3_8b_h100_8.json --set strategy.tp=2 --format json",
              "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz"},
             {scenario_positional()},
-            {{"--backend", "NAME", "what plays the step: 'rehearse list backends'", "simgrid where it is built in, else analytic"}},
+            {backend_option()},
             "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do the same work are played as "
             "one; the result says so, and --no-fold plays each.",
             simulate};

@@ -1,10 +1,50 @@
 #include "core/cli/step_answer.hpp"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 namespace rehearse::cli {
+
+namespace {
+
+void refuse_breaches(const RunResult& run) {
+  if (run.breaches.empty()) return;
+  std::string list;
+  for (const Breach& b : run.breaches) list += fmt::format("\n  {}: {}", b.rule, b.detail);
+  throw Error(ErrorKind::check_failed,
+              fmt::format("the result breaks physics in {} place{} and is not shown:{}", run.breaches.size(), run.breaches.size() == 1 ? "" : "s", list), run.backend,
+              "please report it with the scenario that shows it");
+}
+
+}  // namespace
 
 int steps_to_play(const Session& session) {
   const StrategySettings& s = session.scenario.strategy;
   return s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather ? 2 : 1;
+}
+
+std::vector<GanttRow> role_rows(const Program& program) {
+  std::vector<GanttRow> rows;
+  for (std::size_t role = 0; role < program.roles.size(); ++role) {
+    const auto at = std::find(program.role_of_rank.begin(), program.role_of_rank.end(), static_cast<std::int32_t>(role));
+    if (at != program.role_of_rank.end()) rows.push_back({program.roles[role].name, static_cast<int>(at - program.role_of_rank.begin())});
+  }
+  return rows;
+}
+
+StepReport play_step(const Session& session, const Program& program, MemoryReport memory, const PlayRequest& request) {
+  const CostModel cost = session.cost_model();
+  auto trace = std::make_shared<Trace>(std::vector<int>(request.traced.begin(), request.traced.end()));
+  trace->streams = program.streams;
+  RunOptions options;
+  options.steps = steps_to_play(session);
+  options.fold = request.fold;
+  const RunResult run = backends().at(request.backend).value()->run(program, session.cluster, cost, options, *trace);
+  refuse_breaches(run);
+  StepReport report = report_of(session, program, cost, run, std::move(memory));
+  report.trace = std::move(trace);
+  return report;
 }
 
 StepReport report_of(const Session& session, const Program& program, const CostModel& cost, const RunResult& run, MemoryReport memory) {

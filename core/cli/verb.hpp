@@ -25,6 +25,7 @@ struct Positional {
   std::string name;  ///< "SCENARIO"
   std::string help;
   bool required = true;
+  bool repeatable = false;  ///< Takes all that follow; only the last one may.
 };
 
 /// What was typed. Options are asked for by their long name.

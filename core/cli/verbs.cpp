@@ -7,6 +7,7 @@ const std::vector<Verb>& verbs() {
       simulate_verb(),
       estimate_verb(),
       memory_verb(),
+      compare_verb(),
       run_verb(),
       list_verb(),
       explain_verb(),

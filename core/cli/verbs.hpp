@@ -8,6 +8,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb simulate_verb();
 [[nodiscard]] Verb estimate_verb();
 [[nodiscard]] Verb memory_verb();
+[[nodiscard]] Verb compare_verb();
 [[nodiscard]] Verb run_verb();
 [[nodiscard]] Verb list_verb();
 [[nodiscard]] Verb explain_verb();

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "core/cli/backend_choice.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/step_answer.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/config/json_file.hpp"
+#include "core/report/comparison.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+/// "FILE@strategy.tp=2@strategy.pp=4".
+struct Wanted {
+  std::string file;
+  std::vector<std::string> changes;
+};
+
+Wanted parse_wanted(const std::string& word) {
+  Wanted out;
+  std::size_t at = word.find('@');
+  out.file = word.substr(0, at);
+  while (at != std::string::npos) {
+    const std::size_t next = word.find('@', at + 1);
+    out.changes.push_back(word.substr(at + 1, next == std::string::npos ? next : next - at - 1));
+    if (out.changes.back().find('=') == std::string::npos)
+      throw Error(ErrorKind::usage, fmt::format("'{}' after '@' is not KEY=VALUE", out.changes.back()), word, "example: scenarios/llama3_8b_h100_8.json@strategy.tp=8");
+    at = next;
+  }
+  return out;
+}
+
+/// Whether the file is an answer rather than a question. The schema stands at the top of what this program writes.
+bool is_result(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string head(256, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find(kResultSchema) != std::string::npos;
+}
+
+ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all, const std::string& backend, bool fold) {
+  std::vector<std::string> changes = all;
+  changes.insert(changes.end(), wanted.changes.begin(), wanted.changes.end());
+  const Session session = open_session(wanted.file, changes);
+  const Program program = session.lowered();
+  MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
+  ComparedStep out;
+  out.plan = session.head(program).plan;
+  out.fits = memory.fits();
+  out.needed = memory.tightest().needed;
+  out.capacity = memory.tightest().capacity;
+  if (!out.fits) return out;
+  out.rows = sampled(role_rows(program), 8);
+  PlayRequest request{backend, fold, {}};
+  for (const GanttRow& row : out.rows) request.traced.insert(row.rank);
+  const StepReport report = play_step(session, program, std::move(memory), request);
+  out.metrics = report.metrics;
+  out.breakdown = report.breakdown;
+  out.trace = report.trace;
+  return out;
+}
+
+int compare(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  const std::vector<std::string> words = arguments.all("PLAN");
+  if (words.size() < 2) throw Error(ErrorKind::usage, "one plan alone has nothing to be compared with", "compare", "name two or more; 'rehearse simulate' shows one");
+  std::vector<Wanted> wanted;
+  for (const std::string& word : words) wanted.push_back(parse_wanted(word));
+  const std::string backend = chosen_backend(arguments, console);
+  std::vector<ComparedStep> steps;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const Wanted& w = wanted[i];
+    if (is_result(w.file)) {
+      if (!w.changes.empty()) throw Error(ErrorKind::usage, "a stored result cannot be changed", words[i], "compare the scenario instead");
+      steps.push_back(read_result(read_text(w.file), w.file));
+    } else {
+      steps.push_back(compared(w, arguments.all("--set"), backend, !arguments.has("--no-fold")));
+    }
+    steps.back().name = words[i];
+  }
+  print(comparison_document(steps), arguments, console);
+  return std::none_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.fits; }) ? static_cast<int>(ErrorKind::infeasible) : 0;
+}
+
+}  // namespace
+
+Verb compare_verb() {
+  Verb verb{"compare",
+            "Play two or more plans, and say where their difference comes from.",
+            {"rehearse compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8",
+             "rehearse compare before.json after.json --format md"},
+            {{"PLAN", "scenario file, with changes after it as in FILE@strategy.tp=2; or a result that --format json wrote", true, true}},
+            {backend_option()},
+            "The first plan that fits is what the others are held against; differences by category add up to the difference of the step times. --set "
+            "changes every scenario alike. Exit code 3 where none fits.",
+            compare};
+  for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back({"--no-fold", "", "play every rank by itself"});
+  return verb;
+}
+
+}  // namespace rehearse::cli
