@@ -67,6 +67,11 @@ std::vector<std::string> missing_operators(const Program& program, const Compute
   return {out.begin(), out.end()};
 }
 
+Error lacks(const ComputeDevice& device, const std::vector<std::string>& operators) {
+  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device.name(), fmt::join(operators, ", ")), "--device",
+          "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
+}
+
 struct Executor::Impl {
   const Program& program;
   ComputeDevice& device;
@@ -95,9 +100,7 @@ struct Executor::Impl {
 
   Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
       : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()) {
-    if (const auto missing = missing_operators(p, d); !missing.empty())
-      throw Error(ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", d.name(), fmt::join(missing, ", ")), "--device",
-                  "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real");
+    if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d, missing);
     storage.resize(plan.slots().size());
     initialise();
     for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));

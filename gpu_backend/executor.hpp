@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/program/liveness.hpp"
+#include "core/units/error.hpp"
 #include "gpu_backend/communicator.hpp"
 #include "gpu_backend/data.hpp"
 #include "gpu_backend/device.hpp"
@@ -59,5 +60,7 @@ class Executor {
 
 /// Names of the operators that a Program needs and a device lacks, sorted; empty where it can run.
 [[nodiscard]] std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device);
+/// The error (unavailable) that says so.
+[[nodiscard]] Error lacks(const ComputeDevice& device, const std::vector<std::string>& operators);
 
 }  // namespace rehearse

@@ -58,10 +58,10 @@ int run(const Arguments& arguments, Console& console) {
     return 0;
   }
   if (place) return run_rank(session, *place, arguments, console);
-  (void)lower(session.workload, session.scenario.strategy, *ranks);  // What is wrong with the plan is said once.
   if (*ranks == 1) return run_rank(session, {}, arguments, console);
   if (*ranks > kMostLocalRanks)
     throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", *ranks), "--ranks", "give --ranks and smaller axes, or start one rank per machine with --ranks-from-env");
+  check_run(session, *ranks, arguments);  // What is wrong for all is said once.
   const Ended ended = run_ranks(*ranks, rank_command(arguments, *ranks));
   if (!ended.cause.empty()) throw Error(ErrorKind::check_failed, ended.cause, "run", "the newest complete checkpoint is intact: --resume goes on from it");
   return ended.exit_code;

@@ -16,6 +16,7 @@
 #include "gpu_backend/gloo_world.hpp"
 #include "gpu_backend/local_world.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
+#include "gpu_backend/plan.hpp"
 #include "gpu_backend/training.hpp"
 
 namespace rehearse::cli {
@@ -76,8 +77,10 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["step_time_p95_s"] = s.times.p95;
   out["steps_timed"] = s.times.counted;
   out["tokens_per_s"] = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0.0;
-  out["model_flops_per_s"] = s.times.median > 0 ? program.model_flops_per_step / s.times.median : 0.0;
-  for (int c = 0; c < kMemoryCategories; ++c) out["memory"][std::string(name_of(static_cast<MemoryCategory>(c)))] = s.last.peak[static_cast<std::size_t>(c)].value();
+  out["model_flops_per_s_per_gpu"] = s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
+  nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]}, {"peak_bytes", s.last.peak_bytes.value()}};
+  for (int c = 0; c < kMemoryCategories; ++c) memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] = s.last.peak[static_cast<std::size_t>(c)].value();
+  out["memory"].push_back(std::move(memory));
   return out.dump(2) + "\n";
 }
 
@@ -132,17 +135,22 @@ Connection connect(const Place& place, std::ostream& err) {
   return out;
 }
 
-int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, Transport& transport) {
-  const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
-  const auto data = data_of(session, arguments);
-  set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
-  const auto device = make_cpu_device(numerics_of(arguments));
+TrainingRun training_run(const Arguments& arguments) {
   TrainingRun run;
   run.steps = whole_number(arguments, "--steps", 1, 10);
   run.checkpoints = arguments.text("--checkpoint");
   run.save_every = whole_number(arguments, "--save-every", 0, 0);
   run.resume = arguments.has("--resume");
   run.trace = arguments.has("--trace");
+  return run;
+}
+
+int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, Transport& transport) {
+  const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
+  const auto data = data_of(session, arguments);
+  set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
+  const auto device = make_cpu_device(numerics_of(arguments));
+  TrainingRun run = training_run(arguments);
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.on_step = [&](const StepResult& r) {
@@ -150,12 +158,25 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   };
   const TrainingSummary result = train(program, *device, transport, *data, run);
   if (!tells) return 0;
+  if (result.times.counted == 0) {
+    console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
+    return 0;
+  }
   if (run.trace) write_spans(arguments.text("--trace"), program, session, result.spans, console);
   print(summary(session, program, result, place, *data), arguments, console);
   return 0;
 }
 
 }  // namespace
+
+void check_run(const Session& session, int ranks, const Arguments& arguments) {
+  const Program program = lower(session.workload, session.scenario.strategy, ranks);
+  (void)data_of(session, arguments);
+  (void)training_run(arguments);
+  const auto device = make_cpu_device(numerics_of(arguments));
+  if (const auto missing = missing_operators(program, *device); !missing.empty()) throw lacks(*device, missing);
+  (void)RankPlan(program, 0);
+}
 
 std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least, std::int64_t fallback) {
   if (!arguments.has(option)) return fallback;
