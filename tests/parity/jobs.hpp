@@ -61,16 +61,16 @@ inline std::vector<Variation> all_variations() {
 
 enum class Net { gpt, llama, neox };
 
-/// A small network, sizes that divide unevenly where that is legal (a vocabulary of 250), dropout on for GPT, gradients clipped.
+/// A small network, a vocabulary that four ranks must pad, dropout on for GPT, gradients clipped.
 inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
   const auto network = [which] {
     switch (which) {
-      case Net::gpt: return changed("tiny_gpt2", {{"n_layer", 4}, {"n_embd", 16}, {"n_head", 4}, {"n_inner", 32}, {"n_positions", 16}, {"vocab_size", 50},
+      case Net::gpt: return changed("tiny_gpt2", {{"n_layer", 4}, {"n_embd", 16}, {"n_head", 4}, {"n_inner", 32}, {"n_positions", 16}, {"vocab_size", kVocabulary},
                                                   {"embd_pdrop", 0.1}, {"attn_pdrop", 0.1}, {"resid_pdrop", 0.1}});
       case Net::llama: return changed("tiny_llama", {{"num_hidden_layers", 4}, {"hidden_size", 16}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
-                                                     {"intermediate_size", 24}, {"vocab_size", 50}, {"max_position_embeddings", 16}});
+                                                     {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
       case Net::neox: return changed("gpt_neox_20b", {{"num_hidden_layers", 4}, {"hidden_size", 32}, {"num_attention_heads", 4}, {"intermediate_size", 32},
-                                                      {"vocab_size", 50}, {"max_position_embeddings", 16}});
+                                                      {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
     }
     throw std::logic_error("network");
   };

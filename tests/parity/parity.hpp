@@ -19,6 +19,9 @@
 
 namespace rehearse::test {
 
+/// Tokens of every small network, and so of the data. No power of two divides it but 2: four ranks pad it.
+inline constexpr std::int64_t kVocabulary = 50;
+
 /// Gradients of one step by global name, element by element, as the update reads them.
 using Gradients = std::map<std::string, std::vector<double>>;
 
@@ -58,7 +61,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
   out.gradients.resize(static_cast<std::size_t>(steps));
   out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
   std::mutex mutex;
-  const auto data = synthetic_tokens(program.seed, 250);
+  const auto data = synthetic_tokens(program.seed, kVocabulary);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
     const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : nullptr;
     Transport& transport = wrapped ? *wrapped : plain;
