@@ -140,7 +140,10 @@ struct Executor::Impl {
       Communicator* who = communicator(c->group, in.task->stream);
       out.collective = std::make_unique<CollectiveWork>(plan, in, who, device.numerics());
     }
-    if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) out.channel = channel(*m, in.at);
+    if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
+      if (in.operands.size() != 1) throw Error(ErrorKind::unavailable, "messages of several tensors (skip connections between stages) cannot be executed yet", in.task->name);
+      out.channel = channel(*m, in.at);
+    }
     if (std::holds_alternative<ScalarTask>(in.task->kind) || std::holds_alternative<HostTask>(in.task->kind))
       throw Error(ErrorKind::unavailable, fmt::format("task '{}' cannot be executed yet", in.task->name), "program");
     return out;

@@ -18,16 +18,23 @@ LinkLoads::LinkLoads(const Cluster& cluster) {
   for (LinkId l = 0; l < cluster.link_count(); ++l) links_.push_back({cluster.link_rate(l).value(), 0, {}});
 }
 
-void LinkLoads::book(FlowId flow, std::span<const LinkId> links, BytesPerSecond demand) {
-  if (flow >= hops_.size()) hops_.resize(flow + 1);
+std::vector<LinkLoads::Ask> LinkLoads::asks(std::span<const LinkId> links, BytesPerSecond demand) const {
+  std::vector<Ask> out;
   for (std::size_t i = 0, next = 0; i < links.size(); i = next) {
     while (next < links.size() && links[next] == links[i]) ++next;
-    Link& crossed = link(links[i]);
-    const double share = static_cast<double>(next - i) * demand.value() / crossed.rate;
-    const auto parts = static_cast<std::int64_t>(std::llround(share * static_cast<double>(kFull)));
-    if (crossed.booked <= kLimit && crossed.booked + parts > kLimit) newly_overloaded_.push_back(links[i]);
-    crossed.booked += parts;
-    hops_[flow].push_back({links[i], parts, kNowhere});
+    const double share = static_cast<double>(next - i) * demand.value() / link(links[i]).rate;
+    out.push_back({links[i], static_cast<std::int64_t>(std::llround(share * static_cast<double>(kFull)))});
+  }
+  return out;
+}
+
+void LinkLoads::book(FlowId flow, std::span<const Ask> asks) {
+  if (flow >= hops_.size()) hops_.resize(flow + 1);
+  for (const Ask& ask : asks) {
+    Link& crossed = link(ask.link);
+    if (crossed.booked <= kLimit && crossed.booked + ask.parts > kLimit) newly_overloaded_.push_back(ask.link);
+    crossed.booked += ask.parts;
+    hops_[flow].push_back({ask.link, ask.parts, kNowhere});
   }
 }
 

@@ -39,10 +39,19 @@ class LinkLoads {
   /// Names a flow from book() to release(); the owner numbers them, densely from 0.
   using FlowId = std::uint32_t;
 
+  /// What is asked of one link, in parts of its rate.
+  struct Ask {
+    LinkId link;
+    std::int64_t parts;
+  };
+
   explicit LinkLoads(const Cluster& cluster);
 
-  /// Books `demand` on `links`; one that stands w times in a row is crossed w times. `flow` is not free yet.
-  void book(FlowId flow, std::span<const LinkId> links, BytesPerSecond demand);
+  /// What `demand` asks of `links`; one that stands w times in a row is crossed w times.
+  [[nodiscard]] std::vector<Ask> asks(std::span<const LinkId> links, BytesPerSecond demand) const;
+  /// Books `asks`, of one flow or of several that are to be one here: free together, or on an overloaded link together. `flow` is not free yet.
+  void book(FlowId flow, std::span<const Ask> asks);
+  void book(FlowId flow, std::span<const LinkId> links, BytesPerSecond demand) { book(flow, asks(links, demand)); }
   /// Whether a link of `flow` is overloaded.
   [[nodiscard]] bool overloaded(FlowId flow) const;
   /// `flow`, booked and on no overloaded link, runs at its demand from now on.

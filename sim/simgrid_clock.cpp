@@ -1,6 +1,7 @@
 #include "sim/simgrid_clock.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 namespace rehearse::sim {
@@ -13,23 +14,65 @@ constexpr double kTimePrecision = 1e-11;
 }  // namespace
 
 SimGridClock::SimGridClock(const Cluster& cluster, Solved solved)
-    : routes_(cluster), facade_(cluster, *this), solved_(solved), loads_(cluster), link_bytes_(static_cast<std::size_t>(cluster.link_count()), 0.0) {}
+    : routes_(cluster), facade_(cluster, *this), solved_(solved), loads_(cluster) {}
 
 PlayClock::TimerId SimGridClock::set_timer(Seconds at, Token token) {
   return events_.push({std::max(at.value(), now_), events_.next_sequence(), token, false});
 }
 
-void SimGridClock::start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond cap, int lanes, int lane_stride,
-                              Token token) {
-  if (!(bytes > Bytes{0}) || !(cap > BytesPerSecond{0})) throw std::logic_error("flow of no bytes or at no rate");
-  const LaneRoute& route = routes_.find(src, dst, lanes, lane_stride);
-  if (free_flows_.empty()) {
-    free_flows_.push_back(flows_.size());
-    flows_.emplace_back();
+PlayClock::BundleId SimGridClock::prepare(std::span<const Flow> flows, int lanes, int lane_stride) {
+  if (flows.empty()) throw std::logic_error("a bundle of no flows");
+  Bundle bundle;
+  std::map<double, std::size_t> stage_of;
+  const auto add = [&](const Flow& flow, DeviceId src, DeviceId dst, const LaneRoute& route) {
+    const BytesPerSecond rate = min(flow.cap, route.solo_rate);
+    const double seconds = (flow.bytes / rate).value();
+    const auto [at, fresh] = stage_of.try_emplace(seconds, bundle.stages.size());
+    if (fresh) bundle.stages.push_back({seconds, {}, {}});
+    bundle.stages[at->second].transfers.push_back({&route, src, dst, flow.bytes, flow.cap, rate});
+  };
+  for (const Flow& flow : flows) {
+    if (!(flow.bytes > Bytes{0}) || !(flow.cap > BytesPerSecond{0})) throw std::logic_error("flow of no bytes or at no rate");
+    const LaneRoute& all = routes_.find(flow.src, flow.dst, lanes, lane_stride);
+    if (!all.folded.empty()) {
+      add(flow, flow.src, flow.dst, all);
+      continue;
+    }
+    for (int j = 0; j < lanes; ++j) {
+      const DeviceId src = flow.src + j * lane_stride, dst = flow.dst + j * lane_stride;
+      add(flow, src, dst, routes_.find(src, dst, 1, 0));
+    }
   }
-  const std::size_t index = free_flows_.back();
-  free_flows_.pop_back();
-  flows_[index] = {&route, src, dst, bytes, cap, lanes, lane_stride, 0, events_.next_sequence(), token};
+  for (Stage& stage : bundle.stages) stage.asks = asks_of(stage);
+  bundles_.push_back(std::move(bundle));
+  return static_cast<BundleId>(bundles_.size() - 1);
+}
+
+/// Of all transfers together, each link once.
+std::vector<LinkLoads::Ask> SimGridClock::asks_of(const Stage& stage) const {
+  std::vector<LinkLoads::Ask> out;
+  for (const Transfer& t : stage.transfers) {
+    const auto asks = loads_.asks(t.route->folded, t.rate);
+    out.insert(out.end(), asks.begin(), asks.end());
+  }
+  if (stage.transfers.size() == 1) return out;
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.link < b.link; });
+  std::size_t kept = 0;
+  for (const auto& ask : out)
+    if (kept > 0 && out[kept - 1].link == ask.link) out[kept - 1].parts += ask.parts;
+    else out[kept++] = ask;
+  out.resize(kept);
+  return out;
+}
+
+void SimGridClock::start(BundleId bundle, Token token) {
+  if (free_started_.empty()) {
+    free_started_.push_back(started_.size());
+    started_.emplace_back();
+  }
+  const std::size_t index = free_started_.back();
+  free_started_.pop_back();
+  started_[index] = {bundle, 0, events_.next_sequence(), token};
   waiting_.push_back(index);
 }
 
@@ -46,9 +89,9 @@ void SimGridClock::on_wake() {
   if (!facade_.flow_ends_pending()) dispatch();  // Else the last of those flows dispatches.
 }
 
-void SimGridClock::on_flow_end(std::uint64_t transfer, bool last) {
+void SimGridClock::on_flow_end(std::uint64_t unit, bool last) {
   --solving_;
-  events_.push({facade_.now(), flows_[transfers_[transfer].flow].sequence, transfer, true});
+  events_.push({facade_.now(), started_[units_[unit].started].sequence, unit, true});
   if (last) dispatch();
 }
 
@@ -96,80 +139,101 @@ void SimGridClock::deliver_due() {
 void SimGridClock::deliver(const EventQueue::Event& event) {
   now_ = std::max(now_, event.time);
   if (!event.flow) return handler_->on_timer(event.payload);
-  const auto id = static_cast<TransferId>(event.payload);
+  const auto id = static_cast<UnitId>(event.payload);
+  const Unit unit = units_[id];
   loads_.release(id);
-  free_transfers_.push_back(id);
-  const std::size_t index = transfers_[id].flow;
-  if (--flows_[index].under_way > 0) return;
-  const Flow flow = flows_[index];
-  free_flows_.push_back(index);
-  for (LinkId link : flow.route->links) link_bytes_[static_cast<std::size_t>(link)] += flow.bytes.value();
-  handler_->on_flow(flow.token);
+  free_units_.push_back(id);
+  for (const Transfer& t : transfers_of(unit)) t.route->carried += t.bytes.value();
+  Started& started = started_[unit.started];
+  if (--started.under_way > 0) return;
+  free_started_.push_back(unit.started);
+  handler_->on_flow(started.token);
+}
+
+std::span<const SimGridClock::Transfer> SimGridClock::transfers_of(const Unit& unit) {
+  const std::span<const Transfer> all = unit.stage->transfers;
+  return unit.transfer == kAll ? all : all.subspan(static_cast<std::size_t>(unit.transfer), 1);
+}
+
+SimGridClock::UnitId SimGridClock::add_unit(std::size_t started, const Stage& stage, int transfer, double start) {
+  if (free_units_.empty()) {
+    free_units_.push_back(static_cast<UnitId>(units_.size()));
+    units_.emplace_back();
+  }
+  const UnitId id = free_units_.back();
+  free_units_.pop_back();
+  units_[id] = {started, &stage, stage.transfers.size() == 1 ? 0 : transfer, start, start + stage.seconds, 0};
+  ++started_[started].under_way;
+  return id;
+}
+
+/// The transfers of a whole stage, booked one by one in place of it.
+std::vector<SimGridClock::UnitId> SimGridClock::split(UnitId id) {
+  const Unit whole = units_[id];
+  loads_.release(id);
+  free_units_.push_back(id);
+  --started_[whole.started].under_way;
+  std::vector<UnitId> parts;
+  for (std::size_t i = 0; i < whole.stage->transfers.size(); ++i) {
+    const Transfer& t = whole.stage->transfers[i];
+    parts.push_back(add_unit(whole.started, *whole.stage, static_cast<int>(i), whole.start));
+    if (solved_ == Solved::contended) loads_.book(parts.back(), t.route->folded, t.rate);
+  }
+  return parts;
 }
 
 void SimGridClock::admit_waiting() {
-  for (std::size_t index : waiting_) add_transfers(index);
+  for (const std::size_t index : waiting_)
+    for (const Stage& stage : bundles_[started_[index].bundle].stages) {
+      const UnitId id = add_unit(index, stage, kAll, now_);
+      if (solved_ == Solved::contended) loads_.book(id, stage.asks);
+      newcomers_.push_back(id);
+    }
   waiting_.clear();
-  if (solved_ == Solved::all) {
-    for_solver_.insert(for_solver_.end(), newcomers_.begin(), newcomers_.end());
-  } else {
-    make_room();
-    for (TransferId id : newcomers_)
-      if (loads_.overloaded(id)) for_solver_.push_back(id);
-      else run_free(id);
+  if (solved_ == Solved::contended) make_room();
+  for (const UnitId id : newcomers_) {
+    if (solved_ == Solved::contended && !loads_.overloaded(id)) run_free(id);
+    else if (units_[id].transfer != kAll) settle(id);
+    else
+      for (const UnitId part : split(id)) settle(part);
   }
   newcomers_.clear();
 }
 
-void SimGridClock::add_transfers(std::size_t index) {
-  const Flow& flow = flows_[index];
-  if (!flow.route->folded.empty()) return add_transfer(index, *flow.route, flow.src, flow.dst);
-  for (int j = 0; j < flow.lanes; ++j) {
-    const DeviceId src = flow.src + j * flow.stride, dst = flow.dst + j * flow.stride;
-    add_transfer(index, routes_.find(src, dst, 1, 0), src, dst);
-  }
-}
-
-void SimGridClock::add_transfer(std::size_t index, const LaneRoute& route, DeviceId src, DeviceId dst) {
-  if (free_transfers_.empty()) {
-    free_transfers_.push_back(static_cast<TransferId>(transfers_.size()));
-    transfers_.emplace_back();
-  }
-  const TransferId id = free_transfers_.back();
-  free_transfers_.pop_back();
-  Flow& flow = flows_[index];
-  ++flow.under_way;
-  const BytesPerSecond rate = min(flow.cap, route.solo_rate);
-  transfers_[id] = {index, &route, src, dst, rate, now_, now_, flow.bytes, 0};
-  if (solved_ == Solved::contended) loads_.book(id, route.folded, rate);
-  newcomers_.push_back(id);
-}
-
 // Takes free transfers off the links that newcomers overload: to their end if they are there, else to SimGrid.
 void SimGridClock::make_room() {
-  for (TransferId id : loads_.squeezed())
-    if (transfers_[id].end - now_ <= kTimePrecision) loads_.release(id);
-  for (TransferId id : loads_.squeezed()) {
-    Transfer& transfer = transfers_[id];
-    events_.cancel(transfer.event);
-    loads_.set_solved(id);
-    transfer.left -= transfer.rate * Seconds{now_ - transfer.start};
-    for_solver_.push_back(id);
+  for (const UnitId id : loads_.squeezed())
+    if (units_[id].end - now_ <= kTimePrecision) loads_.release(id);
+  for (const UnitId id : loads_.squeezed()) {
+    events_.cancel(units_[id].event);
+    if (units_[id].transfer != kAll) {
+      loads_.set_solved(id);
+      settle(id);
+    } else {
+      for (const UnitId part : split(id)) settle(part);
+    }
   }
   loads_.forget_overloads();
 }
 
-void SimGridClock::run_free(TransferId id) {
-  Transfer& transfer = transfers_[id];
-  transfer.end = transfer.start + (transfer.left / transfer.rate).value();
+/// One transfer that is booked, not free: on as before where nothing is in its way, else to SimGrid with what it has left.
+void SimGridClock::settle(UnitId id) {
+  if (solved_ == Solved::contended && !loads_.overloaded(id)) return run_free(id);
+  const Unit& unit = units_[id];
+  const Transfer& t = transfers_of(unit).front();
+  for_solver_.push_back({id, t.bytes - t.rate * Seconds{now_ - unit.start}});
+}
+
+void SimGridClock::run_free(UnitId id) {
+  Unit& unit = units_[id];
   loads_.set_free(id);
-  transfer.event = events_.push({transfer.end, flows_[transfer.flow].sequence, id, true});
+  unit.event = events_.push({unit.end, started_[unit.started].sequence, id, true});
 }
 
 void SimGridClock::hand_over() {
-  for (TransferId id : for_solver_) {
-    const Transfer& transfer = transfers_[id];
-    facade_.start_flow(transfer.src, transfer.dst, transfer.route->folded, transfer.left, flows_[transfer.flow].cap, id);
+  for (const Handover& h : for_solver_) {
+    const Transfer& t = transfers_of(units_[h.unit]).front();
+    facade_.start_flow(t.src, t.dst, t.route->folded, h.left, t.cap, h.unit);
     ++solving_;
     ++solver_flows_;
   }

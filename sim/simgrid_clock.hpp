@@ -10,8 +10,11 @@
 // that is due at their date is told, all at once.
 //
 // A flow of several lanes is one transfer with weights where lane_routes.hpp allows, else one per lane, ending with the last.
+// Transfers of a bundle that would take equally long alone are one unit while they are free: one event, and one booking per link
+// (the sum of what they ask). When a link of it is overloaded, the unit falls apart into its transfers, each free or solved by itself.
 
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <vector>
 
@@ -35,36 +38,45 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   [[nodiscard]] Seconds now() const override { return Seconds{now_}; }
   TimerId set_timer(Seconds at, Token token) override;
   void cancel_timer(TimerId id) override { events_.cancel(id); }
-  /// Throws std::logic_error for bytes or a cap not above zero, or a route that does not exist.
-  void start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond cap, int lanes, int lane_stride, Token token) override;
+  BundleId prepare(std::span<const Flow> flows, int lanes, int lane_stride) override;
+  void start(BundleId bundle, Token token) override;
   /// What the handler throws ends the run: flows under way are played to their end unheard, then it is thrown on.
   void run(Handler& handler) override;
-  [[nodiscard]] const std::vector<double>& link_bytes() const override { return link_bytes_; }
+  [[nodiscard]] std::vector<double> link_bytes() const override { return routes_.link_bytes(); }
   /// Transfers that SimGrid was given so far, from their start or on their way.
   [[nodiscard]] std::uint64_t solver_flows() const { return solver_flows_; }
 
  private:
-  struct Flow {
+  /// A flow, or one lane of it.
+  struct Transfer {
     const LaneRoute* route;
     DeviceId src, dst;
     Bytes bytes;
-    BytesPerSecond cap;
-    int lanes, stride;
-    int under_way;  // Transfers not yet ended.
+    BytesPerSecond cap, rate;  // `rate`: while free.
+  };
+  /// Transfers of a bundle that take equally long alone, and what they ask of the links together.
+  struct Stage {
+    double seconds;
+    std::vector<Transfer> transfers;
+    std::vector<LinkLoads::Ask> asks;
+  };
+  struct Bundle { std::vector<Stage> stages; };
+  struct Started {
+    BundleId bundle;
+    int under_way;  // Units not yet ended.
     std::uint64_t sequence;
     Token token;
   };
-  /// A flow, or one lane of it.
-  struct Transfer {
-    std::size_t flow;
-    const LaneRoute* route;
-    DeviceId src, dst;
-    BytesPerSecond rate;  // While free.
-    double start, end;    // While free.
-    Bytes left;           // At `start`.
+  /// A stage, or one transfer of it, under way.
+  struct Unit {
+    std::size_t started;
+    const Stage* stage;
+    int transfer;       // kAll: the whole stage.
+    double start, end;  // While free.
     EventQueue::Id event;
   };
-  using TransferId = LinkLoads::FlowId;
+  using UnitId = LinkLoads::FlowId;
+  static constexpr int kAll = -1;
 
   void on_wake() override;
   void on_flow_end(std::uint64_t transfer, bool last) override;
@@ -74,27 +86,31 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   void deliver_due();
   void deliver(const EventQueue::Event& event);
   void admit_waiting();
-  void add_transfers(std::size_t index);
-  void add_transfer(std::size_t flow, const LaneRoute& route, DeviceId src, DeviceId dst);
+  [[nodiscard]] std::vector<LinkLoads::Ask> asks_of(const Stage& stage) const;
+  [[nodiscard]] static std::span<const Transfer> transfers_of(const Unit& unit);
+  UnitId add_unit(std::size_t started, const Stage& stage, int transfer, double start);
+  std::vector<UnitId> split(UnitId id);
   void make_room();
-  void run_free(TransferId id);
+  void settle(UnitId id);
+  void run_free(UnitId id);
   void hand_over();
 
   LaneRoutes routes_;
   SimGridFacade facade_;
   const Solved solved_;
   LinkLoads loads_;
-  EventQueue events_;  // An end of a transfer has its index as payload.
-  std::vector<Flow> flows_;
-  std::vector<std::size_t> free_flows_;
-  std::vector<Transfer> transfers_;
-  std::vector<TransferId> free_transfers_;
-  std::vector<std::size_t> waiting_;    // Flows that start at now_.
-  std::vector<TransferId> newcomers_;   // Their transfers.
-  std::vector<TransferId> for_solver_;  // Transfers that SimGrid gets once it has reached now_.
-  std::size_t solving_ = 0;             // Transfers that SimGrid has.
+  EventQueue events_;  // An end of a unit has its index as payload.
+  std::deque<Bundle> bundles_;  // Units point to their stages.
+  std::vector<Started> started_;
+  std::vector<std::size_t> free_started_;
+  std::vector<Unit> units_;
+  std::vector<UnitId> free_units_;
+  std::vector<std::size_t> waiting_;  // Bundles that start at now_.
+  std::vector<UnitId> newcomers_;     // Their units.
+  struct Handover { UnitId unit; Bytes left; };
+  std::vector<Handover> for_solver_;  // Transfers that SimGrid gets once it has reached now_.
+  std::size_t solving_ = 0;           // Transfers that SimGrid has.
   std::uint64_t solver_flows_ = 0;
-  std::vector<double> link_bytes_;
   double now_ = 0;
   Handler* handler_ = nullptr;
   std::exception_ptr failure_;

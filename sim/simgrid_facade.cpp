@@ -4,13 +4,11 @@
 #include <array>
 #include <cmath>
 #include <csignal>
-#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <simgrid/kernel/Timer.hpp>
-#include <simgrid/kernel/resource/Action.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
@@ -21,6 +19,7 @@
 #include <dlfcn.h>
 
 #include "core/units/error.hpp"
+#include "sim/flow_pool.hpp"
 
 namespace rehearse::sim {
 namespace {
@@ -37,11 +36,9 @@ constexpr double kScale = 65536;  // Of bytes and rates handed to SimGrid.
 namespace version {
 
 #if SIMGRID_VERSION >= 33400
-using CompletedActivity = s4u::Comm;
 constexpr auto kTimePrecision = "precision/timing:1e-11";
 constexpr auto kRatePrecision = "precision/work-amount:1e-9";
 #else
-using CompletedActivity = s4u::Activity;
 constexpr auto kTimePrecision = "surf/precision:1e-11";
 constexpr auto kRatePrecision = "maxmin/precision:1e-9";
 #endif
@@ -120,49 +117,6 @@ class ClusterZone final : public routing::NetZoneImpl {
   std::span<const LinkId> route_;
 };
 
-/// Records of flows under way. SimGrid touches a Comm after telling of its end, so a record is emptied when SimGrid next calls.
-class FlowPool {
- public:
-  struct Flow {
-    FlowPool* pool;
-    std::uint64_t payload;
-    s4u::CommPtr comm;
-  };
-
-  FlowPool(SimGridFacade::Listener& listener, Model& network) : listener_(listener), network_(network) {}
-
-  Flow& take(std::uint64_t payload) {
-    if (free_.empty()) free_.push_back(&flows_.emplace_back(Flow{this, 0, nullptr}));
-    Flow& flow = *free_.back();
-    free_.pop_back();
-    flow.payload = payload;
-    return flow;
-  }
-  void release_ended() {
-    for (Flow* flow : ended_) {
-      flow->comm.reset();
-      free_.push_back(flow);
-    }
-    ended_.clear();
-  }
-  [[nodiscard]] bool ends_pending() const { return !network_.get_finished_action_set()->empty(); }
-
-  static void on_completion(const version::CompletedActivity& activity) {
-    auto* flow = activity.get_data<Flow>();
-    if (flow == nullptr) return;
-    FlowPool& pool = *flow->pool;
-    pool.release_ended();
-    pool.ended_.push_back(flow);
-    pool.listener_.on_flow_end(flow->payload, !pool.ends_pending());
-  }
-
- private:
-  SimGridFacade::Listener& listener_;
-  Model& network_;
-  std::deque<Flow> flows_;  // Records don't move.
-  std::vector<Flow*> ended_, free_;
-};
-
 /// Options and signals belong to the process: the first engine settles them.
 void configure_once() {
   static bool done = false;
@@ -170,7 +124,7 @@ void configure_once() {
   done = true;
   for (const char* option : {"network/model:CM02", "network/crosstraffic:0", version::kTimePrecision, version::kRatePrecision})
     s4u::Engine::set_config(option);
-  version::CompletedActivity::on_completion_cb(FlowPool::on_completion);
+  FlowPool::connect();
 }
 
 /// SimGrid's clock is a variable of the library that a new engine doesn't set back; without that, a second simulation's times would
@@ -252,15 +206,10 @@ void SimGridFacade::start_flow(DeviceId src, DeviceId dst, std::span<const LinkI
   const double size = std::max(1.0, std::round(bytes.value() * kScale));
   if (!(size <= static_cast<double>(std::numeric_limits<std::uint64_t>::max() / 2)))
     throw std::logic_error("flow of more bytes than SimGrid counts");
-  auto& flow = impl_->flows.take(payload);
   ClusterZone& zone = impl_->zone;
   zone.set_route(links);
-  flow.comm = s4u::Comm::sendto_async(zone.host(src), zone.host(dst), static_cast<std::uint64_t>(size));
+  impl_->flows.start(*zone.host(src), *zone.host(dst), static_cast<std::uint64_t>(size), cap.value() * kScale, payload);
   zone.set_route({});
-  flow.comm->set_data(&flow);
-  // Comm::set_rate() does not reach host-to-host comms (3.32 to 4.1), so the cap goes to the comm's action: the newest one.
-  auto& action = impl_->network.get_started_action_set()->back();
-  if (cap.value() * kScale < action.get_user_bound()) action.set_bound(cap.value() * kScale);
 }
 
 void SimGridFacade::run() { impl_->engine->run(); }

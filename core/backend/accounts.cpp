@@ -7,16 +7,14 @@
 
 namespace rehearse {
 
-Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink)
+Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink, OperationStates& states)
     : p_(program), cast_(cast), last_step_(options.steps - 1), sink_(sink), books_(cast.actors.size()), ready_(cast.actors.size()), begin_(cast.actors.size()),
-      cause_(cast.actors.size()), state_(cast.actors.size()) {
+      states_(states) {
   if (program.streams.size() > kMaxStreams) throw std::logic_error("more streams than the books hold");
   for (std::size_t a = 0; a < cast.actors.size(); ++a) {
-    const std::size_t n = cast.compiled[static_cast<std::size_t>(cast.actors[a].compiled)].ops.size();
     books_[a].wanted = sink.wants(cast.actors[a].rank);
-    state_[a].assign(n, 0);
-    cause_[a].assign(n, -1);
     if (!books_[a].wanted) continue;
+    const std::size_t n = cast.compiled[static_cast<std::size_t>(cast.actors[a].compiled)].ops.size();
     ready_[a].assign(n, 0.0);
     begin_[a].assign(n, 0.0);
   }
@@ -35,12 +33,8 @@ double Accounts::active(const Books& b, int stream, double now) const {
 
 void Accounts::ready(std::int32_t actor, std::int32_t index, double now) {
   const auto a = static_cast<std::size_t>(actor), i = static_cast<std::size_t>(index);
-  state_[a][i] = kReady;
+  states_.at(actor, index).stage = Stage::ready;
   if (books_[a].wanted) ready_[a][i] = now;
-}
-
-void Accounts::caused(std::int32_t actor, std::int32_t index, std::int32_t by) {
-  cause_[static_cast<std::size_t>(actor)][static_cast<std::size_t>(index)] = by;
 }
 
 /// The compute stream waited from idle_since to now. While a stream that explains the wait was active the time is exposed communication
@@ -48,6 +42,11 @@ void Accounts::caused(std::int32_t actor, std::int32_t index, std::int32_t by) {
 void Accounts::close_gap(Books& b, double now, const PlayOp* cause) {
   double gap = now - b.idle_since;
   if (gap <= 0) return;
+  if (cause != nullptr && cause->kind == PlayOp::Kind::launch) {
+    const double launching = std::min(gap, cause->duration);
+    b.breakdown[TimeCategory::launch] += Seconds{launching};
+    gap -= launching;
+  }
   if (cause != nullptr && cause->kind != PlayOp::Kind::compute) {
     for (int s = 0; s < static_cast<int>(p_.streams.size()) && gap > 0; ++s) {
       if ((cause->cause_streams >> s & 1) == 0) continue;
@@ -62,9 +61,11 @@ void Accounts::close_gap(Books& b, double now, const PlayOp* cause) {
 void Accounts::begin(std::int32_t actor, std::int32_t index, const PlayOp& op, double now) {
   const auto a = static_cast<std::size_t>(actor), i = static_cast<std::size_t>(index);
   Books& b = books_[a];
-  const std::int32_t by = cause_[a][i];
-  if (state_[a][i] != kReady || (by >= 0 && state_[a][static_cast<std::size_t>(by)] != kDone)) ++causality_breaches_;
-  state_[a][i] = kBegun;
+  OperationState& state = states_.at(actor, index);
+  const std::int32_t by = state.cause;
+  if (state.stage != Stage::ready || (by >= 0 && states_.at(actor, by).stage != Stage::done)) ++causality_breaches_;
+  state.stage = Stage::begun;
+  if (op.kind == PlayOp::Kind::launch) return;
   if (b.wanted) begin_[a][i] = now;
   if (op.kind == PlayOp::Kind::compute && op.stream == 0) {
     if (op.step == last_step_) close_gap(b, now, by >= 0 ? &op_at(actor, by) : nullptr);
@@ -77,7 +78,8 @@ void Accounts::begin(std::int32_t actor, std::int32_t index, const PlayOp& op, d
 void Accounts::end(std::int32_t actor, std::int32_t index, const PlayOp& op, double now) {
   const auto a = static_cast<std::size_t>(actor), i = static_cast<std::size_t>(index);
   Books& b = books_[a];
-  state_[a][i] = kDone;
+  states_.at(actor, index).stage = Stage::done;
+  if (op.kind == PlayOp::Kind::launch) return;
   const auto s = static_cast<std::size_t>(op.stream);
   if (--b.running[s] == 0) b.active[s] += now - b.active_since[s];
   b.last_end = std::max(b.last_end, now);
@@ -203,11 +205,12 @@ void Accounts::check_causality(RunResult& result) const {
 }
 
 bool Accounts::is_waiting(std::int32_t actor, std::int32_t index) const {
-  return state_[static_cast<std::size_t>(actor)][static_cast<std::size_t>(index)] == kReady;
+  return states_.at(actor, index).stage == Stage::ready;
 }
 
 std::string Accounts::describe(std::int32_t actor, std::int32_t index) const {
   const PlayOp& op = op_at(actor, index);
+  if (op.kind == PlayOp::Kind::launch) return "a launch";
   const Span s = span_of(actor, compiled(actor).parts[static_cast<std::size_t>(op.first_entry)]);
   return fmt::format("{} (block {}, chunk {}, microbatch {}) on stream {}", s.name, s.layer, s.chunk, s.microbatch, p_.streams[static_cast<std::size_t>(op.stream)]);
 }

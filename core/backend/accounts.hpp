@@ -4,18 +4,17 @@
 #include <array>
 #include <vector>
 
-#include "core/backend/actors.hpp"
+#include "core/backend/operation_states.hpp"
 
 namespace rehearse {
 
 class Accounts {
  public:
-  Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink);
+  /// `states` is the player's; the books move each operation from stage to stage.
+  Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink, OperationStates& states);
 
   /// All dependencies are met at `now`; for communication, the wait for partners begins.
   void ready(std::int32_t actor, std::int32_t index, double now);
-  /// `by` was the last dependency of `index`.
-  void caused(std::int32_t actor, std::int32_t index, std::int32_t by);
   /// Work or bytes begin to move.
   void begin(std::int32_t actor, std::int32_t index, const PlayOp& op, double now);
   void end(std::int32_t actor, std::int32_t index, const PlayOp& op, double now);
@@ -29,7 +28,7 @@ class Accounts {
 
  private:
   static constexpr int kMaxStreams = 16;
-  enum State : char { kNotReady, kReady, kBegun, kDone };
+  using Stage = OperationState::Stage;
   struct Books {
     Breakdown breakdown;
     std::array<double, kMaxStreams> active{};       ///< Closed intervals of activity per stream.
@@ -58,8 +57,7 @@ class Accounts {
   TraceSink& sink_;
   std::vector<Books> books_;
   std::vector<std::vector<double>> ready_, begin_;
-  std::vector<std::vector<std::int32_t>> cause_;
-  std::vector<std::vector<char>> state_;   ///< State of each operation.
+  OperationStates& states_;
   std::vector<std::array<std::int64_t, 2>> messages_;  ///< Per channel: sent and received so far, at ends whose spans are wanted.
   std::int64_t causality_breaches_ = 0;
 };

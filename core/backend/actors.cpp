@@ -12,13 +12,21 @@ namespace rehearse {
 
 namespace {
 
+/// Whether ranks along `axis` hold different amounts of a tensor: those at the ends have a halo on one side only.
+bool holds_halos(const Program& p, const Body& body, Axis axis) {
+  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
+    return std::holds_alternative<Halo>(layout_on(p.tensors[static_cast<std::size_t>(f.like)].layout, axis));
+  });
+}
+
 /// Axes along which what a role does can differ: where a size, a predicate or a peer depends on the coordinate.
 AxisSet mattering_axes(const Program& p) {
   AxisSet out;
   for (int a = 0; a < kAxisCount; ++a) {
     const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
     const auto in_entries = [&](const Role& role) { return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }); };
-    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends); }) ||
+    const auto axis = static_cast<Axis>(a);
+    if (std::any_of(p.bodies.begin(), p.bodies.end(), [&](const Body& body) { return any_expression(p, body, depends) || holds_halos(p, body, axis); }) ||
         std::any_of(p.roles.begin(), p.roles.end(), in_entries))
       out.insert(static_cast<Axis>(a));
   }
@@ -27,7 +35,17 @@ AxisSet mattering_axes(const Program& p) {
 
 }  // namespace
 
-bool tp_coordinate_matters(const Program& p) { return mattering_axes(p).contains(Axis::tp); }
+bool tp_coordinate_matters(const Program& p) {
+  if (mattering_axes(p).contains(Axis::tp)) return true;
+  // Experts' groups may mix ranks of one tensor-parallel group: exchanges between lanes cannot be played as one lane's.
+  const Island& island = p.mesh.islands().front();
+  if (island.expert_order.empty() || island.extent(Axis::tp) == 1) return false;
+  for (int r = 0; r < island.ranks(); ++r) {
+    const ExprContext at = p.mesh.context(r);
+    if (at.coord[static_cast<std::size_t>(Axis::tp)] != at.coord[static_cast<std::size_t>(Axis::etp)]) return true;
+  }
+  return false;
+}
 
 namespace {
 
@@ -70,7 +88,7 @@ class CastMaker {
   void decide_folding() {
     const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
     const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || tp == 1 || stride <= 0 || matters_.contains(Axis::tp)) {
+    if (!options_.fold || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
       cast_.folding = "every rank is played";
       return;
     }
@@ -97,20 +115,24 @@ class CastMaker {
       // Ranks of one role on one kind of GPU, whose groups look alike from where they are, share their prices.
       const auto key = std::pair(role, cluster_.gpu(device).id + placement_signature(r));
       const auto [at_key, fresh] = compiled.try_emplace(key, static_cast<int>(cast_.compiled.size()));
-      if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_.steps));
+      if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_));
       cast_.actor_of_rank[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(cast_.actors.size());
       cast_.actors.push_back({r, device, role, at_key->second});
     }
   }
 
-  /// How the groups of tensor parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures mean
-  /// equal prices and peers. Unequal slices of a dimension make the coordinate matter.
+  /// How the groups of tensor and expert parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures
+  /// mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
-    const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
-    const auto members = p_.mesh.members(tp, rank, p_.exprs);
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
-    for (const int m : members) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+    const auto add = [&](const GroupSpec& group) {
+      for (const int m : p_.mesh.members(group, rank, p_.exprs)) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
+      out += ' ';
+    };
+    add({"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false});
+    for (const GroupSpec& group : p_.groups)
+      if (group.view == View::expert) add(group);
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
@@ -123,31 +145,31 @@ class CastMaker {
     for (const CompiledRole& c : cast_.compiled)
       for (const PlayOp& op : c.ops)
         if (op.kind == PlayOp::Kind::collective) used[static_cast<std::size_t>(op.group)] = true;
+    cast_.group_index.assign(p_.groups.size() * cast_.actors.size(), -1);
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       if (!used[g]) continue;
-      for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
-        const auto key = key_of(static_cast<std::int32_t>(a), static_cast<int>(g));
-        if (cast_.group_index.count(key) == 0) add_group(static_cast<int>(g), cast_.actors[a].rank);
-      }
+      for (std::size_t a = 0; a < cast_.actors.size(); ++a)
+        if (cast_.group_of(static_cast<std::int32_t>(a), static_cast<int>(g)) < 0) add_group(static_cast<int>(g), cast_.actors[a].rank);
     }
   }
-
-  static std::uint64_t key_of(std::int32_t actor, int group) { return (static_cast<std::uint64_t>(group) << 32) | static_cast<std::uint32_t>(actor); }
 
   void add_group(int g, int rank) {
     const auto members = p_.mesh.members(p_.groups[static_cast<std::size_t>(g)], rank, p_.exprs);
     if (members.empty()) return;
     Cast::Group group;
+    const auto index = static_cast<std::int32_t>(cast_.groups.size());
     // A group that contains the folded axis spans all lanes: one call. Otherwise there is one call per lane, side by side.
-    const bool spans_lanes = p_.groups[static_cast<std::size_t>(g)].axes.contains(Axis::tp);
+    const AxisSet axes = p_.groups[static_cast<std::size_t>(g)].axes;
+    const bool spans_lanes = axes.contains(Axis::tp) || axes.contains(Axis::etp);
     group.lanes = spans_lanes ? 1 : cast_.lanes;
     for (const int m : members) {
       group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
       const std::int32_t actor = cast_.actor_of_rank[static_cast<std::size_t>(m)];
-      if (std::find(group.actors.begin(), group.actors.end(), actor) == group.actors.end()) group.actors.push_back(actor);
+      std::int32_t& slot = cast_.group_index[static_cast<std::size_t>(g) * cast_.actors.size() + static_cast<std::size_t>(actor)];
+      if (slot == index) continue;
+      slot = index;
+      group.actors.push_back(actor);
     }
-    const auto index = static_cast<std::int32_t>(cast_.groups.size());
-    for (const std::int32_t a : group.actors) cast_.group_index[key_of(a, g)] = index;
     cast_.groups.push_back(std::move(group));
   }
 
@@ -177,11 +199,6 @@ class CastMaker {
 };
 
 }  // namespace
-
-std::int32_t Cast::group_of(std::int32_t actor, int program_group) const {
-  const auto at = group_index.find((static_cast<std::uint64_t>(program_group) << 32) | static_cast<std::uint32_t>(actor));
-  return at == group_index.end() ? -1 : at->second;
-}
 
 Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options) {
   return CastMaker(program, cluster, cost, options).run();

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/backend/compiled_role.hpp"
@@ -30,8 +29,10 @@ struct Cast {
   struct Group { std::vector<std::int32_t> actors; std::vector<DeviceId> devices; int lanes; };
   std::vector<Group> groups;
   /// Group of an actor for a Program group; built for groups that operations use.
-  [[nodiscard]] std::int32_t group_of(std::int32_t actor, int program_group) const;
-  std::unordered_map<std::uint64_t, std::int32_t> group_index;
+  [[nodiscard]] std::int32_t group_of(std::int32_t actor, int program_group) const {
+    return group_index[static_cast<std::size_t>(program_group) * actors.size() + static_cast<std::size_t>(actor)];
+  }
+  std::vector<std::int32_t> group_index;  ///< By Program group and actor; -1 for none.
 
   /// Channel (edge, sender, receiver) of an actor's endpoint, as an index from 0.
   std::vector<std::vector<std::int32_t>> channels;   ///< [actor][endpoint * 2 + (0 send, 1 receive)]

@@ -13,7 +13,7 @@
 
 namespace rehearse {
 
-/// `cluster` must outlive the clock. `bytes` and `cap` of a flow are those of one lane.
+/// `cluster` must outlive the clock. `bytes` and `cap` of a flow are those of one lane. A bundle is one event: the end of its longest flow.
 class AnalyticClock final : public PlayClock {
  public:
   explicit AnalyticClock(const Cluster& cluster);
@@ -21,19 +21,21 @@ class AnalyticClock final : public PlayClock {
   [[nodiscard]] Seconds now() const override { return Seconds{now_}; }
   TimerId set_timer(Seconds at, Token token) override;
   void cancel_timer(TimerId id) override { events_.cancel(id); }
-  /// Throws std::logic_error for bytes or a cap not above zero, or a route that does not exist.
-  void start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond cap, int lanes, int lane_stride, Token token) override;
+  BundleId prepare(std::span<const Flow> flows, int lanes, int lane_stride) override;
+  void start(BundleId bundle, Token token) override;
   void run(Handler& handler) override;
-  [[nodiscard]] const std::vector<double>& link_bytes() const override { return link_bytes_; }
+  [[nodiscard]] std::vector<double> link_bytes() const override { return routes_.link_bytes(); }
 
  private:
-  struct Flow { const LaneRoute* route; double bytes; Token token; };
+  struct Member { const LaneRoute* route; double bytes; };
+  struct Bundle { std::vector<Member> members; double seconds; };
+  struct Started { BundleId bundle; Token token; };
 
   LaneRoutes routes_;
-  EventQueue events_;  // A flow's payload is its index in flows_.
-  std::vector<Flow> flows_;
-  std::vector<std::size_t> free_flows_;
-  std::vector<double> link_bytes_;
+  EventQueue events_;  // Of a bundle under way the payload is its index in started_.
+  std::vector<Bundle> bundles_;
+  std::vector<Started> started_;
+  std::vector<std::size_t> free_;
   double now_ = 0;
 };
 

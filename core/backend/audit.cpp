@@ -1,7 +1,6 @@
 #include "core/backend/audit.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,14 +12,10 @@ constexpr double kSlack = 1e-6;  // Rounding of simulated clocks.
 
 }  // namespace
 
-void Audit::flow(DeviceId src, DeviceId dst, double bytes, double seconds) {
-  const auto key = (static_cast<std::uint64_t>(src) << 32) | static_cast<std::uint32_t>(dst);
-  const auto [at, fresh] = narrowest_.try_emplace(key, std::numeric_limits<double>::infinity());
-  if (fresh)
-    for (const LinkId l : cluster_.route(src, dst).links) at->second = std::min(at->second, cluster_.link_rate(l).value());
-  if (bytes > seconds * at->second * (1 + kSlack) && breaches_.size() < 8)
+void Audit::flow(DeviceId src, DeviceId dst, double narrowest, double bytes, double seconds) {
+  if (bytes > seconds * narrowest * (1 + kSlack) && breaches_.size() < 8)
     breaches_.push_back({"wire", fmt::format("{} from device {} to {} in {}: the narrowest link carries {}", to_string(Bytes{bytes}), src, dst,
-                                             to_string(Seconds{seconds}), to_string(BytesPerSecond{at->second}))});
+                                             to_string(Seconds{seconds}), to_string(BytesPerSecond{narrowest}))});
 }
 
 void Audit::close(const std::vector<double>& link_bytes, double seconds, RunResult& result) const {

@@ -9,15 +9,14 @@ class Audit {
  public:
   explicit Audit(const Cluster& cluster) : cluster_(cluster) {}
 
-  /// A message of `bytes` per lane took `seconds`.
-  void flow(DeviceId src, DeviceId dst, double bytes, double seconds);
+  /// A message of `bytes` per lane took `seconds` over a route whose slowest link carries `narrowest` bytes a second.
+  void flow(DeviceId src, DeviceId dst, double narrowest, double bytes, double seconds);
   /// Bytes per link over the whole run of `seconds`; fills breaches and the busiest links.
   void close(const std::vector<double>& link_bytes, double seconds, RunResult& result) const;
 
  private:
   const Cluster& cluster_;
   std::vector<Breach> breaches_;
-  std::unordered_map<std::uint64_t, double> narrowest_;
 };
 
 }  // namespace rehearse

@@ -14,10 +14,19 @@
 
 namespace rehearse {
 
+/// How far a run is.
+struct RunProgress {
+  std::int64_t done = 0, all = 0;   ///< Operations.
+  Seconds simulated;
+};
+
 struct RunOptions {
   int steps = 1;          ///< Steps to play; step time is that of the last.
   bool fold = true;       ///< Equal ranks of one tensor-parallel group may be played as one stream where proved equal.
+  bool all_flows = false;   ///< Collectives on wires of their own move as flows, too, and bodies are played task by task.
   bool task_spans = false;  ///< Spans of single tasks inside bodies, too.
+  /// Called every few thousand operations, from within run(); what it throws ends the run and is thrown on.
+  std::function<void(const RunProgress&)> progress;
 };
 
 /// One breach of physics found in a result.
@@ -30,7 +39,8 @@ struct RunResult {
   int slowest = 0;                  ///< Index into `ranks`.
   bool folded = false;
   std::string folding;              ///< What was folded, and by which argument.
-  std::int64_t tasks = 0, timers = 0, flows = 0;
+  std::int64_t tasks = 0, timers = 0;
+  std::int64_t flows = 0;           ///< Of collectives and messages; lanes that were played as one count once.
   std::vector<Breach> breaches;
   /// Busiest links of the step: name, utilisation 0..1, bytes.
   struct LinkLoad { std::string name; double utilisation; Bytes bytes; };

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/backend/body_expressions.hpp"
+#include "core/backend/role_operations.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -14,6 +17,7 @@ namespace rehearse {
 bool is_closed(const Program& p, const Cluster& cluster, const Body& body, int rank) {
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
+    if (task.host_wait) return false;
     if (std::holds_alternative<ComputeTask>(task.kind)) continue;
     const auto* c = std::get_if<CollectiveTask>(&task.kind);
     if (c == nullptr) return false;
@@ -35,27 +39,84 @@ bool varies_by_call(const Program& p, const Body& body) {
   });
 }
 
+bool only_computes(const Body& body) {
+  const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
+  return std::all_of(tasks.begin(), tasks.end(), [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
+}
+
+Error unplayable(const Role& role, int entry, const std::string& why) {
+  return {ErrorKind::usage, fmt::format("{}, entry {}: {}", role.name, entry, why), "program"};
+}
+
 class Compiler {
  public:
-  Compiler(const Program& p, const CostModel& cost, int rank)
-      : p_(p), cost_(cost), rank_(rank), at_(p.mesh.context(rank)), role_(p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])]) {}
+  Compiler(const Program& p, const CostModel& cost, int rank, const RunOptions& options)
+      : p_(p), cost_(cost), options_(options), rank_(rank), at_(p.mesh.context(rank)),
+        role_(p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])]),
+        operations_(p.streams.size(), cost.launch_overhead(p, rank).value()) {}
 
-  CompiledRole run(int steps) {
+  CompiledRole run() {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
-    last_on_stream_.assign(p_.streams.size(), -1);
-    for (int s = 0; s < steps; ++s) {
-      step_ = s;
+    for (step_ = 0; step_ < options_.steps; ++step_) {
       events_.emplace_back(static_cast<std::size_t>(role_.events));
-      for (std::size_t i = 0; i < role_.step.size(); ++i) add_entry(static_cast<int>(i));
+      graph_ = -1;
+      for (int i = 0; i < static_cast<int>(role_.step.size());) i += add_at(i);
     }
-    merge_runs();
-    link();
+    operations_.finish(out_);
     return std::move(out_);
   }
 
  private:
-  struct Raw { PlayOp op; std::vector<std::int32_t> after; };
+  using Index = RoleOperations::Index;
+  using Indices = std::vector<Index>;
+  /// A call that is played task by task, as far as it has been issued.
+  struct OpenCall {
+    int index;
+    const Entry& entry;
+    const Body& body;
+    Indices waits;
+    double stretch = 1;             // Of its kernels, where launches hold them up.
+    std::size_t next = 0;           // Task.
+    std::vector<Indices> stands{};  // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
+    std::map<StreamId, Indices> entered{};  // Per stream, waits that no operation of it has taken yet.
+    std::map<StreamId, Index> tail{};
+  };
+
+  const Entry& entry(int i) const { return role_.step[static_cast<std::size_t>(i)]; }
+  const Body& body_of(const Entry& e) const { return p_.bodies[static_cast<std::size_t>(e.body)]; }
+
+  void stand_at(const Entry& e) {
+    at_.layer = e.layer;
+    at_.chunk = e.chunk;
+    at_.microbatch = e.microbatch;
+    at_.pass = e.pass;
+    at_.copy = e.copy;
+    at_.step = step_;
+  }
+  bool runs(const Entry& e) {
+    stand_at(e);
+    return p_.exprs.evaluate(e.predicate, at_) != 0;
+  }
+
+  /// Adds entry `i`, with the next where the two are interleaved, and returns how many those are.
+  int add_at(int i) {
+    const Entry& e = entry(i);
+    if (e.interleave < 0) {
+      add_entry(i);
+      return 1;
+    }
+    if (e.interleave != i + 1 || i + 1 >= static_cast<int>(role_.step.size()) || entry(i + 1).interleave != i)
+      throw unplayable(role_, i, "interleaved entries are neighbours that name each other");
+    const bool first = runs(e), second = runs(entry(i + 1));
+    if (first && second) {
+      add_interleaved(i);
+    } else {
+      add_entry(i);
+      add_entry(i + 1);
+    }
+    return 2;
+  }
 
   /// A call is an operation of its own unless something refers to its tasks.
   bool names_tasks(const Entry& e) const {
@@ -63,19 +124,23 @@ class Compiler {
     return e.mark_count > 0 || std::any_of(first, first + e.wait_count, [](const Wait& w) { return w.task >= 0; });
   }
 
-  /// Index into prices_, -1 for calls that are played task by task. Calls that cannot differ share one price.
-  int price_of(const Entry& e) {
-    if (names_tasks(e)) return -1;
+  bool varies(const Entry& e) {
     const auto [known, unknown] = varies_.try_emplace(e.body, false);
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    if (unknown) known->second = varies_by_call(p_, body);
-    CallKey key{e.body, {}};
-    if (known->second) key.second = {e.layer, e.chunk, e.microbatch, e.pass, e.copy, step_};
+    if (unknown) known->second = varies_by_call(p_, body_of(e));
+    return known->second;
+  }
+
+  /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price. Kernels of a captured
+  /// graph cost no launch but its first entry's: one for the whole graph.
+  int price_of(const Entry& e, int launches) {
+    CallKey key{e.body, {}, launches};
+    if (varies(e)) std::get<1>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy, step_};
     const auto [at, fresh] = closed_.try_emplace(key, -1);
     if (!fresh) return at->second;
+    const Body& body = body_of(e);
     if (!is_closed(p_, cost_.cluster(), body, rank_)) return at->second;
     at->second = static_cast<int>(prices_.size());
-    prices_.push_back(cost_.price_body(p_, body, rank_, at_));
+    prices_.push_back(launches < 0 ? cost_.price_body(p_, body, rank_, at_) : cost_.price_body(p_, body, rank_, at_, launches));
     check_floor(body);
     return at->second;
   }
@@ -91,26 +156,71 @@ class Compiler {
   }
 
   void add_entry(int index) {
-    const Entry& e = role_.step[static_cast<std::size_t>(index)];
-    if (e.interleave >= 0 || e.graph >= 0 || e.host_wait)
-      throw Error(ErrorKind::unavailable, fmt::format("{}, entry {}: interleaved entries, captured graphs and host waits cannot be played", role_.name, index));
-    at_.layer = e.layer;
-    at_.chunk = e.chunk;
-    at_.microbatch = e.microbatch;
-    at_.pass = e.pass;
-    at_.copy = e.copy;
-    at_.step = step_;
-    if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
-    const int price = price_of(e);
-    const std::vector<std::int32_t> tails = price >= 0 ? std::vector{add_closed(index, e, price, waits_of(e, -1))} : add_open(index, e);
-    if (e.record >= 0) event(e.record) = tails;
+    const Entry& e = entry(index);
+    if (!runs(e)) return;
+    const int launches = e.graph < 0 ? -1 : e.graph == std::exchange(graph_, e.graph) ? 0 : 1;
+    if (e.graph < 0) graph_ = -1;
+    const int price = names_tasks(e) ? -1 : price_of(e, launches);
+    const bool opens = price < 0 || (options_.all_flows && !only_computes(body_of(e)));
+    Indices tails;
+    if (opens) {
+      OpenCall call = open(index);
+      if (price >= 0) call.stretch = stretch_of(prices_[static_cast<std::size_t>(price)]);
+      issue(call, boost::num_vertices(call.body.graph));
+      tails = close(call);
+    } else {
+      tails = {add_closed(index, e, price, waits_of(e, -1))};
+    }
+    complete(e, tails);
   }
 
-  std::vector<std::int32_t>& event(EventId id) { return events_.back()[static_cast<std::size_t>(id)]; }
+  void complete(const Entry& e, const Indices& tails) {
+    if (e.record >= 0) event(e.record) = tails;
+    if (e.host_wait) operations_.host_waits_for(tails);
+  }
+
+  /// How much longer the kernels of a body take for what its launches add to it.
+  static double stretch_of(const PricedBody& body) {
+    Seconds kernels;
+    for (int c = 0; c < kTimeCategories; ++c)
+      if (c < static_cast<int>(TimeCategory::launch) || c == static_cast<int>(TimeCategory::optimizer)) kernels += body.breakdown.seconds[static_cast<std::size_t>(c)];
+    return kernels > Seconds{0} ? 1 + body.breakdown[TimeCategory::launch] / kernels : 1.0;
+  }
+
+  /// Segments of the two calls in turn, from the first one's place.
+  void add_interleaved(int index) {
+    const Entry& first = entry(index);
+    const Entry& second = entry(index + 1);
+    for (std::int32_t w = 0; w < second.wait_count; ++w) {
+      const Wait& wait = role_.waits[static_cast<std::size_t>(second.first_wait + w)];
+      const auto marked = [&](std::int32_t m) { return role_.marks[static_cast<std::size_t>(first.first_mark + m)].event == wait.event; };
+      bool own = wait.event == first.record;
+      for (std::int32_t m = 0; m < first.mark_count; ++m) own = own || marked(m);
+      if (own && wait.steps_back == 0) throw unplayable(role_, index + 1, "an entry cannot wait for the one it is interleaved with");
+    }
+    graph_ = -1;
+    std::array calls{open(index), open(index + 1)};
+    for (std::size_t segment = 0; calls[0].next < size_of(calls[0]) || calls[1].next < size_of(calls[1]); ++segment)
+      for (OpenCall& call : calls) {
+        stand_at(call.entry);
+        issue(call, end_of_segment(call.body, segment));
+      }
+    for (OpenCall& call : calls) complete(call.entry, close(call));
+  }
+
+  static std::size_t size_of(const OpenCall& call) { return boost::num_vertices(call.body.graph); }
+  /// One past the last task of segment `i`; segments that a body doesn't have are empty.
+  static std::size_t end_of_segment(const Body& body, std::size_t i) {
+    // Segment i ends where the next begins; `segments` lists beginnings, 0 among them or not.
+    const std::size_t skip = !body.segments.empty() && body.segments.front() == 0 ? 1 : 0;
+    return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip]) : boost::num_vertices(body.graph);
+  }
+
+  Indices& event(EventId id) { return events_.back()[static_cast<std::size_t>(id)]; }
 
   /// Operations that one task of the call waits for by name, or, for task -1, those that every stream's first task waits for.
-  std::vector<std::int32_t> waits_of(const Entry& e, std::int32_t task) const {
-    std::vector<std::int32_t> waits;
+  Indices waits_of(const Entry& e, std::int32_t task) const {
+    Indices waits;
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
       if (wait.task != task || wait.steps_back > step_) continue;
@@ -120,86 +230,89 @@ class Compiler {
     return waits;
   }
 
-  std::int32_t push(PlayOp op, std::vector<std::int32_t> after) {
-    auto& last = last_on_stream_[static_cast<std::size_t>(op.stream)];
-    if (last >= 0) after.push_back(last);
-    std::sort(after.begin(), after.end());
-    after.erase(std::unique(after.begin(), after.end()), after.end());
-    op.step = step_;
-    op.cause_streams |= static_cast<std::uint16_t>(1u << static_cast<unsigned>(op.stream));
-    last = static_cast<std::int32_t>(raw_.size());
-    raw_.push_back({op, std::move(after)});
-    return last;
-  }
-
-  std::int32_t add_closed(int index, const Entry& e, int price, const std::vector<std::int32_t>& waits) {
+  Index add_closed(int index, const Entry& e, int price, Indices waits) {
     const PricedBody& body = prices_[static_cast<std::size_t>(price)];
     PlayOp op;
     op.stream = e.stream;
     op.duration = body.duration.value();
     op.sm_sensitivity = body.sm_sensitivity;
     op.hbm_sensitivity = body.hbm_sensitivity;
-    op.price = static_cast<std::int32_t>(out_.breakdowns.size());
     op.first_entry = static_cast<std::int32_t>(out_.parts.size());
     op.entry_count = 1;
-    // One breakdown per body is enough until runs are merged.
-    const auto [at, fresh] = breakdown_of_.try_emplace(price, op.price);
+    // One breakdown per price is enough until runs are merged.
+    const auto [at, fresh] = breakdown_of_.try_emplace(price, static_cast<int>(out_.breakdowns.size()));
     if (fresh) out_.breakdowns.push_back(body.breakdown);
     op.price = at->second;
     out_.parts.push_back({index, -1, op.duration});
-    return push(op, waits);
+    return operations_.push(op, std::move(waits), step_);
   }
 
-  std::vector<std::int32_t> add_open(int index, const Entry& e) {
-    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-    const std::vector<std::int32_t> waits = waits_of(e, -1);
-    // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
-    std::vector<std::vector<std::int32_t>> stands;
-    std::map<StreamId, std::vector<std::int32_t>> entered;  // Per stream, waits that no operation of it has taken yet.
-    std::map<StreamId, std::int32_t> tail;
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
-      const Task& task = body.graph[v];
-      std::vector<std::int32_t> after = waits_of(e, static_cast<std::int32_t>(v));
+  OpenCall open(int index) { return {index, entry(index), body_of(entry(index)), waits_of(entry(index), -1)}; }
+
+  /// Issues the tasks of the call before `until`.
+  void issue(OpenCall& call, std::size_t until) {
+    for (; call.next < until; ++call.next) {
+      const std::size_t v = call.next;
+      const Task& task = call.body.graph[v];
+      Indices after = waits_of(call.entry, static_cast<std::int32_t>(v));
       std::uint16_t causes = 0;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph)))
-        for (const std::int32_t from : stands[boost::source(in, body.graph)]) {
+      for (const auto in : boost::make_iterator_range(boost::in_edges(v, call.body.graph)))
+        for (const Index from : call.stands[boost::source(in, call.body.graph)]) {
           after.push_back(from);
-          causes |= raw_[static_cast<std::size_t>(from)].op.cause_streams;
+          causes |= operations_.cause_streams(from);
         }
-      std::vector<std::int32_t>& pending = entered.try_emplace(task.stream, waits).first->second;
+      Indices& pending = call.entered.try_emplace(task.stream, call.waits).first->second;
       if (p_.exprs.evaluate(task.predicate, at_) == 0) {
         pending.insert(pending.end(), after.begin(), after.end());
-        stands.push_back(pending);
-        if (const auto before = tail.find(task.stream); before != tail.end()) stands.back().push_back(before->second);
+        call.stands.push_back(pending);
+        if (const auto before = call.tail.find(task.stream); before != call.tail.end()) call.stands.back().push_back(before->second);
         continue;
       }
       after.insert(after.end(), pending.begin(), pending.end());
       pending.clear();
-      tail[task.stream] = add_task(index, body, task, static_cast<std::int32_t>(v), after, causes);
-      stands.push_back({tail[task.stream]});
+      const Index added = add_task(call, static_cast<std::int32_t>(v), after, causes);
+      call.tail[task.stream] = added;
+      call.stands.push_back({added});
+      if (task.host_wait) operations_.host_waits_for({added});
     }
-    for (std::int32_t m = 0; m < e.mark_count; ++m) {
-      const Mark& mark = role_.marks[static_cast<std::size_t>(e.first_mark + m)];
-      event(mark.event) = stands.at(static_cast<std::size_t>(mark.task));
+  }
+
+  /// What the call ends with.
+  Indices close(OpenCall& call) {
+    for (std::int32_t m = 0; m < call.entry.mark_count; ++m) {
+      const Mark& mark = role_.marks[static_cast<std::size_t>(call.entry.first_mark + m)];
+      event(mark.event) = call.stands.at(static_cast<std::size_t>(mark.task));
     }
-    std::vector<std::int32_t> tails;
-    for (const auto& [stream, op] : tail) tails.push_back(op);
-    for (const auto& [stream, pending] : entered) tails.insert(tails.end(), pending.begin(), pending.end());
+    Indices tails;
+    for (const auto& [stream, op] : call.tail) tails.push_back(op);
+    for (const auto& [stream, pending] : call.entered) tails.insert(tails.end(), pending.begin(), pending.end());
     return tails;
   }
 
-  std::int32_t add_task(int index, const Body& body, const Task& task, std::int32_t v, const std::vector<std::int32_t>& after, std::uint16_t causes) {
+  Index add_task(OpenCall& call, std::int32_t v, const Indices& after, std::uint16_t causes) {
+    const auto key = std::tuple(call.entry.body, v, call.stretch);
+    const bool same = !varies(call.entry);
+    const auto known = same ? tasks_.find(key) : tasks_.end();
+    PlayOp op = known != tasks_.end() ? known->second : make_task(call, v);
+    if (same && known == tasks_.end()) tasks_.emplace(key, op);
+    op.cause_streams = op.kind == PlayOp::Kind::compute ? 0 : causes;
+    op.first_entry = static_cast<std::int32_t>(out_.parts.size());
+    if (op.kind == PlayOp::Kind::collective) op.ordinal = calls_[op.group]++;
+    out_.parts.push_back({call.index, v, op.duration});
+    return operations_.push(op, after, step_);
+  }
+
+  PlayOp make_task(const OpenCall& call, std::int32_t v) {
+    const Body& body = call.body;
+    const Task& task = body.graph[static_cast<std::size_t>(v)];
     PlayOp op;
     op.stream = task.stream;
-    op.cause_streams = std::holds_alternative<ComputeTask>(task.kind) ? 0 : causes;
     op.category = category_of_stream(p_, task.stream);
-    op.first_entry = static_cast<std::int32_t>(out_.parts.size());
     op.entry_count = 1;
     if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) {
       op.kind = PlayOp::Kind::collective;
       op.group = c->group;
       op.collective = c->op;
-      op.ordinal = calls_[c->group]++;
       op.bytes = CostModel::collective_bytes(p_, task, body, at_).value();
     } else if (const auto* m = std::get_if<P2pTask>(&task.kind)) {
       op.kind = m->direction == P2pTask::Direction::send ? PlayOp::Kind::send : PlayOp::Kind::receive;
@@ -207,21 +320,25 @@ class Compiler {
       for (const Operand& o : task.operands)
         op.bytes += p_.local_bytes(p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at_);
     } else {
-      const PricedTask t = cost_.price(p_, task, body, rank_, at_);
-      op.kind = std::holds_alternative<ComputeTask>(task.kind) ? PlayOp::Kind::compute : PlayOp::Kind::timer;
-      op.duration = t.time.value();
-      op.sm_sensitivity = t.sm_sensitivity;
-      op.hbm_sensitivity = t.hbm_sensitivity;
-      if (op.kind == PlayOp::Kind::compute) {
-        if (t.time < t.floor * (1 - 1e-9)) out_.breaches.push_back({"roofline", body.name + ", task " + task.name});
-        op.price = static_cast<std::int32_t>(out_.breakdowns.size());
-        Breakdown b;
-        b[t.category] = t.time;
-        out_.breakdowns.push_back(b);
-      }
+      price_task(op, call, task);
     }
-    out_.parts.push_back({index, v, op.duration});
-    return push(op, after);
+    return op;
+  }
+
+  void price_task(PlayOp& op, const OpenCall& call, const Task& task) {
+    const PricedTask t = cost_.price(p_, task, call.body, rank_, at_);
+    op.kind = std::holds_alternative<ComputeTask>(task.kind) ? PlayOp::Kind::compute : PlayOp::Kind::timer;
+    op.sm_sensitivity = t.sm_sensitivity;
+    op.hbm_sensitivity = t.hbm_sensitivity;
+    op.duration = t.time.value();
+    if (op.kind != PlayOp::Kind::compute) return;
+    if (t.time < t.floor * (1 - 1e-9)) out_.breaches.push_back({"roofline", call.body.name + ", task " + task.name});
+    op.duration *= call.stretch;
+    op.price = static_cast<std::int32_t>(out_.breakdowns.size());
+    Breakdown b;
+    b[t.category] = t.time;
+    b[TimeCategory::launch] += t.time * (call.stretch - 1);
+    out_.breakdowns.push_back(b);
   }
 
   std::int32_t endpoint(const CompiledRole::Endpoint& wanted) {
@@ -233,97 +350,29 @@ class Compiler {
     return static_cast<std::int32_t>(out_.endpoints.size()) - 1;
   }
 
-  /// Joins an operation to its only predecessor when that has no other successor and both compute on one stream.
-  void merge_runs() {
-    const std::size_t n = raw_.size();
-    std::vector<std::int32_t> successors(n, 0), into(n);
-    for (const Raw& r : raw_)
-      for (const std::int32_t a : r.after) ++successors[static_cast<std::size_t>(a)];
-    std::vector<Raw> merged;
-    std::vector<CompiledRole::Part> parts;
-    for (std::size_t i = 0; i < n; ++i) {
-      Raw& r = raw_[i];
-      for (std::int32_t& a : r.after) a = into[static_cast<std::size_t>(a)];
-      const bool joins = r.op.kind == PlayOp::Kind::compute && r.after.size() == 1 && last_raw_of_.count(r.after[0]) != 0 &&
-                         successors[static_cast<std::size_t>(last_raw_of_[r.after[0]])] == 1 &&
-                         merged[static_cast<std::size_t>(r.after[0])].op.kind == PlayOp::Kind::compute &&
-                         merged[static_cast<std::size_t>(r.after[0])].op.stream == r.op.stream &&
-                         merged[static_cast<std::size_t>(r.after[0])].op.step == r.op.step &&
-                         r.after[0] + 1 == static_cast<std::int32_t>(merged.size());
-      if (!joins) {
-        const auto first = static_cast<std::int32_t>(parts.size());
-        parts.push_back(out_.parts[static_cast<std::size_t>(r.op.first_entry)]);
-        r.op.first_entry = first;
-        into[i] = static_cast<std::int32_t>(merged.size());
-        last_raw_of_[into[i]] = static_cast<std::int32_t>(i);
-        merged.push_back(std::move(r));
-        continue;
-      }
-      PlayOp& to = merged.back().op;
-      parts.push_back(out_.parts[static_cast<std::size_t>(r.op.first_entry)]);
-      join(to, r.op);
-      into[i] = r.after[0];
-      last_raw_of_[into[i]] = static_cast<std::int32_t>(i);
-    }
-    raw_ = std::move(merged);
-    out_.parts = std::move(parts);
-  }
-
-  void join(PlayOp& to, const PlayOp& from) {
-    const double total = to.duration + from.duration;
-    if (total > 0) {
-      to.sm_sensitivity = (to.sm_sensitivity * to.duration + from.sm_sensitivity * from.duration) / total;
-      to.hbm_sensitivity = (to.hbm_sensitivity * to.duration + from.hbm_sensitivity * from.duration) / total;
-    }
-    to.duration = total;
-    ++to.entry_count;
-    // Sums of equal runs are shared: a pipeline repeats the same run for every microbatch.
-    const auto key = std::pair(to.price, from.price);
-    const auto [at, fresh] = joined_.try_emplace(key, static_cast<std::int32_t>(out_.breakdowns.size()));
-    if (fresh) {
-      Breakdown sum = out_.breakdowns[static_cast<std::size_t>(to.price)];
-      sum += out_.breakdowns[static_cast<std::size_t>(from.price)];
-      out_.breakdowns.push_back(sum);
-    }
-    to.price = at->second;
-  }
-
-  void link() {
-    std::vector<std::vector<std::int32_t>> next(raw_.size());
-    for (std::size_t i = 0; i < raw_.size(); ++i) {
-      raw_[i].op.dependencies = static_cast<std::int32_t>(raw_[i].after.size());
-      for (const std::int32_t a : raw_[i].after) next[static_cast<std::size_t>(a)].push_back(static_cast<std::int32_t>(i));
-    }
-    for (std::size_t i = 0; i < raw_.size(); ++i) {
-      PlayOp op = raw_[i].op;
-      op.successors = static_cast<std::int32_t>(out_.successors.size());
-      op.successor_count = static_cast<std::int32_t>(next[i].size());
-      out_.successors.insert(out_.successors.end(), next[i].begin(), next[i].end());
-      out_.ops.push_back(op);
-    }
-  }
-
   const Program& p_;
   const CostModel& cost_;
+  const RunOptions& options_;
   int rank_;
   ExprContext at_;
   const Role& role_;
   CompiledRole out_;
+  RoleOperations operations_;
   int step_ = 0;
-  std::vector<Raw> raw_;
-  std::vector<std::int32_t> last_on_stream_;
-  std::vector<std::vector<std::vector<std::int32_t>>> events_;  // Per step and event: the operations it completes with.
-  using CallKey = std::pair<int, std::array<int, 6>>;
+  int graph_ = -1;  // Of the entry before.
+  std::vector<std::vector<Indices>> events_;  // Per step and event: the operations it completes with.
+  using CallKey = std::tuple<int, std::array<int, 6>, int>;
   std::map<CallKey, int> closed_;
   std::map<int, bool> varies_;
   std::map<int, int> breakdown_of_, calls_;
-  std::map<std::int32_t, std::int32_t> last_raw_of_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> joined_;
+  std::map<std::tuple<int, std::int32_t, double>, PlayOp> tasks_;  // Of bodies whose calls are alike.
   std::vector<PricedBody> prices_;
 };
 
 }  // namespace
 
-CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, int steps) { return Compiler(program, cost, rank).run(steps); }
+CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, const RunOptions& options) {
+  return Compiler(program, cost, rank, options).run();
+}
 
 }  // namespace rehearse

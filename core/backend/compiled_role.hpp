@@ -10,7 +10,8 @@
 namespace rehearse {
 
 struct PlayOp {
-  enum class Kind : std::uint8_t { compute, timer, collective, send, receive };
+  /// `launch`: the host's launch after it waited for the device; on no stream.
+  enum class Kind : std::uint8_t { compute, timer, collective, send, receive, launch };
   Kind kind = Kind::compute;
   StreamId stream = 0;
   TimeCategory category = TimeCategory::matmul;  ///< Of waiting for it, when it is no computation.
@@ -41,10 +42,14 @@ struct CompiledRole {
 };
 
 /// Whether `body` is priced as a whole on `rank`: every collective stays inside one node, where its wires are the group's own, and
-/// nothing else leaves the rank.
+/// nothing else leaves the rank; and the host waits for none of its tasks.
 [[nodiscard]] bool is_closed(const Program& program, const Cluster& cluster, const Body& body, int rank);
 
-/// Compiles `steps` steps of the role of `rank`.
-CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, int steps);
+/// Compiles all steps of the role of `rank`.
+///   host_wait  what is issued later starts after the entry or task has ended and a launch, which nothing hides any more.
+///   graph      entries in a row with one number are one launch: the kernels in them cost the host nothing else.
+///   interleave the two entries' segments are issued in turn, so that kernels of one run beside communication of the other.
+/// Throws Error (usage) for interleaved entries that are no neighbours, or of which one waits for the other.
+CompiledRole compile_role(const Program& program, const CostModel& cost, int rank, const RunOptions& options);
 
 }  // namespace rehearse

@@ -57,8 +57,16 @@ std::size_t LaneRoutes::KeyHash::operator()(const Key& key) const noexcept {
 
 const LaneRoute& LaneRoutes::find(DeviceId src, DeviceId dst, int lanes, int stride) {
   const Key key{src, dst, lanes, stride};
-  if (auto at = cache_.find(key); at != cache_.end()) return at->second;
-  return cache_.emplace(key, build(key)).first->second;
+  if (auto at = cache_.find(key); at != cache_.end()) return *at->second;
+  routes_.push_back(build(key));
+  return *cache_.emplace(key, &routes_.back()).first->second;
+}
+
+std::vector<double> LaneRoutes::link_bytes() const {
+  std::vector<double> bytes(static_cast<std::size_t>(cluster_.link_count()), 0.0);
+  for (const LaneRoute& route : routes_)
+    for (const LinkId link : route.links) bytes[static_cast<std::size_t>(link)] += route.carried;
+  return bytes;
 }
 
 std::vector<LinkId> LaneRoutes::lane_links(DeviceId src, DeviceId dst) const {

@@ -10,6 +10,7 @@
 // lanes' private wires carry equal other traffic is the caller's business: it holds when all flows of a group use the same lanes.
 
 #include <cstdint>
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct LaneRoute {
   std::vector<LinkId> folded;
   /// What every lane reaches, or the slowest of them, with no other flow around: min over links of rate / lanes on it.
   BytesPerSecond solo_rate;
+  /// Bytes that a clock has sent over each lane so far.
+  mutable double carried = 0;
 };
 
 /// Routes by (src, dst, lanes, stride), each worked out once. References stay valid for the life of the object.
@@ -32,6 +35,8 @@ class LaneRoutes {
   explicit LaneRoutes(const Cluster& cluster) : cluster_(cluster) {}
   /// Throws std::logic_error for a lane outside the cluster, between equal devices, or over no wire.
   const LaneRoute& find(DeviceId src, DeviceId dst, int lanes, int stride);
+  /// `carried` of all routes, link by link.
+  [[nodiscard]] std::vector<double> link_bytes() const;
 
  private:
   struct Key {
@@ -46,7 +51,8 @@ class LaneRoutes {
   [[nodiscard]] std::vector<LinkId> lane_links(DeviceId src, DeviceId dst) const;
 
   const Cluster& cluster_;
-  std::unordered_map<Key, LaneRoute, KeyHash> cache_;
+  std::unordered_map<Key, const LaneRoute*, KeyHash> cache_;
+  std::deque<LaneRoute> routes_;  // In the order of finding; they don't move.
 };
 
 }  // namespace rehearse

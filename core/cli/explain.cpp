@@ -5,8 +5,10 @@
 #include "core/cli/data_directory.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/scenario.hpp"
+#include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/model/operator_count.hpp"
 #include "core/report/format.hpp"
@@ -20,6 +22,14 @@ namespace {
 
 using Blocks = std::vector<Block>;
 
+/// "3 x 224 x 224": channels and sides, or features.
+std::string sample_text(const Network& network) {
+  std::string out;
+  for (const Dim& d : network.blocks.front().tensors.front().shape)
+    if (d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1)) out += fmt::format("{}{}", out.empty() ? "" : " x ", d.size);
+  return out;
+}
+
 /// Every operator, with what one sequence of the longest length costs it.
 Blocks explain_model(const std::string& name) {
   const Network network = ModelLibrary(find_data().models()).load(name);
@@ -27,9 +37,9 @@ Blocks explain_model(const std::string& name) {
   Facts facts{network.name,
               {{"parameters", with_commas(static_cast<double>(network.parameter_count()))},
                {"layers", std::to_string(network.layers())},
-               {"longest sequence", std::to_string(network.max_sequence_length)},
-               {"model FLOPs per sequence", to_string(model_flops(network, 1, s))}}};
-  Table table{fmt::format("Operators, forward pass of one sequence of {} tokens", s),
+               {network.sequences ? "longest sequence" : "sample", network.sequences ? std::to_string(network.max_sequence_length) : sample_text(network)},
+               {network.sequences ? "model FLOPs per sequence" : "model FLOPs per sample", to_string(model_flops(network, 1, s))}}};
+  Table table{network.sequences ? fmt::format("Operators, forward pass of one sequence of {} tokens", s) : "Operators, forward pass of one sample",
               {{"block"}, {"operator"}, {"kind"}, {"times", true}, {"parameters", true}, {"matrix FLOPs", true}, {"output elements", true}},
               {}};
   for (const OperatorCount& c : count_operators(network, 1, s))
@@ -53,7 +63,9 @@ Blocks explain_gpu(const std::string& name) {
 
 Blocks explain_machine(const std::string& name) {
   const auto m = Catalogue(find_data().topologies()).machine(name);
-  const Facts facts{m->name, {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)}, {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))}, {"CPU", m->cpu_model}, {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"}, {"power", to_string(m->power)}}};
+  Facts facts{m->name, {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)}, {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))}, {"CPU", m->cpu_model}, {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"}, {"peer-to-peer", m->peer_to_peer ? "yes" : "no"}}};
+  if (m->trays > 1) facts.rows.emplace_back("hosts", fmt::format("{} in one NVLink domain", m->trays));
+  if (m->power > Watts{0}) facts.rows.emplace_back("power", to_string(m->power));
   return {facts, sources_of(m->sources)};
 }
 
@@ -91,8 +103,10 @@ const std::vector<Kind>& kinds() {
                                        {"machine", explain_machine},
                                        {"network", explain_network},
                                        {"cluster", explain_cluster},
+                                       {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); }},
                                        {"strategy", [](const std::string& n) { return explain_entry(strategies(), n); }},
                                        {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
+                                       {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }},
                                        {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},
                                        {"format", [](const std::string& n) { return explain_entry(formats(), n); }}};
   return table;
@@ -125,7 +139,7 @@ Verb explain_verb() {
   return {"explain",
           "What a key of the scenario means, or what a named thing is.",
           {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100"},
-          {{"WHAT", "a key or group of keys, or KIND:NAME with model, gpu, machine, network, cluster, strategy, schedule, backend or format; nothing lists the keys", false}},
+          {{"WHAT", "a key or group of keys, or KIND:NAME with model, layer, gpu, machine, network, cluster, strategy, schedule, backend or format; nothing lists the keys", false}},
           {},
           "",
           explain_verb_run};

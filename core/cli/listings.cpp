@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include "core/backend/backend.hpp"
+#include "core/cluster/fabric.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/config/scenario.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/report/format.hpp"
 #include "core/schedule/schedule.hpp"
@@ -21,7 +23,7 @@ Table models(const DataDirectory& data) {
   const ModelLibrary library(data.models());
   for (const std::string& name : library.names()) {
     const Network n = library.load(name);
-    t.rows.push_back({name, std::to_string(n.parameter_count()), std::to_string(n.layers()), std::to_string(n.max_sequence_length)});
+    t.rows.push_back({name, std::to_string(n.parameter_count()), std::to_string(n.layers()), n.sequences ? std::to_string(n.max_sequence_length) : ""});
   }
   return t;
 }
@@ -108,6 +110,8 @@ const std::vector<Kind>& kinds() {
                                        {"machines", machines},
                                        {"gpus", gpus},
                                        {"networks", networks},
+                                       {"layers", [](const DataDirectory&) { return registered(layer_kinds()); }},
+                                       {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
                                        {"strategies", strategy_table},
                                        {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},

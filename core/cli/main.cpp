@@ -5,6 +5,7 @@
 
 #include "core/backend/player.hpp"
 #include "core/cli/optional_parts.hpp"
+#include "core/cli/run_watch.hpp"
 #include "core/cli/verb.hpp"
 #include "core/units/error.hpp"
 
@@ -19,6 +20,7 @@ int report(const rehearse::Error& e) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  constexpr int kInterrupted = 130;   // As a shell reports SIGINT.
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
   try {
     rehearse::register_analytic_backend();
@@ -30,6 +32,9 @@ int main(int argc, char** argv) {
     return code;
   } catch (const rehearse::Error& e) {
     return report(e);
+  } catch (const rehearse::cli::Interrupted&) {
+    std::cerr << "interrupted\n";
+    return kInterrupted;
   } catch (const std::bad_alloc&) {
     return report({rehearse::ErrorKind::unavailable, "not enough memory on this machine"});
   } catch (const std::exception& e) {

@@ -38,6 +38,9 @@ std::vector<Change> candidates(const Session& session) {
     if (now.microbatch % b == 0) out.push_back([b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
   for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; ++f)
     if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
+  if (const Routing* routing = session.workload.network.routing())
+    for (int f = 2; now.ep * f <= routing->experts; f *= 2)
+      if (routing->experts % (now.ep * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0) out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
   const int layers = session.workload.network.layers();
   for (int f = 2; f <= now.dp && now.pp * f <= layers; ++f)
     if (now.dp % f == 0 && layers % (now.pp * f) == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
@@ -56,6 +59,7 @@ std::vector<std::string> settings_text(const StrategySettings& from, const Strat
   changed("microbatch", from.microbatch, to.microbatch);
   changed("tp", from.tp, to.tp);
   changed("pp", from.pp, to.pp);
+  changed("ep", from.ep, to.ep);
   changed("dp", from.dp, to.dp);
   if (from.dp_shard > 1) changed("dp_replicate", from.dp_replicate, to.dp_replicate);
   return out;

@@ -11,4 +11,8 @@ namespace rehearse::cli {
 /// bad files, and several machines without a network.
 [[nodiscard]] Cluster scenario_cluster(const Catalogue& catalogue, const Scenario& scenario);
 
+/// What a user may type for a cluster: a registered cluster, a registered machine (one of it), or the path of a file of either kind. Throws Error
+/// (usage) for anything else, with the nearest name.
+[[nodiscard]] Cluster named_cluster(const Catalogue& catalogue, const std::string& what);
+
 }  // namespace rehearse::cli

@@ -6,6 +6,8 @@
 
 #include "core/cli/make_it_fit.hpp"
 #include "core/cli/scenario_cluster.hpp"
+#include "core/cluster/placement.hpp"
+#include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
@@ -35,7 +37,7 @@ auto in_scenario(const Scenario& scenario, const std::string& key, Do action) ->
 
 Network load_model(const DataDirectory& data, const Scenario& scenario) {
   const ModelRef& m = scenario.model;
-  return in_scenario(scenario, "model", [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file); });
+  return in_scenario(scenario, "model", [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file, {}, {scenario.training.image_height, scenario.training.image_width}); });
 }
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
@@ -58,6 +60,8 @@ std::string strategy_text(const StrategySettings& s) {
   axis("tile_h", s.tile_h);
   axis("tile_w", s.tile_w);
   axis("ep", s.ep);
+  axis("etp", s.etp);
+  if (s.ep > 1 && s.dispatch == Dispatch::hierarchical) out += ", hierarchical dispatch";
   if (s.pp > 1) out += ", " + s.schedule;
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
@@ -67,7 +71,12 @@ std::string strategy_text(const StrategySettings& s) {
 
 }  // namespace
 
-Program Session::lowered(const StrategySettings& settings) const { return lower(workload, settings, cluster); }
+Program Session::lowered(const StrategySettings& settings) const {
+  if (devices.empty()) return lower(workload, settings, cluster);
+  Program program = lower(workload, settings, static_cast<int>(devices.size()));
+  program.device_of_rank = devices;
+  return program;
+}
 
 Program Session::lowered() const {
   in_scenario(scenario, "strategy.schedule", [this] { (void)schedules().at(scenario.strategy.schedule); });
@@ -79,13 +88,15 @@ CostModel Session::cost_model() const {
   for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
+  if (const std::string& file = scenario.collective_table; !file.empty())
+    options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
   return {cluster, profiles, options};
 }
 
 ReportHead Session::head(const Program& program) const {
   ReportHead out{program_version(), resolved_json(scenario), {}};
   const std::string batch = fmt::format(", {} microbatches of {}, {}", program.microbatches, scenario.strategy.microbatch, name_of(scenario.training.precision));
-  out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), cluster.device_count(), cluster.name(),
+  out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), static_cast<int>(program.device_of_rank.size()), cluster.name(),
               strategy_text(scenario.strategy) + batch, program.microbatches};
   return out;
 }
@@ -95,11 +106,13 @@ Session open_session(const std::string& path, const std::vector<std::string>& ov
   Catalogue catalogue(data.topologies());
   Scenario scenario = load_scenario(path, overrides);
   Cluster cluster = scenario_cluster(catalogue, scenario);
-  resolve_axes(scenario, ranks.value_or(cluster.device_count()));
+  std::vector<DeviceId> devices;
+  if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
+  resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
-  if (scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
+  if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels};
-  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(workload)};
+  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
 }
 
 MemoryReport check_memory(const Session& session, const Program& program) {

@@ -23,6 +23,7 @@ struct Session {
   Catalogue catalogue;
   Scenario scenario;
   Cluster cluster;
+  std::vector<DeviceId> devices;  ///< By rank, where the scenario's strategy.devices says; else empty: rank i on device i.
   Workload workload;
 
   /// Throws Error (usage) where axes, sizes or the schedule do not work out.

@@ -1,8 +1,12 @@
 #include "core/cli/optional_parts.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse::cli {
 
 void register_simgrid() {}
+std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster&) {
+  throw Error(ErrorKind::unavailable, "this build has no SimGrid", "--backend", "'--backend analytic' plays without contention");
+}
 std::string simgrid_version() { return {}; }
 
 }  // namespace rehearse::cli

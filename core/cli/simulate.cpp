@@ -5,6 +5,7 @@
 
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/run_watch.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
@@ -52,6 +53,7 @@ void write_trace(const std::string& file, const Trace& trace, const Program& pro
 
 int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  RunWatch watch(console.err, errors_on_terminal());
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   if (arguments.has("--dry-run")) {
     (void)session.lowered();
@@ -60,6 +62,7 @@ int simulate(const Arguments& arguments, Console& console) {
   }
   const std::string backend = chosen_backend(arguments, console);
   const Program program = session.lowered();
+  watch.check();
   MemoryReport memory = check_memory(session, program);
   if (!memory.fits()) {
     print(memory_document(session.head(program), memory), arguments, console);
@@ -67,7 +70,11 @@ int simulate(const Arguments& arguments, Console& console) {
   }
   const std::vector<GanttRow> rows = role_rows(program);
   PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
+  request.all_flows = arguments.has("--all-flows");
+  request.progress = [&](const RunProgress& now) { watch.progress(now); };
+  watch.check();
   StepReport report = play_step(session, program, std::move(memory), request);
+  watch.clear();
   report.rows = sampled(rows);
   if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
   print(step_document(report), arguments, console);
@@ -84,12 +91,14 @@ Verb simulate_verb() {
             {scenario_positional()},
             {backend_option()},
             "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do the same work are played as "
-            "one; the result says so, and --no-fold plays each.",
+            "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are timers; --all-flows plays their "
+            "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",
             simulate};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back({"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
   verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});
+  verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
   verb.options.push_back(dry_run_option());
   return verb;
 }

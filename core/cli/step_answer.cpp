@@ -40,6 +40,8 @@ StepReport play_step(const Session& session, const Program& program, MemoryRepor
   RunOptions options;
   options.steps = steps_to_play(session);
   options.fold = request.fold;
+  options.all_flows = request.all_flows;
+  options.progress = request.progress;
   const RunResult run = backends().at(request.backend).value()->run(program, session.cluster, cost, options, *trace);
   refuse_breaches(run);
   StepReport report = report_of(session, program, cost, run, std::move(memory));

@@ -1,6 +1,7 @@
 #pragma once
 // Playing a step, and from a result to the report that simulate and estimate print.
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct PlayRequest {
   std::string backend;
   bool fold = true;
   std::set<int> traced;  ///< Ranks whose spans are kept.
+  bool all_flows = false;
+  std::function<void(const RunProgress&)> progress = {};
 };
 
 /// Plays `program` and reports with its trace, no rows chosen. Throws Error (check_failed) with every breach where the result breaks physics.

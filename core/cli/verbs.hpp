@@ -10,6 +10,9 @@ namespace rehearse::cli {
 [[nodiscard]] Verb memory_verb();
 [[nodiscard]] Verb compare_verb();
 [[nodiscard]] Verb run_verb();
+[[nodiscard]] Verb topology_verb();
+[[nodiscard]] Verb import_verb();
+[[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();
 [[nodiscard]] Verb explain_verb();
 [[nodiscard]] Verb version_verb();

@@ -101,6 +101,8 @@ int Cluster::nic_of(DeviceId d) const {
   return place.block->routes.nic_of(place.local);
 }
 
+BytesPerSecond Cluster::bisection() const { return impl_->nodes > 1 ? impl_->fabric->bisection() : BytesPerSecond{}; }
+
 BytesPerSecond Cluster::link_rate(LinkId id) const {
   if (id < 0 || id >= link_count()) throw out_of_range("link", id, link_count());
   if (id >= impl_->fabric_first) return impl_->fabric->rate(id - impl_->fabric_first);
@@ -135,7 +137,7 @@ Route Cluster::route(DeviceId src, DeviceId dst) const {
     return route;
   }
   int dst_nic = to.block->routes.nic_of(to.local);
-  int relay = impl_->fabric->has_rails() ? from.block->routes.relay(from.local, dst_nic) : -1;
+  int relay = impl_->fabric->has_rails() && from.block->machine->pxn ? from.block->routes.relay(from.local, dst_nic) : -1;
   if (relay >= 0) {
     append(from, from.block->routes.between(from.local, relay));
     from.local = relay;

@@ -60,6 +60,8 @@ class Fabric {
   [[nodiscard]] virtual bool has_rails() const { return false; }
   /// Appends the links from NIC `src_nic` of node `src` to NIC `dst_nic` of node `dst` (fabric-local indices) and returns the latency.
   virtual Seconds route(NodeId src, int src_nic, NodeId dst, int dst_nic, std::vector<int>& links) const = 0;
+  /// Most bytes per second from the first half of the nodes (rounded down, in node order) to the rest, by the generator's formula.
+  [[nodiscard]] virtual BytesPerSecond bisection() const = 0;
   /// One sentence: what it is, with its numbers.
   [[nodiscard]] virtual std::string summary() const = 0;
 };
@@ -96,6 +98,8 @@ class Cluster {
   /// The latency is the sum of the links'. Two GPUs without a common NVLink or NVSwitch use PCIe, never another GPU.
   /// Throws Error (usage) for a device that is not there.
   [[nodiscard]] Route route(DeviceId src, DeviceId dst) const;
+  /// Most that the fabric carries from the first half of the nodes to the rest, one direction. 0 for one node.
+  [[nodiscard]] BytesPerSecond bisection() const;
   /// NIC (index within the node) that device `d` sends through; -1 where the machine has none.
   [[nodiscard]] int nic_of(DeviceId d) const;
 

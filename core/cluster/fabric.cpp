@@ -1,5 +1,6 @@
 #include "core/cluster/fabric.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -50,6 +51,13 @@ double ratio_parameter(const FabricSite& site, const std::string& name, double f
   return value;
 }
 
+std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15ULL;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
+}
+
 std::unique_ptr<Fabric> make_fabric(const NetworkSpec& network, std::vector<FabricPorts> parts) {
   const auto& entry = fabric_registry().at(network.kind);
   check_parameters(network, entry);
@@ -85,9 +93,26 @@ SwitchedFabric::Port SwitchedFabric::port_at(int index) const {
 }
 
 SwitchedFabric::Port SwitchedFabric::port_at(NodeId node, int nic) const {
+  std::size_t part = part_of_node(node);
+  return {node, nic, starts_[part].port + (node - starts_[part].node) * site_.parts[part].nics + nic};
+}
+
+std::size_t SwitchedFabric::part_of_node(NodeId node) const {
   std::size_t part = starts_.size() - 1;
   while (starts_[part].node > node) --part;
-  return {node, nic, starts_[part].port + (node - starts_[part].node) * site_.parts[part].nics + nic};
+  return part;
+}
+
+BytesPerSecond SwitchedFabric::half_of_nics() const {
+  int half = node_count_ / 2;
+  BytesPerSecond first, rest;
+  for (std::size_t i = 0; i < starts_.size(); ++i) {
+    const auto& part = site_.parts[i];
+    int in_first = std::clamp(half - starts_[i].node, 0, part.nodes);
+    first += (in_first * part.nics) * part.rate;
+    rest += ((part.nodes - in_first) * part.nics) * part.rate;
+  }
+  return min(first, rest);
 }
 
 BytesPerSecond SwitchedFabric::rate(int index) const {
@@ -118,7 +143,7 @@ Seconds SwitchedFabric::route(NodeId src, int src_nic, NodeId dst, int dst_nic, 
   Port to = port_at(dst, dst_nic);
   links.push_back(2 * from.index);
   std::size_t trunks = links.size();
-  climb(leaf_of(from), leaf_of(to), links);
+  climb(leaf_of(from), leaf_of(to), mixed(static_cast<std::uint64_t>(from.index) << 32 | static_cast<std::uint64_t>(to.index)), links);
   auto switches = static_cast<double>(links.size() - trunks + 1);
   for (; trunks < links.size(); ++trunks) links[trunks] += 2 * port_count_;
   links.push_back(2 * to.index + 1);

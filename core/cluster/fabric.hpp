@@ -2,6 +2,7 @@
 // What every fabric generator shares: the site it is built for, the registry it is entered in, and the NIC ports at
 // its edge.
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,6 +40,8 @@ using FabricFactory = std::function<std::unique_ptr<Fabric>(const FabricSite&)>;
 
 /// A whole-number parameter of at least `least`. Throws Error (usage).
 [[nodiscard]] int integer_parameter(const FabricSite& site, const std::string& name, int fallback, int least = 1);
+/// A 64-bit mixture of `value` (splitmix64): what ECMP and Valiant choose by, so that a choice looks random and never changes.
+[[nodiscard]] std::uint64_t mixed(std::uint64_t value);
 /// A ratio above zero. Throws Error (usage).
 [[nodiscard]] double ratio_parameter(const FabricSite& site, const std::string& name, double fallback);
 
@@ -64,12 +67,18 @@ class SwitchedFabric : public Fabric {
   [[nodiscard]] virtual int leaf_of(const Port& port) const = 0;
   [[nodiscard]] virtual int trunk_count() const = 0;
   [[nodiscard]] virtual Trunk trunk(int index) const = 0;
-  /// Appends the trunks from one leaf to another; nothing when they are the same.
-  virtual void climb(int from_leaf, int to_leaf, std::vector<int>& trunks) const = 0;
+  /// Appends the trunks from one leaf to another; nothing when they are the same. `flow` differs between pairs of NICs and is the same in
+  /// every run: where several ways are equal, it chooses.
+  virtual void climb(int from_leaf, int to_leaf, std::uint64_t flow, std::vector<int>& trunks) const = 0;
 
   [[nodiscard]] const FabricSite& site() const { return site_; }
   [[nodiscard]] int node_count() const { return node_count_; }
   [[nodiscard]] int port_count() const { return port_count_; }
+  [[nodiscard]] std::size_t part_of_node(NodeId node) const;
+  /// Position of a NIC among all.
+  [[nodiscard]] int port_index(NodeId node, int nic) const { return port_at(node, nic).index; }
+  /// What the NICs of the first half of the nodes, or of the rest if they have less, can send together.
+  [[nodiscard]] BytesPerSecond half_of_nics() const;
 
  private:
   struct Start { int node, port; };

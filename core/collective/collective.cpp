@@ -7,7 +7,12 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/collective/all_to_all.hpp"
+#include <fmt/format.h>
+
+#include "core/collective/collective_table.hpp"
 #include "core/collective/nccl_search.hpp"
+#include "core/collective/point_to_point.hpp"
 #include "core/collective/prepared_group.hpp"
 #include "core/collective/traffic.hpp"
 #include "core/units/error.hpp"
@@ -16,11 +21,6 @@ namespace rehearse {
 namespace {
 
 CollectiveChoice nothing() { return {"none", "Simple", 0, Seconds{}, BytesPerSecond{}, Seconds{}}; }
-
-void check(Bytes bytes) {
-  if (!(bytes.value() >= 0) || std::isinf(bytes.value()))
-    throw Error(ErrorKind::usage, "a collective of " + std::to_string(bytes.value()) + " bytes", "collective size", "sizes are finite and not negative");
-}
 
 /// Latency first, the rest as bandwidth, so that time = latency + bytes / bandwidth.
 CollectiveChoice timed(CollectiveChoice c, Bytes bytes, Seconds time) {
@@ -34,61 +34,50 @@ std::vector<FluidEdge> joined(std::vector<FluidEdge> a, const std::vector<FluidE
   return a;
 }
 
-int power_of_two_above(int n) {
-  int p = 1;
-  while (p < n) p *= 2;
-  return p;
-}
-
 /// Time the wires need at least, given the algorithm's name, where it takes a look at every link to tell.
 using WireTime = std::function<Seconds(std::string_view algorithm)>;
 
-CollectiveChoice tuned(const PreparedGroup& g, CollectiveOp op, Bytes bytes, bool measured, const WireTime& wire_time) {
-  const auto pick = g.table.pick(op, bytes);
+struct CallShape {
+  CollectiveOp op;
+  Bytes bytes;
+  CallOptions options;
+};
+
+void check(const CallShape& call) {
+  const Bytes bytes = call.bytes;
+  if (call.options.grouped < 1)
+    throw Error(ErrorKind::usage, fmt::format("{} calls in a group", call.options.grouped), "grouped collectives", "one or more");
+  if (!(bytes.value() >= 0) || std::isinf(bytes.value()))
+    throw Error(ErrorKind::usage, "a collective of " + std::to_string(bytes.value()) + " bytes", "collective size", "sizes are finite and not negative");
+}
+
+CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measured, const WireTime& wire_time) {
+  const auto pick = g.table.pick(call.op, call.bytes, {call.options.grouped, call.options.fp8_reduction, call.options.switch_reduces});
   CollectiveChoice out{std::string(name_of(pick.algorithm)), std::string(name_of(pick.protocol)), pick.channels, pick.latency, {}, {}};
-  const double gain = measured ? bandwidth_gain(*g.measured, pick.algorithm, g.shape.ranks, g.shape.nodes) : 1.0;
-  BytesPerSecond reached = min(pick.bandwidth * gain, wire_bound(g, op, pick.algorithm));
-  if (!g.switched) reached = min(reached, bytes / wire_time(out.algorithm));
-  out.bandwidth = reached;
-  if (!measured) return timed(out, bytes, pick.latency + bytes / reached);
-  const Seconds streaming = bytes / reached;
-  out.latency = measured_time(*g.measured, pick.protocol, pick.latency, Seconds{}, g.shape.ranks, g.shape.nodes);
-  const Seconds time = measured_time(*g.measured, pick.protocol, pick.latency, streaming, g.shape.ranks, g.shape.nodes);
-  // Where the floor hides some of the streaming, the wires still need streaming time.
-  out.latency = min(out.latency, time - streaming);
-  return timed(out, bytes, time);
+  const double gain = measured ? bandwidth_gain(g.measured, pick.algorithm, g.shape.ranks, g.shape.nodes) : 1.0;
+  const BytesPerSecond nccl = g.achieved.bandwidth(call.op, pick.algorithm, pick.protocol, call.bytes);
+  BytesPerSecond reached = min(nccl * gain, wire_bound(g, call.op, pick.algorithm));
+  if (!g.switched) reached = min(reached, call.bytes / wire_time(out.algorithm));
+  const Seconds streaming = call.bytes / reached;
+  if (!measured) return timed(out, call.bytes, pick.latency + streaming);
+  const auto time = [&](Seconds t) {
+    return measured_time(g.measured, {call.op, pick.algorithm, pick.protocol, pick.latency, t, g.shape.ranks, g.shape.nodes, g.per_node});
+  };
+  // Where the floor or the latency hides some of the streaming, the wires still need streaming time.
+  out.latency = min(time(Seconds{}), time(streaming) - streaming);
+  return timed(out, call.bytes, time(streaming));
 }
 
-/// Streaming of an all-to-all: each rank's bytes to its own node over NVLink and to others over its share of the NICs, at once.
-Seconds spread(const PreparedGroup& g, Bytes bytes) {
-  const double n = g.shape.ranks, here = g.per_node;
-  Seconds out;
-  if (here > 1) {
-    const auto& ring = g.shape.search.ring;
-    const auto inside = g.shape.nodes > 1 ? g.wires.total_inside : min(g.wires.total_inside, ring.intra * double(ring.channels));
-    out = bytes * ((here - 1) / n) / inside;
+/// Least time in which any algorithm's bytes leave the nodes and GPUs.
+Seconds fastest(const PreparedGroup& g, CollectiveOp op, Bytes bytes) {
+  using nccl::Algorithm;
+  if (is_point_to_point(op)) return Seconds{};
+  BytesPerSecond best;
+  for (const auto a : {Algorithm::tree, Algorithm::ring, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::collnet_direct}) {
+    const BytesPerSecond bound = wire_bound(g, op, a);
+    if (bound > best) best = bound;
   }
-  if (g.shape.nodes > 1) out = max(out, bytes * here * ((n - here) / n) / (g.wires.total_across * kAllToAllNicShare));
-  return out;
-}
-
-/// Streaming of one message from each rank to the next: at most one leaves each node.
-Seconds shift(const PreparedGroup& g, Bytes bytes) {
-  if (g.shape.nodes > 1) return bytes / min(g.wires.edge_across * kSendNicShare, g.per_node > 1 ? g.wires.edge_inside : g.wires.edge_across);
-  const auto& ring = g.shape.search.ring;
-  return bytes / min(g.wires.edge_inside, ring.intra * double(ring.channels));
-}
-
-/// Grouped sends and receives.
-CollectiveChoice exchange(const PreparedGroup& g, CollectiveOp op, Bytes bytes, const WireTime& wire_time) {
-  constexpr double kMessagesAtOnce = 64;
-  const bool messages = op == CollectiveOp::send_recv;
-  const Seconds once = g.shape.nodes > 1 ? kSendAcross : g.through_host ? kSendThroughHost : kSendInside;
-  CollectiveChoice out{"P2P", "Simple", power_of_two_above(nccl::final_channels(g.shape)), {}, {}, {}};
-  out.latency = once * (messages ? 1.0 : std::ceil((g.shape.ranks - 1) / kMessagesAtOnce));
-  Seconds streaming = messages ? shift(g, bytes) : spread(g, bytes);
-  if (!g.switched) streaming = max(streaming, wire_time(out.algorithm));
-  return timed(out, bytes, out.latency + streaming);
+  return bytes / best;
 }
 
 }  // namespace
@@ -97,37 +86,79 @@ struct CollectiveModel::Impl {
   const Cluster& cluster;
   Options options;
   nccl::Filter filter;
-  struct Call { CollectiveOp op; double bytes; const PreparedGroup* group; bool operator==(const Call&) const = default; };
+  struct Call {
+    CollectiveOp op;
+    double bytes;
+    const PreparedGroup* group;
+    CallOptions options;
+    bool operator==(const Call&) const = default;
+  };
   struct Hash {
     std::size_t operator()(const Call& c) const {
       const auto mix = [](std::size_t a, std::size_t b) { return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2)); };
-      return mix(mix(std::hash<double>{}(c.bytes), std::hash<const void*>{}(c.group)), std::size_t(c.op));
+      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) + (c.options.switch_reduces ? 0 : 1024);
+      return mix(mix(std::hash<double>{}(c.bytes), std::hash<const void*>{}(c.group)), kind);
     }
   };
   mutable std::mutex mutex;
   mutable std::map<LayoutKey, PreparedGroup> groups;
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
+  mutable std::map<std::vector<DeviceId>, std::vector<FluidEdge>> exchanges;  // All-to-all of one byte a pair.
+  nccl::NodeRings node_rings;
 
-  Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {}
+  Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {
+    if (options.min_channels < 0 || options.min_channels > 64)
+      throw Error(ErrorKind::usage, fmt::format("{} channels", options.min_channels), "collective channels", "0 to 64; 0 leaves them to NCCL");
+  }
 
   const PreparedGroup& group_of(std::span<const DeviceId> group) const {
     auto key = key_of(cluster, group);
     auto at = groups.find(key);
-    if (at == groups.end()) at = groups.emplace(std::move(key), prepare(cluster, layout_of(cluster, group), filter)).first;
+    if (at == groups.end()) at = groups.emplace(std::move(key), prepare(cluster, layout_of(cluster, group), filter, options.min_channels)).first;
     return at->second;
   }
 
-  CollectiveChoice choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group) const {
-    check(bytes);
+  CollectiveChoice choose(const CallShape& call, std::span<const DeviceId> group) const {
+    check(call);
     const std::scoped_lock lock(mutex);
-    if (group.size() == 1 || bytes.value() == 0) return nothing();
+    if (group.size() == 1 || call.bytes.value() == 0) return nothing();
     const PreparedGroup& g = group_of(group);
-    const Call call{op, bytes.value(), &g};
-    if (const auto at = choices.find(call); at != choices.end()) return at->second;
-    const bool direct = op == CollectiveOp::all_to_all || op == CollectiveOp::send_recv;
-    const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(op, bytes, group, algorithm)); };
-    auto choice = direct ? exchange(g, op, bytes, wire_time) : tuned(g, op, bytes, options.measured_latency, wire_time);
-    return choices.emplace(call, std::move(choice)).first->second;
+    const Call key{call.op, call.bytes.value(), &g, call.options};
+    if (const auto at = choices.find(key); at != choices.end()) return at->second;
+    return choices.emplace(key, from_table(g, call, model(g, call, group), group)).first->second;
+  }
+
+  [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
+    const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
+    if (is_point_to_point(call.op))
+      return point_to_point(g, call.op, call.bytes, g.switched ? Seconds{} : wire_time("P2P"));
+    return tuned(g, call, options.measured_latency, wire_time);
+  }
+
+  /// `c` with the user's measured time, where there is one.
+  [[nodiscard]] CollectiveChoice from_table(const PreparedGroup& g, const CallShape& call, CollectiveChoice c, std::span<const DeviceId> group) const {
+    if (options.table == nullptr) return c;
+    const auto model_time = [&](Bytes bytes) { return model(g, {call.op, bytes, call.options}, group).time; };
+    const auto time = options.table->time(call.op, g.shape.ranks, g.shape.nodes, call.bytes, model_time);
+    if (!time) return c;
+    if (const Seconds least = fastest(g, call.op, call.bytes); *time < least * (1 - 1e-9))
+      throw Error(ErrorKind::usage, fmt::format("{} of {:.0f} bytes over {} ranks in {:.4g} us: the wires need {:.4g} us", name_of(call.op), call.bytes.value(), g.shape.ranks,
+                                                time->value() * 1e6, least.value() * 1e6),
+                  options.table->origin(), "check the table, and that the cluster is the one it was measured on");
+    c.from_table = true;
+    const Seconds streaming = c.time - c.latency;
+    c.latency = *time > streaming ? *time - streaming : Seconds{};
+    return timed(c, call.bytes, *time);
+  }
+
+  /// Worked out once per group: sizes only scale it.
+  [[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& layout, Bytes bytes, std::span<const DeviceId> group) const {
+    const std::vector<DeviceId> key(group.begin(), group.end());
+    auto at = exchanges.find(key);
+    if (at == exchanges.end()) at = exchanges.emplace(key, traffic::all_to_all(cluster, layout, Bytes{double(layout.ranks)})).first;
+    std::vector<FluidEdge> out = at->second;
+    for (FluidEdge& e : out) e.bytes = bytes / double(layout.ranks) * e.bytes.value();
+    return out;
   }
 
   [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
@@ -136,9 +167,17 @@ struct CollectiveModel::Impl {
     const auto orders = [&](const GroupLayout::Node& n) {
       std::vector<int> local;
       for (const DeviceId d : n.devices) local.push_back(cluster.local_index(d));
-      return nccl::node_rings(cluster.machine(n.node), local);
+      return node_rings.of(cluster.machine(n.node), cluster.gpu(n.devices.front()), local);
     };
-    if (op == CollectiveOp::all_to_all) return traffic::all_to_all(layout, bytes);
+    if (op == CollectiveOp::all_to_all) return all_to_all(layout, bytes, group);
+    if (op == CollectiveOp::halo_exchange) {
+      std::vector<FluidEdge> out;
+      for (std::size_t i = 0; i + 1 < group.size(); ++i) {
+        out.push_back({group[i], group[i + 1], bytes});
+        out.push_back({group[i + 1], group[i], bytes});
+      }
+      return out;
+    }
     if (op == CollectiveOp::send_recv) {
       std::vector<FluidEdge> out;
       const std::size_t count = group.size() == 2 ? 1 : group.size();
@@ -146,6 +185,9 @@ struct CollectiveModel::Impl {
       return out;
     }
     if (algorithm == "Tree") return joined(traffic::double_tree(layout, bytes), traffic::chains(layout, orders, bytes));
+    const bool reduced = algorithm.starts_with("CollNet") || (algorithm == "NVLS" && layout.nodes.size() > 1);
+    if (reduced && op == CollectiveOp::all_reduce)
+      return joined(traffic::reduced_in_network(layout, bytes), algorithm == "NVLS" ? traffic::nvls(layout, bytes) : traffic::chains(layout, orders, bytes));
     if (algorithm == "NVLS" && op == CollectiveOp::all_reduce) return traffic::nvls(layout, bytes);
     if (algorithm == "NVLSTree") return joined(traffic::double_tree(layout, bytes), traffic::nvls(layout, bytes));
     const bool rooted = op == CollectiveOp::broadcast || op == CollectiveOp::reduce;
@@ -158,12 +200,12 @@ CollectiveModel::CollectiveModel(const Cluster& cluster, Options options) : impl
 CollectiveModel::~CollectiveModel() = default;
 CollectiveModel::CollectiveModel(CollectiveModel&&) noexcept = default;
 
-CollectiveChoice CollectiveModel::choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group) const {
-  return impl_->choose(op, bytes, group);
+CollectiveChoice CollectiveModel::choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call) const {
+  return impl_->choose({op, bytes, call}, group);
 }
 
-FluidPlan CollectiveModel::plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group) const {
-  const CollectiveChoice choice = choose(op, bytes, group);
+FluidPlan CollectiveModel::plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call) const {
+  const CollectiveChoice choice = choose(op, bytes, group, call);
   FluidPlan out{{}, {}, choice.latency};
   if (choice.algorithm == "none") return out;
   out.edges = impl_->edges(op, bytes, group, choice.algorithm);

@@ -1,6 +1,8 @@
 #pragma once
 // Collectives as NCCL runs them: which algorithm, protocol and how many channels, how long alone, and what flows on the wire.
 
+#include <compare>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +26,20 @@ struct CollectiveChoice {
   Seconds latency;        ///< Size-independent part.
   BytesPerSecond bandwidth;  ///< Algorithm bandwidth: time = latency + bytes / bandwidth.
   Seconds time;
+  bool from_table = false;   ///< The time is measured (CollectiveTable), the rest is the model's.
 };
+
+/// What the choice depends on beyond operation, size and group.
+struct CallOptions {
+  /// Equal calls between ncclGroupStart and ncclGroupEnd, which NCCL runs as one kernel; `bytes` is the sum over them. NCCL sums up
+  /// those of one operation and type whose sizes differ by less than a factor of 4.
+  int grouped = 1;
+  bool fp8_reduction = false;  ///< The reduction is of 8-bit floats.
+  bool switch_reduces = true;  ///< Switches know the reduction (sum, min, max of a common type): NVLS and CollNet may take part.
+  auto operator<=>(const CallOptions&) const = default;
+};
+
+class CollectiveTable;  // collective_table.hpp
 
 /// One edge of a collective's steady traffic: `bytes` flow from `src` to `dst` over the whole call.
 struct FluidEdge {
@@ -50,6 +65,9 @@ class CollectiveModel {
     /// Use latencies measured inside training steps and benchmarks (launch skew included) in place of NCCL's own tuning
     /// constants, which choose but do not predict small messages. The choice itself is always NCCL's.
     bool measured_latency = true;
+    int min_channels = 0;  ///< As NCCL_MIN_NCHANNELS, 0 to 64; 0 leaves it to NCCL.
+    /// Measured times that go before the model's, where they speak of a call's operation, ranks and nodes. May be null.
+    std::shared_ptr<const CollectiveTable> table{};
   };
   explicit CollectiveModel(const Cluster& cluster);
   CollectiveModel(const Cluster& cluster, Options options);
@@ -57,11 +75,14 @@ class CollectiveModel {
   CollectiveModel(CollectiveModel&&) noexcept;
 
   /// `bytes` is the size NCCL's formulas take: the whole buffer for all-reduce, broadcast and reduce; ranks x per-rank
-  /// count (the large side) for all-gather and reduce-scatter; the bytes one rank sends in all for all-to-all.
+  /// count (the large side) for all-gather and reduce-scatter; the bytes one rank sends in all for all-to-all; the larger message
+  /// between two neighbours for a halo exchange.
   /// `group` lists the devices in rank order. A group of one costs nothing.
-  [[nodiscard]] CollectiveChoice choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group) const;
+  /// Throws Error (usage) for a group that names a device twice, for algorithms that cannot run the call, and for a measured time that
+  /// no wire of the cluster allows.
+  [[nodiscard]] CollectiveChoice choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call = {}) const;
   /// The same call as flows. Edges of one device pair are merged.
-  [[nodiscard]] FluidPlan plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group) const;
+  [[nodiscard]] FluidPlan plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call = {}) const;
   /// One message between two devices.
   [[nodiscard]] CollectiveChoice send(Bytes bytes, DeviceId src, DeviceId dst) const;
 

@@ -1,58 +1,57 @@
 #pragma once
-// What calls cost beyond NCCL's own table, by GPU generation, from published benchmark runs.
+// What calls cost beyond NCCL's own table, from published benchmark runs.
 //
-// NCCL's constants choose algorithms; they are not measurements. One mechanism corrects them:
+// NCCL's constants choose algorithms; they are not measurements. One mechanism corrects them, with constants of the GPU generation and
+// of the network (topologies/collectives, topologies/networks: every figure with source and evidence):
 //
-//   T(n) = max( floor, overhead + L + n/B + 2 sqrt(fill * n/B) )
+//   T(n) = max( floor, overhead + L + X crossing + n/B + 2 sqrt(fill n/B) )
 //
-//   L, B      NCCL's latency and algorithm bandwidth for this size, B times an efficiency:
-//             gain / (1 + rank_loss / ranks) for rings and trees inside a node, a gain alone otherwise
+//   L, B      NCCL's latency and algorithm bandwidth for this size, B times a gain
 //   overhead  launch and the wait for the last rank, once per call
+//   X         times the critical path crosses the network: 2(N-1) for a ring all-reduce over N nodes, N-1 for other rings,
+//             2 floor(log2 N) for trees, 2 where the switches reduce
 //   fill      time to fill the pipeline of chunks: with chunks of the best size a message of streaming time t takes
-//             (sqrt(t) + sqrt(fill))^2 (the classic optimum of segmented broadcasts). Simple only: LL and LL128 hand on
-//             every 8 or 128 bytes, so that nothing fills
-//   floor     time below which no call of this many ranks was seen, floor_base + floor_per_rank * ranks
+//             (sqrt(t) + sqrt(fill))^2, the classic optimum of segmented broadcasts. Simple only: LL and LL128 hand on
+//             every 8 or 128 bytes, so that nothing fills. NVLS fills one pipeline per GPU of a node, each the head of a slice
+//   floor     time below which no call of this many ranks was seen, inside a node
 //
-// The rows it rests on and the error on each are printed by tests/unit/collective/test_measured.cpp.
-
-#include <span>
-#include <string_view>
+// Rings of LL and LL128 across nodes stream while the first bytes still travel: there the longer of the two rules,
+//   T(n) = overhead + ((L + X crossing)^4 + (n/B)^4)^(1/4)
+// (NVIDIA/nccl-tests issue 322: a ring over 1,024 GPUs takes 19 ms at 1 GiB and at 2 GiB, and the wire's time from 4 GiB on).
+//
+// The rows this rests on and the error on each are printed by tests/unit/collective/test_measured.cpp and
+// tests/published/test_collectives.cpp, which also takes the networks' crossing times from half of the rows.
 
 #include "core/collective/nccl_tuning.hpp"
-#include "core/hardware/specs.hpp"
+#include "core/hardware/collective_constants.hpp"
 #include "core/units/units.hpp"
 
 namespace rehearse {
 
-/// Constants of one generation. Gains are ratios to NCCL's table.
-struct MeasuredCollectives {
-  std::string_view generation;  ///< "volta", "ampere", "hopper", "blackwell".
-  Seconds overhead_inside, overhead_across;  ///< Inside a node; between nodes (InfiniBand, RoCE).
-  Seconds floor_base, floor_per_rank;        ///< Inside a node.
-  Seconds fill;
-  double ring_gain = 1, rank_loss = 0, nvls_gain = 1, across_gain = 1, nvls_tree_gain = 1;
-  std::string_view source;
-  Evidence evidence = Evidence::estimate;
+/// The constants that apply to one group.
+struct MeasuredCosts {
+  CollectiveConstants gpu;       ///< Of its oldest generation.
+  NetworkCollectives network;    ///< Every member set.
 };
+/// `network`, completed by what the generation's file says. Without a file (null): no cost beyond NCCL's table, shares of one.
+[[nodiscard]] MeasuredCosts measured_costs(const CollectiveConstants* gpu, const NetworkCollectives& network);
 
-/// All constants, for listings. Later generations than the last take the last.
-[[nodiscard]] std::span<const MeasuredCollectives> measured_collectives();
-[[nodiscard]] const MeasuredCollectives& measured_collectives_of(int compute_capability);
+/// X above; 0 inside a node.
+[[nodiscard]] int crossings(CollectiveOp op, nccl::Algorithm a, int nodes);
 
-/// Ratio of the bandwidth a call reaches to the one in NCCL's table.
-[[nodiscard]] double bandwidth_gain(const MeasuredCollectives& m, nccl::Algorithm a, int ranks, int nodes);
-/// The equation above; `streaming` is n/B with B corrected.
-[[nodiscard]] Seconds measured_time(const MeasuredCollectives& m, nccl::Protocol p, Seconds nccl_latency, Seconds streaming, int ranks,
-                                    int nodes);
+/// A call as the equation sees it.
+struct MeasuredCall {
+  CollectiveOp op;
+  nccl::Algorithm algorithm;
+  nccl::Protocol protocol;
+  Seconds nccl_latency;  ///< L.
+  Seconds streaming;     ///< n/B, B with its gain.
+  int ranks, nodes;
+  int heads;             ///< Ranks per node.
+};
+[[nodiscard]] Seconds measured_time(const MeasuredCosts& m, const MeasuredCall& call);
 
-/// Messages between two devices: NCCL has no model for them, and no run at hand isolates them.
-/// Latency is NCCL's hardware latency of one Simple step, its base and a kernel launch of 5 us (estimate). The share of a NIC's
-/// rate that one message reaches is ib_write_bw's 193.7 of 200 Gb/s (stas00/ml-engineering); an all-to-all across nodes reaches
-/// .94 (SimAI's ratio table: .94 - .96 on 4 and 8 nodes at 1 GB and more).
-inline constexpr Seconds kSendInside{17e-6};
-inline constexpr Seconds kSendThroughHost{19e-6};
-inline constexpr Seconds kSendAcross{27e-6};
-inline constexpr double kSendNicShare = 0.968;
-inline constexpr double kAllToAllNicShare = 0.94;
+/// Ratio of the bandwidth that a call reaches to the one in NCCL's table: the GPU's gain times, across nodes, the network's.
+[[nodiscard]] double bandwidth_gain(const MeasuredCosts& m, nccl::Algorithm a, int ranks, int nodes);
 
 }  // namespace rehearse

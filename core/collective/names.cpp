@@ -5,8 +5,8 @@
 
 namespace rehearse {
 namespace {
-constexpr std::array<std::string_view, 7> kNames{"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                                 "reduce",     "all_to_all", "send_recv"};
+constexpr std::array<std::string_view, 8> kNames{"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                                 "reduce",     "all_to_all", "halo_exchange",  "send_recv"};
 }
 
 std::string_view name_of(CollectiveOp op) { return kNames[static_cast<std::size_t>(op)]; }
@@ -24,7 +24,7 @@ double bus_factor(CollectiveOp op, int ranks) {
   switch (op) {
     case CollectiveOp::all_reduce: return 2 * others;
     case CollectiveOp::all_gather: case CollectiveOp::reduce_scatter: case CollectiveOp::all_to_all: return others;
-    case CollectiveOp::broadcast: case CollectiveOp::reduce: case CollectiveOp::send_recv: return 1;
+    case CollectiveOp::broadcast: case CollectiveOp::reduce: case CollectiveOp::halo_exchange: case CollectiveOp::send_recv: return 1;
   }
   return 1;
 }

@@ -10,16 +10,17 @@ inline constexpr double kGiga = 1e9;
 
 // Columns LL, LL128, Simple.
 using PerProtocol = std::array<double, 3>;
-// Rows tree, ring, nvls, nvls_tree, pat.
-using PerAlgorithm = std::array<PerProtocol, 5>;
+// Rows tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat.
+using PerAlgorithm = std::array<PerProtocol, 7>;
 
-inline constexpr PerAlgorithm kBaseLatency{{{6.8, 14.0, 8.4}, {6.6, 14.0, 8.4}, {0, 0, 0}, {0, 0, 0}, {8.0, 8.0, 8.0}}};
+inline constexpr PerAlgorithm kBaseLatency{
+    {{6.8, 14.0, 8.4}, {6.6, 14.0, 8.4}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {8.0, 8.0, 8.0}}};
 
 enum Wire { kNvlink, kPci, kNet };
 inline constexpr std::array<PerAlgorithm, 3> kHardwareLatency{{
-    {{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}, {0, 0, 25.0}, {0, 0, 25.0}, {0, 0, 4.0}}},
-    {{{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}, {0, 0, 0}, {0, 0, 0}, {0, 0, 4.0}}},
-    {{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}, {0, 0, 18.0}, {0, 0, 20.9}, {0, 0, 14.0}}},
+    {{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}, {0, 0, 3.7}, {0, 0, 2.8}, {0, 0, 25.0}, {0, 0, 25.0}, {0, 0, 4.0}}},
+    {{{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}, {0, 0, 3.7}, {0, 0, 2.8}, {0, 0, 0}, {0, 0, 0}, {0, 0, 4.0}}},
+    {{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}, {0, 0, 31.0}, {0, 0, 30.0}, {0, 0, 18.0}, {0, 0, 20.9}, {0, 0, 14.0}}},
 }};
 
 enum Generation { kVolta, kAmpere, kHopper, kBlackwell };
@@ -54,5 +55,13 @@ inline constexpr std::array<int, 3> kThreads{512, 640, 512};
 inline constexpr int kWideThreads = 640;
 inline constexpr std::array<int, 3> kThreadThreshold{8, 8, 64};
 inline constexpr int kMaxChannels = 64;
+
+// A ring that reduces fp8 over more ranks than this loses precision: NCCL makes it dear (tuning.cc).
+inline constexpr int kFp8RingRanks = 8;
+inline constexpr double kFp8RingPenalty = 1024;
+// Trees, NVLS and the like carry this many collectives of one group in the time of one.
+inline constexpr double kGroupedPerStep = 10;
+// Most GPUs per node that CollNetDirect serves.
+inline constexpr double kCollnetDirectRanks = 8;
 
 }  // namespace rehearse::nccl::constants

@@ -1,23 +1,18 @@
 #pragma once
-// From wires to what NCCL's topology search finds: channels and GB/s per channel of rings, trees and NVLS.
+// From wires to what NCCL's topology search finds: channels, GB/s per channel and path classes of rings, trees and NVLS.
 //
-// NCCL searches all orders of GPUs and NICs under a time limit. Here the result follows from the machine by rule:
-//   ring in a node    the table speed s with the largest s * floor(NVLink / s); half-speed channels are doubled up
-//   ring across nodes one channel per NIC next to the group, at the largest table speed a NIC and the PCIe slots carry
-//   tree              the ring's channels, faster inside the node where NVLink allows
-//   NVLS              one channel per GPU; its head takes two shares of NVLink, the others one
-// Speed tables, thresholds: graph/search.cc of NCCL 2.28.9.
+// NCCL's own procedure step by step (2.28.9: graph/topo.cc, paths.cc, search.cc, init.cc), not a rule per machine: the wiring
+// becomes a graph (nccl_system.hpp), paths between GPUs and NICs are found and re-routed (nccl_paths.hpp), and settings from fast
+// and strict to slow and lenient are tried until channels fit into the links (graph_passes.hpp, channel_search.hpp).
 //
-// Where this is proved (tests/unit/collective compares with 2510 recorded searches of that version):
-//   DGX A100, p4d, DGX H100 (and H200), DGX B200: rings and NVLS of every subset of the eight GPUs, in one node and across
-//   nodes; trees of every subset on H100 and B200 and of every subset on A100 that fills its PCIe switches.
-//   DGX-1V: all eight GPUs, in one node and across nodes; rings of subsets in one node that direct NVLinks can carry,
-//   found by exact packing.
-// Known to differ: across nodes, trees of subsets that leave GPUs alone below a PCIe switch (64 of the 255 subsets of a DGX
-// A100, 48 of p4d): NCCL's search ends in slower fallbacks there, once at 0.1 GB/s. On a DGX-1V, subsets that need a relaying GPU,
-// and trees of subsets. The rule for other machines (PCIe only, full meshes) gives one channel at the slowest hop: an estimate.
+// Not searched: CollNet (off by default). What a machine file does not say is taken as NCCL finds it on most hosts: GPUs and
+// NICs numbered in PCI bus order, every NIC an adapter of its own, one NUMA node per CPU, no NCCL_* variable set. Where two
+// numberings of the same wires lead NCCL to different results, `search_node` gives that of the file, and `search` the best (numberings.hpp).
 
+#include <map>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
@@ -26,18 +21,40 @@
 
 namespace rehearse::nccl {
 
-/// The search as one node sees it. `gpus`: local indices of the group's devices; `leaves_node`: the group has devices elsewhere.
-[[nodiscard]] SearchResult search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node);
+/// The search as the GPUs of one node see it.
+struct NodeSearch : SearchResult {
+  /// Sets of GPUs that NCCL treats as nodes of their own, because their NICs are nearer than each other; usually 1.
+  int parts = 1;
+};
+
+/// `gpus`: local indices of the group's devices; `leaves_node`: the group has devices elsewhere.
+/// Throws Error (usage) for no GPU. One GPU alone needs no channel: one at NCCL's local speed.
+[[nodiscard]] NodeSearch search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node);
 
 /// What nodes agree on: the fewest channels, lowest speeds and worst paths of all (init.cc, AllGather3).
 [[nodiscard]] SearchResult agree(const SearchResult& a, const SearchResult& b);
 
-/// The search of a whole group: `search_node` of every node, agreed. Throws Error (usage) for an empty group.
-[[nodiscard]] SearchResult search(const Cluster& cluster, std::span<const DeviceId> group);
+struct GroupSearch : SearchResult {
+  int nodes = 1;  ///< As NCCL counts them: the sum of all nodes' parts.
+};
 
-/// Orders in which rings pass the GPUs inside a node, as positions in `gpus`. One order, the given one, where an
-/// NVSwitch or PCIe makes all orders alike; the packed rings where GPUs are wired directly.
-[[nodiscard]] std::vector<std::vector<int>> node_rings(const MachineSpec& machine, std::span<const int> gpus);
+/// The search of a whole group: `search_best_numbered` once per kind of node, agreed. Throws Error (usage) for an empty group.
+[[nodiscard]] GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group);
+
+/// Orders in which rings pass the GPUs inside a node, as positions in `gpus`, one per channel. One order, the given one, where
+/// an NVSwitch joins all; else the rings that the search finds inside the node.
+using RingOrders = std::vector<std::vector<int>>;
+[[nodiscard]] RingOrders node_rings(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus);
+
+/// `node_rings`, searched once per kind of node. May be asked from several threads; machines must outlive it.
+class NodeRings {
+ public:
+  const RingOrders& of(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<const MachineSpec*, std::vector<int>>, RingOrders> known_;
+};
 
 [[nodiscard]] CpuVendor cpu_vendor_of(const MachineSpec& machine);
 

@@ -34,9 +34,12 @@ struct Context {
       case Algorithm::ring: return shape.search.ring;
       case Algorithm::tree: case Algorithm::pat: return shape.search.tree;
       case Algorithm::nvls: case Algorithm::nvls_tree: return shape.search.nvls;
+      case Algorithm::collnet_direct: return shape.search.collnet_direct;
+      case Algorithm::collnet_chain: return shape.search.collnet_chain;
     }
     return shape.search.ring;
   }
+  [[nodiscard]] double capped_channels(const GraphResult& g) const { return std::max(g.channels, shape.cap_channels); }
   [[nodiscard]] double steps(CollectiveOp op) const {
     return op == CollectiveOp::all_reduce ? 2 * (ranks - 1) : gathers(op) ? ranks - 1 : ranks;
   }
@@ -50,11 +53,21 @@ bool algorithm_serves(const Context& c, CollectiveOp op, Algorithm a) {
   switch (a) {
     case Algorithm::ring: return true;
     case Algorithm::tree: return op == CollectiveOp::all_reduce;
-    case Algorithm::nvls: return c.shape.nodes == 1 && (op == CollectiveOp::all_reduce || gathers(op));
+    case Algorithm::nvls: {
+      const bool sharp = c.shape.search.collnet_chain.channels > 0 && c.per_node <= c.shape.search.nvls.channels;
+      return (c.shape.nodes == 1 || sharp) && (op == CollectiveOp::all_reduce || gathers(op));
+    }
     case Algorithm::nvls_tree: return c.shape.nodes > 1 && op == CollectiveOp::all_reduce;
+    case Algorithm::collnet_chain: return c.shape.nodes > 1 && op == CollectiveOp::all_reduce;
+    case Algorithm::collnet_direct:
+      return c.shape.nodes > 1 && c.shape.nvswitch && c.per_node <= kCollnetDirectRanks && (op == CollectiveOp::all_reduce || gathers(op));
     case Algorithm::pat: return gathers(op) && c.shape.ranks == c.shape.nodes && c.shape.nodes > 1 && c.shape.min_compute_capability >= 60;
   }
   return false;
+}
+
+bool reduces_in_switch(CollectiveOp op, Algorithm a) {
+  return op != CollectiveOp::all_gather && a != Algorithm::tree && a != Algorithm::ring && a != Algorithm::pat;
 }
 
 bool ll128_by_default(const CommunicatorShape& s, const GraphResult& g) {
@@ -65,6 +78,7 @@ bool ll128_by_default(const CommunicatorShape& s, const GraphResult& g) {
 
 double channel_bandwidth(const Context& c, CollectiveOp op, Algorithm a, const GraphResult& g) {
   const double intra = g.intra.value() / kGiga, inter = g.inter.value() / kGiga, channels = g.channels;
+  if (a == Algorithm::collnet_direct || a == Algorithm::collnet_chain) return intra;
   if (a != Algorithm::nvls && a != Algorithm::nvls_tree) return c.shape.nodes <= 2 ? intra : inter;
   if (g.channels < 2) return 0;
   const double share = op == CollectiveOp::all_reduce ? 2.0 : (c.per_node - 1) / c.per_node;
@@ -80,27 +94,36 @@ double ll_max(const Context& c) {
   return kLlMax[amd_row ? kAmpere : kVolta][c.span];
 }
 
+/// GPUs spread their data over the heads, which pass it to the network: fewer heads than GPUs slow it down.
+double collnet_direct_bandwidth(const Context& c, CollectiveOp op, const GraphResult& g, double bus) {
+  if (gathers(op)) return c.per_node * std::min(g.intra.value(), 0.9 * g.inter.value()) / kGiga;
+  const double share = c.per_node / g.channels;
+  bus /= share - (share - 1) / 2;
+  return c.shape.min_compute_capability >= 90 ? 0.85 * bus : bus;
+}
+
 double bus_bandwidth(const Context& c, CollectiveOp op, Algorithm a, Protocol p) {
   const GraphResult& g = c.graph(a);
   const double channels = g.channels;
   double bus = channels * channel_bandwidth(c, op, a, g);
   if (a == Algorithm::ring && p == Protocol::ll) bus = std::min(ll_max(c), bus / 2);
-  if (a == Algorithm::ring && p == Protocol::ll128) bus = std::min(0.92 * bus, channels * kRingLl128[c.generation][c.span]);
+  if (a == Algorithm::ring && p == Protocol::ll128) bus = std::min(0.92 * bus, c.capped_channels(g) * kRingLl128[c.generation][c.span]);
   if (a == Algorithm::tree) {
-    bus = std::min(0.92 * bus, channels * kTree[c.generation][c.span]);
+    bus = std::min(0.92 * bus, c.capped_channels(g) * kTree[c.generation][c.span]);
     if (p == Protocol::ll) bus = std::min(bus / 3.8, ll_max(c));
     if (p == Protocol::ll128)
-      bus = std::min(bus * (c.shape.nodes == 1 ? 7.0 / 9 : 120.0 / 128), channels * kTreeLl128[c.generation][c.span]);
+      bus = std::min(bus * (c.shape.nodes == 1 ? 7.0 / 9 : 120.0 / 128), c.capped_channels(g) * kTreeLl128[c.generation][c.span]);
     if (c.shape.search.tree_pattern == TreePattern::chain) bus *= 0.85;
   }
   if (a == Algorithm::pat) bus *= 0.75;
+  if (a == Algorithm::collnet_direct) bus = collnet_direct_bandwidth(c, op, g, bus);
   return bus;
 }
 
 double algorithm_bandwidth(const Context& c, CollectiveOp op, Algorithm a, Protocol p) {
   const double bus = bus_bandwidth(c, op, a, p);
   if (gathers(op) && a != Algorithm::ring) return bus;
-  if (a == Algorithm::tree) return bus / 2;
+  if (a == Algorithm::tree || a == Algorithm::collnet_direct || a == Algorithm::collnet_chain) return bus / 2;
   return bus * c.ranks / c.steps(op);
 }
 
@@ -132,6 +155,8 @@ double latency(const Context& c, CollectiveOp op, Algorithm a, Protocol p) {
   switch (a) {
     case Algorithm::ring: return base + ring_latency(c, op, p, inside, outside);
     case Algorithm::tree: return base + 2 * ((c.per_node - 1) * inside + levels * outside);
+    case Algorithm::collnet_direct: return 2 * (std::min(1.0, c.per_node - 1) * inside + (c.per_node - 1) * 0.4) + outside;
+    case Algorithm::collnet_chain: return 2 * (c.per_node - 1) * inside + outside;
     case Algorithm::nvls: return inside + (c.shape.nodes > 1 ? outside : 0);
     case Algorithm::nvls_tree: return base + inside + 2 * levels * outside;
     case Algorithm::pat: return base + levels * outside / 3.5 + 2.8 * c.ranks;
@@ -148,7 +173,7 @@ bool available(const Context& c, const Filter& filter, CollectiveOp op, Algorith
 }  // namespace
 
 std::string_view name_of(Algorithm a) {
-  constexpr std::array<std::string_view, kAlgorithms> names{"Tree", "Ring", "NVLS", "NVLSTree", "PAT"};
+  constexpr std::array<std::string_view, kAlgorithms> names{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
   return names[index(a)];
 }
 
@@ -162,7 +187,7 @@ int final_channels(const CommunicatorShape& shape) {
   int channels = std::min(2 * std::min(ring.channels, shape.search.tree.channels), kMaxChannels);
   if (shape.min_compute_capability >= 90 && shape.nodes > 1 && ring.intra > BytesPerSecond{45 * kGiga} && channels < 16)
     channels *= 2;
-  return channels;
+  return std::clamp(std::max(channels, shape.min_channels), 1, kMaxChannels);
 }
 
 TuningTable::TuningTable(const CommunicatorShape& shape, const Filter& filter)
@@ -207,6 +232,10 @@ Seconds TuningTable::time(CollectiveOp op, Algorithm a, Protocol p, Bytes bytes)
   return e.latency + bytes / e.bandwidth;
 }
 
+BytesPerSecond TuningTable::bandwidth(CollectiveOp op, Algorithm a, Protocol p, Bytes bytes) const {
+  return corrected(op, a, p, bytes.value()).bandwidth;
+}
+
 int TuningTable::channels_for(Algorithm a, Protocol p, double bytes) const {
   if (a == Algorithm::nvls || a == Algorithm::nvls_tree)
     return shape_.min_compute_capability < 100 ? 16 : shape_.nodes == 1 ? 24 : 32;
@@ -217,16 +246,24 @@ int TuningTable::channels_for(Algorithm a, Protocol p, double bytes) const {
   return int(std::clamp(wanted, 1.0, double(std::max(channels_, 1))));
 }
 
-Pick TuningTable::pick(CollectiveOp op, Bytes bytes) const {
+Pick TuningTable::pick(CollectiveOp op, Bytes bytes, const CallKind& kind) const {
+  const double waves = std::ceil(double(kind.grouped) / std::max(channels_, 1));
   Pick best;
+  Seconds least{std::numeric_limits<double>::infinity()};
   best.time = Seconds{std::numeric_limits<double>::infinity()};
   for (int a = 0; a < kAlgorithms; ++a)
     for (int p = 0; p < kProtocols; ++p) {
       const auto algorithm = static_cast<Algorithm>(a);
       const auto protocol = static_cast<Protocol>(p);
-      const Seconds t = time(op, algorithm, protocol, bytes);
-      if (!(t < best.time)) continue;
-      const TableEntry e = corrected(op, algorithm, protocol, bytes.value());
+      TableEntry e = corrected(op, algorithm, protocol, bytes.value());
+      if (e.bandwidth.value() <= 0 || (!kind.switch_reduces && reduces_in_switch(op, algorithm))) continue;
+      const bool ring = algorithm == Algorithm::ring;
+      e.latency *= ring ? waves : std::ceil(waves / kGroupedPerStep);
+      const Seconds t = e.latency + bytes / e.bandwidth;
+      const bool dear = kind.fp8_reduction && ring && shape_.ranks > kFp8RingRanks && op != CollectiveOp::all_gather && op != CollectiveOp::broadcast;
+      const Seconds counted = dear ? t * kFp8RingPenalty : t;
+      if (!(counted < least)) continue;
+      least = counted;
       best = {algorithm, protocol, channels_for(algorithm, protocol, bytes.value()), e.latency, e.bandwidth, t};
     }
   if (std::isinf(best.time.value()))

@@ -3,11 +3,13 @@
 //
 // A pure function of what NCCL knows about a communicator. Formulas and constants restate graph/tuning.cc and
 // enqueue.cc of NCCL 2.28.9; 32 recorded configurations of that version are reproduced without a mismatch
-// (tests/unit/collective). CollNet (SHARP) is off by default in NCCL and is not modelled.
+// (tests/unit/collective). CollNet (SHARP) is off by default in NCCL; it takes part where the network says so. Its cells restate the
+// same files, but no recorded configuration has it.
 //
 // The table is what NCCL decides by, not what a machine does: measured_latency.hpp holds the difference.
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,9 +20,9 @@
 namespace rehearse::nccl {
 
 /// Order is NCCL's: on equal predicted time the first wins.
-enum class Algorithm { tree, ring, nvls, nvls_tree, pat };
+enum class Algorithm { tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
 enum class Protocol { ll, ll128, simple };
-inline constexpr int kAlgorithms = 5;
+inline constexpr int kAlgorithms = 7;
 inline constexpr int kProtocols = 3;
 [[nodiscard]] std::string_view name_of(Algorithm a);
 [[nodiscard]] std::string_view name_of(Protocol p);
@@ -44,6 +46,7 @@ struct GraphResult {
 struct SearchResult {
   GraphResult ring, tree, nvls;
   TreePattern tree_pattern = TreePattern::balanced;
+  GraphResult collnet_chain{}, collnet_direct{};  ///< Only where switches reduce.
 };
 
 enum class CpuVendor { intel, amd, mixed, other };
@@ -57,10 +60,15 @@ struct CommunicatorShape {
   CpuVendor cpu = CpuVendor::intel;
   Seconds net_latency;             ///< What the network plug-in reports for one message; InfiniBand verbs report 0.
   SearchResult search;
+  bool nvswitch = false;           ///< Every node has one: CollNetDirect needs it.
+  int min_channels = 0;            ///< NCCL_MIN_NCHANNELS; 0 leaves them to NCCL.
+  /// Search channels that per-channel caps count at least. NCCL decides with 0, whatever the thread blocks; what blocks reach when a
+  /// user asks for more of them follows from min_channels / 2, since a search channel is two blocks.
+  int cap_channels = 0;
 };
 
 /// Thread blocks NCCL uses for its largest messages: two per search channel, doubled again on Hopper and later when a few
-/// fast channels leave the node, at most 64 (connect.cc).
+/// fast channels leave the node, at least `min_channels`, at most 64 (connect.cc).
 [[nodiscard]] int final_channels(const CommunicatorShape& shape);
 
 /// One cell of the table. `bandwidth` 0: not available.
@@ -86,6 +94,14 @@ struct Filter {
   static constexpr std::array<std::uint8_t, kOps> filled(std::uint8_t v) { return {v, v, v, v, v, v, v}; }
 };
 
+/// What NCCL's choice depends on beyond operation and size.
+struct CallKind {
+  int grouped = 1;             ///< Equal collectives between ncclGroupStart and ncclGroupEnd; `bytes` is their sum.
+  bool fp8_reduction = false;  ///< Reduces 8-bit floats: rings over more than eight ranks are avoided.
+  bool switch_reduces = true;  ///< NVLS and CollNet know the reduction and its type.
+  auto operator<=>(const CallKind&) const = default;
+};
+
 /// What NCCL would run for one call.
 struct Pick {
   Algorithm algorithm = Algorithm::ring;
@@ -93,7 +109,7 @@ struct Pick {
   int channels = 0;    ///< Thread blocks for this size.
   Seconds latency;     ///< NCCL's, for this size.
   BytesPerSecond bandwidth;  ///< NCCL's algorithm bandwidth, for this size.
-  Seconds time;        ///< latency + bytes / bandwidth.
+  Seconds time;        ///< As NCCL predicts it: latency + bytes / bandwidth, the fp8 penalty left out.
 };
 
 /// The table of one communicator.
@@ -107,8 +123,11 @@ class TuningTable {
   /// and a ring that leaves the node pays 1.4 (1.9 before Ampere) times its latency on large Simple messages.
   /// Infinite where the cell is not available.
   [[nodiscard]] Seconds time(CollectiveOp op, Algorithm a, Protocol p, Bytes bytes) const;
-  /// The fastest available cell. Throws Error (usage) when the filter leaves none.
-  [[nodiscard]] Pick pick(CollectiveOp op, Bytes bytes) const;
+  /// Bandwidth of one cell at this size; 0 where it is not available.
+  [[nodiscard]] BytesPerSecond bandwidth(CollectiveOp op, Algorithm a, Protocol p, Bytes bytes) const;
+  /// The fastest available cell. k collectives in one group pass in p = ceil(k / channels) waves: rings pay their latency p times,
+  /// others ceil(p / 10) times (ncclTopoGetAlgoTime). Throws Error (usage) when the filter leaves none.
+  [[nodiscard]] Pick pick(CollectiveOp op, Bytes bytes, const CallKind& kind = {}) const;
 
  private:
   static constexpr int kOps = 5;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/collective/nccl_search.hpp"
@@ -23,20 +24,18 @@ std::vector<int> local_indices(const Cluster& c, const GroupLayout::Node& n) {
   return out;
 }
 
+/// All rings at once, each as fast as the others: the link with the most of them decides.
 void read_inside(const Cluster& c, const GroupLayout::Node& n, WireLimits& w) {
   if (n.devices.size() < 2) return;
-  const auto rings = nccl::node_rings(c.machine(n.node), local_indices(c, n));
-  BytesPerSecond total;
-  for (const auto& ring : rings) {
-    BytesPerSecond edge = kUnlimited;
-    for (std::size_t i = 0; i < ring.size(); ++i)
-      edge = min(edge, bottleneck(c, n.devices[std::size_t(ring[i])], n.devices[std::size_t(ring[(i + 1) % ring.size()])]));
-    w.edge_inside = min(w.edge_inside, edge);
-    total += edge;
-  }
-  // Rings that were packed onto direct links share them: the bricks of one GPU carry all of them.
-  if (rings.size() > 1) total = min(total, w.edge_inside * double(rings.size()));
-  w.total_inside = min(w.total_inside, total);
+  const auto rings = nccl::node_rings(c.machine(n.node), c.gpu(n.devices.front()), local_indices(c, n));
+  std::map<LinkId, int> load;
+  for (const auto& ring : rings)
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      const DeviceId a = n.devices[std::size_t(ring[i])], b = n.devices[std::size_t(ring[(i + 1) % ring.size()])];
+      w.edge_inside = min(w.edge_inside, bottleneck(c, a, b));
+      for (const LinkId l : c.route(a, b).links) ++load[l];
+    }
+  for (const auto& [link, count] : load) w.total_inside = min(w.total_inside, c.link_rate(link) * (double(rings.size()) / count));
 }
 
 void read_across(const Cluster& c, const GroupLayout& layout, const GroupLayout::Node& n, WireLimits& w) {
@@ -78,19 +77,65 @@ nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
     if (nccl::cpu_vendor_of(c.machine(n.node)) != s.cpu) s.cpu = nccl::CpuVendor::mixed;
     all.insert(all.end(), n.devices.begin(), n.devices.end());
   }
-  s.search = nccl::search(c, all);
+  const auto found = nccl::search(c, all);
+  s.search = found;
+  s.nodes = found.nodes;
   return s;
+}
+
+/// NVLinks between the two of these GPUs that have fewest in common.
+int least_links(const Cluster& c, const GroupLayout::Node& n) {
+  const MachineSpec& m = c.machine(n.node);
+  const GpuSpec& gpu = c.gpu(n.devices.front());
+  if (has_nvswitch(m)) return gpu.nvlink ? gpu.nvlink->links : 1;
+  std::map<std::pair<int, int>, int> links;
+  const auto is_gpu = [&](int v) { return m.vertices[std::size_t(v)].kind == MachineSpec::VertexKind::gpu; };
+  for (const auto& l : m.links)
+    if (l.kind == MachineSpec::LinkKind::nvlink && is_gpu(l.a) && is_gpu(l.b))
+      links[std::minmax(m.vertices[std::size_t(l.a)].index, m.vertices[std::size_t(l.b)].index)] += l.count;
+  int least = std::numeric_limits<int>::max();
+  const auto local = local_indices(c, n);
+  for (std::size_t i = 0; i < local.size(); ++i)
+    for (std::size_t j = i + 1; j < local.size(); ++j) {
+      const auto at = links.find(std::minmax(local[i], local[j]));
+      least = std::min(least, at == links.end() ? 1 : at->second);
+    }
+  return least == std::numeric_limits<int>::max() ? 1 : least;
+}
+
+/// Constants of the group's oldest generation.
+const CollectiveConstants* constants_of(const Cluster& c, const GroupLayout& layout) {
+  const GpuSpec* oldest = nullptr;
+  for (const auto& n : layout.nodes) {
+    const GpuSpec& gpu = c.gpu(n.devices.front());
+    if (oldest == nullptr || gpu.compute_capability < oldest->compute_capability) oldest = &gpu;
+  }
+  return oldest->collectives.get();
 }
 
 }  // namespace
 
-PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter) {
-  const auto shape = shape_of(cluster, layout);
+void add_collnet(nccl::SearchResult& search, bool sharp, int nodes) {
+  if (!sharp || nodes < 2) return;
+  search.collnet_chain = search.tree;
+  search.collnet_chain.channels = search.ring.channels;
+  search.collnet_direct = search.ring;
+  search.collnet_direct.intra = search.collnet_direct.inter;
+}
+
+PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter, int min_channels) {
+  auto shape = shape_of(cluster, layout);
   const bool inside = shape.search.ring.intra_path <= nccl::PathClass::nvlink_relay;
+  const NetworkCollectives& network = cluster.network().collectives;
+  add_collnet(shape.search, network.sharp, shape.nodes);
+  shape.min_channels = min_channels;
   bool switched = true;
   for (const auto& n : layout.nodes) switched = switched && (n.devices.size() == 1 || has_nvswitch(cluster.machine(n.node)));
-  return {shape, nccl::TuningTable(shape, filter), limits_of(cluster, layout),
-          &measured_collectives_of(shape.min_compute_capability), layout.least_per_node, switched, !inside};
+  shape.nvswitch = switched && layout.least_per_node > 1;
+  auto widened = shape;
+  widened.cap_channels = min_channels / 2;
+  return {shape, nccl::TuningTable(shape, filter), nccl::TuningTable(widened, filter), limits_of(cluster, layout),
+          measured_costs(constants_of(cluster, layout), network), layout.least_per_node, switched, !inside, least_links(cluster, layout.nodes.front())};
 }
 
 BytesPerSecond wire_bound(const PreparedGroup& g, CollectiveOp op, nccl::Algorithm a) {
@@ -98,11 +143,13 @@ BytesPerSecond wire_bound(const PreparedGroup& g, CollectiveOp op, nccl::Algorit
   const double ring = bus_factor(op, g.shape.ranks);
   const double stay = double(g.per_node - 1) / g.per_node;
   const bool tree = a == Algorithm::tree || a == Algorithm::nvls_tree;
+  const bool reduced = a == Algorithm::collnet_direct || a == Algorithm::collnet_chain || (a == Algorithm::nvls && g.shape.nodes > 1);
   // Out of the busiest node: a ring's share; a double tree's two halves, each one up and two down but never both inner.
-  const double out = !tree ? ring : g.shape.nodes == 2 ? 1.0 : 2.0;
+  // Switches that reduce take each byte once and give it back once.
+  const double out = reduced ? (op == CollectiveOp::all_reduce ? 1.0 : ring) : !tree ? ring : g.shape.nodes == 2 ? 1.0 : 2.0;
   double inside = tree || a == Algorithm::nvls ? 1.0 : ring;
-  if (a == Algorithm::tree) inside = 2 * stay;
-  if (!tree && g.shape.nodes > 1) inside = ring * stay;
+  if (a == Algorithm::tree || a == Algorithm::collnet_chain) inside = 2 * stay;
+  if (!tree && !reduced && g.shape.nodes > 1) inside = ring * stay;
   BytesPerSecond bound = kUnlimited;
   if (g.shape.nodes > 1) bound = g.wires.total_across / out;
   if (g.per_node > 1) bound = min(bound, g.wires.total_inside / inside);

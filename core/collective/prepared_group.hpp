@@ -17,15 +17,23 @@ struct WireLimits {
 
 struct PreparedGroup {
   nccl::CommunicatorShape shape;
-  nccl::TuningTable table;
+  nccl::TuningTable table;     ///< NCCL decides by it.
+  nccl::TuningTable achieved;  ///< The same with the thread blocks that the user asked for.
   WireLimits wires;
-  const MeasuredCollectives* measured = nullptr;
+  MeasuredCosts measured;
   int per_node = 1;           ///< Fewest ranks on one node.
   bool switched = true;       ///< Every node has an NVSwitch, or one rank.
   bool through_host = false;  ///< Some pair inside a node has no NVLink.
+  int peer_links = 1;         ///< NVLinks between the two GPUs of a node that have fewest; 1 where two have none.
 };
 
-[[nodiscard]] PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter);
+/// `min_channels`: NCCL_MIN_NCHANNELS, 0 for none.
+[[nodiscard]] PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter, int min_channels = 0);
+
+/// What NCCL's search would find for CollNet, by rule from what it found for rings and trees: a chain per ring channel, at the tree's
+/// speed inside and the NIC's outside; for the direct algorithm one head per NIC at the NIC's speed. An estimate: no recorded
+/// configuration has CollNet. Nothing where a group stays in one node or the network does not reduce.
+void add_collnet(nccl::SearchResult& search, bool sharp, int nodes);
 
 /// The algorithm bandwidth that the wires allow `a` at most: no more leaves a node or a GPU than its links carry.
 /// Links inside the fabric are not looked at: an oversubscribed fabric shows when the flows are played.

@@ -127,33 +127,15 @@ std::vector<FluidEdge> nvls(const GroupLayout& g, Bytes bytes) {
   return out;
 }
 
-std::vector<FluidEdge> all_to_all(const GroupLayout& g, Bytes bytes) {
-  const Bytes part = bytes / double(g.ranks);
+std::vector<FluidEdge> reduced_in_network(const GroupLayout& g, Bytes bytes) {
   std::vector<FluidEdge> out;
-  const int nodes = int(g.nodes.size());
-  if (g.ranks <= kPairLimit) {
-    for (const auto& a : g.nodes)
-      for (const DeviceId from : a.devices)
-        for (const auto& b : g.nodes)
-          for (const DeviceId to : b.devices)
-            if (from != to) out.push_back({from, to, part});
-    return out;
-  }
-  const int partners = std::clamp(kEdgeLimit / g.ranks, 1, std::max(nodes - 1, 1));
-  for (int i = 0; i < nodes; ++i) {
-    const auto& here = g.nodes[std::size_t(i)].devices;
-    for (std::size_t a = 0; a < here.size(); ++a) {
-      for (std::size_t b = 0; b < here.size(); ++b)
-        if (a != b) out.push_back({here[a], here[b], part});
-      if (nodes == 1) continue;
-      const Bytes away = part * double(g.ranks - int(here.size()));
-      for (int k = 0; k < partners; ++k) {
-        const int offset = 1 + int((long(k) * (nodes - 1) + (nodes - 1) / 2) / partners);
-        const auto& there = g.nodes[std::size_t((i + offset) % nodes)].devices;
-        out.push_back({here[a], there[a % there.size()], away / double(partners)});
-      }
+  const auto rails = std::size_t(heads(g));
+  for (std::size_t k = 0; k < rails; ++k)
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+      const auto& here = g.nodes[i].devices;
+      const auto& there = g.nodes[(i + 1) % g.nodes.size()].devices;
+      out.push_back({here[k % here.size()], there[k % there.size()], bytes / double(rails)});
     }
-  }
   return merged(std::move(out));
 }
 

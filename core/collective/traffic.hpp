@@ -27,11 +27,9 @@ using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout:
 /// as many down) is laid as a ring over the node's devices: each GPU's links carry what they carry in truth.
 [[nodiscard]] std::vector<FluidEdge> nvls(const GroupLayout& g, Bytes bytes);
 
-/// Each rank sends `bytes` in all, an equal part to each (its own part stays). Up to `kPairLimit` ranks every pair is an
-/// edge; above, a rank's inter-node bytes go to its peer on a few evenly spread nodes, so that edges stay near `kEdgeLimit`.
-inline constexpr int kPairLimit = 64;
-inline constexpr int kEdgeLimit = 4096;
-[[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& g, Bytes bytes);
+/// What switches that reduce (SHARP) move between nodes for an all-reduce: each node's share leaves through each head once and comes
+/// back once. An edge needs two devices, so it is laid as a ring over the heads of one rail: each NIC carries what it carries in truth.
+[[nodiscard]] std::vector<FluidEdge> reduced_in_network(const GroupLayout& g, Bytes bytes);
 
 /// Longest time that any link inside a node, or any NIC, needs for these edges all at once; the fabric's switches are left out.
 [[nodiscard]] Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges);

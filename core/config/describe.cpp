@@ -111,7 +111,7 @@ ordered_json cluster_schema() {
   for (const Field& f : schema::fields()) {
     if (f.group() != "cluster" || f.type == Type::parts) continue;
     object["properties"][f.name()] = schema_of(f);
-    if (f.name() != "network") part["properties"][f.name()] = schema_of(f);
+    if (f.name() == "machine" || f.name() == "nodes") part["properties"][f.name()] = schema_of(f);
   }
   const ordered_json parts{{"type", "array"}, {"minItems", 1}, {"items", part}};
   object["properties"]["parts"] = parts;
@@ -166,8 +166,10 @@ std::string moved(const std::string& reference, const std::string& directory) {
 }
 
 Scenario with_references_from(Scenario s, const std::string& directory) {
-  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration})
+  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration, &s.collective_table})
     *reference = moved(*reference, directory);
+  if (const std::string& devices = s.strategy.devices; !devices.empty() && !std::filesystem::path(devices).is_absolute())
+    s.strategy.devices = moved("./" + devices, directory);
   for (ClusterPart& part : s.cluster.parts) part.machine = moved(part.machine, directory);
   return s;
 }

@@ -144,6 +144,10 @@ ClusterRef read_cluster_object(ObjectReader& r, bool complete) {
   r.expect("parts");
   r.expect(network.name());
   if (r.has(network.name())) out.network = read_text(network, r);
+  if (r.has("gpudirect_rdma")) out.gpudirect_rdma = r.boolean("gpudirect_rdma");
+  if (r.has("pxn")) out.pxn = r.boolean("pxn");
+  r.expect("gpudirect_rdma");
+  r.expect("pxn");
   if (r.has("parts")) {
     for (const char* key : {"machine", "nodes"})
       if (r.has(key)) r.fail(key, fmt::format("'{}' stands beside 'parts'", key), "state either machine and nodes, or parts");
@@ -215,6 +219,8 @@ ordered_json write_cluster(const ClusterRef& cluster) {
     for (const ClusterPart& part : cluster.parts) out["parts"].push_back(write_part(part));
   }
   if (!cluster.network.empty()) out["network"] = cluster.network;
+  if (cluster.gpudirect_rdma) out["gpudirect_rdma"] = *cluster.gpudirect_rdma;
+  if (cluster.pxn) out["pxn"] = *cluster.pxn;
   return out;
 }
 

@@ -31,6 +31,11 @@ void rebase_member(json& object, const char* key, const fs::path& folder) {
 void rebase_all(json& document, const fs::path& folder) {
   rebase_member(document, "model", folder);
   rebase_member(document, "calibration", folder);
+  if (document.contains("strategy") && document["strategy"].is_object() && document["strategy"].contains("devices")) {
+    json& devices = document["strategy"]["devices"];  // A path, whatever it looks like.
+    if (devices.is_string() && !devices.get<std::string>().empty()) devices = (folder / devices.get<std::string>()).lexically_normal().generic_string();
+  }
+  rebase_member(document, "collective_table", folder);
   rebase_member(document, "cluster", folder);
   if (!document.contains("cluster")) return;
   json& cluster = document["cluster"];
@@ -196,7 +201,7 @@ Scenario parse_scenario(std::string_view text, const std::string& origin, const 
 
 bool Scenario::operator==(const Scenario& o) const {
   return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy &&
-         kernels == o.kernels && calibration == o.calibration;
+         kernels == o.kernels && calibration == o.calibration && collective_table == o.collective_table;
 }
 
 }  // namespace rehearse

@@ -9,6 +9,7 @@
 //
 // All errors are Error (usage) with `where` "file: /json/path".
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ struct ClusterRef {
   std::string file;                ///< Path of a cluster file.
   std::vector<ClusterPart> parts;  ///< More than one: a mixed cluster.
   std::string network;             ///< Registered name or file; empty leaves the choice to the caller.
+  std::optional<bool> gpudirect_rdma;  ///< In place of what the machines say (MachineSpec).
+  std::optional<bool> pxn;             ///< Likewise.
   bool operator==(const ClusterRef&) const = default;
 };
 
@@ -54,6 +57,7 @@ struct Scenario {
   StrategySettings strategy;
   KernelSettings kernels;
   std::string calibration;  ///< Profile, name or file; empty takes the one that belongs to the GPU.
+  std::string collective_table;  ///< File of measured collectives (rehearse/collective_table/v1); empty: none.
   std::string origin;       ///< File the scenario came from, for messages; not part of its value.
 
   /// Equal whatever the origin.

@@ -60,6 +60,9 @@ auto at(auto... members) {
 Field training(const std::string& name, auto member, std::string help) {
   return row("training." + name, at(&Scenario::training, member), std::move(help));
 }
+Field experts(const std::string& name, auto member, std::string help) {
+  return row("training.experts." + name, at(&Scenario::training, &TrainingSettings::experts, member), std::move(help));
+}
 Field strategy(const std::string& name, auto member, std::string help) {
   return row("strategy." + name, at(&Scenario::strategy, member), std::move(help));
 }
@@ -130,8 +133,27 @@ void add_head(std::vector<Field>& t) {
       cluster_member("cluster.machine", Type::text, "Registered machine, or the path of a machine file.").must().like("dgx_a100_80gb"));
   t.push_back(cluster_member("cluster.nodes", Type::integer, "Machines.").in(1, kMaxSize).like("128"));
   t.push_back(cluster_member("cluster.network", Type::text, "Registered network, or the path of a network file.").like("selene"));
+  t.push_back(cluster_member("cluster.gpudirect_rdma", Type::boolean, "NICs read and write GPU memory; false stages messages in host memory.")
+                  .like("false")
+                  .more("Left out, each machine's own file says."));
+  t.push_back(cluster_member("cluster.pxn", Type::boolean, "Messages for another rail go over NVLink to the GPU beside that rail's NIC.")
+                  .like("false")
+                  .more("false is NCCL_PXN_DISABLE=1. Left out, each machine's own file says. Only fabrics with rails use it."));
   t.push_back(cluster_member("cluster.parts", Type::parts, "Parts of a mixed cluster, each {machine, nodes}.")
                   .like(R"([{"machine": "dgx_a100_80gb", "nodes": 4}, {"machine": "dgx_h100", "nodes": 4}])"));
+}
+
+void add_experts(std::vector<Field>& t) {
+  t.push_back(experts("capacity_factor", &ExpertSettings::capacity_factor, "Rows that an expert takes of one rank's tokens, over the mean.")
+                  .in(0, 1e6)
+                  .like("1.25")
+                  .more("Tokens beyond it are dropped (Fedus et al. 2021). 0 drops none."));
+  t.push_back(experts("pad_to_capacity", &ExpertSettings::pad_to_capacity, "Experts' buffers are filled up to their capacity.")
+                  .more("All sizes are then known beforehand and nothing is counted on the way; needs capacity_factor above 0."));
+  t.push_back(experts("imbalance", &ExpertSettings::imbalance, "How unevenly tokens choose experts.")
+                  .more("none: evenly. multinomial: independently and uniformly, with the spread expected of that. zipf: the j-th most popular "
+                        "expert in proportion to 1 / j^zipf_exponent. The fullest expert-parallel rank, coordinate 0, sets the pace."));
+  t.push_back(experts("zipf_exponent", &ExpertSettings::zipf_exponent, "How steeply popularity falls, for imbalance zipf.").in(0, 8).like("0.5"));
 }
 
 void add_training(std::vector<Field>& t) {
@@ -143,7 +165,9 @@ void add_training(std::vector<Field>& t) {
   t.push_back(training("sequence_length", &TrainingSettings::sequence_length, "Tokens per sequence.")
                   .in(0, kMaxSize)
                   .like("2048")
-                  .more("0 takes the longest sequence that the model allows."));
+                  .more("0 takes the longest sequence that the model allows. Models of images and vectors have none."));
+  for (const auto& [name, member] : {std::pair{"image_height", &TrainingSettings::image_height}, {"image_width", &TrainingSettings::image_width}})
+    t.push_back(training(name, member, "Pixels of an image along this side.").in(0, kMaxSize).like("512").more("0 takes the model's own."));
   t.push_back(
       training("precision", &TrainingSettings::precision, "Arithmetic of the matrix products and storage of the weights.")
           .like("bf16_mixed")
@@ -153,7 +177,7 @@ void add_training(std::vector<Field>& t) {
                   .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed "
                         "precision."));
   t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
-                  .more("adam and adamw keep two fp32 moments per parameter, sgd keeps none."));
+                  .more("adam and adamw keep two fp32 moments per parameter, sgd with momentum one."));
   t.push_back(training("learning_rate", &TrainingSettings::learning_rate, "Step size of the update.")
                   .in(0, 1e3)
                   .like("6e-4")
@@ -172,6 +196,7 @@ void add_training(std::vector<Field>& t) {
                        "Ranks over which batch statistics, expert capacity and auxiliary loss are taken.")
                   .more("local: each data-parallel rank by itself. global: all data-parallel ranks, as SyncBatchNorm does."));
   t.push_back(training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed));
+  add_experts(t);
 }
 
 void add_axes(std::vector<Field>& t) {
@@ -207,6 +232,14 @@ void add_axes(std::vector<Field>& t) {
 
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
+  t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach the ranks of their experts.")
+                  .like("hierarchical")
+                  .more("all_to_all: one exchange, a row for each expert chosen. hierarchical: one copy of a token for each node, handed on inside "
+                        "it (DeepSeek-V3, section 3.2.2): fewer bytes between nodes, the more so where routing is limited to few nodes."));
+  t.push_back(strategy("dispatch_node", &StrategySettings::dispatch_node, "Neighbouring expert-parallel ranks that one copy of a token serves.")
+                  .in(0, kMaxSize)
+                  .like("8")
+                  .more("For hierarchical dispatch. 0 takes the ranks that hold one of the model's groups of experts."));
   t.push_back(strategy("schedule", &StrategySettings::schedule, "Order of the microbatches in the pipeline.")
                   .like("interleaved_1f1b")
                   .more("One of: rehearse list schedules."));
@@ -214,6 +247,9 @@ void add_strategy(std::vector<Field>& t) {
                   .in(1, kMaxSize)
                   .like("3")
                   .more("Above 1 only with a schedule that interleaves chunks."));
+  t.push_back(strategy("uneven_layers", &StrategySettings::uneven_layers, "Stages may differ by one layer.")
+                  .more("Where pp * virtual_stages does not divide the layers, the extra ones are spread from the first stage on; the last, which has the head, "
+                        "has none. false refuses such a pp."));
   t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
                        "Split norms and dropout over the sequence inside the tensor-parallel group.")
                   .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less "
@@ -229,6 +265,10 @@ void add_strategy(std::vector<Field>& t) {
                   .in(1, 1e15)
                   .more("Larger buckets use the wire better, smaller ones start earlier."));
   t.push_back(placement_row());
+  t.push_back(strategy("devices", &StrategySettings::devices, "File that says which device each rank runs on.")
+                  .like("ranks.json")
+                  .more("A JSON array of device numbers or {\"node\", \"gpu\"} objects in rank order, lines 'node3/GPU5' in rank order, or a "
+                        "host file of lines 'node3 slots=8'. Left out, rank i runs on device i. Devices that no rank runs on stay idle."));
   t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
                        "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
                   .more("Narayanan et al. 2021, section 4.1."));
@@ -257,6 +297,9 @@ std::vector<Field> build() {
   t.push_back(row("calibration", at(&Scenario::calibration), "Calibration profile, by name or path.")
                   .like("profiles/my_h100.json")
                   .more("Left out, the profile that belongs to the cluster's GPU is taken."));
+  t.push_back(row("collective_table", at(&Scenario::collective_table), "Measured times of collectives, by path.")
+                  .like("tables/our_pods.json")
+                  .more("They go before the model's where they speak of a call's operation, ranks and nodes (core/collective/README.md)."));
   return t;
 }
 
@@ -269,6 +312,7 @@ const std::vector<Field>& fields() {
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> table{{"training", "What one step and the whole run train."},
+                                        {"training.experts", "How many tokens each expert takes."},
                                         {"strategy", "How the work is split over the GPUs."},
                                         {"strategy.overlap", "Which communication runs beside computation."},
                                         {"kernels", "Which kernels the framework uses."}};

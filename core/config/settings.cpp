@@ -37,5 +37,15 @@ const std::vector<std::string>& names_of<Offload>() {
   static const std::vector<std::string> names{"none", "optimizer", "activations", "all"};
   return names;
 }
+template <>
+const std::vector<std::string>& names_of<Imbalance>() {
+  static const std::vector<std::string> names{"none", "multinomial", "zipf"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Dispatch>() {
+  static const std::vector<std::string> names{"all_to_all", "hierarchical"};
+  return names;
+}
 
 }  // namespace rehearse

@@ -23,6 +23,17 @@ enum class StatisticsScope {
 };
 /// What is kept in host memory and copied over PCIe when it is needed.
 enum class Offload { none, optimizer, activations, all };
+/// How unevenly tokens choose experts.
+enum class Imbalance {
+  none,         ///< Every expert gets the same.
+  multinomial,  ///< Chosen independently and uniformly: the expected spread of counts.
+  zipf          ///< The j-th most popular expert is chosen in proportion to 1 / j^exponent.
+};
+/// How rows reach the ranks of their experts.
+enum class Dispatch {
+  all_to_all,   ///< One exchange over the expert-parallel group: a row for each expert chosen.
+  hierarchical  ///< Each node gets one copy of a token, which is handed on inside it.
+};
 
 /// The text forms, in the order of the enumerators. Defined for every enum of this file.
 template <class Enum>
@@ -34,6 +45,8 @@ template <> const std::vector<std::string>& names_of<GradientDtype>();
 template <> const std::vector<std::string>& names_of<Optimizer>();
 template <> const std::vector<std::string>& names_of<StatisticsScope>();
 template <> const std::vector<std::string>& names_of<Offload>();
+template <> const std::vector<std::string>& names_of<Imbalance>();
+template <> const std::vector<std::string>& names_of<Dispatch>();
 
 [[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
@@ -42,10 +55,24 @@ template <> const std::vector<std::string>& names_of<Offload>();
 [[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(StatisticsScope v) { return names_of<StatisticsScope>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Imbalance v) { return names_of<Imbalance>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Dispatch v) { return names_of<Dispatch>()[static_cast<std::size_t>(v)]; }
+
+/// How many tokens an expert takes, and how many choose it.
+struct ExpertSettings {
+  double capacity_factor = 0;       ///< Rows that an expert takes of one rank's tokens, over the mean; 0: all of them (dropless).
+  bool pad_to_capacity = false;     ///< Buffers are filled up to the capacity, so that all sizes are known beforehand.
+  Imbalance imbalance = Imbalance::none;
+  double zipf_exponent = 0.5;       ///< For Imbalance::zipf, at least 0.
+
+  bool operator==(const ExpertSettings&) const = default;
+};
 
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
-  std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum.
+  std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum, and stays 0 where samples are no sequences.
+  std::int64_t image_height = 0;     ///< Pixels; 0 takes the model's own.
+  std::int64_t image_width = 0;      ///< Pixels; 0 takes the model's own.
   Precision precision = Precision::bf16_mixed;
   GradientDtype gradient_dtype = GradientDtype::fp32;
   Optimizer optimizer = Optimizer::adam;
@@ -55,6 +82,7 @@ struct TrainingSettings {
   double tokens = 0;                 ///< Tokens of the whole run; 0 leaves the run's length out of the answer.
   std::uint64_t seed = 1;
   StatisticsScope statistics = StatisticsScope::local;
+  ExpertSettings experts;
 
   bool operator==(const TrainingSettings&) const = default;
 };
@@ -72,13 +100,17 @@ struct OverlapSettings {
 struct StrategySettings {
   int dp = 1, dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1, tile_h = 1, tile_w = 1;
   std::int64_t microbatch = 1;       ///< Sequences per microbatch and replica.
+  Dispatch dispatch = Dispatch::all_to_all;
+  int dispatch_node = 0;             ///< Neighbouring expert-parallel ranks that one copy of a token serves; 0: those of one routing group.
   std::string schedule = "1f1b";     ///< Registered pipeline schedule.
+  bool uneven_layers = false;        ///< Stages may differ by one layer where the chunks do not divide the layers.
   int virtual_stages = 1;            ///< Model chunks per pipeline rank.
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
   int zero_stage = 0;                ///< 0, or 1: optimizer state sharded over dp.
   Bytes bucket{25e6};                ///< Gradient bucket size.
   std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
+  std::string devices;               ///< File that says which device each rank runs on; empty: rank i on device i.
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;
   Offload offload = Offload::none;

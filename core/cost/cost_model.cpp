@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "core/collective/measured_latency.hpp"
 #include "core/cost/body_play.hpp"
+#include "core/hardware/collective_constants.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -21,15 +21,23 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::attention:
     case ComputeOp::attention_grad: return KernelClass::attention_flash;
     case ComputeOp::softmax:
-    case ComputeOp::softmax_grad: return KernelClass::softmax;
+    case ComputeOp::softmax_grad:
+    case ComputeOp::route:
+    case ComputeOp::route_grad: return KernelClass::softmax;
     case ComputeOp::norm:
-    case ComputeOp::norm_grad: return KernelClass::norm;
+    case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
+    case ComputeOp::statistics: return KernelClass::batch_norm;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:
     case ComputeOp::cross_entropy_grad: return KernelClass::cross_entropy;
     case ComputeOp::optimizer: return KernelClass::optimizer;
-    case ComputeOp::square_sum: return KernelClass::reduction;
+    case ComputeOp::convolution:
+    case ComputeOp::convolution_grad: return KernelClass::convolution;
+    case ComputeOp::pool:
+    case ComputeOp::pool_grad: return KernelClass::pool;
+    case ComputeOp::square_sum:
+    case ComputeOp::histogram: return KernelClass::reduction;
     case ComputeOp::cast:
     case ComputeOp::copy:
     case ComputeOp::fill: return KernelClass::copy;
@@ -41,9 +49,11 @@ KernelClass class_of(const ComputeTask& task) {
 TimeCategory category_of(const Program& program, const ComputeTask& task, Phase phase) {
   if (phase == Phase::recompute) return TimeCategory::recompute;
   if (phase == Phase::optimizer) return TimeCategory::optimizer;
+  if (task.op == ComputeOp::route || task.op == ComputeOp::route_grad) return TimeCategory::memory_bound;
   switch (class_of(task)) {
     // Batched products are the scores and contexts of unfused attention.
     case KernelClass::gemm: return program.exprs.is_constant(task.dims[0]) && task.dims[0] == ExprPool::kOne ? TimeCategory::matmul : TimeCategory::attention;
+    case KernelClass::convolution:
     case KernelClass::grouped_gemm: return TimeCategory::matmul;
     case KernelClass::attention_flash:
     case KernelClass::softmax: return TimeCategory::attention;
@@ -54,6 +64,32 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 }
 
 struct Traffic { double read = 0, written = 0; };
+
+bool has_halo(const Tensor& t) {
+  return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
+}
+
+/// Bytes of a rank's own part: only windows read what the neighbours have lent.
+double own_bytes(const Program& p, const Tensor& t, const ExprContext& at) {
+  Tensor own = t;
+  for (auto& [axis, l] : own.layout)
+    if (const auto* h = std::get_if<Halo>(&l)) l = shard_on(h->dim);
+  return p.local_bytes(own, at);
+}
+
+/// Reads a convolution's scalars (body.hpp).
+ConvolutionShape convolution_of(const ComputeTask& c, const std::vector<double>& d) {
+  ConvolutionShape s;
+  s.groups = d[0], s.m = d[1], s.n = d[2], s.k = d[3];
+  const std::size_t sides = c.scalars.size() / 4 - 1;
+  s.sides = static_cast<int>(sides);
+  for (std::size_t i = 0; i < sides; ++i) {
+    s.window[i] = c.scalars[4 * i];
+    s.dense = s.dense && c.scalars[4 * i + 1] == 1 && c.scalars[4 * i + 3] == 1;
+  }
+  s.channels = c.scalars[4 * sides + 3];
+  return s;
+}
 
 }  // namespace
 
@@ -70,6 +106,7 @@ TimeCategory category_of_stream(const Program& program, StreamId stream) {
   if (starts("ep")) return TimeCategory::exposed_ep;
   if (starts("dp")) return TimeCategory::exposed_dp;
   if (starts("pp")) return TimeCategory::exposed_pp;
+  if (starts("tile")) return TimeCategory::exposed_tile;
   if (starts("io") || starts("host")) return TimeCategory::input;
   return TimeCategory::exposed_copy;
 }
@@ -93,8 +130,12 @@ struct CostModel::Impl {
   }
   [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
     Traffic t;
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    const KernelClass cls = c != nullptr ? class_of(*c) : KernelClass::copy;
+    const bool windows = cls == KernelClass::convolution || cls == KernelClass::pool;
     for (const Operand& o : task.operands) {
-      const double bytes = p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+      const Tensor& tensor = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      const double bytes = windows || !has_halo(tensor) ? p.local_bytes(tensor, at) : own_bytes(p, tensor, at);
       if (o.access != Access::write) t.read += bytes;
       if (o.access != Access::read) t.written += bytes;
     }
@@ -112,6 +153,8 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     if (o.access != Access::read) out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
   const KernelClass cls = class_of(c);
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
+    // Rows of a grouped product are those of all groups: one has its mean of them.
+    if (cls == KernelClass::grouped_gemm) d[c.transpose_a ? 3 : 1] /= d[0];
     Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
     k.cls = cls;
     return k;
@@ -119,6 +162,7 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
   if (cls == KernelClass::attention_flash)
     return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal}, c.arithmetic, c.op == ComputeOp::attention_grad);
   Traffic t = traffic(p, task, body, at);
+  if (cls == KernelClass::convolution) return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
   if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
     // Only the rows looked up are touched: as many as tokens, not the whole table.
     double rows = 0;
@@ -153,15 +197,31 @@ CostModel::CostModel(CostModel&&) noexcept = default;
 const Cluster& CostModel::cluster() const { return *impl_->cluster; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
 
+namespace {
+
+/// The larger of the messages to the two neighbours.
+Bytes halo_bytes(const Program& p, const CollectiveTask& c, DType dtype, ExprContext at) {
+  const AxisSet axes = p.groups[static_cast<std::size_t>(c.group)].axes;
+  std::int64_t most = 0;
+  for (int a = 0; a < kAxisCount; ++a)
+    if (axes.contains(static_cast<Axis>(a)))
+      for (at.peer = 0; at.peer < at.extent[static_cast<std::size_t>(a)]; ++at.peer)
+        most = std::max({most, p.exprs.evaluate(c.count_to_peer, at), p.exprs.evaluate(c.count_from_peer, at)});
+  return Bytes{static_cast<double>(most) * size_of(dtype)};
+}
+
+}  // namespace
+
 Bytes CostModel::collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at) {
   const auto& c = std::get<CollectiveTask>(task.kind);
-  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else.
-  const bool by_output = c.op == CollectiveOp::all_gather;
-  double bytes = 0;
+  if (c.op == CollectiveOp::halo_exchange) return halo_bytes(program, c, program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(task.operands.front().formal)].like)].dtype, at);
+  // NCCL's formulas take the large side: what is written for gathers, what is read for everything else. A rank that takes more of an
+  // uneven exchange than it gives is as slow as what it takes.
+  double in = 0, out = 0;
   for (const Operand& o : task.operands)
-    if (by_output ? o.access == Access::write : o.access != Access::write)
-      bytes += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
-  return Bytes{bytes};
+    (o.access == Access::write ? out : in) += program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at);
+  if (c.op == CollectiveOp::all_to_all) return Bytes{std::max(in, out)};
+  return Bytes{c.op == CollectiveOp::all_gather ? out : in};
 }
 
 PricedTask CostModel::price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const {
@@ -183,10 +243,19 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
   return out;
 }
 
+Seconds CostModel::launch_overhead(const Program& program, int rank) const {
+  return impl_->model(program, rank).launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0);
+}
+
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const {
+  constexpr int kOncePerKernel = -1;
+  return price_body(program, body, rank, at, kOncePerKernel);
+}
+
+PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches) const {
   std::vector<BodyTask> tasks;
   Seconds host{0};
-  const KernelModel& kernels = impl_->model(program, rank);
+  const Seconds launch = launch_overhead(program, rank);
   bool computes = false;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -197,7 +266,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.priced = price(program, task, body, rank, at);
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
-      host += kernels.launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0) * t.priced.kernels;
+      host += launch * t.priced.kernels;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;
         for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
@@ -209,7 +278,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
     tasks.push_back(std::move(t));
   }
   PricedBody out = play_body(tasks);
-  out.host = host;
+  out.host = launches < 0 ? host : launch * launches;
   if (computes) apply_launch_floor(out);
   return out;
 }
@@ -218,16 +287,21 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
   Interference out;
   if (choice.time <= Seconds{0}) return out;
-  out.sm_share = gpu.sm_count > 0 ? static_cast<double>(choice.channels) / gpu.sm_count : 0.0;
-  // A byte on the wire is read and written at either end, and a reduction reads its own operand as well; an all-reduce is half of each.
-  // Counted from the algorithm, not measured: an estimate.
-  const double touches = op == CollectiveOp::all_reduce ? 2.5 : op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce ? 3.0 : 2.0;
+  const CollectiveConstants constants = gpu.collectives ? *gpu.collectives : CollectiveConstants{};
+  out.sm_share = gpu.sm_count > 0 ? constants.sms_per_channel * choice.channels / gpu.sm_count : 0.0;
+  const bool reducing = op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce;
+  const double touches = op == CollectiveOp::all_reduce ? constants.touches_all_reduce : reducing ? constants.touches_reducing : constants.touches_moving;
   const double wire = bytes.value() * bus_factor(op, ranks) / choice.time.value();
   out.hbm_share = std::min(0.9, touches * wire / gpu.memory_bandwidth.value());
   return out;
 }
 
 namespace {
+
+std::string convolution_group_of(const ComputeTask& c) {
+  const ConvolutionShape shape = convolution_of(c, {c.scalars[c.scalars.size() - 4], 1, 1, 1});
+  return std::string(group_of(class_of(shape), c.arithmetic == DType::tf32 || size_of(c.arithmetic) < 4));
+}
 
 /// Names of the calibration groups that a Program's kernels read.
 std::set<std::string, std::less<>> groups_used(const Program& program, bool& communicates) {
@@ -238,7 +312,9 @@ std::set<std::string, std::less<>> groups_used(const Program& program, bool& com
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr) continue;
       const KernelClass cls = class_of(*c);
-      if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
+      if (cls == KernelClass::convolution)
+        used.insert(convolution_group_of(*c));
+      else if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
         used.insert(c->arithmetic == DType::fp8 ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
       else
         used.insert(cls == KernelClass::attention_flash ? "attention_" : std::string(name_of(cls)));
@@ -261,8 +337,14 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
     }
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
-    const MeasuredCollectives& m = measured_collectives_of(part.gpu->compute_capability);
-    out.push_back({fmt::format("collectives on {}", m.generation), m.evidence, std::string(m.source), {}});
+    const CollectiveConstants* m = part.gpu->collectives.get();
+    if (m == nullptr || m->sources.empty()) continue;
+    // The weaker of what its latencies and its bandwidths rest on.
+    Source weaker = m->sources.front();
+    weaker.evidence = Evidence::measured_here;
+    for (const Source& s : m->sources)
+      if ((s.key == "latency" || s.key == "bandwidth") && s.evidence >= weaker.evidence) weaker = s;
+    out.push_back({fmt::format("collectives on {}", part.gpu->generation), weaker.evidence, weaker.text, {}});
   }
   return out;
 }

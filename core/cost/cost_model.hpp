@@ -64,6 +64,10 @@ class CostModel {
   /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
   [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const;
+  /// The same where the host launches `launches` times instead of once per kernel: inside a captured graph.
+  [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches) const;
+  /// What the host takes to launch one kernel on the device of `rank`.
+  [[nodiscard]] Seconds launch_overhead(const Program& program, int rank) const;
   /// SMs: one per channel. Memory: a byte on the wire is read and written at either end, once more where it is reduced.
   [[nodiscard]] Interference interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank, const Program& program) const;
   /// Size of a collective as CollectiveModel takes it.

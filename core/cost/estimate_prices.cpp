@@ -54,7 +54,7 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
       stage_matters_(program.bodies.size(), -1) {
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
-    if (first_rank_[role] < 0) first_rank_[role] = r;
+    if (first_rank_[role] < 0 || neighbours(r) > neighbours(first_rank_[role])) first_rank_[role] = r;
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();
@@ -63,6 +63,17 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
     if (lanes_ == 1 || r / apart % lanes_ == 0)
       ranks_of_role_[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)])].push_back(r);
   sort_roles();
+}
+
+/// Sides on which a rank's tile has a neighbour: those with most hold most, and the others wait for them.
+int EstimatePrices::neighbours(int rank) const {
+  const ExprContext at = p_.mesh.context(rank);
+  int n = 0;
+  for (const Axis axis : {Axis::tile_h, Axis::tile_w}) {
+    const auto a = static_cast<std::size_t>(axis);
+    n += (at.coord[a] > 0 ? 1 : 0) + (at.coord[a] + 1 < at.extent[a] ? 1 : 0);
+  }
+  return n;
 }
 
 /// As the back ends fold: the flows of a tensor-parallel group leave its node side by side.
@@ -214,7 +225,8 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
   const auto& c = std::get<CollectiveTask>(task.kind);
   const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
   // A group across the lanes is one call; others are as many calls as lanes, side by side.
-  const bool side_by_side = lanes_ > 1 && !p_.groups[static_cast<std::size_t>(c.group)].axes.contains(Axis::tp);
+  const AxisSet axes = p_.groups[static_cast<std::size_t>(c.group)].axes;
+  const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);
   Transfer slowest;
   for (const std::vector<DeviceId>& group : instances(c.group, role)) {
     if (group.size() < 2) continue;

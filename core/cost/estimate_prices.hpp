@@ -31,7 +31,7 @@ class EstimatePrices {
  public:
   EstimatePrices(const Program& program, const CostModel& cost);
 
-  /// The rank that stands for a role: its first.
+  /// The rank that stands for a role: the first of those with most neighbouring tiles.
   [[nodiscard]] int rank_of(int role) const { return first_rank_[static_cast<std::size_t>(role)]; }
   [[nodiscard]] const ExprContext& context(int role) const { return contexts_[static_cast<std::size_t>(role)]; }
 
@@ -50,6 +50,7 @@ class EstimatePrices {
   [[nodiscard]] int variant(int body, int role);
   [[nodiscard]] bool stage_matters(const Body& body) const;
   [[nodiscard]] std::vector<DeviceId> devices(int group, int rank) const;
+  [[nodiscard]] int neighbours(int rank) const;
   void sort_roles();
   void decide_lanes();
   [[nodiscard]] ComputeWork play(int body, int role);

@@ -72,7 +72,7 @@ class Recipe {
     fp8_ = read_gemms(reader_, kFp8);
     attention_ = read_attention(reader_, kAttention);
     FitReport report;
-    for (const char* generation : {"fallback", "volta", "ampere", "hopper", "blackwell"}) report.profiles.push_back(build(generation));
+    for (const char* generation : {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) report.profiles.push_back(build(generation));
     report.reads = reader_.reads();
     return report;
   }

@@ -11,12 +11,13 @@ namespace {
 
 constexpr std::array<std::string_view, kKernelClasses> kClassNames{"gemm",      "grouped_gemm",  "attention_flash", "softmax",
                                                                    "norm",      "elementwise",   "embedding",       "cross_entropy",
-                                                                   "optimizer", "reduction",     "copy"};
+                                                                   "optimizer", "reduction",     "copy",            "convolution",   "pool",
+                                                                   "batch_norm"};
 
 std::size_t index_of(KernelClass c) { return static_cast<std::size_t>(c); }
 
 bool is_bandwidth_class(KernelClass c) {
-  return c != KernelClass::gemm && c != KernelClass::grouped_gemm && c != KernelClass::attention_flash;
+  return c != KernelClass::gemm && c != KernelClass::grouped_gemm && c != KernelClass::attention_flash && c != KernelClass::convolution;
 }
 
 double fraction(const CalibrationProfile& p, std::string_view group, std::string_view name) {
@@ -53,6 +54,15 @@ FlashConstants flash_group(const CalibrationProfile& p) {
   c.diagonal_keys = p.value(p.attention, "diagonal_keys");
   c.fixed = Seconds{p.value(p.attention, "fixed_s")};
   c.bandwidth_fraction = fraction(p, "elementwise", "bandwidth_fraction");
+  return c;
+}
+
+ConvolutionConstants convolution_group(const CalibrationProfile& p, std::string_view group) {
+  ConvolutionConstants c;
+  c.efficiency = fraction(p, group, "efficiency");
+  c.bandwidth_fraction = fraction(p, group, "bandwidth_fraction");
+  c.fixed = Seconds{p.value(group, "fixed_s")};
+  c.overlap_power = std::max(1.0, p.value(group, "overlap_power"));
   return c;
 }
 
@@ -95,6 +105,12 @@ Kernel make_flash_attention(AttentionShape shape, DType dtype, bool backward) {
   return k;
 }
 
+Kernel make_convolution(const ConvolutionShape& shape, Bytes read, Bytes written, DType dtype) {
+  Kernel k = make_memory_bound(KernelClass::convolution, read, written, dtype);
+  k.convolution = shape;
+  return k;
+}
+
 Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype, int launches) {
   Kernel k;
   k.cls = cls;
@@ -109,6 +125,7 @@ Flops flops_of(const Kernel& k) {
   switch (k.cls) {
     case KernelClass::gemm: case KernelClass::grouped_gemm: return gemm_flops(k.gemm);
     case KernelClass::attention_flash: return attention_flops(k.attention, k.backward);
+    case KernelClass::convolution: return convolution_flops(k.convolution);
     default: return k.flops;
   }
 }
@@ -124,6 +141,9 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   for (int i = 0; i < kKernelClasses; ++i)
     if (const auto c = static_cast<KernelClass>(i); is_bandwidth_class(c))
       bandwidth_[index_of(c)] = {fraction(profile, name_of(c), "bandwidth_fraction"), profile.value(name_of(c), "fixed_s")};
+  for (int i = 0; i < kConvolutionClasses; ++i)
+    for (const bool tensor : {false, true})
+      convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] = convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
   misaligned_factor_ = profile.value("alignment", "slowdown");
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   for (const auto& [name, group] : profile.groups)
@@ -138,6 +158,7 @@ KernelTime KernelModel::price(const Kernel& kernel) const {
   switch (kernel.cls) {
     case KernelClass::gemm: case KernelClass::grouped_gemm: return price_gemm(kernel);
     case KernelClass::attention_flash: return price_flash(kernel);
+    case KernelClass::convolution: return price_convolution(kernel);
     default: return price_bytes(kernel);
   }
 }
@@ -172,6 +193,23 @@ KernelTime KernelModel::price_flash(const Kernel& k) const {
   return r;
 }
 
+/// Arithmetic narrower than fp32 runs on tensor cores where there are any: from compute capability 7.0 on.
+bool KernelModel::tensor_cores(DType t) const { return gpu_.compute_capability >= 70 && (t == DType::tf32 || size_of(t) < 4); }
+
+KernelTime KernelModel::price_convolution(const Kernel& k) const {
+  const bool tensor = tensor_cores(k.dtype);
+  const auto& constants = convolution_[static_cast<std::size_t>(class_of(k.convolution))][tensor ? 1 : 0];
+  const ConvolutionTime t = convolution_time(k.convolution, k.bytes_read + k.bytes_written, constants, tensor, gpu_.peak(k.dtype), gpu_.memory_bandwidth);
+  KernelTime r;
+  r.compute_bound = t.compute;
+  r.memory_bound = t.memory;
+  r.fixed = constants.fixed;
+  r.time = t.total;
+  r.sm_sensitivity = t.compute_share;
+  r.hbm_sensitivity = t.memory_share;
+  return r;
+}
+
 KernelTime KernelModel::price_bytes(const Kernel& k) const {
   const auto& class_rate = bandwidth_[index_of(k.cls)];
   KernelTime r;
@@ -187,7 +225,8 @@ KernelTime KernelModel::price_bytes(const Kernel& k) const {
 
 Seconds KernelModel::floor(const Kernel& k) const {
   const Flops work = flops_of(k);
-  const Seconds compute = work.value() > 0 ? work / gpu_.peak(k.dtype) : Seconds{};
+  const double saving = k.cls == KernelClass::convolution ? largest_saving(k.convolution, tensor_cores(k.dtype)) : 1.0;
+  const Seconds compute = work.value() > 0 ? work / saving / gpu_.peak(k.dtype) : Seconds{};
   const Bytes cache = gpu_.l2;
   const Bytes from_hbm = max(k.bytes_read - cache, Bytes{}) + max(k.bytes_written - cache, Bytes{});
   return max(compute, from_hbm / gpu_.memory_bandwidth);

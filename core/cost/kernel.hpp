@@ -9,6 +9,7 @@
 
 #include "core/cost/calibration.hpp"
 #include "core/cost/kernel_attention.hpp"
+#include "core/cost/kernel_convolution.hpp"
 #include "core/cost/kernel_gemm.hpp"
 #include "core/hardware/specs.hpp"
 #include "core/units/dtype.hpp"
@@ -21,21 +22,24 @@ enum class KernelClass {
   grouped_gemm,     ///< Products of one shape over `batch` experts; `m` is the mean number of tokens per expert.
   attention_flash,  ///< Fused attention that never writes the score matrix.
   softmax,          ///< Scale, mask and softmax of stored scores, in one pass.
-  norm,             ///< LayerNorm, RMSNorm, BatchNorm.
+  norm,             ///< LayerNorm, RMSNorm.
   elementwise,      ///< Bias, GELU, dropout, residual: any fused map over elements.
   embedding,        ///< Row gather or scatter.
   cross_entropy,    ///< Loss over logits.
   optimizer,        ///< Parameter update over flat buffers.
   reduction,        ///< Sums over rows, columns or everything: bias gradients, norms of gradients.
   copy,             ///< Device to device, casts and transposes included.
+  convolution,      ///< Convolutions and their gradients; five classes of layers with constants of their own (kernel_convolution.hpp).
+  pool,             ///< Windows of an image: maxima, means and their gradients.
+  batch_norm,       ///< Moments per channel, and the passes that use them.
 };
-inline constexpr int kKernelClasses = 11;
+inline constexpr int kKernelClasses = 14;
 
 /// "gemm", "attention_flash", "norm", ...; memory-bound classes have their constants under this name in a calibration profile.
 [[nodiscard]] std::string_view name_of(KernelClass c);
 
 /// One kernel, or `launches` equal-sized parts of one. Which fields matter depends on the class:
-/// products read `gemm`, flash attention reads `attention`, all others read the byte counts.
+/// products read `gemm`, flash attention reads `attention`, convolutions read `convolution` and the byte counts, all others the latter.
 struct Kernel {
   KernelClass cls = KernelClass::elementwise;
   DType dtype = DType::bf16;  ///< Arithmetic and storage of the inputs.
@@ -43,6 +47,7 @@ struct Kernel {
   bool accumulate = false;    ///< The output is read, added to and written (weight gradients into a main buffer).
   GemmShape gemm{};
   AttentionShape attention{};
+  ConvolutionShape convolution{};
   bool backward = false;      ///< Flash attention: all gradients. Products: an operand may be stored transposed.
   Bytes bytes_read;           ///< Least traffic of the operands; for products and attention only the physics check reads it.
   Bytes bytes_written;
@@ -54,6 +59,8 @@ struct Kernel {
 [[nodiscard]] Kernel make_gemm(GemmShape shape, DType dtype, DType out, bool accumulate = false, bool backward = false);
 /// Flash attention with its byte counts filled in: q, k, v read and the output written; twice that and the gradients, backward.
 [[nodiscard]] Kernel make_flash_attention(AttentionShape shape, DType dtype, bool backward = false);
+/// A convolution or a gradient of one, that reads and writes its operands once.
+[[nodiscard]] Kernel make_convolution(const ConvolutionShape& shape, Bytes read, Bytes written, DType dtype);
 /// A memory-bound kernel.
 [[nodiscard]] Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype = DType::bf16, int launches = 1);
 
@@ -79,7 +86,7 @@ class KernelModel {
   /// Throws Error (usage) when the profile lacks a constant or holds one out of range.
   KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile);
 
-  /// Products (kernel_gemm.hpp), flash attention (kernel_attention.hpp), all others
+  /// Products (kernel_gemm.hpp), flash attention (kernel_attention.hpp), convolutions (kernel_convolution.hpp), all others
   ///   T = launches * t0 + bytes / (f * HBM),  f per class.
   /// Throws Error (usage) for arithmetic the GPU has no peak for. Sizes must be positive; zero work takes the fixed time.
   [[nodiscard]] KernelTime price(const Kernel& kernel) const;
@@ -101,12 +108,15 @@ class KernelModel {
   [[nodiscard]] const GemmConstants& gemm_constants(DType t) const;
   [[nodiscard]] KernelTime price_gemm(const Kernel& kernel) const;
   [[nodiscard]] KernelTime price_flash(const Kernel& kernel) const;
+  [[nodiscard]] KernelTime price_convolution(const Kernel& kernel) const;
   [[nodiscard]] KernelTime price_bytes(const Kernel& kernel) const;
+  [[nodiscard]] bool tensor_cores(DType t) const;
 
   GpuSpec gpu_;
   GemmConstants gemm_, gemm_fp8_, gemm_fp4_;
   FlashConstants flash_;
   std::array<Bandwidth, kKernelClasses> bandwidth_{};
+  std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;
   Seconds launch_overhead_;
   std::vector<EvidenceItem> evidence_;

@@ -21,6 +21,13 @@ std::string_view name_of(Catalogue::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing) {
+  Error e = unknown_name(kind, word, valid);
+  const std::string nearest = did_you_mean(word, valid);
+  e.hint = fmt::format("{}see 'rehearse list {}'", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), listing);
+  return e;
+}
+
 struct Catalogue::Impl {
   template <class Spec>
   using Cache = std::map<std::string, std::shared_ptr<const Spec>>;
@@ -32,17 +39,28 @@ struct Catalogue::Impl {
   Cache<NetworkSpec> networks;
   Cache<ClusterSpec> clusters;
   std::optional<Interconnects> interconnects;
+  Cache<CollectiveConstants> collectives;
 
   /// The entry from the cache, or read(json, file name) kept there.
   template <class Spec, class Read>
   std::shared_ptr<const Spec> get(Cache<Spec>& cache, Kind kind, const std::string& id, Read read) {
     if (auto it = cache.find(id); it != cache.end()) return it->second;
     const auto& known = names[static_cast<std::size_t>(kind)];
-    if (!std::binary_search(known.begin(), known.end(), id)) throw unknown_name(name_of(kind), id, known);
+    if (!std::binary_search(known.begin(), known.end(), id)) throw unknown_entry(name_of(kind), id, known, fmt::format("{}s", name_of(kind)));
     std::string file = (folder(kind) / (id + ".json")).string();
     auto spec = std::make_shared<const Spec>(read(load_json(file), file));
     cache[id] = spec;
     return spec;
+  }
+
+  /// Constants of a generation, those of "fallback" where it has no file, null where there is neither.
+  std::shared_ptr<const CollectiveConstants> collectives_of(const std::string& generation) {
+    if (auto it = collectives.find(generation); it != collectives.end()) return it->second;
+    std::shared_ptr<const CollectiveConstants> out;
+    for (const std::string& name : {generation, std::string("fallback")})
+      if (const fs::path file = root / "collectives" / (name + ".json"); !out && fs::is_regular_file(file))
+        out = std::make_shared<const CollectiveConstants>(read_collective_constants(load_json(file.string()), file.string(), name));
+    return collectives[generation] = out;
   }
 
   [[nodiscard]] fs::path folder(Kind kind) const { return root / fmt::format("{}s", name_of(kind)); }
@@ -81,7 +99,9 @@ const Interconnects& Catalogue::interconnects() const {
 
 std::shared_ptr<const GpuSpec> Catalogue::gpu(const std::string& id) const {
   return impl_->get(impl_->gpus, Kind::gpu, id, [&](const nlohmann::json& json, const std::string& file) {
-    return read_gpu(json, file, id, interconnects());
+    GpuSpec spec = read_gpu(json, file, id, interconnects());
+    spec.collectives = impl_->collectives_of(spec.generation);
+    return spec;
   });
 }
 

@@ -12,7 +12,7 @@ Interconnects::Rates Interconnects::pcie(int generation, int lanes) const {
   auto it = pcie_x16.find(generation);
   if (it == pcie_x16.end())
     throw Error(ErrorKind::usage, fmt::format("PCIe generation {} is not listed", generation), "interconnects: /pcie");
-  return {it->second.raw * lanes / 16, it->second.nccl * lanes / 16};
+  return {it->second.raw * lanes / 16, it->second.nccl * lanes / 16, {}};
 }
 
 const Interconnects::Rates& Interconnects::socket(const std::string& name) const {
@@ -37,8 +37,7 @@ Interconnects read_interconnects(const nlohmann::json& json, const std::string& 
   };
   auto rates_of = [&](ObjectReader& group, const std::string& raw, const std::string& nccl) {
     sources.cite(group);
-    Interconnects::Rates rates{group.quantity<BytesPerSecond>(raw), group.quantity<BytesPerSecond>(nccl)};
-    return rates;
+    return Interconnects::Rates{group.quantity<BytesPerSecond>(raw), group.quantity<BytesPerSecond>(nccl), {}};
   };
 
   out.nvlink_latency = latency_of("nvlink");
@@ -54,6 +53,7 @@ Interconnects read_interconnects(const nlohmann::json& json, const std::string& 
   for (const auto& name : sockets.keys()) {
     ObjectReader group = sockets.object(name);
     out.sockets[name] = rates_of(group, "rate", "nccl_rate");
+    out.sockets[name].vendor = group.choice("vendor", kCpuVendors);
     group.finish();
   }
   file.finish();

@@ -2,6 +2,7 @@
 // What a link inside a machine carries and how long a crossing takes, by technology (topologies/interconnects.json).
 // Machine files name the technology; a link may state its own figures instead.
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,11 +13,15 @@
 
 namespace rehearse {
 
+/// What MachineSpec::cpu_vendor may be.
+inline const std::array<std::string, 5> kCpuVendors{"intel", "amd", "arm", "power", "zhaoxin"};
+
 struct Interconnects {
   /// Rates are one direction. PCIe: of a x16 slot; sockets: all links between two sockets.
   struct Rates {
     BytesPerSecond raw;
     BytesPerSecond nccl;  ///< What NCCL's topology search takes (graph/topo.h).
+    std::string vendor{};  ///< Sockets: of the CPUs they join, as MachineSpec::cpu_vendor.
   };
 
   std::map<int, Rates> pcie_x16;         ///< By generation.

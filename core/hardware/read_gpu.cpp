@@ -1,3 +1,5 @@
+#include <array>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +46,9 @@ GpuSpec read_gpu(const nlohmann::json& json, const std::string& origin, const st
   gpu.vendor = file.string("vendor");
   gpu.generation = file.string("generation");
   gpu.compute_capability = static_cast<int>(file.integer("compute_capability", {0, 1000}, 0));
+  static const std::array<std::string, 2> kDevices{"gpu", "cpu"};
+  gpu.device = file.choice("device", kDevices, "gpu") == "cpu" ? GpuSpec::Device::cpu : GpuSpec::Device::gpu;
+  gpu.peer_to_peer = file.boolean("peer_to_peer", true);
 
   ObjectReader memory = file.object("memory");
   sources.cite(memory);
@@ -69,6 +74,8 @@ GpuSpec read_gpu(const nlohmann::json& json, const std::string& origin, const st
   gpu.pcie.generation = static_cast<int>(pcie.integer("generation", {1, 10}));
   gpu.pcie.lanes = static_cast<int>(pcie.integer("lanes", {1, 16}, 16));
   gpu.pcie.per_direction = interconnects.pcie(gpu.pcie.generation, gpu.pcie.lanes).raw;
+  if (pcie.has("device_ids")) gpu.pci_devices = pcie.strings("device_ids");
+  pcie.expect("device_ids");
   pcie.finish();
   file.finish();
   gpu.sources = sources.finish();

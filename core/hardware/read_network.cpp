@@ -31,6 +31,11 @@ NetworkSpec read_network(const nlohmann::json& json, const std::string& origin, 
     network.port_rate = ports->quantity<BytesPerSecond>("rate");
     ports->finish();
   }
+  if (auto collectives = file.optional_object("collectives")) {
+    sources.cite(*collectives);
+    network.collectives = read_network_collectives(*collectives);
+    collectives->finish();
+  }
   file.finish();
   network.sources = sources.finish();
   return network;

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/hardware/collective_constants.hpp"
 #include "core/hardware/interconnects.hpp"
 #include "core/hardware/specs.hpp"
 
@@ -23,6 +24,14 @@ using GpuLookup = std::function<std::shared_ptr<const GpuSpec>(const std::string
                                        const Interconnects& interconnects, const GpuLookup& gpu);
 
 [[nodiscard]] NetworkSpec read_network(const nlohmann::json& file, const std::string& origin, const std::string& id);
+
+/// Reads topologies/collectives/GENERATION.json (schema rehearse/collective_constants/v1, described in topologies/README.md). Throws Error
+/// (usage) with the JSON path of what is wrong.
+[[nodiscard]] CollectiveConstants read_collective_constants(const nlohmann::json& file, const std::string& origin, const std::string& generation);
+
+class ObjectReader;
+/// The group "collectives" of a network file, and "across" of a generation's; every key is optional. The caller cites and finishes it.
+[[nodiscard]] NetworkCollectives read_network_collectives(ObjectReader& group);
 
 [[nodiscard]] ClusterSpec read_cluster(const nlohmann::json& file, const std::string& origin, const std::string& id);
 

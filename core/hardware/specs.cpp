@@ -15,7 +15,7 @@ constexpr std::array<std::pair<Evidence, std::string_view>, 4> kEvidence{{{Evide
 
 DType fallback_of(DType t) {
   if (t == DType::bf16) return DType::fp16;
-  if (t == DType::tf32) return DType::fp32;
+  if (t == DType::fp16 || t == DType::tf32) return DType::fp32;
   return t;
 }
 
@@ -37,7 +37,7 @@ Evidence parse_evidence(std::string_view name) {
 }
 
 FlopsPerSecond GpuSpec::peak(DType t) const {
-  for (DType wanted : {t, fallback_of(t)})
+  for (DType wanted : {t, fallback_of(t), fallback_of(fallback_of(t))})
     if (auto it = peak_dense.find(wanted); it != peak_dense.end()) return it->second;
   std::string known;
   for (const auto& [type, rate] : peak_dense) known += fmt::format("{}{}", known.empty() ? "" : ", ", rehearse::name_of(type));

@@ -1,9 +1,11 @@
 #pragma once
 // What a GPU, a machine and a network are: plain data as the files under topologies/ state it, every figure with
-// its source and its evidence. Nothing here is calibrated: achieved rates live in the calibration profiles of core/cost.
+// its source and its evidence. Nothing here is calibrated but what collectives take beyond NCCL's table (collective_constants.hpp):
+// achieved rates of kernels live in the calibration profiles of core/cost.
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,13 +42,18 @@ struct PcieSpec {
   BytesPerSecond per_direction;  ///< Raw rate of the whole slot, one direction.
 };
 
-/// One GPU (or one die that software sees as a device).
+struct CollectiveConstants;  // collective_constants.hpp
+
+/// One GPU (or one die that software sees as a device); or a CPU socket that computes as a rank of its own.
 struct GpuSpec {
+  enum class Device { gpu, cpu };
   std::string id;
   std::string name;
   std::string vendor;
   std::string generation;  ///< Lower-case architecture: "volta", "ampere", "hopper", "blackwell".
   int compute_capability = 0;  ///< 70, 80, 90, 100: NCCL's and CUDA's number; 0 where it has none.
+  /// What its generation's collectives take beyond NCCL's table; the catalogue sets it. Null: NCCL's table alone.
+  std::shared_ptr<const CollectiveConstants> collectives;
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   std::map<DType, FlopsPerSecond> peak_dense;  ///< Without sparsity; with fp32 accumulation.
@@ -55,9 +62,12 @@ struct GpuSpec {
   Watts tdp;
   std::optional<NvlinkSpec> nvlink;
   PcieSpec pcie;
+  Device device = Device::gpu;           ///< cpu: `memory` is the socket's DRAM and `sm_count` its cores.
+  bool peer_to_peer = true;              ///< The driver lets two of them reach each other's memory over PCIe (GeForce: it does not).
+  std::vector<std::string> pci_devices;  ///< PCI device ids, "0x2330": how NCCL's topology files name the model.
   std::vector<Source> sources;
 
-  /// Peak for arithmetic in `t`. bf16 falls back to fp16 and tf32 to fp32 where the chip has no such unit;
+  /// Peak for arithmetic in `t`. Where the chip has no such unit bf16 falls back to fp16, and fp16 and tf32 to fp32;
   /// throws Error (usage) for anything else it lacks.
   [[nodiscard]] FlopsPerSecond peak(DType t) const;
 };
@@ -67,7 +77,7 @@ struct NicSpec {
   BytesPerSecond rate;  ///< One direction.
 };
 
-/// One server: its GPUs and how they are wired. Vertices and links as data, so that any wiring can be stated.
+/// One server, or several in one NVLink domain: its GPUs and how they are wired. Vertices and links as data, so that any wiring can be stated.
 struct MachineSpec {
   enum class VertexKind { gpu, nvswitch, pcie_switch, cpu, nic };
   struct Vertex {
@@ -75,6 +85,9 @@ struct MachineSpec {
     std::string name;  ///< "GPU0", "NVSwitch1", "PLX2", "CPU0", "NIC3".
     int index;         ///< Position among the vertices of its kind.
     int chips = 1;     ///< Chips that this vertex stands for: NVSwitch chips over which every transfer is spread evenly are one vertex.
+    int numa = -1;         ///< CPU: NUMA node as the operating system counts them.
+    std::string cores{};   ///< CPU: its cores as a list, "0-23,96-119"; empty where unknown.
+    std::string device{};  ///< NIC: what its driver calls it, "mlx5_0"; empty where unknown.
   };
   enum class LinkKind { nvlink, pcie, socket, c2c };
   /// A full-duplex link; both directions carry `rate` each.
@@ -85,6 +98,19 @@ struct MachineSpec {
     BytesPerSecond rate;          ///< All `count` together, one direction.
     BytesPerSecond nccl_rate;     ///< The same as NCCL's search sees it.
     Seconds latency;              ///< Of one crossing, either direction.
+    int host_bridge = -1;         ///< PCIe link of a CPU: those with equal numbers meet in one host bridge; -1 has one of its own.
+  };
+
+  /// Channels that NCCL's own search found on such a machine (NCCL_GRAPH_DUMP_FILE): where given, they take the place of ours.
+  struct NcclGraph {
+    int id = 0;              ///< 0 ring, 1 tree, 2 CollNet, 3 NVLS.
+    int pattern = 0;         ///< 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct.
+    int channels = 0;        ///< Of the search, before NCCL doubles them.
+    BytesPerSecond speed_intra, speed_inter;  ///< Per channel, one direction.
+    std::string type_intra, type_inter;       ///< Worst path: "NVL", "PIX", "PXB", "PHB", "SYS", ...
+    int cross_nic = 0;
+    bool same_channels = true;
+    std::vector<std::vector<int>> orders;  ///< GPUs of each channel in its order.
   };
 
   std::string id;
@@ -97,12 +123,25 @@ struct MachineSpec {
   bool gpudirect_rdma = true;  ///< NICs read and write GPU memory; otherwise messages are staged in host memory.
   bool peer_to_peer = true;    ///< GPUs reach each other's memory; otherwise their transfers are staged in host memory.
   bool nvls = false;  ///< NVSwitch with multicast (NVLink SHARP).
+  bool pxn = true;    ///< Messages for another rail go over NVLink to the GPU beside that rail's NIC (NCCL_PXN_DISABLE switches it off).
+  int trays = 1;      ///< Hosts, each with an operating system of its own, that one NVLink domain joins (18 in an NVL72 rack).
   NicSpec nic;
   int nics = 0;
   Watts power;
   std::vector<Vertex> vertices;
   std::vector<Link> links;
+  std::vector<NcclGraph> nccl_graphs;  ///< At most one per id.
   std::vector<Source> sources;
+};
+
+/// Of calls that leave a node. A network states what was measured on it; what it leaves out comes from the GPU generation's file.
+struct NetworkCollectives {
+  std::optional<Seconds> crossing;         ///< Beyond NCCL's table, each time the critical path of a call crosses the network.
+  std::optional<double> bandwidth;         ///< Reached by streaming, over what NCCL's table says; 0.1 to 2.
+  std::optional<Seconds> message;          ///< One message between two devices, empty.
+  std::optional<double> message_share;     ///< Of a NIC's rate that one message reaches; 0 to 1.
+  std::optional<double> all_to_all_share;  ///< Of a node's NICs that an all-to-all reaches; 0 to 1.
+  bool sharp = false;                      ///< Switches reduce in the network and NCCL's CollNet plug-in is installed.
 };
 
 /// A fabric that joins machines: a generator with parameters, or a named preset of one.
@@ -114,6 +153,7 @@ struct NetworkSpec {
   Seconds switch_latency;                    ///< One hop.
   Seconds nic_latency;                       ///< Host to wire and back, once per message.
   BytesPerSecond port_rate;                  ///< Fastest NIC the switches serve, one direction; 0 takes any. Faster NICs run at this rate.
+  NetworkCollectives collectives;            ///< What collectives were measured to take on it.
   std::vector<Source> sources;
 };
 

@@ -1,5 +1,6 @@
 #include "core/hardware/wiring.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -26,19 +27,9 @@ auto located(const ObjectReader& at, const std::string& key, Lookup lookup) {
 
 /// [[0, 1, 2], ...]: rows of `width` whole numbers.
 std::vector<std::vector<int>> rows_of(ObjectReader& group, const std::string& key, std::size_t width) {
-  std::vector<std::vector<int>> rows;
-  const nlohmann::json& table = *group.raw(key);
-  bool valid = table.is_array();
-  for (std::size_t i = 0; valid && i < table.size(); ++i) {
-    valid = table[i].is_array() && table[i].size() == width;
-    std::vector<int> row;
-    for (std::size_t j = 0; valid && j < width; ++j) {
-      valid = table[i][j].is_number_integer() && table[i][j].get<double>() >= 0 && table[i][j].get<double>() <= 1e6;
-      if (valid) row.push_back(table[i][j].get<int>());
-    }
-    rows.push_back(std::move(row));
-  }
-  if (!valid) group.fail(key, fmt::format("wanted an array of rows of {} whole numbers", width));
+  auto rows = whole_number_rows(group, key);
+  for (const auto& row : rows)
+    if (row.size() != width) group.fail(key, fmt::format("wanted an array of rows of {} whole numbers", width));
   return rows;
 }
 
@@ -59,12 +50,42 @@ PcieSlot read_slot(ObjectReader& entry, PcieSlot fallback) {
 
 }  // namespace
 
+std::vector<std::vector<int>> whole_number_rows(ObjectReader& group, const std::string& key) {
+  std::vector<std::vector<int>> rows;
+  const nlohmann::json* table = group.raw(key);
+  if (!table) return rows;
+  bool valid = table->is_array();
+  for (std::size_t i = 0; valid && i < table->size(); ++i) {
+    const nlohmann::json& from = (*table)[i];
+    valid = from.is_array();
+    std::vector<int> row;
+    for (std::size_t j = 0; valid && j < from.size(); ++j) {
+      valid = from[j].is_number_integer() && from[j].get<double>() >= 0 && from[j].get<double>() <= 1e6;
+      if (valid) row.push_back(from[j].get<int>());
+    }
+    rows.push_back(std::move(row));
+  }
+  if (!valid) group.fail(key, "wanted an array of rows of whole numbers");
+  return rows;
+}
+
+std::string Wiring::gpu_name(int index) const {
+  return fmt::format("{}{}", gpu_.device == GpuSpec::Device::cpu ? "Socket" : "GPU", index);
+}
+
+std::string Wiring::nic_name(int index) const {
+  return defaults_.nic_names.empty() ? fmt::format("NIC{}", index) : defaults_.nic_names[static_cast<std::size_t>(index)];
+}
+
 void Wiring::add_vertex(const ObjectReader& at, Kind kind, const std::string& name, int chips) {
   if (by_name_.contains(name)) at.fail({}, fmt::format("two vertices are named '{}'", name));
   int index = 0;
   for (const auto& v : machine_.vertices) index += v.kind == kind;
   by_name_[name] = static_cast<int>(machine_.vertices.size());
-  machine_.vertices.push_back({kind, name, index, chips});
+  machine_.vertices.push_back({.kind = kind, .name = name, .index = index, .chips = chips});
+  auto& vertex = machine_.vertices.back();
+  if (kind == Kind::cpu) vertex.numa = index;
+  if (kind == Kind::nic && !defaults_.nic_devices.empty()) vertex.device = defaults_.nic_devices[static_cast<std::size_t>(index)];
 }
 
 Wiring::Readers Wiring::add_vertices(ObjectReader& group, const std::string& key, Kind kind, const std::string& prefix,
@@ -85,26 +106,28 @@ Wiring::Readers Wiring::add_vertices(ObjectReader& group, const std::string& key
 }
 
 void Wiring::read(ObjectReader& group) {
-  for (int i = 0; i < machine_.gpus; ++i) add_vertex(group, Kind::gpu, fmt::format("GPU{}", i));
+  for (int i = 0; i < machine_.gpus; ++i) add_vertex(group, Kind::gpu, gpu_name(i));
   int nvswitches = static_cast<int>(machine_.vertices.size());
   Readers nvswitch = add_vertices(group, "nvswitches", Kind::nvswitch, "NVSwitch");
   int pcie_switches = static_cast<int>(machine_.vertices.size());
   Readers pcie_switch = add_vertices(group, "pcie_switches", Kind::pcie_switch, "PLX");
   int cpus = static_cast<int>(machine_.vertices.size());
   Readers cpu = add_vertices(group, "cpus", Kind::cpu, "CPU", machine_.sockets);
-  for (int i = 0; i < machine_.nics; ++i) add_vertex(group, Kind::nic, fmt::format("NIC{}", i));
+  for (int i = 0; i < machine_.nics; ++i) add_vertex(group, Kind::nic, nic_name(i));
 
   read_nvlink_pairs(group);
   for (int i = 0; i < static_cast<int>(nvswitch.size()); ++i) read_nvswitch(nvswitch[i], nvswitches + i);
   for (int i = 0; i < static_cast<int>(pcie_switch.size()); ++i) read_pcie_switch(pcie_switch[i], pcie_switches + i);
-  for (int i = 0; i < static_cast<int>(cpu.size()); ++i) {
-    attach_children(cpu[i], cpus + i);
-    cpu[i].finish();
-  }
+  for (int i = 0; i < static_cast<int>(cpu.size()); ++i) read_cpu(cpu[i], cpus + i);
+  if (gpu_.device == GpuSpec::Device::cpu) attach_cpu_devices(group, cpus);
   read_socket_pairs(group);
   if (group.has("links"))
     for (ObjectReader& entry : group.objects("links")) read_link(entry);
   group.expect("links");
+  for (int i = 0; i < static_cast<int>(cpu.size()); ++i) {  // Last: a group may hold anything that is below the CPU by now.
+    read_host_bridges(cpu[i], cpus + i);
+    cpu[i].finish();
+  }
   check_nvlinks(group);
 }
 
@@ -146,11 +169,50 @@ void Wiring::read_pcie_switch(ObjectReader& entry, int vertex) {
 }
 
 void Wiring::attach_children(ObjectReader& owner, int vertex) {
-  for (const auto& [key, prefix] : {std::pair("gpus", "GPU"), std::pair("nics", "NIC")})
+  for (const bool gpus : {true, false}) {
+    const std::string key = gpus ? "gpus" : "nics";
     for (int index : whole_numbers(owner, key)) {
-      int child = vertex_named(owner, key, fmt::format("{}{}", prefix, index));
+      if (index >= (gpus ? machine_.gpus : machine_.nics))
+        owner.fail(key, fmt::format("unknown vertex '{}{}': the machine has {}", gpus ? "GPU" : "NIC", index, gpus ? machine_.gpus : machine_.nics));
+      int child = by_name_.at(gpus ? gpu_name(index) : nic_name(index));
       machine_.links.push_back(pcie(child, vertex, slot_of(child), owner));
     }
+  }
+}
+
+void Wiring::read_cpu(ObjectReader& entry, int vertex) {
+  auto& cpu = machine_.vertices[static_cast<std::size_t>(vertex)];
+  cpu.numa = static_cast<int>(entry.integer("numa", {0, 4095}, cpu.numa));
+  cpu.cores = entry.string("cores", "");
+  attach_children(entry, vertex);
+}
+
+void Wiring::read_host_bridges(ObjectReader& cpu, int vertex) {
+  if (!cpu.has("host_bridges")) { cpu.expect("host_bridges"); return; }
+  const nlohmann::json& groups = *cpu.raw("host_bridges");
+  bool valid = groups.is_array();
+  for (int bridge = 0; valid && bridge < static_cast<int>(groups.size()); ++bridge) {
+    valid = groups[static_cast<std::size_t>(bridge)].is_array();
+    if (!valid) break;
+    for (const auto& name : groups[static_cast<std::size_t>(bridge)]) {
+      if (!name.is_string()) { valid = false; break; }
+      int child = vertex_named(cpu, "host_bridges", name.get<std::string>());
+      bool found = false;
+      for (auto& link : machine_.links)
+        if ((link.a == child && link.b == vertex) || (link.b == child && link.a == vertex)) link.host_bridge = bridge, found = true;
+      if (!found) cpu.fail("host_bridges", fmt::format("'{}' is not right below this CPU", name.get<std::string>()));
+    }
+  }
+  if (!valid) cpu.fail("host_bridges", "wanted an array of rows of names");
+}
+
+void Wiring::attach_cpu_devices(const ObjectReader& at, int first_cpu) {
+  int cpus = static_cast<int>(std::count_if(machine_.vertices.begin(), machine_.vertices.end(), [](const auto& v) { return v.kind == Kind::cpu; }));
+  if (cpus % machine_.gpus != 0)
+    at.fail({}, fmt::format("{} devices that are sockets do not fit {} CPUs", machine_.gpus, cpus));
+  for (int i = 0; i < machine_.gpus; ++i)
+    machine_.links.push_back({i, first_cpu + i * cpus / machine_.gpus, LinkKind::c2c, 1, gpu_.memory_bandwidth, gpu_.memory_bandwidth,
+                              interconnects_.socket_latency});
 }
 
 void Wiring::read_socket_pairs(ObjectReader& group) {

@@ -19,7 +19,12 @@ struct WiringDefaults {
   PcieSlot slot;
   PcieSlot nic_slot;
   std::string socket_link;  ///< Entry of interconnects.json; empty where the file names none.
+  std::vector<std::string> nic_names;    ///< One per NIC, in place of "NIC0", "NIC1", ...; or empty.
+  std::vector<std::string> nic_devices;  ///< One per NIC: its name in the driver; or empty.
 };
+
+/// [[0, 1], [2]]: rows of whole numbers of any length; nothing where the key is absent. Throws Error (usage) for anything else.
+[[nodiscard]] std::vector<std::vector<int>> whole_number_rows(ObjectReader& group, const std::string& key);
 
 class Wiring {
  public:
@@ -40,6 +45,10 @@ class Wiring {
   void read_nvlink_pairs(ObjectReader& group);
   void read_nvswitch(ObjectReader& entry, int vertex);
   void read_pcie_switch(ObjectReader& entry, int vertex);
+  void read_cpu(ObjectReader& entry, int vertex);
+  void read_host_bridges(ObjectReader& cpu, int vertex);
+  /// A device that is a socket reaches its CPU's root ports at the rate of its memory.
+  void attach_cpu_devices(const ObjectReader& at, int first_cpu);
   void read_socket_pairs(ObjectReader& group);
   void read_link(ObjectReader& entry);
   void attach_children(ObjectReader& owner, int vertex);
@@ -49,6 +58,8 @@ class Wiring {
   MachineSpec::Link pcie(int a, int b, PcieSlot slot, const ObjectReader& at) const;
   MachineSpec::Link socket(int a, int b, const std::string& technology, const ObjectReader& at) const;
   [[nodiscard]] PcieSlot slot_of(int vertex) const;
+  [[nodiscard]] std::string gpu_name(int index) const;
+  [[nodiscard]] std::string nic_name(int index) const;
   [[nodiscard]] int vertex_named(const ObjectReader& at, const std::string& key, const std::string& name) const;
   [[nodiscard]] std::vector<std::string> names() const;
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/model/layer_list.hpp"
 #include "core/model/network_check.hpp"
 
 namespace rehearse {
@@ -37,8 +38,9 @@ Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&), Netw
 
 Network build_network(const nlohmann::json& config, const std::string& origin, const std::string& name, const std::string& path) {
   ObjectReader in = reader_of(config, origin, path);
-  Network network = architecture_of(in).build(in);
-  network.name = name.empty() ? in.string("model_type") : name;
+  const bool list = is_layer_list(config);
+  Network network = list ? build_layer_list(in, name.empty() ? "network" : name) : architecture_of(in).build(in);
+  network.name = !name.empty() ? name : list ? network.name : in.string("model_type");
   validate(network);
   return network;
 }

@@ -24,7 +24,7 @@ struct Architecture {
 /// An entry for a decoder family: reads the configuration, checks it as a whole, names the network after its `model_type`.
 [[nodiscard]] Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&), Network (*build)(const TransformerConfig&));
 
-/// The network of a parsed `config.json`, chosen by its `model_type`, checked by validate(). `origin` names the file in errors and `path`
+/// The network of a parsed `config.json`, chosen by its `model_type`, or of a layer list (layer_list.hpp), checked by validate(). `origin` names the file in errors and `path`
 /// is the JSON pointer of a configuration inside it; an empty `name` takes the model type.
 /// Throws Error (usage): unknown model type (with the valid ones), missing key, wrong type, value out of range, inconsistent values.
 [[nodiscard]] Network build_network(const nlohmann::json& config, const std::string& origin, const std::string& name = {},

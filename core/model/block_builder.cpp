@@ -1,5 +1,6 @@
 #include "core/model/block_builder.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 namespace rehearse {
@@ -20,11 +21,13 @@ Dim flattened(const Shape& trailing) { return {trailing.front().tag, elements(tr
 BlockBuilder::BlockBuilder(std::string name) { block_.name = std::move(name); }
 
 int BlockBuilder::tensor(TensorSpec spec) {
+  spec.name = prefix_ + spec.name;
   block_.tensors.push_back(std::move(spec));
   return static_cast<int>(block_.tensors.size()) - 1;
 }
 
 int BlockBuilder::param(ParamSpec spec) {
+  spec.name = prefix_ + spec.name;
   block_.params.push_back(std::move(spec));
   return static_cast<int>(block_.params.size()) - 1;
 }
@@ -32,7 +35,7 @@ int BlockBuilder::param(ParamSpec spec) {
 OpSpec& BlockBuilder::op(OpKind kind, const std::string& name, std::vector<int> inputs, std::vector<int> outputs,
                          std::vector<int> params) {
   return block_.ops.emplace_back(OpSpec{.kind = kind,
-                                        .name = name,
+                                        .name = prefix_ + name,
                                         .inputs = std::move(inputs),
                                         .outputs = std::move(outputs),
                                         .params = std::move(params)});
@@ -46,9 +49,10 @@ int BlockBuilder::integers(std::string name) {
   return tensor({.name = std::move(name), .shape = activation({}), .integer = true});
 }
 
-int BlockBuilder::embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std) {
+int BlockBuilder::embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std,
+                            const std::string& tied_to) {
   const Dim h{DimTag::hidden, hidden};
-  const int table = param({.name = name + ".weight", .shape = {{DimTag::vocabulary, vocabulary}, h}, .init_std = init_std});
+  const int table = param({.name = name + ".weight", .shape = {{DimTag::vocabulary, vocabulary}, h}, .init_std = init_std, .tied_to = tied_to});
   const int y = tensor({.name = name, .shape = activation({h})});
   op(OpKind::embedding, name, {tokens}, {y}, {table});
   return y;
@@ -114,8 +118,18 @@ int BlockBuilder::rope(const std::string& name, int x, std::int64_t rotary_dim, 
   return y;
 }
 
+int BlockBuilder::append(const std::string& name, int x, int y) {
+  Shape shape = block_.tensors[x].shape;
+  shape.back().size += block_.tensors[y].shape.back().size;
+  const int out = tensor({.name = name, .shape = std::move(shape)});
+  op(OpKind::append, name, {x, y}, {out});
+  return out;
+}
+
 int BlockBuilder::attention(const std::string& name, int q, int k, int v, double p, bool causal) {
-  const int y = like(name, q);
+  Shape shape = block_.tensors[q].shape;
+  shape.back() = block_.tensors[v].shape.back();
+  const int y = tensor({.name = name, .shape = std::move(shape)});
   auto& attention = op(OpKind::attention, name, {q, k, v}, {y});
   attention.p = p;
   attention.causal = causal;
@@ -137,6 +151,56 @@ int BlockBuilder::silu_mul(const std::string& name, int gate, int up) {
 int BlockBuilder::add(const std::string& name, int residual, int x) {
   const int y = like(name, residual);
   op(OpKind::add, name, {residual, x}, {y});
+  return y;
+}
+
+int BlockBuilder::router(const std::string& name, int x, const Routing& routing, double init_std) {
+  const Dim h = block_.tensors[x].shape.back();
+  const int weight = param({.name = name + ".weight", .shape = {{DimTag::fixed, routing.experts}, h}, .init_std = init_std});
+  const int y = tensor({.name = name, .shape = activation({{DimTag::hidden, routing.top_k}}), .fp32 = true});
+  op(OpKind::router, name, {x}, {y}, {weight}).routing = routing;
+  return y;
+}
+
+const Routing& BlockBuilder::routing_of(int weights) const {
+  for (const OpSpec& o : block_.ops)
+    if (o.kind == OpKind::router && o.outputs.front() == weights) return o.routing;
+  throw std::logic_error("no router made the weights");
+}
+
+BlockBuilder::Routed BlockBuilder::dispatch(const std::string& name, int x, int weights) {
+  const Routing routing = routing_of(weights);
+  const Dim routed{DimTag::routed, routing.top_k};
+  const int rows = tensor({.name = name, .shape = {routed, block_.tensors[x].shape.back()}});
+  const int row_weights = tensor({.name = name + ".weights", .shape = {routed}, .fp32 = true});
+  op(OpKind::dispatch, name, {x, weights}, {rows, row_weights}).routing = routing;
+  return {rows, row_weights};
+}
+
+std::vector<int> BlockBuilder::grouped_linear(const std::string& name, int rows, std::int64_t experts, Dim out,
+                                              const std::vector<std::string>& pieces, double init_std) {
+  const Shape from = block_.tensors[rows].shape;
+  const auto count = static_cast<std::int64_t>(pieces.size());
+  const int weight = param({.name = name + ".weight",
+                            .shape = {{DimTag::experts, experts}, {out.tag, out.size * count}, from[1]},
+                            .segments = pieces.size() > 1 ? std::vector<std::int64_t>(pieces.size(), out.size) : std::vector<std::int64_t>{},
+                            .init_std = init_std});
+  std::vector<int> outputs;
+  for (const std::string& piece : pieces) outputs.push_back(tensor({.name = piece, .shape = {from[0], out}}));
+  op(OpKind::grouped_linear, name, {rows}, outputs, {weight});
+  return outputs;
+}
+
+int BlockBuilder::weighted_silu_mul(const std::string& name, int gate, int up, int weights) {
+  const int y = like(name, gate);
+  op(OpKind::weighted_silu_mul, name, {gate, up, weights}, {y});
+  return y;
+}
+
+int BlockBuilder::combine(const std::string& name, int rows, int weights) {
+  const Routing routing = routing_of(weights);
+  const int y = tensor({.name = name, .shape = activation({block_.tensors[rows].shape.back()})});
+  op(OpKind::combine, name, {rows, weights}, {y}).routing = routing;
   return y;
 }
 

@@ -24,13 +24,17 @@ struct LinearOptions {
 class BlockBuilder {
  public:
   explicit BlockBuilder(std::string name);
+  /// Put before the names of everything added from here on: "mtp." where a block holds a second layer.
+  void within(std::string prefix) { prefix_ = std::move(prefix); }
 
   /// Activations [batch, sequence, trailing...] that come from the block before.
   int input(Shape trailing);
   /// Token ids or labels [batch, sequence].
   int integers(std::string name);
 
-  int embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std);
+  /// `tied_to` as in LinearOptions.
+  int embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std,
+                const std::string& tied_to = {});
   int position_embedding(const std::string& name, int x, std::int64_t positions, double init_std);
   /// layer_norm (weight and bias) or rms_norm (weight) over the last dimension of `x`.
   int norm(OpKind kind, const std::string& name, int x, double eps);
@@ -42,11 +46,23 @@ class BlockBuilder {
   /// The same with one piece, which has the op's name.
   int linear(const std::string& name, int x, Shape trailing, const LinearOptions& options);
   int rope(const std::string& name, int x, std::int64_t rotary_dim, double theta);
-  /// `p` is the dropout probability of the attention probabilities.
+  /// `x` [b,s,a,d] with `y` [b,s,e] after each of its heads.
+  int append(const std::string& name, int x, int y);
+  /// Heads of `v` may be of another size than those of `q` and `k`; `p` is the dropout probability of the attention probabilities.
   int attention(const std::string& name, int q, int k, int v, double p, bool causal = true);
   int gelu(const std::string& name, int x, bool tanh_approximation);
   int silu_mul(const std::string& name, int gate, int up);
   int add(const std::string& name, int residual, int x);
+  /// Weights [b,s,k] of the experts that `routing` chooses for each token of `x`.
+  int router(const std::string& name, int x, const Routing& routing, double init_std);
+  /// Rows of `x` in expert order, and the weight of each.
+  struct Routed { int rows, weights; };
+  Routed dispatch(const std::string& name, int x, int weights);
+  /// Weight [experts, sum of the pieces, in]; every piece has `size` features of `tag`. Returns one tensor per piece.
+  std::vector<int> grouped_linear(const std::string& name, int rows, std::int64_t experts, Dim out, const std::vector<std::string>& pieces,
+                                  double init_std);
+  int weighted_silu_mul(const std::string& name, int gate, int up, int weights);
+  int combine(const std::string& name, int rows, int weights);
   /// Mean over tokens: a scalar in fp32.
   int cross_entropy(const std::string& name, int logits, int labels);
 
@@ -59,7 +75,10 @@ class BlockBuilder {
   OpSpec& op(OpKind kind, const std::string& name, std::vector<int> inputs, std::vector<int> outputs, std::vector<int> params = {});
   int like(const std::string& name, int x);
 
+  [[nodiscard]] const Routing& routing_of(int weights) const;
+
   BlockSpec block_;
+  std::string prefix_;
 };
 
 }  // namespace rehearse

@@ -18,10 +18,12 @@ BlockSpec embedding_block(const TransformerConfig& c) {
 
 BlockSpec head_block(const TransformerConfig& c) {
   BlockBuilder block("head");
-  const int x = block.norm(c.norm, "norm", block.input(hidden(c)), c.norm_eps);
+  const int last = block.input(hidden(c));
+  const int x = block.norm(c.norm, "norm", last, c.norm_eps);
   const int logits = block.linear("logits", x, {{DimTag::vocabulary, c.vocabulary}},
                                   {.init_std = c.init_std, .tied_to = c.tied ? "embedding.word.weight" : ""});
   block.cross_entropy("loss", logits, block.integers("labels"));
+  for (int i = 1; i <= c.predict_further; ++i) add_prediction(block, c, last, i);
   return std::move(block).finish(-1);
 }
 
@@ -33,11 +35,15 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
                                 {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
                                 {.bias = c.qkv_bias, .init_std = c.init_std});
   int q = qkv[0], k = qkv[1];
+  if (c.qk_norm) {
+    q = block.norm(c.norm, "attention.q_norm", q, c.norm_eps);
+    k = block.norm(c.norm, "attention.k_norm", k, c.norm_eps);
+  }
   if (c.rotary_dim > 0) {
     q = block.rope("attention.rope_q", q, c.rotary_dim, c.rope_theta);
     k = block.rope("attention.rope_k", k, c.rotary_dim, c.rope_theta);
   }
-  x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout);
+  x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout, c.causal);
   x = block.linear("attention.proj", x, hidden(c),
                    {.bias = c.attention_output_bias, .init_std = c.residual_init_std});
   return block.dropout("attention.dropout", x, c.hidden_dropout);
@@ -58,11 +64,15 @@ int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   return block.dropout("mlp.dropout", x, c.hidden_dropout);
 }
 
-BlockSpec sequential_layer(const TransformerConfig& c, int (*mlp)(BlockBuilder&, const TransformerConfig&, int)) {
-  BlockBuilder block("layer");
-  int x = block.input(hidden(c));
-  x = block.add("attention.add", x, attention_branch(block, c, block.norm(c.norm, "ln1", x, c.norm_eps)));
-  x = block.add("mlp.add", x, mlp(block, c, block.norm(c.norm, "ln2", x, c.norm_eps)));
+int add_layer(BlockBuilder& block, const TransformerConfig& c, int x, int (*mlp)(BlockBuilder&, const TransformerConfig&, int)) {
+  const auto attention = c.latent.kv_rank > 0 ? latent_attention_branch : attention_branch;
+  x = block.add("attention.add", x, attention(block, c, block.norm(c.norm, "ln1", x, c.norm_eps)));
+  return block.add("mlp.add", x, mlp(block, c, block.norm(c.norm, "ln2", x, c.norm_eps)));
+}
+
+BlockSpec sequential_layer(const TransformerConfig& c, int (*mlp)(BlockBuilder&, const TransformerConfig&, int), const std::string& name) {
+  BlockBuilder block(name);
+  const int x = add_layer(block, c, block.input(hidden(c)), mlp);
   return std::move(block).finish(x);
 }
 

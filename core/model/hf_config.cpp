@@ -42,6 +42,24 @@ double read_rope_theta(ObjectReader& in, const std::string& key) {
   return in.number(key, kRange, nested ? nested->number("rope_theta", kRange, kDefault) : kDefault);
 }
 
+namespace {
+
+void check_experts(const TransformerConfig& c, const ObjectReader& in) {
+  const Routing& r = c.experts.routing;
+  if (r.experts == 0) return;
+  if (r.experts % r.groups != 0)
+    inconsistent(in, fmt::format("experts ({}) mod groups ({}) = {} != 0", r.experts, r.groups, r.experts % r.groups), "groups of experts are of one size");
+  if (r.limit > r.groups)
+    inconsistent(in, fmt::format("a token may use {} groups of {}", r.limit, r.groups), "topk_group is at most n_group");
+  if (r.top_k > r.experts / r.groups * r.limit)
+    inconsistent(in, fmt::format("{} experts per token > {} groups * {} experts", r.top_k, r.limit, r.experts / r.groups),
+                 "a token's experts are different ones");
+  if (c.experts.dense_layers >= c.layers)
+    inconsistent(in, fmt::format("the first {} of {} layers have no experts", c.experts.dense_layers, c.layers), "at least one layer has experts");
+}
+
+}  // namespace
+
 void check(const TransformerConfig& c, const ObjectReader& in) {
   if (c.heads % c.kv_heads != 0)
     inconsistent(in, fmt::format("heads ({}) mod key/value heads ({}) = {} != 0", c.heads, c.kv_heads, c.heads % c.kv_heads),
@@ -52,6 +70,7 @@ void check(const TransformerConfig& c, const ObjectReader& in) {
   if (c.rotary_dim > c.head_dim || c.rotary_dim % 2 != 0)
     inconsistent(in, fmt::format("rotary embedding turns {} of a head's {} elements", c.rotary_dim, c.head_dim),
                  "it turns pairs: an even number, at most head_dim");
+  check_experts(c, in);
 }
 
 }  // namespace rehearse

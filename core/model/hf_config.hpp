@@ -11,9 +11,27 @@
 
 namespace rehearse {
 
-/// Dimensions and options of a stack of equal decoder layers. Sizes are elements, all at least 1.
+/// Latent attention (DeepSeek-V2, sec. 2.1): keys and values from a latent of `kv_rank` features per token, queries from one of
+/// `q_rank`; the rotary part of a key is `rope` features that all heads share.
+struct LatentAttention {
+  std::int64_t q_rank = 0;   ///< 0: queries are projected directly.
+  std::int64_t kv_rank = 0;  ///< 0: no latent attention.
+  std::int64_t nope = 0;     ///< Features of a head's query and key that do not turn ...
+  std::int64_t rope = 0;     ///< ... and that do.
+  std::int64_t v = 0;        ///< Features of a head's value.
+};
+
+/// MLPs of which each token meets k, beside shared ones that all tokens meet.
+struct ExpertLayers {
+  Routing routing;                ///< `experts` 0: none.
+  std::int64_t ffn = 0;           ///< Inner size of one expert.
+  std::int64_t shared_ffn = 0;    ///< Inner size of the shared experts together; 0: none.
+  std::int64_t dense_layers = 0;  ///< First layers that have a plain MLP of TransformerConfig::ffn.
+};
+
+/// Dimensions and options of a stack of decoder layers. Sizes are elements, all at least 1.
 struct TransformerConfig {
-  std::string model_type;          ///< "gpt2", "gpt_neox", "llama", "mistral", "qwen2".
+  std::string model_type;          ///< As registered: "llama", "mixtral", "deepseek_v3", ...
   std::int64_t layers = 0;         ///< l
   std::int64_t hidden = 0;         ///< h
   std::int64_t heads = 0;          ///< a; query heads
@@ -33,6 +51,11 @@ struct TransformerConfig {
   bool tanh_gelu = false;          ///< For GELU MLPs: the tanh approximation.
   bool parallel_residual = false;  ///< x + attention(norm(x)) + mlp(norm(x)), instead of one after the other.
   bool tied = false;               ///< The output projection shares the word embedding.
+  bool causal = true;              ///< A token sees only itself and those before it.
+  bool qk_norm = false;            ///< Queries and keys are normalised per head.
+  LatentAttention latent;
+  ExpertLayers experts;
+  std::int64_t predict_further = 0;  ///< Multi-token prediction modules after the last layer (DeepSeek-V3, sec. 2.2).
 
   double embedding_dropout = 0.0;  ///< Probabilities; 0 leaves the dropout op out.
   double attention_dropout = 0.0;
@@ -65,7 +88,7 @@ inline constexpr NumberRange kDropout{0.0, 0.99};
 /// contexts (`rope_scaling`) changes no shape and no cost and is not read.
 [[nodiscard]] double read_rope_theta(ObjectReader& in, const std::string& key);
 
-/// Throws Error (usage) unless kv_heads divides heads, the rotary part is even and fits a head, and no product is absurd.
+/// Throws Error (usage) unless kv_heads divides heads, experts divide into their groups and a token's choices fit the groups it may use, the rotary part is even and fits a head, and no product is absurd.
 void check(const TransformerConfig& config, const ObjectReader& in);
 
 }  // namespace rehearse

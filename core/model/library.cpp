@@ -32,6 +32,18 @@ std::string name_of_file(const fs::path& file) {
   return fs::absolute(file).parent_path().filename().string();
 }
 
+nlohmann::json resized(nlohmann::json config, const ImageSides& sides) {
+  if (sides.height > 0) config["image_height"] = sides.height;
+  if (sides.width > 0) config["image_width"] = sides.width;
+  return config;
+}
+
+Network with_sides_checked(Network network, const ImageSides& sides) {
+  if ((sides.height > 0 || sides.width > 0) && network.sequences)
+    throw Error(ErrorKind::usage, network.name + " takes sequences, not images", "training.image_height", "leave image_height and image_width out");
+  return network;
+}
+
 }  // namespace
 
 ModelLibrary::ModelLibrary(fs::path directory) : directory_(std::move(directory)) {}
@@ -57,10 +69,10 @@ fs::path ModelLibrary::find(std::string_view model, const fs::path& base) const 
   throw Error(ErrorKind::usage, "no model file here", path.string(), "give a config.json, or a name that `list models` shows");
 }
 
-Network ModelLibrary::load(std::string_view model, const fs::path& base) const {
-  if (is_inline(model)) return build_network(parse_json(model, "inline model"), "inline model");
+Network ModelLibrary::load(std::string_view model, const fs::path& base, const ImageSides& sides) const {
+  if (is_inline(model)) return with_sides_checked(build_network(resized(parse_json(model, "inline model"), sides), "inline model"), sides);
   const fs::path file = find(model, base);
-  return build_network(load_json(file.string()), file.string(), name_of_file(file));
+  return with_sides_checked(build_network(resized(load_json(file.string()), sides), file.string(), name_of_file(file)), sides);
 }
 
 }  // namespace rehearse

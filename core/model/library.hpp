@@ -10,6 +10,11 @@
 
 namespace rehearse {
 
+/// Sides of the images that a scenario asks for; 0 keeps the model's own.
+struct ImageSides {
+  std::int64_t height = 0, width = 0;
+};
+
 class ModelLibrary {
  public:
   /// `directory` need not exist: the library is then empty, and models are given by path or text.
@@ -24,8 +29,9 @@ class ModelLibrary {
   [[nodiscard]] std::filesystem::path find(std::string_view model, const std::filesystem::path& base = {}) const;
 
   /// The network of `model`, which find() takes, or which is itself the text of a configuration (it starts with '{').
-  /// It is named by its registered name or directory. Throws as find() and build_network() do.
-  [[nodiscard]] Network load(std::string_view model, const std::filesystem::path& base = {}) const;
+  /// It is named by its registered name or directory. Throws as find() and build_network() do, and where `sides` are given for a model
+  /// of sequences or vectors.
+  [[nodiscard]] Network load(std::string_view model, const std::filesystem::path& base = {}, const ImageSides& sides = {}) const;
 
  private:
   std::filesystem::path directory_;

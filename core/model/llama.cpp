@@ -6,13 +6,12 @@
 #include "core/config/object_reader.hpp"
 #include "core/model/architecture.hpp"
 #include "core/model/decoder.hpp"
+#include "core/model/llama_keys.hpp"
 
 namespace rehearse {
-namespace {
 
-const std::vector<std::string> kActivations{"silu"};
-
-TransformerConfig read_sizes(ObjectReader& in) {
+TransformerConfig read_llama_sizes(ObjectReader& in) {
+  static const std::vector<std::string> kActivations{"silu"};
   TransformerConfig c;
   c.layers = in.integer("num_hidden_layers", {1, kMaxLayers});
   c.hidden = in.integer("hidden_size", {1, kMaxWidth});
@@ -34,34 +33,11 @@ TransformerConfig read_sizes(ObjectReader& in) {
   return c;
 }
 
-TransformerConfig read_llama(ObjectReader& in) {
-  TransformerConfig c = read_sizes(in);
-  c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
-  c.mlp_bias = in.boolean("mlp_bias", false);
-  return c;
-}
-
-/// A sliding window changes nothing for sequences up to its length, and longer ones are refused.
 void bound_by_window(TransformerConfig& c, ObjectReader& in) {
   c.max_positions = std::min(c.max_positions, in.integer("sliding_window", {1, kMaxPositions}, kMaxPositions));
 }
 
-TransformerConfig read_mistral(ObjectReader& in) {
-  TransformerConfig c = read_sizes(in);
-  bound_by_window(c, in);
-  return c;
-}
-
-TransformerConfig read_qwen2(ObjectReader& in) {
-  TransformerConfig c = read_sizes(in);
-  c.qkv_bias = true;
-  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
-  return c;
-}
-
-Network build(const TransformerConfig& c) { return decoder_network(c, sequential_layer(c, gated_branch)); }
-
-std::vector<ParameterHelp> keys(std::initializer_list<ParameterHelp> own) {
+std::vector<ParameterHelp> llama_keys(std::initializer_list<ParameterHelp> own) {
   std::vector<ParameterHelp> all{{"hidden_size", "hidden size", "required"},
                                  {"num_hidden_layers", "layers", "required"},
                                  {"num_attention_heads", "query heads", "required"},
@@ -79,24 +55,65 @@ std::vector<ParameterHelp> keys(std::initializer_list<ParameterHelp> own) {
   return all;
 }
 
+namespace {
+
+TransformerConfig read_llama(ObjectReader& in) {
+  TransformerConfig c = read_llama_sizes(in);
+  c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
+  c.mlp_bias = in.boolean("mlp_bias", false);
+  return c;
+}
+
+TransformerConfig read_mistral(ObjectReader& in) {
+  TransformerConfig c = read_llama_sizes(in);
+  bound_by_window(c, in);
+  return c;
+}
+
+TransformerConfig read_qwen3(ObjectReader& in) {
+  TransformerConfig c = read_llama_sizes(in);
+  c.qk_norm = true;
+  c.qkv_bias = c.attention_output_bias = in.boolean("attention_bias", false);
+  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
+  return c;
+}
+
+TransformerConfig read_qwen2(ObjectReader& in) {
+  TransformerConfig c = read_llama_sizes(in);
+  c.qkv_bias = true;
+  if (in.boolean("use_sliding_window", false)) bound_by_window(c, in);
+  return c;
+}
+
+Network build(const TransformerConfig& c) { return decoder_network(c, sequential_layer(c, gated_branch)); }
+
 [[maybe_unused]] const bool kLlama = architectures().add({
     "llama",
     "Llama 1 to 3: rotary embedding, RMSNorm, gated SiLU, grouped key/value heads",
-    keys({{"attention_bias", "biases in the attention projections", "false"}, {"mlp_bias", "biases in the MLP", "false"}}),
+    llama_keys({{"attention_bias", "biases in the attention projections", "false"}, {"mlp_bias", "biases in the MLP", "false"}}),
     decoder_architecture(read_llama, build),
 });
 [[maybe_unused]] const bool kMistral = architectures().add({
     "mistral",
     "Mistral 7B: the Llama layer; sequences up to its sliding window",
-    keys({{"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
+    llama_keys({{"sliding_window", "tokens that attention looks back; bounds the sequence", "none"}}),
     decoder_architecture(read_mistral, build),
 });
 [[maybe_unused]] const bool kQwen2 = architectures().add({
     "qwen2",
     "Qwen2, Qwen2.5: the Llama layer with biases on q, k and v",
-    keys({{"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
+    llama_keys({{"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
           {"sliding_window", "tokens that attention looks back", "none"}}),
     decoder_architecture(read_qwen2, build),
+});
+
+[[maybe_unused]] const bool kQwen3 = architectures().add({
+    "qwen3",
+    "Qwen3: the Llama layer with normalised queries and keys",
+    llama_keys({{"attention_bias", "biases in the attention projections", "false"},
+                {"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
+                {"sliding_window", "tokens that attention looks back", "none"}}),
+    decoder_architecture(read_qwen3, build),
 });
 
 }  // namespace

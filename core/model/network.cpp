@@ -1,10 +1,13 @@
 #include "core/model/network.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 namespace rehearse {
 
 std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s) {
   std::int64_t n = 1;
-  for (const Dim& d : shape) n *= d.tag == DimTag::batch ? b : d.tag == DimTag::sequence ? s : d.size;
+  for (const Dim& d : shape) n *= d.tag == DimTag::batch ? b : d.tag == DimTag::sequence ? s : d.tag == DimTag::routed ? b * s * d.size : d.size;
   return n;
 }
 
@@ -24,11 +27,41 @@ std::int64_t Network::parameter_count() const {
   return n;
 }
 
+std::int64_t Network::active_parameter_count() const {
+  const Routing* route = routing();
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (const auto& p : blocks[i].params) {
+      if (!p.tied_to.empty()) continue;
+      const bool expert = route != nullptr && p.shape.front().tag == DimTag::experts && p.shape.size() == 3;
+      n += (expert ? p.elements() / route->experts * route->top_k : p.elements()) * repeat[i];
+    }
+  return n;
+}
+
 int Network::layers() const {
   int n = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (blocks[i].name == "layer") n += repeat[i];
+    if (uneven() || blocks[i].is_layer()) n += repeat[i];
   return n;
+}
+
+const Routing* Network::routing() const {
+  for (const BlockSpec& block : blocks)
+    for (const OpSpec& op : block.ops)
+      if (op.kind == OpKind::router) return &op.routing;
+  return nullptr;
+}
+
+bool Network::uneven() const {
+  return std::none_of(blocks.begin(), blocks.end(), [](const BlockSpec& b) { return b.is_layer(); });
+}
+
+std::pair<int, int> find_skip(const Network& network, const std::string& from) {
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+    for (std::size_t t = 0; t < network.blocks[b].tensors.size(); ++t)
+      if (network.blocks[b].name + "." + network.blocks[b].tensors[t].name == from) return {static_cast<int>(b), static_cast<int>(t)};
+  throw std::logic_error("no block makes '" + from + "'");
 }
 
 Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {

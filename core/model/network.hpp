@@ -1,10 +1,11 @@
 #pragma once
-// A network as op graphs: a few distinct blocks (embedding, decoder layer, head), each a list of ops in topological
-// order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
+// A network as op graphs: a few distinct blocks (embedding, decoder layer, head; the stages of a convolutional network), each a list of
+// ops in topological order over named tensors. Global shapes only: how tensors lie on devices is a strategy's business.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/units/dtype.hpp"
@@ -13,8 +14,13 @@
 namespace rehearse {
 
 /// What a dimension ranges over. Strategies shard by tag: sequence parallelism shards `sequence`, tensor parallelism
-/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`.
-enum class DimTag { fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary };
+/// `heads`, `ffn` and `vocabulary`, data parallelism `batch`, expert parallelism `experts`, `expert_ffn` and `routed`, tiles `height` and
+/// `width`. `hidden` are features of a token that nothing splits: the residual stream, latent projections, routing weights. `routed` are
+/// tokens in expert order, `size` of them for every token of the batch. An image is [batch, channels, height, width], a volume [batch,
+/// channels, depth, height, width].
+enum class DimTag {
+  fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary, experts, expert_ffn, routed, channels, depth, height, width
+};
 
 /// `size` is elements; 0 for batch and sequence, whose sizes the workload gives.
 struct Dim {
@@ -22,7 +28,7 @@ struct Dim {
   std::int64_t size = 0;
 };
 using Shape = std::vector<Dim>;
-/// Elements of a tensor of this shape for `b` sequences of `s` tokens.
+/// Elements of a tensor of this shape for `b` sequences of `s` tokens; a routed dimension counts b * s * size.
 [[nodiscard]] std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s);
 
 /// Operators. A new kind is one entry in the op table (op_table.cpp): FLOPs, traffic, arity, summary.
@@ -36,11 +42,27 @@ enum class OpKind {
                        ///< batch and sequence, flattened. With several outputs (fused q, k, v; fused gate and up) these are the pieces of
                        ///< the product, in order, along its last dimension: views of one GEMM's result.
   rope,                ///< q or k [b,s,heads,d] -> rotated, in place; saves nothing
-  attention,           ///< q [b,s,a,d], k, v [b,s,kv,d] -> [b,s,a,d]; causal or not
+  attention,           ///< q [b,s,a,d], k [b,s,kv,d], v [b,s,kv,e] -> [b,s,a,e]; causal or not
   gelu,                ///< x -> gelu(x); saves x
   silu_mul,            ///< gate, up -> silu(gate) * up; saves both
   add,                 ///< residual + x
   cross_entropy,       ///< logits [b,s,V], labels -> loss; fp32
+  append,              ///< x [b,s,a,d], y [b,s,e] -> [b,s,a,d+e]: y after every head (the rotary part of a latent key)
+  router,              ///< x [b,s,h], weight [E,h] -> weights [b,s,k] of the experts chosen, fp32; saves x and the scores
+  dispatch,            ///< x [b,s,h], weights [b,s,k] -> rows [routed,h] in expert order, and the weight of each [routed]
+  grouped_linear,      ///< rows [routed,in], weight [E,out,in] -> [routed,out]: every row by its expert's weight; saves the rows
+  weighted_silu_mul,   ///< gate, up [routed,f], weights [routed] -> weight * silu(gate) * up; saves all three
+  combine,             ///< rows [routed,h], weights [b,s,k] (whose routing it undoes) -> [b,s,h]: sum of each token's rows
+  convolution,         ///< image, weight [out, in / groups, window...], optional bias [out] -> image; saves x. Transposed: weight
+                       ///< [in, out / groups, window...], the gradient of a convolution by its input.
+  pool,                ///< image -> image: maximum (saves where it was) or mean over a window
+  global_pool,         ///< image -> [b,1,c]: mean over all pixels
+  batch_norm,          ///< image, weight [c], bias [c] -> mean 0, variance 1 per channel over batch and pixels; saves x and 2c statistics
+  relu,                ///< x -> max(x, 0); saves y
+  gate,                ///< features, gates -> leaky_relu(features) * sigmoid(gates) (gated convolution); saves both
+  concat,              ///< images of one size -> their channels one after the other
+  upsample,            ///< image -> each side `scale` times as long, by repeating or interpolating pixels
+  pixel_loss,          ///< logits [b,classes,h,w], labels [b,h,w] -> loss: mean cross entropy over pixels; fp32
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
@@ -50,8 +72,9 @@ enum class OpKind {
 struct ParamSpec {
   std::string name;  ///< "attention.qkv.weight"
   Shape shape;
-  std::vector<std::int64_t> segments = {};  ///< Lengths of the pieces that dimension 0 concatenates, one per output of the op; empty: one
-                                            ///< piece. Splitting dimension 0 splits every piece, so that each rank has its own q, k and v.
+  std::vector<std::int64_t> segments = {};  ///< Lengths of the pieces that the output features concatenate (dimension 0; 1 of a grouped
+                                            ///< weight), one per output of the op; empty: one piece. Splitting that dimension splits every
+                                            ///< piece, so that each rank has its own q, k and v.
   double init_std = 0.0;        ///< Normal initialisation; 0 with `init_one` false is zeros.
   bool init_one = false;        ///< Norm weights.
   std::string tied_to = {};     ///< Full name ("embedding.word.weight") of the parameter that this one shares storage with, or empty.
@@ -63,6 +86,31 @@ struct TensorSpec {
   Shape shape;
   bool fp32 = false;   ///< Kept in fp32 whatever the training precision (loss, log-sum-exp).
   bool integer = false;  ///< Token ids and labels.
+  bool loaded = false;   ///< Images: as integers, they come from the input, in the type of activations.
+  std::string from = {}; ///< "BLOCK.TENSOR" of an earlier block whose value this is (a skip connection past other blocks), or empty.
+  /// Whether the step's input brings it.
+  [[nodiscard]] bool is_input() const { return integer || loaded; }
+};
+
+/// One spatial dimension of a convolution's or pool's window. Output element o reads input elements o * stride - padding + i * dilation,
+/// 0 <= i < kernel; those outside the image are zeros (convolution) or left out (pool). Padding behind follows from the output's size.
+struct WindowDim {
+  std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+  bool operator==(const WindowDim&) const = default;
+};
+
+/// How a router chooses experts and which losses keep them even. `groups` and `limit` are DeepSeek-V3's node-limited routing: the
+/// experts stand in equal groups, and a token's all lie in `limit` of them.
+struct Routing {
+  std::int64_t experts = 0;    ///< E
+  std::int64_t top_k = 0;      ///< k, experts per token.
+  std::int64_t groups = 1;     ///< Divides E.
+  std::int64_t limit = 1;      ///< Groups per token, at most `groups`.
+  bool sigmoid = false;        ///< Scores by sigmoid, normalised over the chosen; otherwise softmax over all.
+  bool normalise = true;       ///< The weights of the chosen add up to `scale`.
+  double scale = 1.0;
+  double aux_loss = 0.0;       ///< Coefficient of the load-balancing loss (Fedus et al. 2021, eq. 4); 0: none.
+  double z_loss = 0.0;         ///< Coefficient of the squared log-sum-exp (Zoph et al. 2022, eq. 5); 0: none.
 };
 
 struct OpSpec {
@@ -77,10 +125,17 @@ struct OpSpec {
   bool tanh_gelu = false;    ///< GELU by its tanh approximation instead of erf.
   std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
   double rope_theta = 0.0;   ///< rope: base of the angles.
+  Routing routing = {};      ///< router, dispatch, combine.
+  std::vector<WindowDim> window = {};  ///< convolution, pool, upsample: per spatial dimension.
+  std::int64_t groups = 1;   ///< convolution: channels fall into groups that do not mix; as many as input channels: depthwise.
+  bool transposed = false;   ///< convolution, upsample: each input element is spread over a window of the output.
+  bool average = false;      ///< pool: the mean instead of the maximum.
+  std::int64_t scale = 1;    ///< upsample.
+  bool interpolated = false; ///< upsample: bilinear.
 };
 
 struct BlockSpec {
-  std::string name;  ///< "embedding", "layer", "head"
+  std::string name;  ///< "embedding", "layer", "head"; "dense_layer" where the first layers of a network have no experts.
   std::vector<TensorSpec> tensors;
   std::vector<ParamSpec> params;
   std::vector<OpSpec> ops;
@@ -88,6 +143,8 @@ struct BlockSpec {
   int output = -1;   ///< Tensor handed to the next block; -1 for the last (its output is the loss).
   /// Elements of one instance, tied parameters included: a stage that holds the block stores them all.
   [[nodiscard]] std::int64_t parameter_count() const;
+  /// Whether it is one of the layers that pipelines deal out.
+  [[nodiscard]] bool is_layer() const { return name == "layer" || name == "dense_layer"; }
 };
 
 /// `blocks[i]` stands `repeat[i]` times in a row.
@@ -96,14 +153,27 @@ struct Network {
   std::vector<BlockSpec> blocks;
   std::vector<int> repeat;
   std::int64_t max_sequence_length = 0;  ///< 0: no bound.
+  bool sequences = true;                 ///< Samples are sequences of tokens. Otherwise images or vectors, and sequence lengths are 0.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;
-  [[nodiscard]] int layers() const;  ///< Repeats of the block named "layer".
+  /// Those that one token meets: of the experts' weights only its k of E.
+  [[nodiscard]] std::int64_t active_parameter_count() const;
+  /// Repeats of the blocks that are layers; of all blocks where none is.
+  [[nodiscard]] int layers() const;
+  /// Whether blocks differ so that stages cannot be equal numbers of one layer.
+  [[nodiscard]] bool uneven() const;
+  /// The routing of the first block that routes; null for a network without experts.
+  [[nodiscard]] const Routing* routing() const;
 };
 
-/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, attention
-/// 4 b a s^2 d (2 b a s^2 d when causal work is counted); everything else counts 0, as the field does for MFU.
+/// The tensor of an earlier block that TensorSpec::from names: block and tensor index. Throws std::logic_error when there is none.
+[[nodiscard]] std::pair<int, int> find_skip(const Network& network, const std::string& from);
+
+/// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, convolutions 2 per
+/// output element, input channel of its group and window element (padding counts as image), attention 2 b a s^2 (d + e) with heads of d for
+/// queries and e for values (half of it when causal work is counted); everything else counts 0, as the field does for MFU. Experts count the k
+/// rows that each token is routed to.
 [[nodiscard]] Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half);
 
 /// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without

@@ -31,7 +31,7 @@ class BlockCheck {
     used_.assign(block_.params.size(), false);
     if (block_.input >= 0) made_.at(index(block_.input, made_.size(), block_.name)) = true;
     for (std::size_t i = 0; i < made_.size(); ++i)
-      if (block_.tensors[i].integer) made_[i] = true;
+      if (block_.tensors[i].is_input() || !block_.tensors[i].from.empty()) made_[i] = true;
     for (const auto& op : block_.ops) check(op);
     for (std::size_t i = 0; i < used_.size(); ++i)
       if (!used_[i]) fail(block_.params[i].name, "no operator uses this parameter");
@@ -58,8 +58,9 @@ class BlockCheck {
   void check(const OpSpec& op) {
     const OpInfo& info = op_info(op.kind);
     const auto params = static_cast<int>(op.params.size());
-    if (static_cast<int>(op.inputs.size()) != info.inputs || params < info.min_params || params > info.max_params || op.outputs.empty() ||
-        (op.outputs.size() > 1 && op.kind != OpKind::linear))
+    const bool arity = info.inputs == kAnyInputs ? op.inputs.size() >= 2 : static_cast<int>(op.inputs.size()) == info.inputs;
+    if (!arity || params < info.min_params || params > info.max_params || op.outputs.empty() ||
+        (op.outputs.size() > 1 && op.kind != OpKind::linear && op.kind != OpKind::grouped_linear && op.kind != OpKind::dispatch))
       fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params, info.max_params));
     for (int i : op.inputs)
       if (!made_[index(i, made_.size(), op.name)]) fail(op.name, fmt::format("'{}' is read before it is made", block_.tensors[i].name));
@@ -79,6 +80,12 @@ class BlockCheck {
     switch (op.kind) {
       case OpKind::linear: return check_linear(op);
       case OpKind::attention: return check_attention(op);
+      case OpKind::append: return check_append(op);
+      case OpKind::router: return check_router(op);
+      case OpKind::dispatch: return check_dispatch(op);
+      case OpKind::grouped_linear: return check_grouped(op);
+      case OpKind::weighted_silu_mul: return check_weighted(op);
+      case OpKind::combine: return check_combine(op);
       case OpKind::embedding: return check_rows(op);
       case OpKind::position_embedding: check_rows(op); break;
       case OpKind::layer_norm:
@@ -86,6 +93,16 @@ class BlockCheck {
         for (int p : op.params)
           if (block_.params[p].elements() != in(op, 0).shape.back().size) fail(op.name, "weight and last dimension differ in size");
         break;
+      case OpKind::convolution: return check_convolution(op);
+      case OpKind::pool:
+      case OpKind::global_pool:
+      case OpKind::upsample: return check_channels(op);
+      case OpKind::concat: return check_concat(op);
+      case OpKind::batch_norm:
+        for (int p : op.params)
+          if (block_.params[p].elements() != channels(in(op, 0))) fail(op.name, "weight and channels differ in size");
+        break;
+      case OpKind::pixel_loss:
       case OpKind::cross_entropy:
         if (!in(op, 1).integer) fail(op.name, "labels are integers");
         return;
@@ -93,6 +110,37 @@ class BlockCheck {
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       if (!equal(in(op, i).shape, out(op).shape)) fail(op.name, fmt::format("'{}' and the output differ in shape", in(op, i).name));
+  }
+
+  static std::int64_t channels(const TensorSpec& t) { return t.shape.size() > 1 && t.shape[1].tag == DimTag::channels ? t.shape[1].size : 0; }
+
+  void check_channels(const OpSpec& op) const {
+    const std::int64_t from = channels(in(op, 0)), to = op.kind == OpKind::global_pool ? out(op).shape.back().size : channels(out(op));
+    if (from == 0 || from != to) fail(op.name, "takes an image and keeps its channels");
+  }
+
+  void check_concat(const OpSpec& op) const {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      sum += channels(in(op, i));
+      Shape as_output = in(op, i).shape;
+      if (as_output.size() > 1) as_output[1].size = channels(out(op));
+      if (!equal(as_output, out(op).shape)) fail(op.name, fmt::format("'{}' has other sides than the output", in(op, i).name));
+    }
+    if (sum != channels(out(op))) fail(op.name, "the output has not as many channels as its parts together");
+  }
+
+  void check_convolution(const OpSpec& op) const {
+    const ParamSpec& weight = block_.params[op.params[0]];
+    const std::int64_t from = channels(in(op, 0)), to = channels(out(op));
+    const std::int64_t first = op.transposed ? from : to, second = op.transposed ? to : from;
+    if (weight.shape.size() != op.window.size() + 2 || in(op, 0).shape.size() != weight.shape.size())
+      fail(op.name, "weight, window and image have different numbers of sides");
+    if (from == 0 || weight.shape[0].size != first || weight.shape[1].size * op.groups != second)
+      fail(op.name, "the weight does not fit the channels");
+    for (std::size_t i = 0; i < op.window.size(); ++i)
+      if (weight.shape[i + 2].size != op.window[i].kernel) fail(op.name, "the weight is not as long as the window");
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != to) fail(op.name, "the bias is not as long as the output");
   }
 
   void check_rows(const OpSpec& op) const {
@@ -122,9 +170,56 @@ class BlockCheck {
 
   void check_attention(const OpSpec& op) const {
     const Shape &q = in(op, 0).shape, &k = in(op, 1).shape, &v = in(op, 2).shape;
-    if (q.size() != 4 || k.size() != 4 || !equal(k, v) || !equal(q, out(op).shape)) fail(op.name, "q, k, v are [b, s, heads, head_dim]");
+    if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[2].size != v[2].size) fail(op.name, "q, k, v are [b, s, heads, head_dim]");
+    Shape made = q;
+    made[3] = v[3];
+    if (!equal(made, out(op).shape)) fail(op.name, "the output has q's heads, of the size of v's");
     if (k[2].size < 1 || q[2].size % k[2].size != 0 || q[3].size != k[3].size)
       fail(op.name, "key/value heads do not divide the query heads");
+  }
+
+  void check_append(const OpSpec& op) const {
+    Shape made = in(op, 0).shape;
+    if (made.size() != 4 || in(op, 1).shape.size() != 3) fail(op.name, "a vector per token is appended to heads");
+    made.back().size += in(op, 1).shape.back().size;
+    if (!equal(made, out(op).shape)) fail(op.name, "the output's heads are not as long as both inputs");
+  }
+
+  void check_router(const OpSpec& op) const {
+    const Shape& weight = block_.params[op.params[0]].shape;
+    if (weight.size() != 2 || weight[0].size != op.routing.experts || weight[1].size != per_token(in(op, 0)))
+      fail(op.name, "a router's weight is [experts, in]");
+    if (per_token(out(op)) != op.routing.top_k || op.routing.top_k > op.routing.experts) fail(op.name, "a token has one weight for each of its experts");
+  }
+
+  void check_dispatch(const OpSpec& op) const {
+    const Shape &rows = out(op).shape, &weights = block_.tensors[op.outputs.back()].shape;
+    if (op.outputs.size() != 2 || rows.size() != 2 || weights.size() != 1) fail(op.name, "makes rows and a weight for each");
+    if (rows[0].tag != DimTag::routed || rows[0].size != op.routing.top_k || weights[0].size != rows[0].size) fail(op.name, "every token has top_k rows");
+    if (rows[1].size != per_token(in(op, 0)) || per_token(in(op, 1)) != op.routing.top_k) fail(op.name, "rows are tokens");
+  }
+
+  void check_grouped(const OpSpec& op) const {
+    const Shape &weight = block_.params[op.params[0]].shape, &rows = in(op, 0).shape;
+    if (weight.size() != 3 || rows.size() != 2 || weight[0].tag != DimTag::experts || weight[2].size != rows[1].size)
+      fail(op.name, "a grouped weight is [experts, out, in]");
+    std::int64_t made = 0;
+    for (const int o : op.outputs) {
+      const Shape& y = block_.tensors[o].shape;
+      if (y.size() != 2 || y[0].size != rows[0].size) fail(op.name, "one row comes out for each that goes in");
+      made += y[1].size;
+    }
+    if (made != weight[1].size) fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight[1].size, made));
+  }
+
+  void check_weighted(const OpSpec& op) const {
+    if (!equal(in(op, 0).shape, in(op, 1).shape) || !equal(in(op, 0).shape, out(op).shape) || in(op, 2).shape.size() != 1)
+      fail(op.name, "gate, up and the output are alike, and every row has one weight");
+  }
+
+  void check_combine(const OpSpec& op) const {
+    if (in(op, 0).shape.size() != 2 || in(op, 0).shape[1].size != per_token(out(op)) || per_token(in(op, 1)) != op.routing.top_k)
+      fail(op.name, "rows become tokens again");
   }
 
   const std::string& network_;
@@ -154,6 +249,22 @@ void check_ties(const Network& network) {
     }
 }
 
+/// Only what one instance makes and no boundary hands on can be read further down.
+void check_skips(const Network& network) {
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+    for (const TensorSpec& t : network.blocks[b].tensors) {
+      if (t.from.empty()) continue;
+      const auto [block, tensor] = find_skip(network, t.from);
+      const BlockSpec& owner = network.blocks[static_cast<std::size_t>(block)];
+      const auto from = static_cast<std::size_t>(block);
+      if (from >= b || network.repeat[from] != 1 || network.repeat[b] != 1)
+        fail(network, network.blocks[b].name, fmt::format("'{}' must stand once in an earlier block, and so must its reader", t.from));
+      if (tensor == owner.output || owner.tensors[static_cast<std::size_t>(tensor)].is_input())
+        fail(network, network.blocks[b].name, fmt::format("'{}' is handed on to the next block: read it there, or before the block's last layer", t.from));
+      if (!equal(owner.tensors[static_cast<std::size_t>(tensor)].shape, t.shape)) fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
+    }
+}
+
 void check_chain(const Network& network) {
   const BlockSpec* before = nullptr;
   for (std::size_t i = 0; i < network.blocks.size(); ++i) {
@@ -180,6 +291,7 @@ void validate(const Network& network) {
     BlockCheck(network.name, block).run();
   }
   check_ties(network);
+  check_skips(network);
   check_chain(network);
 }
 

@@ -17,8 +17,17 @@ Flops linear_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std
 }
 
 Flops attention_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half) {
-  const double products = causal_half && op.causal ? 2.0 : 4.0;
-  return Flops{products * size_in(block, op, b, s) * static_cast<double>(s)};
+  const double products = causal_half && op.causal ? 1.0 : 2.0;
+  const double out = static_cast<double>(elements(block.tensors[op.outputs[0]].shape, b, s));
+  return Flops{products * (size_in(block, op, b, s) + out) * static_cast<double>(s)};
+}
+
+Flops router_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
+  return Flops{2.0 * size_in(block, op, b, s) * static_cast<double>(op.routing.experts)};
+}
+
+Flops grouped_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
+  return Flops{2.0 * size_in(block, op, b, s) * static_cast<double>(block.params[op.params[0]].shape[1].size)};
 }
 
 ElementTraffic every_operand_once(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s) {
@@ -39,8 +48,16 @@ ElementTraffic position_traffic(const BlockSpec& block, const OpSpec& op, std::i
   return {out + s * block.params[op.params[0]].shape[1].size, out};
 }
 
+/// Each output element is a sum over its window and the input channels of its group; transposed, each input element is spread so.
+Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
+  const ParamSpec& weight = block.params[op.params[0]];
+  const double per_element = static_cast<double>(weight.elements()) / static_cast<double>(weight.shape[0].size);
+  const auto& spread = block.tensors[op.transposed ? op.inputs[0] : op.outputs[0]];
+  return Flops{2.0 * static_cast<double>(elements(spread.shape, b, s)) * per_element};
+}
+
 constexpr auto once = every_operand_once;
-constexpr std::array<OpInfo, 12> kTable{{
+constexpr std::array<OpInfo, 27> kTable{{
     {OpKind::embedding, "embedding", "row of a table for each token", 1, 1, 1, nullptr, embedding_traffic},
     {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr, position_traffic},
     {OpKind::dropout, "dropout", "zeroes a random fraction and scales the rest", 1, 0, 0, nullptr, once},
@@ -53,6 +70,21 @@ constexpr std::array<OpInfo, 12> kTable{{
     {OpKind::silu_mul, "silu_mul", "gate * sigmoid(gate) * up", 2, 0, 0, nullptr, once},
     {OpKind::add, "add", "sum of two tensors", 2, 0, 0, nullptr, once},
     {OpKind::cross_entropy, "cross_entropy", "mean of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},
+    {OpKind::append, "append", "appends one vector to every head", 2, 0, 0, nullptr, once},
+    {OpKind::router, "router", "scores the experts for each token and takes the best k", 1, 1, 1, router_flops, once},
+    {OpKind::dispatch, "dispatch", "brings tokens to their experts, in expert order", 2, 0, 0, nullptr, once},
+    {OpKind::grouped_linear, "grouped_linear", "matrix product of each row with its expert's weight", 1, 1, 1, grouped_flops, once},
+    {OpKind::weighted_silu_mul, "weighted_silu_mul", "weight of the row * gate * sigmoid(gate) * up", 3, 0, 0, nullptr, once},
+    {OpKind::combine, "combine", "brings rows back and adds up each token's", 2, 0, 0, nullptr, once},
+    {OpKind::convolution, "convolution", "sums over a window and the input channels, for each output channel", 1, 1, 2, convolution_flops, once},
+    {OpKind::pool, "pool", "maximum or mean over a window of each channel", 1, 0, 0, nullptr, once},
+    {OpKind::global_pool, "global_pool", "mean over the pixels of each channel", 1, 0, 0, nullptr, once},
+    {OpKind::batch_norm, "batch_norm", "mean 0, variance 1 per channel over batch and pixels, then weight and bias", 1, 2, 2, nullptr, once},
+    {OpKind::relu, "relu", "larger of x and 0", 1, 0, 0, nullptr, once},
+    {OpKind::gate, "gate", "leaky_relu(features) * sigmoid(gates)", 2, 0, 0, nullptr, once},
+    {OpKind::concat, "concat", "channels of several images one after the other", kAnyInputs, 0, 0, nullptr, once},
+    {OpKind::upsample, "upsample", "sides longer by a factor", 1, 0, 0, nullptr, once},
+    {OpKind::pixel_loss, "pixel_loss", "mean over pixels of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},
 }};
 
 constexpr bool in_order() {

@@ -19,14 +19,16 @@ struct ElementTraffic {
   std::int64_t written = 0;
 };
 
+inline constexpr int kAnyInputs = -1;
+
 struct OpInfo {
   OpKind kind;
   std::string_view name;     ///< As in scenario files and reports: "layer_norm".
   std::string_view summary;  ///< One line.
-  int inputs;                ///< Tensors it takes.
+  int inputs;                ///< Tensors it takes; kAnyInputs: two or more.
   int min_params;            ///< Learned tensors it takes at least (a linear's bias may be missing) ...
   int max_params;            ///< ... and at most.
-  /// FLOPs of its matrix products, 2mnk each; null for an operator that has none.
+  /// FLOPs of its matrix products and convolutions; null for an operator that has none.
   Flops (*matmul_flops)(const BlockSpec&, const OpSpec&, std::int64_t b, std::int64_t s, bool causal_half);
   ElementTraffic (*traffic)(const BlockSpec&, const OpSpec&, std::int64_t b, std::int64_t s);
 };

@@ -21,8 +21,10 @@ using StreamId = std::int16_t;
 /// takes, in order). `dims` of ComputeTask by op:
 enum class ComputeOp : std::uint8_t {
   matmul,              ///< dims {batch, m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n]
-  grouped_matmul,      ///< dims {groups, m, n, k}; m may be dynamic per group
-  attention,           ///< dims {batch, heads, kv_heads, seq_q, seq_k, head_dim}: fused (flash) forward; writes log-sum-exp
+  grouped_matmul,      ///< dims {groups, m, n, k}: a product per group, where m (or k, with transpose_a) is the sum over all groups, divided
+                       ///< as `group_sizes` says
+  attention,           ///< dims {batch, heads, kv_heads, seq_q, seq_k, head_dim}: fused (flash) forward; writes log-sum-exp. head_dim is the
+                       ///< mean of that of queries and of values, where they differ
   attention_grad,      ///< same dims
   softmax,             ///< scale, causal mask and softmax over rows
   softmax_grad,
@@ -36,8 +38,13 @@ enum class ComputeOp : std::uint8_t {
   embedding, embedding_grad,
   cross_entropy, cross_entropy_grad,  ///< Vocabulary-parallel pieces are separated by their collectives. dims {tokens} of the gradient: how many
                                       ///< the loss is a mean over, apart from what the gradients' reduction divides by.
-  route, permute, unpermute,          ///< Experts: top-k gate; tokens to expert order and back.
-  convolution, convolution_grad, pool, pool_grad,
+  route,               ///< Experts: top-k gate; dims {tokens, experts, k, groups, groups per token}, scalars {scale, aux, z}
+  permute, unpermute,  ///< Tokens to expert order and back.
+  convolution,         ///< dims {groups, m, n, k} of the product it is: m output pixels of the batch, n output channels and k input channels
+                       ///< times window of a group. scalars: per side kernel, stride, padding, dilation; then groups, transposed (0 or 1),
+                       ///< output and input channels of a group
+  convolution_grad,    ///< variant "input" or "weight"; scalars as forward, dims of as many operations
+  pool, pool_grad,     ///< variant "max", "average" or "global"; scalars as a convolution's windows
   optimizer,           ///< One parameter update per element of the shard
   square_sum,          ///< For the gradient norm
   fill,

@@ -35,13 +35,13 @@ struct ExprId {
   auto operator<=>(const ExprId&) const = default;
 };
 
-/// Values that variables take at one place and time. A dynamic dimension's value depends on who asks: the estimator
-/// gives its expectation, a simulation its draw, execution the true count.
+/// Values that variables take at one place and time. A dynamic dimension's value depends on who asks: execution gives the true count;
+/// without `dynamic` it is the dimension's expectation.
 struct ExprContext {
   std::array<std::int32_t, kAxisCount> coord{};
   std::array<std::int32_t, kAxisCount> extent{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   std::int32_t island = 0, layer = 0, chunk = 0, microbatch = 0, pass = 0, copy = 0, step = 0, microbatches = 1, peer = 0;
-  const std::vector<std::vector<std::int64_t>>* dynamic = nullptr;  ///< Values per dynamic dimension; may be null when none is used.
+  const std::vector<std::vector<std::int64_t>>* dynamic = nullptr;  ///< Values per dynamic dimension; null for their expectations.
   const std::vector<std::vector<std::int64_t>>* tables = nullptr;   ///< Program::tables, for lookups.
 };
 
@@ -51,7 +51,7 @@ class ExprPool {
     ExprOp op = ExprOp::constant;
     Var var = Var::layer;
     std::int64_t value = 0;  ///< The constant, or the index of the variable.
-    std::array<ExprId, 3> args{};
+    std::array<ExprId, 3> args{};  ///< A dynamic variable's are its expectation and, where it has one, kOne.
     auto operator<=>(const Node&) const = default;
   };
 
@@ -62,6 +62,8 @@ class ExprPool {
   ExprId constant(std::int64_t value);
   ExprId variable(Var var, int index = 0);
   ExprId coord(Axis a) { return variable(Var::coord, static_cast<int>(a)); }
+  /// Dynamic dimension number `index`, whose values have this mean wherever a context gives none.
+  ExprId dynamic(int index, ExprId expectation);
   ExprId extent(Axis a) { return variable(Var::extent, static_cast<int>(a)); }
   /// Folds constants, so that an expression of constants is one.
   ExprId apply(ExprOp op, ExprId a, ExprId b = kZero, ExprId c = kZero);

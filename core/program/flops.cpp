@@ -8,15 +8,18 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
   double factor = 0;
   switch (task.op) {
     case ComputeOp::matmul:
-    case ComputeOp::grouped_matmul: factor = 2; break;
+    case ComputeOp::grouped_matmul:
+    case ComputeOp::convolution:
+    case ComputeOp::convolution_grad: factor = 2; break;
     case ComputeOp::attention: factor = 4; break;
     case ComputeOp::attention_grad: factor = 8; break;
     default: return Flops{0};
   }
   const bool attention = task.op == ComputeOp::attention || task.op == ComputeOp::attention_grad;
   double product = factor;
+  const bool grouped = task.op == ComputeOp::grouped_matmul;
   for (std::size_t i = 0; i < task.dims.size(); ++i)
-    if (!(attention && i == 2)) product *= static_cast<double>(program.exprs.evaluate(task.dims[i], at));  // kv_heads adds no work.
+    if (!(attention && i == 2) && !(grouped && i == 0)) product *= static_cast<double>(program.exprs.evaluate(task.dims[i], at));  // kv_heads adds no work; rows are those of all groups.
   return Flops{product};
 }
 

@@ -1,8 +1,11 @@
 #include "core/program/liveness.hpp"
 
+#include "core/program/rank_kinds.hpp"
+
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -22,8 +25,12 @@ void add(Amounts& to, const Amounts& from) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
 
+/// Storage that goes when an event has happened.
+struct LateRelease { EventId event; std::size_t category; double bytes; };
+
 /// What one call of a body does to device memory, relative to its start.
 struct BodyCurve {
+  std::vector<LateRelease> later;
   Amounts at_peak{};
   Amounts at_end{};
   double peak = 0;
@@ -38,23 +45,27 @@ class CurveMaker {
   CurveMaker(const Program& program, const ExprContext& at) : program_(program), at_(at) {}
 
   BodyCurve make(const Body& body, const BindingSet& bindings) const {
-    const std::vector<Range> ranges = use_ranges(body);
+    const std::vector<Range> ranges = use_ranges(body, true), all = use_ranges(body, false);
     const std::size_t tasks = boost::num_vertices(body.graph);
     std::vector<Amounts> starts(tasks + 1), ends(tasks + 1);
     std::size_t next_binding = 0;
+    BodyCurve curve;
     for (std::size_t f = 0; f < body.formals.size(); ++f) {
       const Formal& formal = body.formals[f];
       const Binding* binding = formal.bound ? &bindings[next_binding++] : nullptr;
       const int id = binding != nullptr ? binding->tensor : formal.like;
       const Tensor& tensor = program_.tensors[static_cast<std::size_t>(id)];
       const bool makes = binding == nullptr || binding->allocate, drops = binding == nullptr || binding->release;
-      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || ranges[f].first < 0 || (!makes && !drops)) continue;
+      // What is bound changes hands even where the tasks that would touch it are skipped; scratch then is not needed.
+      const Range range = ranges[f].first < 0 && binding != nullptr ? all[f] : ranges[f];
+      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || range.first < 0 || (!makes && !drops)) continue;
       const double bytes = program_.local_bytes(tensor, at_);
       const auto category = static_cast<std::size_t>(tensor.category);
-      if (makes) starts[static_cast<std::size_t>(ranges[f].first)][category] += bytes;
-      if (drops) ends[static_cast<std::size_t>(ranges[f].last)][category] += bytes;
+      if (makes) starts[static_cast<std::size_t>(range.first)][category] += bytes;
+      if (!drops) continue;
+      if (binding != nullptr && binding->release_after >= 0) curve.later.push_back({binding->release_after, category, bytes});
+      else ends[static_cast<std::size_t>(range.last)][category] += bytes;
     }
-    BodyCurve curve;
     Amounts live{};
     for (std::size_t t = 0; t < tasks; ++t) {
       add(live, starts[t]);
@@ -70,7 +81,8 @@ class CurveMaker {
   }
 
  private:
-  std::vector<Range> use_ranges(const Body& body) const {
+  /// With `played` only tasks count whose predicate holds.
+  std::vector<Range> use_ranges(const Body& body, bool played) const {
     std::vector<Range> ranges(body.formals.size());
     // A view keeps the formal alive whose storage it shares.
     std::map<int, std::size_t> scratch_of_tensor;
@@ -80,7 +92,8 @@ class CurveMaker {
       if (ranges[f].first < 0) ranges[f].first = t;
       ranges[f].last = t;
     };
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      if (played && program_.exprs.evaluate(body.graph[v].predicate, at_) == 0) continue;
       for (const Operand& o : body.graph[v].operands) {
         auto f = static_cast<std::size_t>(o.formal);
         touch(f, static_cast<int>(v));
@@ -88,6 +101,7 @@ class CurveMaker {
              base = program_.tensors[static_cast<std::size_t>(base)].alias_of)
           if (const auto at = scratch_of_tensor.find(base); at != scratch_of_tensor.end()) touch(at->second, static_cast<int>(v));
       }
+    }
     return ranges;
   }
 
@@ -95,63 +109,122 @@ class CurveMaker {
   const ExprContext& at_;
 };
 
-RoleMemory walk(const Program& program, int role_index, int rank, Bytes workspace, Bytes framework) {
-  const Role& role = program.roles[static_cast<std::size_t>(role_index)];
-  const ExprContext at = program.mesh.context(rank);
-  Amounts now{};
-  now[static_cast<std::size_t>(MemoryCategory::workspace)] = workspace.value();
-  now[static_cast<std::size_t>(MemoryCategory::framework)] = framework.value();
-  RoleMemory out;
-  out.role = role_index;
-  out.rank = rank;
-  for (const Role::Persistent& p : role.persistent) {
-    const Tensor& t = program.tensors[static_cast<std::size_t>(p.tensor)];
-    if (t.alias_of >= 0) continue;
-    const double bytes = program.local_bytes(t, at);
-    if (t.space == MemorySpace::device) now[static_cast<std::size_t>(t.category)] += bytes;
-    else out.peak_by_space[static_cast<std::size_t>(t.space)] += Bytes{bytes};
+/// One rank's step.
+class Walk {
+ public:
+  Walk(const Program& program, int role_index, int rank) : p_(program), role_(program.roles[static_cast<std::size_t>(role_index)]), at_(program.mesh.context(rank)) {
+    at_.tables = &p_.tables;
+    at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
+    out_.role = role_index;
+    out_.rank = rank;
   }
-  Amounts best = now;
-  double best_sum = sum(now);
-  const Entry* best_entry = nullptr;
-  int best_task = -1;
-  std::map<std::pair<int, int>, BodyCurve> curves;
-  const CurveMaker maker(program, at);
-  for (const Entry& e : role.step) {
-    const auto key = std::pair(e.body, e.bindings);
-    auto found = curves.find(key);
-    if (found == curves.end())
-      found = curves.emplace(key, maker.make(program.bodies[static_cast<std::size_t>(e.body)], program.binding_sets[static_cast<std::size_t>(e.bindings)])).first;
-    const BodyCurve& c = found->second;
-    if (const double here = sum(now) + c.peak; here > best_sum) {
-      best_sum = here;
-      best = now;
-      add(best, c.at_peak);
-      best_entry = &e;
-      best_task = c.peak_task;
+
+  RoleMemory run(Bytes workspace, Bytes framework) {
+    now_[static_cast<std::size_t>(MemoryCategory::workspace)] = workspace.value();
+    now_[static_cast<std::size_t>(MemoryCategory::framework)] = framework.value();
+    hold_persistent();
+    best_ = now_;
+    best_sum_ = sum(now_);
+    waiting_.resize(static_cast<std::size_t>(role_.events));
+    happened_.assign(static_cast<std::size_t>(role_.events), false);
+    for (const Entry& e : role_.step) call(e);
+    report();
+    return out_;
+  }
+
+ private:
+  void hold_persistent() {
+    for (const Role::Persistent& held : role_.persistent) {
+      const Tensor& t = p_.tensors[static_cast<std::size_t>(held.tensor)];
+      if (t.alias_of >= 0) continue;
+      at_.layer = std::max(held.layer, 0);
+      const double bytes = p_.local_bytes(t, at_);
+      if (t.space == MemorySpace::device) now_[static_cast<std::size_t>(t.category)] += bytes;
+      else out_.peak_by_space[static_cast<std::size_t>(t.space)] += Bytes{bytes};
     }
-    add(now, c.at_end);
   }
-  for (std::size_t i = 0; i < best.size(); ++i) out.by_category[i] = Bytes{best[i]};
-  for (const Bytes& b : out.by_category) out.peak += b;
-  out.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] = out.peak;
-  out.peak_at = "between passes";
-  if (best_entry != nullptr) {
-    const Body& body = program.bodies[static_cast<std::size_t>(best_entry->body)];
-    out.peak_at = fmt::format("{}, block {}, microbatch {}", body.name, best_entry->layer, best_entry->microbatch);
-    if (best_task >= 0) out.peak_at += ", at " + body.graph[static_cast<std::size_t>(best_task)].name;
+
+  void call(const Entry& e) {
+    at_.layer = e.layer;
+    at_.chunk = e.chunk;
+    at_.microbatch = e.microbatch;
+    at_.pass = e.pass;
+    at_.copy = e.copy;
+    if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
+    const BodyCurve& c = curve(e);
+    if (const double here = sum(now_) + c.peak; here > best_sum_) {
+      best_sum_ = here;
+      best_ = now_;
+      add(best_, c.at_peak);
+      best_entry_ = &e;
+      best_task_ = c.peak_task;
+    }
+    add(now_, c.at_end);
+    // An event of this step that has happened, in issue order, holds nothing back.
+    for (const LateRelease& late : c.later)
+      if (happened_[static_cast<std::size_t>(late.event)]) now_[late.category] -= late.bytes;
+      else waiting_[static_cast<std::size_t>(late.event)].push_back(late);
+    happens(e.record);
+    for (std::int32_t m = 0; m < e.mark_count; ++m) happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
   }
-  return out;
-}
+
+  void happens(EventId event) {
+    if (event < 0) return;
+    happened_[static_cast<std::size_t>(event)] = true;
+    for (const LateRelease& late : waiting_[static_cast<std::size_t>(event)]) now_[late.category] -= late.bytes;
+    waiting_[static_cast<std::size_t>(event)].clear();
+  }
+
+  /// Calls that cannot differ share one curve.
+  const BodyCurve& curve(const Entry& e) {
+    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    const BindingSet& bindings = p_.binding_sets[static_cast<std::size_t>(e.bindings)];
+    const auto [known, unknown] = varies_.try_emplace({e.body, e.bindings}, false);
+    if (unknown) known->second = memory_varies_by_call(p_, body, bindings);
+    CurveKey key{e.body, e.bindings, {}};
+    if (known->second) std::get<2>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy};
+    const auto at = curves_.find(key);
+    return at != curves_.end() ? at->second : curves_.emplace(key, CurveMaker(p_, at_).make(body, bindings)).first->second;
+  }
+
+  void report() {
+    for (std::size_t i = 0; i < best_.size(); ++i) out_.by_category[i] = Bytes{best_[i]};
+    for (const Bytes& b : out_.by_category) out_.peak += b;
+    out_.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] = out_.peak;
+    out_.peak_at = "between passes";
+    if (best_entry_ == nullptr) return;
+    const Body& body = p_.bodies[static_cast<std::size_t>(best_entry_->body)];
+    out_.peak_at = fmt::format("{}, block {}, microbatch {}", body.name, best_entry_->layer, best_entry_->microbatch);
+    if (best_task_ >= 0) out_.peak_at += ", at " + body.graph[static_cast<std::size_t>(best_task_)].name;
+  }
+
+  const Program& p_;
+  const Role& role_;
+  ExprContext at_;
+  RoleMemory out_;
+  Amounts now_{}, best_{};
+  double best_sum_ = 0;
+  const Entry* best_entry_ = nullptr;
+  int best_task_ = -1;
+  using CurveKey = std::tuple<int, int, std::array<int, 5>>;
+  std::map<CurveKey, BodyCurve> curves_;
+  std::map<std::pair<int, int>, bool> varies_;
+  std::vector<std::vector<LateRelease>> waiting_;  // By event.
+  std::vector<bool> happened_;
+};
 
 }  // namespace
 
 std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework) {
+  const RankKinds kinds(program);
   std::vector<RoleMemory> out;
   for (std::size_t role = 0; role < program.roles.size(); ++role) {
-    const auto first = std::find(program.role_of_rank.begin(), program.role_of_rank.end(), static_cast<std::int32_t>(role));
-    if (first == program.role_of_rank.end()) continue;
-    out.push_back(walk(program, static_cast<int>(role), static_cast<int>(first - program.role_of_rank.begin()), workspace, framework));
+    std::optional<RoleMemory> worst;
+    for (const int rank : kinds.first_ranks(static_cast<int>(role))) {
+      const RoleMemory one = Walk(program, static_cast<int>(role), rank).run(workspace, framework);
+      if (!worst || one.peak > worst->peak) worst = one;
+    }
+    if (worst) out.push_back(*worst);
   }
   return out;
 }

@@ -1,5 +1,8 @@
 #pragma once
 // Peak memory from the Program itself: walk a role's entries in issue order, add what is allocated, subtract what is freed.
+//
+// Tasks and entries whose predicate is zero do nothing. A release after an event counts when the entry that records the event has been
+// passed. Ranks of a role that hold unequal slices, or of which only some run a task, are walked one of each kind.
 
 #include <array>
 #include <string>
@@ -22,7 +25,7 @@ struct RoleMemory {
   std::string peak_at;  ///< "layer.backward, layer 12, microbatch 3, at attention.probabilities": where the peak stands.
 };
 
-/// Memory of every role. `workspace` and `framework` are fixed per process and given by the caller.
+/// Memory of every role: that of its worst rank. Time grows with the kinds of ranks, not with ranks. `workspace` and `framework` are fixed per process and given by the caller.
 [[nodiscard]] std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework);
 
 }  // namespace rehearse

@@ -50,11 +50,13 @@ struct Encoder {
     return out;
   }
 
-  /// A constant is its number; a variable ["layer", index]; an operation its name and operands.
+  /// A constant is its number; a variable ["variable", "layer", index], with its expectation where it has one; an operation its name and
+  /// operands.
   static json encode(const ExprPool& pool) {
     json out = json::array();
     for (const ExprPool::Node& n : pool.nodes()) {
       if (n.op == ExprOp::constant) out.push_back(n.value);
+      else if (n.op == ExprOp::variable && n.args[1] == ExprPool::kOne) out.push_back({"variable", enum_name(n.var), n.value, n.args[0].index});
       else if (n.op == ExprOp::variable) out.push_back({"variable", enum_name(n.var), n.value});
       else out.push_back({enum_name(n.op), n.args[0].index, n.args[1].index, n.args[2].index});
     }
@@ -148,6 +150,10 @@ struct Decoder {
         if (n.op == ExprOp::variable) {
           decode(item(node, 1, here), n.var, here);
           decode(item(node, 2, here), n.value, here);
+          if (node.size() > 3) {
+            decode(item(node, 3, here), n.args[0], here);
+            n.args[1] = ExprPool::kOne;
+          }
         } else {
           for (std::size_t a = 0; a < n.args.size(); ++a) decode(item(node, a + 1, here), n.args[a], here);
         }

@@ -23,6 +23,17 @@ void check_tensors(const Program& p) {
   }
 }
 
+void check_dynamic(const Program& p) {
+  for (const DynamicDim& d : p.dynamic_dims) {
+    const auto fail = [&](const char* rule) { throw std::logic_error(fmt::format("program: dynamic dimension '{}': {}", d.name, rule)); };
+    if (!has_expr(p, d.bound) || !has_expr(p, d.expectation) || !has_expr(p, d.length)) fail("no such expression");
+    if (d.source >= 0 && !has(p.tensors, d.source)) fail("no such tensor holds its values");
+    if (d.transpose_of >= 0 && (!has(p.dynamic_dims, d.transpose_of) || !has(p.groups, d.transpose_group))) fail("is what no dimension's peers draw");
+    for (int r = 0; r < p.mesh.ranks(); ++r)
+      if (p.exprs.evaluate(d.expectation, p.mesh.context(r)) > p.exprs.evaluate(d.bound, p.mesh.context(r))) fail("expects more than its bound");
+  }
+}
+
 void check_ranks(const Program& p) {
   const auto fail = [](const std::string& rule) { throw std::logic_error("program: " + rule); };
   const auto ranks = static_cast<std::size_t>(p.mesh.ranks());
@@ -46,9 +57,14 @@ void check_task(const Program& p, const Body& body, const Task& task) {
     if (!has(p.edges, m->edge)) refuse(body, task, "no such edge");
     if (!has_expr(p, m->peer) || !has_expr(p, m->tag)) refuse(body, task, "no such expression");
   }
-  if (const auto* c = std::get_if<ComputeTask>(&task.kind))
+  if (const auto* c = std::get_if<ComputeTask>(&task.kind)) {
     for (const ExprId e : c->dims)
       if (!has_expr(p, e)) refuse(body, task, "no such expression");
+    for (const int formal : {c->factor, c->group_sizes, c->element_ids})
+      if (formal >= 0 && !has(body.formals, formal)) refuse(body, task, "no such formal");
+  }
+  if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && c->variable_counts && (!has_expr(p, c->count_to_peer) || !has_expr(p, c->count_from_peer)))
+    refuse(body, task, "no such expression");
 }
 
 void check_bodies(const Program& p) {
@@ -67,6 +83,7 @@ void check_bodies(const Program& p) {
 void check_tables(const Program& p) {
   check_tensors(p);
   check_ranks(p);
+  check_dynamic(p);
   check_bodies(p);
 }
 

@@ -51,7 +51,7 @@ std::string rule_text(const MemoryReport& report) {
 std::string over_text(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
   std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed), to_string_iec(worst.capacity));
-  if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, or two of them) makes it fit.";
+  if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, ep, or two of them) makes it fit.";
   return text + fmt::format("It would fit, with {} needed, by", to_string_iec(report.suggestion->needed));
 }
 

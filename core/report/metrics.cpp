@@ -17,9 +17,8 @@ DType arithmetic_of(Precision precision) {
 
 StepMetrics step_metrics(const Program& program, const Cluster& cluster, const TrainingSettings& training, Seconds step_time) {
   FlopsPerSecond peak;
-  for (const Cluster::Part& part : cluster.parts())
-    peak += part.gpu->peak(arithmetic_of(training.precision)) * static_cast<double>(part.nodes) * static_cast<double>(part.machine->gpus);
-  const double gpus = std::max(1, cluster.device_count());
+  for (const int device : program.device_of_rank) peak += cluster.gpu(device).peak(arithmetic_of(training.precision));
+  const double gpus = std::max(1.0, static_cast<double>(program.device_of_rank.size()));
   const Flops at_peak = peak * step_time;
   StepMetrics out;
   out.step_time = step_time;

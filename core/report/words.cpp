@@ -23,6 +23,7 @@ std::string_view words_of(TimeCategory c) {
                                                                  "ep communication, exposed",
                                                                  "dp communication, exposed",
                                                                  "pp communication, exposed",
+                                                                 "tile communication, exposed",
                                                                  "copies, exposed",
                                                                  "input",
                                                                  "bubble (waiting for others)"};

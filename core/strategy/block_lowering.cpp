@@ -12,6 +12,7 @@ namespace {
 ExprId size_of_dim(ProgramFrame& frame, const Dim& dim, const BlockOptions& options) {
   if (dim.tag == DimTag::batch) return frame.constant(options.batch);
   if (dim.tag == DimTag::sequence) return frame.constant(options.sequence);
+  if (dim.tag == DimTag::routed) return options.experts.arrived;
   return frame.constant(dim.size);
 }
 
@@ -24,8 +25,9 @@ std::vector<ExprId> shape_of(ProgramFrame& frame, const Shape& shape, const Bloc
 /// A parameter's gradient is a partial sum over every axis that divides the tokens but not the parameter.
 Layout gradient_of_param(const Layout& param, const Layout& tokens) {
   Layout out = gradient_layout(param);
-  for (const auto& [axis, l] : tokens)
-    if (std::holds_alternative<Shard>(l) && std::holds_alternative<Replicate>(layout_on(param, axis))) out.emplace_back(axis, Partial{});
+  for (const auto& [axis, l] : without_halos(tokens))
+    if ((std::holds_alternative<Shard>(l) || std::holds_alternative<Ragged>(l)) && std::holds_alternative<Replicate>(layout_on(param, axis)))
+      out.emplace_back(axis, Partial{});
   return out;
 }
 
@@ -49,10 +51,40 @@ Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std
 
 }  // namespace
 
+int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const BlockOptions& options) {
+  Tensor hidden;
+  hidden.shape = shape_of(frame, shape, options);
+  for (std::size_t e = 0; e < frame.edges.size(); ++e) {
+    const Tensor& known = frame.program.tensors[static_cast<std::size_t>(frame.edges[e].value)];
+    if (known.shape == hidden.shape && known.layout == layout) return static_cast<int>(e);
+  }
+  const std::string kind = frame.edges.empty() ? "" : fmt::format(" {}", frame.edges.size() + 1);
+  hidden.name = fmt::format("hidden{}.{{layer}}", kind.empty() ? "" : kind.substr(1));
+  hidden.dtype = frame.activation_dtype;
+  hidden.layout = layout;
+  hidden.lifetime = Lifetime::saved;
+  hidden.per_layer = hidden.per_microbatch = true;
+  ProgramFrame::Edge edge;
+  edge.value = frame.add_tensor(hidden);
+  hidden.name += ".grad";
+  hidden.layout = gradient_layout(hidden.layout);
+  hidden.lifetime = Lifetime::step;
+  edge.grad = frame.add_tensor(hidden);
+  frame.program.edges.push_back({"activations forward" + kind, edge.value});
+  frame.program.edges.push_back({"gradients backward" + kind, edge.grad});
+  frame.edges.push_back(edge);
+  return static_cast<int>(frame.edges.size()) - 1;
+}
+
 BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                int hidden, Recompute recompute) {
+                                Recompute recompute) {
   BlockTensors out;
   out.spec = &spec;
+  const auto edge = [&](int t) {
+    return t < 0 ? -1 : edge_of(frame, spec.tensors[static_cast<std::size_t>(t)].shape, layouts.tensors[static_cast<std::size_t>(t)], options);
+  };
+  out.in_edge = edge(spec.input);
+  out.out_edge = edge(spec.output);
   out.shared_with.assign(spec.params.size(), -1);
   out.recompute_all = recompute == Recompute::full && spec.input >= 0 && spec.output >= 0;
   out.recompute_core = recompute == Recompute::selective;
@@ -64,7 +96,11 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
     const TensorSpec& s = spec.tensors[t];
     if (static_cast<int>(t) == spec.input || static_cast<int>(t) == spec.output) {
-      out.value.push_back(hidden);
+      out.value.push_back(frame.edges[static_cast<std::size_t>(static_cast<int>(t) == spec.input ? out.in_edge : out.out_edge)].value);
+      continue;
+    }
+    if (!s.from.empty()) {
+      out.value.push_back(-1);  // The maker's tensor, known once all blocks are.
       continue;
     }
     Tensor tensor;
@@ -72,7 +108,7 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
     tensor.shape = shape_of(frame, s.shape, options);
     tensor.dtype = s.integer ? DType::int64 : s.fp32 ? DType::fp32 : frame.activation_dtype;
     tensor.layout = layouts.tensors[t];
-    tensor.lifetime = s.integer ? Lifetime::step : out.saved[t] ? Lifetime::saved : Lifetime::scratch;
+    tensor.lifetime = s.is_input() ? Lifetime::step : out.saved[t] ? Lifetime::saved : Lifetime::scratch;
     tensor.per_layer = tensor.per_microbatch = tensor.lifetime != Lifetime::scratch;
     out.value.push_back(frame.add_tensor(std::move(tensor)));
   }
@@ -109,13 +145,17 @@ int BlockBody::value(int t) {
   const auto i = static_cast<std::size_t>(t);
   const std::string& name = spec.tensors[i].name;
   int formal = -1;
-  if (t == spec.input) {
+  if (const auto skip = tensors_.skips_in.find(t); skip != tensors_.skips_in.end()) {
+    const BlockTensors::Skip& s = skip->second;
+    formal = builder_.bound(name, s.value, {{s.delta, 0, 0}, false, in_backward_body() ? s.release_backward : s.release_forward});
+  } else if (t == spec.input) {
     const bool last_use = in_backward_body() ? true : !(tensors_.saved[i] || tensors_.recompute_all);
     formal = builder_.bound(name, tensors_.value[i], {{}, false, last_use});
-  } else if (spec.tensors[i].integer) {
+  } else if (spec.tensors[i].is_input()) {
     formal = builder_.bound(name, tensors_.value[i], {{}, false, in_backward_body()});
   } else if (tensors_.saved[i] && phase_ != Phase::forward && phase_ != Phase::recompute) {
-    formal = builder_.bound(name, tensors_.value[i], {{}, false, true});
+    const auto made = tensors_.skips_out.find(t);
+    formal = builder_.bound(name, tensors_.value[i], {{}, false, made == tensors_.skips_out.end() || made->second.release_backward});
   } else {
     throw std::logic_error(fmt::format("{}: backward reads '{}', which is neither saved nor recomputed", spec.name, name));
   }
@@ -125,7 +165,7 @@ int BlockBody::value(int t) {
 
 int BlockBody::value(int t, const Layout& layout, const std::string& why) {
   const int base = value(t);
-  if (builder_.tensor(base).layout == layout) return base;
+  if (without_halos(builder_.tensor(base).layout) == without_halos(layout)) return base;
   const auto key = std::pair(t, to_string(layout));
   if (const auto at = fetched_.find(key); at != fetched_.end()) return at->second;
   const int formal = builder_.redistribute(base, layout, why, phase_);
@@ -133,14 +173,15 @@ int BlockBody::value(int t, const Layout& layout, const std::string& why) {
   return formal;
 }
 
-int BlockBody::dead_output() {
-  if (dead_output_ < 0) {
-    Tensor dead = program_tensor(tensors_.value[static_cast<std::size_t>(tensors_.spec->output)]);
-    dead.lifetime = Lifetime::scratch;
-    dead.per_layer = dead.per_microbatch = false;
-    dead_output_ = builder_.frame().add_tensor(std::move(dead));
-  }
-  return dead_output_;
+bool BlockBody::is_dead(int t) const { return (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
+
+int BlockBody::dead_value(int t) {
+  const auto [at, fresh] = dead_.try_emplace(t);
+  if (!fresh) return at->second;
+  Tensor dead = program_tensor(tensors_.value[static_cast<std::size_t>(t)]);
+  dead.lifetime = Lifetime::scratch;
+  dead.per_layer = dead.per_microbatch = false;
+  return at->second = builder_.frame().add_tensor(std::move(dead));
 }
 
 int BlockBody::result(int t, const Layout& raw) {
@@ -155,15 +196,14 @@ int BlockBody::result(int t, const Layout& raw) {
     partial.per_layer = partial.per_microbatch = false;
     const auto steps = redistribution(raw, program_tensor(tensor).layout);
     if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) {
-      const bool dead = t == spec.output && phase_ == Phase::recompute;
-      partial.alias_of = dead ? dead_output() : tensor;  // Reduced in place.
-      if (t == spec.output && !dead) partial.alias_instance.layer_delta = 1;
+      partial.alias_of = is_dead(t) ? dead_value(t) : tensor;  // Reduced in place.
+      if (t == spec.output && !is_dead(t)) partial.alias_instance.layer_delta = 1;
     }
     return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
   }
   int formal;
-  if (t == spec.output && phase_ == Phase::recompute) {
-    formal = builder_.scratch(spec.tensors[i].name, dead_output());
+  if (is_dead(t)) {
+    formal = builder_.scratch(spec.tensors[i].name, dead_value(t));  // Recomputed, and for this block alone: the others have had the value.
   } else if (t == spec.output) {
     formal = builder_.bound(spec.tensors[i].name, tensor, {{1, 0, 0}, true, false});
   } else if (program_tensor(tensor).lifetime == Lifetime::saved) {
@@ -238,6 +278,11 @@ int BlockBody::extra(const std::string& name) {
   return formal;
 }
 
+int BlockBody::shared(const std::string& name, int tensor) {
+  const bool within = tensors_.recompute_all;
+  return builder_.bound(name, tensor, {{}, within || !in_backward_body(), within || in_backward_body()});
+}
+
 int BlockBody::scratch_like(const std::string& name, int formal, const Layout& layout) {
   Tensor t = builder_.tensor(formal);
   t.name = tensors_.spec->name + "." + name;
@@ -253,24 +298,35 @@ int BlockBody::scratch_like(const std::string& name, int formal, DType dtype) {
   return f;
 }
 
+int BlockBody::scratch_of(int t, const std::string& name, const Layout& layout) {
+  Tensor made = program_tensor(tensors_.value[static_cast<std::size_t>(t)]);
+  made.name = tensors_.spec->name + "." + name;
+  made.layout = layout;
+  made.lifetime = Lifetime::scratch;
+  made.per_layer = made.per_microbatch = false;
+  return builder_.scratch(name, builder_.frame().add_tensor(std::move(made)));
+}
+
 bool BlockBody::wants_grad(int t) const {
   const TensorSpec& s = tensors_.spec->tensors[static_cast<std::size_t>(t)];
-  return !s.integer;
+  return !s.is_input();
 }
 
 int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
   const BlockSpec& spec = *tensors_.spec;
   auto& terms = grads_[t];
-  if (terms.empty() && t == spec.output) {
-    const int hidden_grad = builder_.frame().hidden_grad;
+  if (t == spec.output && handed_grads_.insert(t).second) {
+    const int hidden_grad = builder_.frame().edges[static_cast<std::size_t>(tensors_.out_edge)].grad;
     terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".grad", hidden_grad, {{1, 0, 0}, false, true}));
   }
+  if (const auto skip = tensors_.skips_out.find(t); skip != tensors_.skips_out.end() && handed_grads_.insert(t).second)
+    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".skip.grad", skip->second.grad, {{}, false, true}));
   if (terms.empty()) return -1;
   if (terms.size() > 1) {
     // Terms of a value with several readers are added as the framework adds them, one kernel per term.
     int sum = terms[0];
     for (std::size_t i = 1; i < terms.size(); ++i) {
-      const int next = i + 1 == terms.size() && t == spec.input ? builder_.bound("input.grad", builder_.frame().hidden_grad, {{}, true, false})
+      const int next = i + 1 == terms.size() && t == spec.input ? builder_.bound("input.grad", input_grad(), {{}, true, false})
                                                                 : scratch_like(spec.tensors[static_cast<std::size_t>(t)].name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
       ComputeTask add;
       add.op = ComputeOp::add;
@@ -297,12 +353,27 @@ void BlockBody::backward() {
   fetched_.clear();  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
   const auto& ops = tensors_.spec->ops;
   for (std::size_t i = ops.size(); i-- > 0;) lowering_of(ops[i].kind).backward(*this, ops[i]);
+  for (const auto& [t, skip] : tensors_.skips_in) {
+    const int sum = grad(t, gradient_layout(stored(t)), "skip.grad");
+    if (sum < 0) throw std::logic_error(tensors_.spec->name + ": a skip connection has no gradient");
+    export_grad(sum, skip.grad, {{skip.delta, 0, 0}, true, false});
+  }
   if (tensors_.spec->input < 0) return;
   // The gradient of the block's input leaves the body in hidden_grad of this layer.
   const int t = tensors_.spec->input;
   const int sum = grad(t, gradient_layout(stored(t)), "input.grad");
   if (sum < 0) throw std::logic_error(tensors_.spec->name + ": the input has no gradient");
-  builder_.rebind(sum, builder_.frame().hidden_grad, {{}, true, false});
+  export_grad(sum, input_grad(), {{}, true, false});
+}
+
+/// What the body computed as scratch leaves it in `tensor`; what has left it already, or came from outside, is copied.
+void BlockBody::export_grad(int formal, int tensor, const Hold& hold) {
+  if (builder_.is_scratch(formal)) return builder_.rebind(formal, tensor, hold);
+  const int out = builder_.bound("grad.out", tensor, hold);
+  if (out == formal) return;
+  ComputeTask copy;
+  copy.op = ComputeOp::copy;
+  builder_.compute("grad.copy", copy, {read(formal), write(out)}, Phase::input_grad);
 }
 
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/strategy/body_builder.hpp"
+#include "core/strategy/expert_plan.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -24,6 +25,15 @@ struct BlockTensors {
   std::map<std::string, int> extra; ///< Tensors that ops make for their own backward: masks, statistics.
   bool recompute_all = false;       ///< Only the block's input is kept.
   bool recompute_core = false;      ///< The attention core is run again (selective recomputation).
+  int in_edge = -1, out_edge = -1;  ///< Index into ProgramFrame::edges; -1 where the block begins or ends the network.
+
+  /// A value that an earlier block makes for a later one, past those between. Both blocks stand once.
+  struct Skip {
+    int value = -1, grad = -1;    ///< The maker's tensors.
+    int delta = 0;                ///< From this block's position to the maker's.
+    bool release_forward = false, release_backward = false;  ///< This block's pass drops the value.
+  };
+  std::map<int, Skip> skips_in, skips_out;  ///< By tensor of the block: those it reads, those it makes.
 };
 
 /// What the ops of every block share.
@@ -33,6 +43,8 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
+  ExpertPlan experts;
 };
 
 /// One body under construction, with the block's values and gradients so far.
@@ -60,13 +72,21 @@ class BlockBody {
   /// A tensor of the op's own. `saved` ones live until backward unless recomputed. Shape is global, layout as stored.
   int extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved);
   int extra(const std::string& name);  ///< The same tensor, in backward.
+  /// An instance of `tensor`, a family that several blocks share: kept from forward to backward unless recomputed.
+  int shared(const std::string& name, int tensor);
   int scratch_like(const std::string& name, int formal, const Layout& layout);
   int scratch_like(const std::string& name, int formal, DType dtype);
+  /// Of the shape and type of value `t`, which itself may be gone.
+  int scratch_of(int t, const std::string& name, const Layout& layout);
   /// Gradient of `t` in `layout`; -1 when nothing needs it.
   int grad(int t, const Layout& layout, const std::string& why);
   /// Adds a term to the gradient of `t`; its layout is the formal's.
   void add_grad(int t, int formal, const std::string& why);
   [[nodiscard]] bool wants_grad(int t) const;
+  /// Adds an all-reduce of `formal` in place over `axes`, which may be none.
+  void all_reduce(int formal, AxisSet axes, const std::string& name, Phase phase);
+  /// The value with its halos filled by the neighbours, once per body; the stored value itself where none has a halo.
+  int with_halos(int t, const std::string& why);
   ExprId tokens(int formal) { return builder_.frame().local_product(builder_.tensor(formal), 0, 2); }
 
   void forward();
@@ -77,8 +97,14 @@ class BlockBody {
  private:
   [[nodiscard]] const Tensor& program_tensor(int id) const { return builder_.frame().program.tensors[static_cast<std::size_t>(id)]; }
   [[nodiscard]] InstanceRef storage_of(int p) const;
-  int dead_output();  ///< Tensor of the recomputed output of the block, which nobody reads.
+  /// Whether `t` is recomputed for this block alone: the others have had the value. Its tensor then.
+  [[nodiscard]] bool is_dead(int t) const;
+  int dead_value(int t);
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
+
+  [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
+  void export_grad(int formal, int tensor, const Hold& hold);
+  [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
 
   mutable BodyBuilder builder_;
   BlockTensors& tensors_;
@@ -89,12 +115,17 @@ class BlockBody {
   std::map<std::pair<int, std::string>, int> fetched_;
   std::map<int, std::vector<int>> grads_;
   std::map<std::string, int> extras_;
-  int dead_output_ = -1;
+  std::map<int, int> dead_;     ///< Tensors of values recomputed for this block alone.
+  std::set<int> handed_grads_;  ///< Values handed to other blocks whose gradient from there has been counted.
+  std::set<int> haloed_;        ///< Values whose halos this body has filled.
 };
 
-/// Creates the Program tensors of a block. `hidden` is the tensor that passes between blocks, `block` its index in the plan.
+/// Index into ProgramFrame::edges for the value between two blocks, made where no boundary of this shape and layout was met before.
+int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const BlockOptions& options);
+
+/// Creates the Program tensors of a block, between the edges that the plan's layouts ask for.
 BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                int hidden, Recompute recompute);
+                                Recompute recompute);
 
 /// How one kind of op becomes tasks.
 struct OpLowering {

@@ -7,10 +7,12 @@
 
 namespace rehearse {
 
-int ProgramFrame::group(const std::string& name, AxisSet axes) {
+int ProgramFrame::group(const std::string& name, AxisSet axes, ExprId color) {
   GroupSpec spec;
   spec.name = name;
   spec.axes = axes;
+  spec.color = color;
+  if (axes.contains(Axis::etp) || axes.contains(Axis::ep) || axes.contains(Axis::edp)) spec.view = View::expert;
   for (std::size_t i = 0; i < program.groups.size(); ++i)
     if (program.groups[i] == spec) return static_cast<int>(i);
   program.groups.push_back(std::move(spec));
@@ -28,6 +30,8 @@ StreamId ProgramFrame::stream_of(Axis axis) const {
     case Axis::etp: return tp;
     case Axis::cp: return cp;
     case Axis::ep: return ep;
+    case Axis::tile_h:
+    case Axis::tile_w: return tile;
     default: return dp;
   }
 }
@@ -37,8 +41,10 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
   ExprId n = tensor.shape.at(static_cast<std::size_t>(dim));
   for (const auto& [axis, l] : tensor.layout) {
     const auto* shard = std::get_if<Shard>(&l);
-    if (shard == nullptr || shard->flat || shard->dim != dim) continue;
-    if (!shard->parts.empty() || shard->zigzag) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
+    const auto* halo = std::get_if<Halo>(&l);
+    const bool slices = shard != nullptr ? !shard->flat && shard->dim == dim : halo != nullptr && halo->dim == dim;
+    if (!slices) continue;
+    if (shard != nullptr && (!shard->parts.empty() || shard->zigzag)) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
     const int k = program.mesh.islands().front().extent(axis);
     const bool one_island = program.mesh.islands().size() == 1;
     if (one_island && e.is_constant(n) && e.nodes()[n.index].value % k == 0) {
@@ -47,7 +53,7 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
     }
     const ExprId parts = e.extent(axis), i = e.coord(axis);
     const ExprId step = e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, parts), ExprPool::kOne), parts);
-    if (shard->padded) {
+    if (shard != nullptr && shard->padded) {
       n = one_island && e.is_constant(n) ? e.constant((e.nodes()[n.index].value + k - 1) / k) : step;
       continue;
     }

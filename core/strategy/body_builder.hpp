@@ -19,15 +19,17 @@ struct ProgramFrame {
   DType arithmetic_dtype = DType::bf16;   ///< Of matrix products.
   DType gradient_dtype = DType::fp32;
   bool mixed = true;                      ///< fp32 master weights beside the model's.
-  int hidden = -1;                        ///< Tensor that passes between blocks, an instance per block position and microbatch.
-  int hidden_grad = -1;                   ///< Its gradient.
+  StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
+  /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
+  struct Edge { int value = -1, grad = -1; };
+  std::vector<Edge> edges = {};
 
-  /// The communicator family that varies along `axes` of the dense view; made on first use.
-  int group(const std::string& name, AxisSet axes);
+  /// The communicator family that varies along `axes`, all of one view; made on first use. Members have equal values of `color`.
+  int group(const std::string& name, AxisSet axes, ExprId color = ExprPool::kZero);
   int add_tensor(Tensor tensor);
   [[nodiscard]] StreamId stream_of(Axis axis) const;
   ExprId constant(std::int64_t v) { return program.exprs.constant(v); }
-  /// Local length of one dimension, as an expression of the coordinates; a constant where all ranks have the same.
+  /// Local length of one dimension, halos not counted, as an expression of the coordinates; a constant where all ranks have the same.
   ExprId local(const Tensor& tensor, int dim);
   /// Local product of dimensions [first, last).
   ExprId local_product(const Tensor& tensor, int first, int last);
@@ -51,6 +53,10 @@ class BodyBuilder {
   int bound(const std::string& name, int tensor, const Hold& hold = {});
   [[nodiscard]] const Tensor& tensor(int formal) const { return frame_.program.tensors[static_cast<std::size_t>(body_.formals[static_cast<std::size_t>(formal)].like)]; }
 
+  /// Neither bound nor a view of anything that is.
+  [[nodiscard]] bool is_scratch(int formal) const { return !body_.formals[static_cast<std::size_t>(formal)].bound && tensor(formal).alias_of < 0; }
+  /// Index into Program::tensors of what the formal is like.
+  [[nodiscard]] int tensor_id(int formal) const { return body_.formals[static_cast<std::size_t>(formal)].like; }
   /// Makes a scratch formal a bound one: what the body computed is what the entry binds.
   void rebind(int formal, int tensor, const Hold& hold);
 

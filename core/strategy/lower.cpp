@@ -8,6 +8,8 @@
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/roles.hpp"
+#include "core/strategy/skips.hpp"
+#include "core/strategy/stage_cuts.hpp"
 
 namespace rehearse {
 
@@ -54,17 +56,18 @@ void check_product(const StrategySettings& s, int ranks) {
               "the axes multiply to the number of GPUs: change one of them or cluster.nodes");
 }
 
-void refuse_unlowered(const StrategySettings& s, Precision precision) {
+void refuse_unlowered(const StrategySettings& s, Precision precision, bool experts, bool sequences) {
   const auto refuse = [](const char* axis, int value) {
     if (value > 1)
       throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
                   fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
   };
   refuse("cp", s.cp);
-  refuse("ep", s.ep);
-  refuse("etp", s.etp);
-  refuse("tile_h", s.tile_h);
-  refuse("tile_w", s.tile_w);
+  if (!experts) {
+    refuse("ep", s.ep);
+    refuse("etp", s.etp);
+  }
+  if (!sequences) refuse("tp", s.tp);
   if (precision == Precision::fp8_mixed)
     throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
                 "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
@@ -87,6 +90,8 @@ int microbatches_of(const Workload& w, const StrategySettings& s) {
 void check_sequence(const Workload& w) {
   const auto limit = w.network.max_sequence_length;
   const auto s = w.training.sequence_length;
+  if (!w.network.sequences && s > 0)
+    throw Error(ErrorKind::usage, fmt::format("{} takes no sequences", w.network.name), "training.sequence_length", "leave training.sequence_length out");
   if (limit > 0 && s > limit)
     throw Error(ErrorKind::usage, fmt::format("sequence_length({}) is longer than the model's {} positions", s, limit), "training.sequence_length",
                 fmt::format("choose at most {}", limit));
@@ -99,7 +104,7 @@ class Lowering {
 
   Program run() {
     check_product(settings_, ranks_);
-    refuse_unlowered(settings_, workload_.training.precision);
+    refuse_unlowered(settings_, workload_.training.precision, workload_.network.routing() != nullptr, workload_.network.sequences);
     check_sequence(workload_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};
@@ -113,6 +118,7 @@ class Lowering {
     set_types();
     make_blocks(plan);
     place_chunks();
+    link_skips(frame_, workload_.network, program_.chunks, tensors_);
     StepBodies step(frame_, workload_, tensors_, plan);
     make_bodies(step);
     make_roles(step);
@@ -124,6 +130,7 @@ class Lowering {
   void make_mesh() {
     Island island;
     island.order = mesh_order(settings_);
+    if (workload_.network.routing() != nullptr) island.expert_order = expert_order(settings_, island.order);
     program_.mesh = Mesh({island}, Join::none);
     program_.device_of_rank.resize(static_cast<std::size_t>(ranks_));
     std::iota(program_.device_of_rank.begin(), program_.device_of_rank.end(), 0);
@@ -148,6 +155,7 @@ class Lowering {
     frame_.copies = stream("copies");
     frame_.io = stream("io", StreamKind::storage);
     frame_.host = stream("host", StreamKind::host);
+    if (settings_.tile_h * settings_.tile_w > 1) frame_.tile = stream("tile");
   }
 
   void set_types() {
@@ -168,68 +176,59 @@ class Lowering {
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
     program_.first_sample = frame_.mul(program_.exprs.variable(Var::microbatch), frame_.constant(options_.batch));
-    make_hidden(plan);
+    options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
+    options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, frame_.hidden, settings_.recompute));
+      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, settings_.recompute));
       tensors_.back().position = position;
       for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
       position += net.repeat[b];
     }
-    if (settings_.pp == 1) share_tied();
+    share_tied();
   }
 
-  void make_hidden(const LayoutPlan& plan) {
-    const Network& net = workload_.network;
-    for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-      const BlockSpec& block = net.blocks[b];
-      if (block.output < 0) continue;
-      Tensor hidden;
-      hidden.name = "hidden.{layer}";
-      for (const Dim& d : block.tensors[static_cast<std::size_t>(block.output)].shape)
-        hidden.shape.push_back(frame_.constant(d.tag == DimTag::batch ? options_.batch : d.tag == DimTag::sequence ? options_.sequence : d.size));
-      hidden.dtype = frame_.activation_dtype;
-      hidden.layout = plan.blocks[b].tensors[static_cast<std::size_t>(block.output)];
-      hidden.lifetime = Lifetime::saved;
-      hidden.per_layer = hidden.per_microbatch = true;
-      frame_.hidden = frame_.add_tensor(hidden);
-      hidden.name = "hidden.{layer}.grad";
-      hidden.layout = gradient_layout(hidden.layout);
-      hidden.lifetime = Lifetime::step;
-      frame_.hidden_grad = frame_.add_tensor(hidden);
-      program_.edges = {{"activations forward", frame_.hidden}, {"gradients backward", frame_.hidden_grad}};
-      return;
-    }
-  }
-
-  /// On one stage a tied parameter is stored once, with the block that owns its name.
+  /// Where both lie on one stage, a tied parameter is stored once, with the block that owns its name.
   void share_tied() {
     const Network& net = workload_.network;
     for (std::size_t b = 0; b < net.blocks.size(); ++b)
       for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
         for (std::size_t o = 0; o < net.blocks.size(); ++o)
           for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
-            if (net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
+            if ((settings_.pp == 1 || b == o) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
               tensors_[b].param[p] = tensors_[o].param[q];
               tensors_[b].grad[p] = tensors_[o].grad[q];
               tensors_[b].shared_with[p] = tensors_[o].position;
             }
   }
 
-  /// Layers in equal parts; what stands before the first layer goes with it, what stands after the last with that.
+  /// Layers in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
+  /// layer goes with it, what stands after the last with that.
   void place_chunks() {
     const Network& net = workload_.network;
     const Schedule& schedule = *schedules().at(settings_.schedule).value;
     const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
     const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
     int before = 0;
-    for (std::size_t b = 0; b < net.blocks.size() && net.blocks[b].name != "layer"; ++b) before += net.repeat[b];
+    for (std::size_t b = 0; b < net.blocks.size() && !net.uneven() && !net.blocks[b].is_layer(); ++b) before += net.repeat[b];
+    const std::vector<int> cuts = net.uneven() ? cut_by_work(net, count) : std::vector<int>{};
+    const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : cuts[static_cast<std::size_t>(c)]; };
     for (int c = 0; c < count; ++c) {
-      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, before + c * layers / count, before + (c + 1) * layers / count};
+      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, first(c), first(c + 1)};
       if (c == 0) chunk.first_layer = 0;
       if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
       program_.chunks.push_back(chunk);
     }
+  }
+
+  /// What goes from stage to stage at each boundary behind which another chunk begins.
+  void find_passing() {
+    for (const ChunkPlacement& chunk : program_.chunks) {
+      if (chunk.first_layer == 0) continue;
+      const int edge = tensors_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(chunk.first_layer)])].in_edge;
+      passing_[chunk.first_layer] = {StepBodies::Passing{edge, {}}, StepBodies::Passing{edge, {}}};
+    }
+    carry_skips(workload_.network, tensors_, program_.chunks, passing_);
   }
 
   void make_bodies(StepBodies& step) {
@@ -246,15 +245,16 @@ class Lowering {
       made.backward = backward.finish();
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
-        if (spec.tensors[t].integer) integers.push_back(static_cast<int>(t));
+        if (spec.tensors[t].is_input()) integers.push_back(static_cast<int>(t));
       if (!integers.empty()) made.input = step.input(static_cast<int>(b), integers);
       bodies_.push_back(made);
     }
   }
 
   void make_roles(StepBodies& step) {
+    find_passing();
     const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
-                        block_at_, bodies_, tensors_, program_.chunks};
+                        block_at_, bodies_, tensors_, program_.chunks, passing_};
     for (int s = 0; s < settings_.pp; ++s) program_.roles.push_back(make_role(frame_, step, plan, s));
     for (int r = 0; r < ranks_; ++r)
       program_.role_of_rank.push_back(program_.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)]);
@@ -277,6 +277,7 @@ class Lowering {
   std::vector<BlockTensors> tensors_;
   std::vector<int> block_at_;
   std::vector<BlockBodies> bodies_;
+  std::map<int, std::array<StepBodies::Passing, 2>> passing_;
 };
 
 }  // namespace

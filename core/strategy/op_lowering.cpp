@@ -18,6 +18,21 @@ const OpLowering& lowering_of(OpKind kind) {
     case OpKind::silu_mul: return ops::kSiluMul;
     case OpKind::add: return ops::kAdd;
     case OpKind::cross_entropy: return ops::kCrossEntropy;
+    case OpKind::append: return ops::kAppend;
+    case OpKind::router: return ops::kRouter;
+    case OpKind::dispatch: return ops::kDispatch;
+    case OpKind::grouped_linear: return ops::kGroupedLinear;
+    case OpKind::weighted_silu_mul: return ops::kWeightedSiluMul;
+    case OpKind::combine: return ops::kCombine;
+    case OpKind::convolution: return ops::kConvolution;
+    case OpKind::pool: return ops::kPool;
+    case OpKind::global_pool: return ops::kGlobalPool;
+    case OpKind::batch_norm: return ops::kBatchNorm;
+    case OpKind::relu: return ops::kRelu;
+    case OpKind::gate: return ops::kGate;
+    case OpKind::concat: return ops::kConcat;
+    case OpKind::upsample: return ops::kUpsample;
+    case OpKind::pixel_loss: return ops::kPixelLoss;
   }
   throw std::logic_error("op kind without lowering");
 }

@@ -16,6 +16,21 @@ extern const OpLowering kRope;
 extern const OpLowering kEmbedding;
 extern const OpLowering kPositionEmbedding;
 extern const OpLowering kCrossEntropy;
+extern const OpLowering kAppend;
+extern const OpLowering kRouter;
+extern const OpLowering kDispatch;
+extern const OpLowering kGroupedLinear;
+extern const OpLowering kWeightedSiluMul;
+extern const OpLowering kCombine;
+extern const OpLowering kConvolution;
+extern const OpLowering kPool;
+extern const OpLowering kGlobalPool;
+extern const OpLowering kBatchNorm;
+extern const OpLowering kRelu;
+extern const OpLowering kGate;
+extern const OpLowering kConcat;
+extern const OpLowering kUpsample;
+extern const OpLowering kPixelLoss;
 
 /// The element-by-element task that most ops are: bytes are those of its operands.
 inline ComputeTask pass(ComputeOp op, std::string variant = {}) {

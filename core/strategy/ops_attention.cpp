@@ -9,11 +9,11 @@ namespace rehearse::ops {
 
 namespace {
 
-struct Sizes { ExprId batch, heads, kv_heads, q, k, d; };
+struct Sizes { ExprId batch, heads, kv_heads, q, k, d, v; };  // d of queries and keys, v of values
 
-Sizes sizes(BlockBody& b, int q, int k) {
+Sizes sizes(BlockBody& b, int q, int k, int v) {
   BodyBuilder& body = b.builder();
-  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1), body.dim(k, 1), body.dim(q, 3)};
+  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1), body.dim(k, 1), body.dim(q, 3), body.dim(v, 3)};
 }
 
 std::vector<ExprId> score_shape(BlockBody& b, int q, int k) {
@@ -53,12 +53,11 @@ double score_scale(BlockBody& b, int q) {
 std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
 
 /// Scores to dropped probabilities; what backward needs is kept unless the core is recomputed.
-int probabilities(BlockBody& b, const OpSpec& op, int q, int k, Phase phase, bool keep) {
+int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const Sizes& z, Phase phase, bool keep) {
   BodyBuilder& body = b.builder();
   const DType half = body.frame().activation_dtype;
   const Layout layout = score_layout(body.tensor(q).layout);
   const auto shape = score_shape(b, q, k);
-  const Sizes z = sizes(b, q, k);
   const int scores = b.extra(key(op, "scores"), shape, half, layout, false);
   body.compute(key(op, "scores"), batched(b, "scores", z, z.q, z.k, z.d), {read(q), read(k), write(scores)}, phase);
   if (!b.options().kernels.fused_norm) {
@@ -87,10 +86,10 @@ int probabilities(BlockBody& b, const OpSpec& op, int q, int k, Phase phase, boo
 
 void unfused_forward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
-  const int p = probabilities(b, op, q, k, b.phase(), !b.tensors().recompute_core);
+  const Sizes z = sizes(b, q, k, v);
+  const int p = probabilities(b, op, q, k, z, b.phase(), !b.tensors().recompute_core);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  const Sizes z = sizes(b, q, k);
-  b.builder().compute(key(op, "context"), batched(b, "context", z, z.q, z.d, z.k), {read(p), read(v), write(out)}, b.phase());
+  b.builder().compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)}, b.phase());
 }
 
 void unfused_backward(BlockBody& b, const OpSpec& op) {
@@ -98,21 +97,21 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
-  const Sizes z = sizes(b, q, k);
+  const Sizes z = sizes(b, q, k, v);
   const bool again = b.tensors().recompute_core && !b.tensors().recompute_all;
   if (again) {
     // The whole core runs again, as a checkpointed function does; its context is not used.
-    const int p = probabilities(b, op, q, k, Phase::recompute, false);
-    const int unused = b.scratch_like(key(op, "context"), q, b.stored(op.outputs[0]));
-    body.compute(key(op, "context"), batched(b, "context", z, z.q, z.d, z.k), {read(p), read(v), write(unused)}, Phase::recompute);
+    const int p = probabilities(b, op, q, k, z, Phase::recompute, false);
+    const int unused = b.scratch_like(key(op, "context"), dout, b.stored(op.outputs[0]));
+    body.compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(unused)}, Phase::recompute);
   }
   const bool drops = op.p > 0;
   const int probs = b.extra(key(op, "probabilities"));
   const int used = drops ? b.extra(key(op, "dropped")) : probs;
   const int dv = b.scratch_like(key(op, "v_grad"), v, body.tensor(v).layout);
-  body.compute(key(op, "v_grad"), batched(b, "v_grad", z, z.k, z.d, z.q), {read(used), read(dout), write(dv)}, Phase::input_grad);
+  body.compute(key(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)}, Phase::input_grad);
   int dprobs = b.scratch_like(key(op, "probabilities_grad"), probs, body.tensor(probs).layout);
-  body.compute(key(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.d), {read(dout), read(v), write(dprobs)}, Phase::input_grad);
+  body.compute(key(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v), {read(dout), read(v), write(dprobs)}, Phase::input_grad);
   if (drops) {
     ComputeTask t = pass(ComputeOp::dropout_grad);
     t.probability = op.p;
@@ -135,7 +134,10 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
 
 ComputeTask flash(BlockBody& b, const OpSpec& op, ComputeOp kind, const Sizes& z) {
   ComputeTask t = pass(kind, "flash");
-  t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, z.d};
+  // Two products over d and v each: their mean gives work and bytes.
+  ExprPool& e = b.builder().frame().program.exprs;
+  const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
+  t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
   t.arithmetic = b.builder().frame().activation_dtype;
   t.causal = op.causal;
   t.probability = op.p;
@@ -149,7 +151,7 @@ void flash_forward(BlockBody& b, const OpSpec& op) {
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
   const Tensor& tq = b.builder().tensor(q);
   const int lse = b.extra(key(op, "log_sum_exp"), {tq.shape[0], tq.shape[1], tq.shape[2]}, DType::fp32, tq.layout, true);
-  b.builder().compute(op.name, flash(b, op, ComputeOp::attention, sizes(b, q, k)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+  b.builder().compute(op.name, flash(b, op, ComputeOp::attention, sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
 }
 
 void flash_backward(BlockBody& b, const OpSpec& op) {
@@ -163,7 +165,7 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
     grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
     operands.push_back(write(grads.back()));
   }
-  body.compute(op.name + ".input_grad", flash(b, op, ComputeOp::attention_grad, sizes(b, q, k)), operands, Phase::input_grad);
+  body.compute(op.name + ".input_grad", flash(b, op, ComputeOp::attention_grad, sizes(b, q, k, v)), operands, Phase::input_grad);
   for (std::size_t i = 0; i < grads.size(); ++i) b.add_grad(op.inputs[i], grads[i], op.name);
 }
 

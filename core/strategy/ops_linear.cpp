@@ -15,7 +15,8 @@ bool is_shard(const Layout& layout, Axis axis, int dim) {
 
 /// Layout in which the product reads its input.
 Layout input_layout(BlockBody& b, const OpSpec& op) {
-  const Layout& stored = b.stored(op.inputs[0]);
+  // All pixels of an image go into one product: tiles are gathered.
+  const Layout stored = with_axis(with_axis(b.stored(op.inputs[0]), Axis::tile_h, Replicate{}), Axis::tile_w, Replicate{});
   const Layout& weight = b.param_layout(op.params[0]);
   return is_shard(weight, Axis::tp, 0) ? with_axis(stored, Axis::tp, Replicate{}) : stored;
 }
@@ -44,7 +45,7 @@ void forward(BlockBody& b, const OpSpec& op) {
     results.push_back(b.result(t, output_layout(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask t = product(b, "linear", b.tokens(x), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  ComputeTask t = product(b, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
   t.transpose_b = true;
   if (op.params.size() > 1) {
     operands.push_back(read(b.param(op.params[1])));

@@ -40,9 +40,19 @@ std::vector<LayoutStep> redistribution(const Layout& from, const Layout& to) {
 
 Layout gradient_layout(const Layout& value) {
   Layout out;
-  for (const auto& [axis, l] : value)
+  for (const auto& [axis, l] : without_halos(value))
     if (!is<Partial>(l) && !is<Replicate>(l)) out.emplace_back(axis, l);
   return out;
+}
+
+Layout without_halos(Layout layout) {
+  for (auto& [axis, l] : layout)
+    if (const auto* h = std::get_if<Halo>(&l)) {
+      Shard own = shard_on(h->dim);
+      own.parts = h->parts;
+      l = std::move(own);
+    }
+  return layout;
 }
 
 Layout with_axis(Layout layout, Axis axis, const AxisLayout& l) {

@@ -25,6 +25,9 @@ struct LayoutStep {
 /// Layout of the gradient of a value with layout `value`: sharded where the value is, whole where it is whole or was a partial sum.
 [[nodiscard]] Layout gradient_layout(const Layout& value);
 
+/// Slices alone: what a rank's part of the value is, whatever it holds of its neighbours'.
+[[nodiscard]] Layout without_halos(Layout layout);
+
 /// `layout` with axis `axis` set to `l`; Replicate removes it. The order of the other axes stays.
 [[nodiscard]] Layout with_axis(Layout layout, Axis axis, const AxisLayout& l);
 

@@ -23,8 +23,9 @@ class RoleBuilder {
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
       : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
-    const Layout& hidden = frame.program.tensors[static_cast<std::size_t>(frame.hidden)].layout;
-    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::holds_alternative<Replicate>(layout_on(hidden, Axis::tp));
+    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
+      return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
+    });
     role_.name = fmt::format("stage {}", stage);
   }
 
@@ -114,14 +115,16 @@ class RoleBuilder {
   /// A message between this stage's chunk `c` and chunk `other`; none when both are here.
   [[nodiscard]] bool remote(int other) const { return other >= 0 && other <= last_chunk() && chunk(other).stage != stage_; }
 
+  [[nodiscard]] const StepBodies::Passing& passing(bool forward, int position) const { return plan_.passing.at(position)[forward ? 0 : 1]; }
+
   EventId receive(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.receive(forward, peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
+    Call call{step_.receive(forward, passing(forward, position), peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
     call.record = true;
     return add(call);
   }
 
   void send(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.send(forward, peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
+    Call call{step_.send(forward, passing(forward, position), peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
     call.waits.push_back({last_compute_});
     call.record = blocking_;
     const EventId done = add(call);
@@ -205,15 +208,14 @@ class RoleBuilder {
   void make_buckets() {
     const double capacity = plan_.settings.bucket.value();
     const ExprContext at = frame_.program.mesh.context(first_rank());
-    Bucket bucket;
-    double bytes = 0;
-    const auto close = [&](int position) {
-      if (bucket.params.empty()) return;
-      bucket.closes_at = position;
+    struct Open { Bucket bucket; double bytes = 0; };
+    std::map<AxisSet, Open> open;  // What is reduced over other ranks than the rest has buckets of its own.
+    const auto close = [&](Open& o, int position) {
+      if (o.bucket.params.empty()) return;
+      o.bucket.closes_at = position;
       closing_[position].push_back(buckets_.size());
-      buckets_.push_back(std::move(bucket));
-      bucket = {};
-      bytes = 0;
+      buckets_.push_back(std::move(o.bucket));
+      o = {};
     };
     int position = 0;
     for (const int c : backward_order_)
@@ -221,11 +223,13 @@ class RoleBuilder {
         for (std::size_t i = params_.size(); i-- > 0;) {
           const ParamRef& p = params_[i];
           if (p.position != position || !step_.needs_dp(p)) continue;
-          bucket.params.push_back(p);
-          bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
-          if (plan_.settings.overlap.grad_reduce && bytes >= capacity) close(position);
+          Open& o = open[step_.data_axes(p)];
+          o.bucket.params.push_back(p);
+          o.bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
+          if (plan_.settings.overlap.grad_reduce && o.bytes >= capacity) close(o, position);
         }
-    if (!backward_order_.empty()) close(chunk(backward_order_.back()).first_layer);
+    if (backward_order_.empty()) return;
+    for (auto& [axes, o] : open) close(o, chunk(backward_order_.back()).first_layer);
   }
 
   [[nodiscard]] int first_rank() const {
@@ -288,15 +292,17 @@ class RoleBuilder {
       updated = add(call);
       updated_[position] = updated;
     }
-    if (!step_.sharded_optimizer()) return;
+    if (std::none_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); })) return;
     gather_parameters(updated);
   }
 
   /// All-gathers in forward order, so that the next step's first layers have theirs first.
   void gather_parameters(EventId all_updated) {
-    std::map<int, std::vector<ParamRef>> by_position;
-    for (const ParamRef& p : params_) by_position[p.position].push_back(p);
-    for (const auto& [position, params] : by_position) {
+    std::map<std::pair<int, AxisSet>, std::vector<ParamRef>> by_position;
+    for (const ParamRef& p : params_)
+      if (step_.sharded_optimizer(p)) by_position[{p.position, step_.data_axes(p)}].push_back(p);
+    for (const auto& [at, params] : by_position) {
+      const int position = at.first;
       Call call{step_.gather(params, position), frame_.dp, position};
       call.waits.push_back({plan_.settings.overlap.param_gather ? updated_.at(position) : all_updated});
       call.record = true;
@@ -333,7 +339,7 @@ class RoleBuilder {
       if (!spec.tied_to.empty()) return static_cast<int>(i);
       for (const BlockTensors& other : plan_.blocks)
         for (const ParamSpec& o : other.spec->params)
-          if (o.tied_to == plan_.blocks[static_cast<std::size_t>(p.block)].spec->name + "." + spec.name) return static_cast<int>(i);
+          if (other.spec != plan_.blocks[static_cast<std::size_t>(p.block)].spec && o.tied_to == plan_.blocks[static_cast<std::size_t>(p.block)].spec->name + "." + spec.name) return static_cast<int>(i);
     }
     return -1;
   }

@@ -1,6 +1,9 @@
 #pragma once
 // Turns a schedule's slots into the entries of one stage's role.
 
+#include <array>
+#include <map>
+
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/step_bodies.hpp"
 
@@ -20,6 +23,8 @@ struct RolePlan {
   const std::vector<BlockBodies>& bodies;    ///< By block index.
   const std::vector<BlockTensors>& blocks;
   const std::vector<ChunkPlacement>& chunks; ///< By chunk.
+  /// What crosses a boundary that is cut, forward and backward, by block position behind it.
+  const std::map<int, std::array<StepBodies::Passing, 2>>& passing;
 };
 
 /// The role of pipeline stage `stage`.

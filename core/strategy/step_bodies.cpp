@@ -6,7 +6,9 @@ namespace rehearse {
 
 namespace {
 
-bool data_axis(Axis a) { return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp; }
+bool data_axis(Axis a) {
+  return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp || a == Axis::tile_h || a == Axis::tile_w;
+}
 
 Layout merged(const Layout& base, const Layout& extra) {
   Layout out = base;
@@ -47,11 +49,11 @@ void StepBodies::make_states() {
       Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
       reduced.name += ".reduced";
       reduced.alias_of = grad;
-      reduced.layout = merged(param.layout, plan_.optimizer);
+      reduced.layout = merged(param.layout, optimizer_of(param.layout));
       reduced.alias_offset = slice_start(param);
       s.reduced = frame_.add_tensor(std::move(reduced));
       Tensor state = param;
-      state.layout = merged(param.layout, plan_.optimizer);
+      state.layout = merged(param.layout, optimizer_of(param.layout));
       state.dtype = DType::fp32;
       state.category = MemoryCategory::optimizer;
       std::vector<std::string> names;
@@ -67,7 +69,7 @@ void StepBodies::make_states() {
       }
       Tensor updated = param;
       updated.name += ".updated";
-      updated.layout = merged(param.layout, plan_.optimizer);
+      updated.layout = merged(param.layout, optimizer_of(param.layout));
       updated.alias_of = blocks_[b].param[p];
       updated.alias_offset = slice_start(param);
       s.updated = frame_.add_tensor(std::move(updated));
@@ -79,7 +81,7 @@ void StepBodies::make_states() {
 ExprId StepBodies::slice_start(const Tensor& param) {
   ExprPool& e = frame_.program.exprs;
   ExprId n = frame_.local_product(param, 0, static_cast<int>(param.shape.size())), start = ExprPool::kZero;
-  for (const auto& [axis, l] : plan_.optimizer) {
+  for (const auto& [axis, l] : optimizer_of(param.layout)) {
     const ExprId k = e.extent(axis), i = e.coord(axis);
     const ExprId step = e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, k), ExprPool::kOne), k);
     const ExprId first = e.apply(ExprOp::min, n, frame_.mul(i, step));
@@ -89,8 +91,8 @@ ExprId StepBodies::slice_start(const Tensor& param) {
   return start;
 }
 
-bool StepBodies::needs_dp(const ParamRef& p) const {
-  return !partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true).empty();
+AxisSet StepBodies::data_axes(const ParamRef& p) const {
+  return partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
 }
 
 AxisSet StepBodies::partial_axes(const Layout& layout, bool data) const {
@@ -130,32 +132,63 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   return body.finish();
 }
 
-StepBodies::Made StepBodies::send(bool forward, ExprId peer, bool scatter) {
+namespace {
+
+std::string message_key(const std::string& name, const StepBodies::Passing& what, ExprId peer, bool scatter) {
+  std::string key = fmt::format("{} {} {} {}", name, what.edge, peer.index, scatter);
+  for (const auto& s : what.skips) key += fmt::format(" {}.{}.{}", s.tensor, s.delta, s.release);
+  return key;
+}
+
+/// Halos stay where they are: neighbours of the receiving stage fill their own.
+int own_part(BodyBuilder& body, int formal) {
+  const Tensor& whole = body.tensor(formal);
+  if (without_halos(whole.layout) == whole.layout) return formal;
+  Tensor own = whole;
+  own.name += "@own";
+  own.layout = without_halos(own.layout);
+  own.alias_of = body.tensor_id(formal);
+  own.lifetime = Lifetime::scratch;
+  own.per_layer = own.per_microbatch = false;
+  const std::string name = own.name;
+  return body.scratch(name, body.frame().add_tensor(std::move(own)));
+}
+
+}  // namespace
+
+StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer, bool scatter) {
   const std::string name = forward ? "send.activations" : "send.gradients";
-  const std::string key = fmt::format("{} {} {}", name, peer.index, scatter);
+  const std::string key = message_key(name, what, peer, scatter);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, name, Phase::other);
-  int message = body.bound("message", forward ? frame_.hidden : frame_.hidden_grad, {{}, false, true});
+  const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
+  int message = body.bound("message", forward ? edge.value : edge.grad, {{}, false, true});
+  std::vector<Operand> operands;
+  for (const Passing::Carried& s : what.skips) operands.push_back(read(own_part(body, body.bound("skip", s.tensor, {{s.delta, 0, 0}, false, s.release}))));
   if (scatter) {
     message = body.redistribute(message, with_axis(body.tensor(message).layout, Axis::tp, shard_flat()), name, Phase::other);
   }
+  operands.insert(operands.begin(), read(own_part(body, message)));
   P2pTask p2p;
   p2p.direction = P2pTask::Direction::send;
   p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
   p2p.peer = peer;
-  p2p.edge = forward ? 0 : 1;
-  Task task{.name = name, .kind = p2p, .operands = {read(message)}, .stream = forward ? frame_.send_next : frame_.send_prev, .phase = Phase::other, .predicate = ExprPool::kOne};
+  p2p.edge = 2 * what.edge + (forward ? 0 : 1);
+  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = forward ? frame_.send_next : frame_.send_prev, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
   return made_[key] = body.finish();
 }
 
-StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
+StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId peer, bool scatter) {
   const std::string name = forward ? "receive.activations" : "receive.gradients";
-  const std::string key = fmt::format("{} {} {}", name, peer.index, scatter);
+  const std::string key = message_key(name, what, peer, scatter);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, name, Phase::other);
-  const int target = body.bound("message", forward ? frame_.hidden : frame_.hidden_grad, {{}, true, false});
-  int message = target;
+  const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
+  const int target = body.bound("message", forward ? edge.value : edge.grad, {{}, true, false});
+  int message = own_part(body, target);
+  std::vector<Operand> operands;
+  for (const Passing::Carried& s : what.skips) operands.push_back(write(own_part(body, body.bound("skip", s.tensor, {{s.delta, 0, 0}, true, false}))));
   if (scatter) {
     Tensor slice = body.tensor(target);
     slice.name += "@scattered";
@@ -169,9 +202,10 @@ StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
   p2p.direction = P2pTask::Direction::receive;
   p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
   p2p.peer = peer;
-  p2p.edge = forward ? 0 : 1;
+  operands.insert(operands.begin(), write(message));
+  p2p.edge = 2 * what.edge + (forward ? 0 : 1);
   p2p.chunk_delta = forward ? -1 : 1;
-  Task task{.name = name, .kind = p2p, .operands = {write(message)}, .stream = forward ? frame_.receive_prev : frame_.receive_next, .phase = Phase::other, .predicate = ExprPool::kOne};
+  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = forward ? frame_.receive_prev : frame_.receive_next, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
   if (scatter) {
     CollectiveTask c;
@@ -186,10 +220,12 @@ StepBodies::Made StepBodies::receive(bool forward, ExprId peer, bool scatter) {
 CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
   CollectiveTask c;
   c.op = op;
-  c.group = frame_.group("dp", axes);
+  const bool experts = axes.contains(Axis::edp);
+  c.group = frame_.group(experts ? "edp" : "dp", axes);
   ExprId divisor = ExprPool::kOne;
+  // Copies of an expert are fewer than replicas, but its gradient holds the tokens of all.
   for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (axes.contains(a)) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
+    if (axes.contains(a) || experts) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
   c.divisor = divisor;
   return c;
 }
@@ -203,7 +239,7 @@ void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& par
     operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
     axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
   }
-  const CollectiveOp op = sharded_optimizer() ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
+  const CollectiveOp op = sharded_optimizer(params.front()) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
   Task task{.name = "gradients", .kind = grad_collective(op, axes), .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
 }
@@ -255,7 +291,9 @@ ExprId StepBodies::counts_here(const ParamRef& p) {
   const Layout& layout = frame_.program.tensors[static_cast<std::size_t>(state(p).reduced)].layout;
   ExprId counts = ExprPool::kOne;
   const auto only_first = [&](Axis axis) { counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::eq, e.coord(axis), ExprPool::kZero)); };
-  for (int a = 0; a < 7; ++a) {
+  // The two views divide the same ranks: an expert's gradient lies on the axes of its own.
+  const bool expert = in_expert_view(layout_of(p));
+  for (int a = expert ? 7 : 0; a < (expert ? kAxisCount : 7); ++a) {
     const auto axis = static_cast<Axis>(a);
     if (axis == Axis::pp || frame_.program.mesh.islands().front().extent(axis) == 1) continue;
     if (!std::holds_alternative<Shard>(layout_on(layout, axis))) only_first(axis);
@@ -333,7 +371,7 @@ StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& param
 void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> operands;
   AxisSet axes;
-  for (const auto& [axis, l] : plan_.optimizer) axes.insert(axis);
+  for (const auto& [axis, l] : optimizer_of(layout_of(params.front()))) axes.insert(axis);
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
@@ -341,7 +379,7 @@ void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& par
   }
   CollectiveTask c;
   c.op = CollectiveOp::all_gather;
-  c.group = frame_.group("dp", axes);
+  c.group = frame_.group(axes.contains(Axis::edp) ? "edp" : "dp", axes);
   Task task{.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
 }

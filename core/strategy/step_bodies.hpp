@@ -30,9 +30,19 @@ class StepBodies {
   StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan);
 
   Made input(int block, const std::vector<int>& integer_tensors);
-  /// `edge`: 0 activations forward, 1 gradients backward. `peer` is the position in the pp group.
-  Made send(bool forward, ExprId peer, bool scatter);
-  Made receive(bool forward, ExprId peer, bool scatter);
+  /// What crosses a boundary between blocks: the edge, and skip connections past it, each an instance relative to the boundary's position.
+  struct Passing {
+    struct Carried {
+      int tensor = -1, delta = 0;
+      bool release = true;  ///< The sender drops it.
+      bool operator==(const Carried&) const = default;
+    };
+    int edge = 0;
+    std::vector<Carried> skips;  ///< Values forward, gradients backward.
+  };
+  /// `peer` is the position in the pp group.
+  Made send(bool forward, const Passing& what, ExprId peer, bool scatter);
+  Made receive(bool forward, const Passing& what, ExprId peer, bool scatter);
   /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
   Made reduce(const std::vector<ParamRef>& params, int base);
   /// Sums tensor-parallel partial gradients (norms under sequence parallelism); body -1 when there are none.
@@ -47,12 +57,17 @@ class StepBodies {
   [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int norm_tensor() const { return norm_; }
-  /// Whether the gradient is a partial sum over data-parallel ranks.
-  [[nodiscard]] bool needs_dp(const ParamRef& p) const;
-  [[nodiscard]] bool sharded_optimizer() const { return !plan_.optimizer.empty(); }
+  /// Axes over whose ranks the gradient is a partial sum, each with samples or tiles of its own: those of the dense view, or edp for experts.
+  /// Parameters of one reduction or gather have the same.
+  [[nodiscard]] AxisSet data_axes(const ParamRef& p) const;
+  [[nodiscard]] bool needs_dp(const ParamRef& p) const { return !data_axes(p).empty(); }
+  /// Whether the optimizer state of `p` is divided, so that its updated parameter is gathered.
+  [[nodiscard]] bool sharded_optimizer(const ParamRef& p) const { return !optimizer_of(layout_of(p)).empty(); }
 
  private:
   void make_states();
+  [[nodiscard]] const Layout& layout_of(const ParamRef& p) const { return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout; }
+  [[nodiscard]] const Layout& optimizer_of(const Layout& param) const { return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer; }
   ExprId slice_start(const Tensor& param);
   ExprId counts_here(const ParamRef& p);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;

@@ -1,10 +1,16 @@
 #include "core/strategy/strategy.hpp"
 
+#include <algorithm>
+
 namespace rehearse {
 
 Registry<std::shared_ptr<const Strategy>>& strategies() {
   static Registry<std::shared_ptr<const Strategy>> registry("strategy");
   return registry;
+}
+
+bool in_expert_view(const Layout& layout) {
+  return std::any_of(layout.begin(), layout.end(), [](const auto& l) { return l.first == Axis::etp || l.first == Axis::ep || l.first == Axis::edp; });
 }
 
 std::vector<std::string> active_strategies(const PlanRequest& request) {

@@ -28,7 +28,11 @@ struct LayoutPlan {
   std::vector<Block> blocks;
   /// Added to a parameter's own layout to give that of its optimizer state.
   Layout optimizer;
+  /// The same for experts' parameters, whose copies lie along the expert view's axes.
+  Layout expert_optimizer;
 };
+/// Whether a parameter with this layout belongs to experts: it is laid out in the expert view.
+[[nodiscard]] bool in_expert_view(const Layout& layout);
 
 /// What a strategy may look at to decide.
 struct PlanRequest {

@@ -16,9 +16,9 @@ namespace rehearse {
 /// exposed communication of the axis it waits for while bytes move, and bubble while it waits for other ranks.
 enum class TimeCategory : std::uint8_t {
   matmul, attention, memory_bound, loss, recompute, launch, overlap_slowdown, optimizer,
-  exposed_tp, exposed_cp, exposed_ep, exposed_dp, exposed_pp, exposed_copy, input, bubble
+  exposed_tp, exposed_cp, exposed_ep, exposed_dp, exposed_pp, exposed_tile, exposed_copy, input, bubble
 };
-inline constexpr int kTimeCategories = 16;
+inline constexpr int kTimeCategories = 17;
 /// "matmul", "exposed_tp", ...: also the keys of JSON's breakdown.
 [[nodiscard]] std::string_view name_of(TimeCategory c);
 

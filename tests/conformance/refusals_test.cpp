@@ -29,8 +29,13 @@ class WirelessClock final : public PlayClock {
   [[nodiscard]] Seconds now() const override { return Seconds{now_}; }
   TimerId set_timer(Seconds at, Token token) override { return events_.push({at.value(), events_.next_sequence(), token, false}); }
   void cancel_timer(TimerId id) override { events_.cancel(id); }
-  void start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond, int, int, Token token) override {
-    for (const LinkId l : cluster_.route(src, dst).links) bytes_[static_cast<std::size_t>(l)] += 1e6 * bytes.value();
+  BundleId prepare(std::span<const Flow> flows, int, int) override {
+    bundles_.emplace_back(flows.begin(), flows.end());
+    return static_cast<BundleId>(bundles_.size() - 1);
+  }
+  void start(BundleId bundle, Token token) override {
+    for (const Flow& flow : bundles_[bundle])
+      for (const LinkId l : cluster_.route(flow.src, flow.dst).links) bytes_[static_cast<std::size_t>(l)] += 1e6 * flow.bytes.value();
     events_.push({now_, events_.next_sequence(), token, true});
   }
   void run(Handler& handler) override {
@@ -41,11 +46,12 @@ class WirelessClock final : public PlayClock {
       else handler.on_timer(e.payload);
     }
   }
-  [[nodiscard]] const std::vector<double>& link_bytes() const override { return bytes_; }
+  [[nodiscard]] std::vector<double> link_bytes() const override { return bytes_; }
 
  private:
   const Cluster& cluster_;
   EventQueue events_;
+  std::vector<std::vector<Flow>> bundles_;
   std::vector<double> bytes_;
   double now_ = 0;
 };

@@ -1,7 +1,10 @@
 // What a data-parallel group puts on the wire, counted on the links that leave each GPU after a step was played.
 
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include "core/strategy/expert_plan.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/testbed.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -81,4 +84,45 @@ TEST_CASE("ZeRO-1 moves in reduce-scatter and all-gather what the all-reduce mov
   CHECK(scattered == persistent_bytes(p, 0, MemoryCategory::gradients));
   CHECK(gathered == Approx(scattered).epsilon(2e-3));  // The head's norm is gathered in a call of 4 KB.
   for (const double bytes : played(bed, p)) CHECK(bytes == Approx((kNodes - 1.0) / kNodes * (scattered + gathered)).epsilon(1e-12));
+}
+
+TEST_CASE("experts: out of every rank go (ep-1)/ep of k b s h, four times a layer, and nothing else of the rows") {
+  const Testbed bed(2, "single_switch", only("Ring"));  // Without rails no GPU hands on what another sends.
+  Job job(changed("tiny_mixtral", {{"hidden_size", 1024}, {"num_attention_heads", 16}, {"num_key_value_heads", 16}, {"num_local_experts", 16},
+                                   {"max_position_embeddings", 1024}}),
+          1024);
+  job.strategy.dp = job.strategy.dp_replicate = job.strategy.ep = 16;
+  job.strategy.bucket = Bytes{1e12};
+  const Program p = job.lower();
+  constexpr double k = 2, layers = 4, microbatches = 4, tokens = 1024, row = 2 * 1024;
+  const double rows = layers * microbatches * k * tokens * (4 * row + 2 * 4.0);  // Two ways carry the weight of a row.
+  for (const double bytes : played(bed, p)) CHECK(bytes == Approx(15.0 / 16 * (rows + 2 * reduced(p, 0, CollectiveOp::all_reduce))).epsilon(1e-12));
+}
+
+TEST_CASE("experts: hierarchical dispatch puts on the network the copies for other nodes, and no rows") {
+  const Testbed bed(4, "selene", only("Ring"));
+  Job job(changed("tiny_mixtral", {{"hidden_size", 1024}, {"num_attention_heads", 16}, {"num_key_value_heads", 16}, {"num_local_experts", 32},
+                                   {"num_experts_per_tok", 8}, {"max_position_embeddings", 1024}}),
+          1024);
+  job.strategy.dp = job.strategy.dp_replicate = job.strategy.ep = 32;
+  job.strategy.bucket = Bytes{1e12};
+  const auto network_bytes = [&](const Program& p) {
+    AnalyticClock clock(bed.cluster);
+    bed.play_on(clock, p);
+    double out = 0;
+    for (std::size_t l = 0; l < clock.link_bytes().size(); ++l) {
+      const std::string name = bed.cluster.link(static_cast<LinkId>(l)).name;
+      if (name.find("NIC") != std::string::npos && name.find('>') != std::string::npos && name.find("NIC") < name.find('>') && name.find("GPU") == std::string::npos &&
+          name.find("PLX") == std::string::npos && name.find("CPU") == std::string::npos)
+        out += clock.link_bytes()[l];
+    }
+    return out;
+  };
+  const double flat = network_bytes(job.lower());
+  job.strategy.dispatch = Dispatch::hierarchical;
+  job.strategy.dispatch_node = 8;
+  const Program p = job.lower();
+  const double saved = flat - network_bytes(p);
+  const double copies = std::round(1024 * nodes_visited({.experts = 32, .top_k = 8}, 4));
+  CHECK(saved == Approx(32 * 4 * 4 * 4 * (8 * 1024 - copies) * 3 / 4 * 2048).epsilon(1e-9));
 }

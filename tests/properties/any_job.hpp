@@ -15,7 +15,8 @@ T any_of(std::vector<T> values) { return *rc::gen::elementOf(std::move(values));
 inline bool coin() { return *rc::gen::arbitrary<bool>(); }
 
 inline Network any_network() {
-  static const std::vector<Network> kNetworks{tiny_gpt(), tiny_gpt(4, 0.0), tiny_llama(), tiny_neox()};
+  static const std::vector<Network> kNetworks{tiny_gpt(),           tiny_gpt(4, 0.0),        tiny_llama(),            tiny_neox(),
+                                              shipped("tiny_bert"), shipped("tiny_mixtral"), shipped("tiny_deepseek")};
   return any_of(kNetworks);
 }
 
@@ -47,6 +48,67 @@ inline void draw_pipeline(Job& job) {
   job.microbatches = c.shape.microbatches;
 }
 
+/// Sizes of the expert view that divide a stage, some of whose ranks may be refused, and how tokens go to experts.
+inline void draw_experts(Job& job) {
+  if (job.workload.network.routing() == nullptr) return;
+  StrategySettings& s = job.strategy;
+  s.sequence_parallel = s.tp > 1;
+  s.etp = any_of<int>({1, 1, 2});
+  s.ep = any_of<int>({1, 2, 4, 8});
+  if (s.dp * s.tp % (s.ep * s.etp) != 0) s.etp = s.ep = 1;
+  if (s.ep >= 4 && coin()) {
+    s.dispatch = Dispatch::hierarchical;
+    s.dispatch_node = s.ep / 2;
+  }
+  ExpertSettings& e = job.workload.training.experts;
+  e.imbalance = any_of<Imbalance>({Imbalance::none, Imbalance::multinomial, Imbalance::zipf});
+  e.capacity_factor = any_of<double>({0, 0, 1, 1.5});
+  e.pad_to_capacity = e.capacity_factor > 0 && coin();
+  job.workload.training.statistics = any_of<StatisticsScope>({StatisticsScope::local, StatisticsScope::global});
+}
+
+/// Small networks over images: a chain, skip connections, residual stages, a branch with a loss of its own.
+inline Network any_image_network() {
+  static const std::vector<Network> kNetworks{
+      ModelLibrary({}).load(R"({"schema": "rehearse/network/v1", "input": {"channels": 3, "height": 32, "width": 48}, "classes": 10, "blocks": [
+        {"name": "stem", "layers": [{"op": "conv2d", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm", "relu"]}]},
+        {"name": "body", "repeat": 3, "layers": [{"op": "conv2d", "name": "a", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm", "relu"]},
+                                                 {"op": "conv2d", "name": "b", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm"]},
+                                                 {"op": "add", "from": ["input", "b.batch_norm"], "then": ["relu"]}]},
+        {"name": "down", "layers": [{"op": "gated_conv", "out": 16, "kernel": 5, "stride": 2, "padding": 2}, {"op": "max_pool", "kernel": 3, "stride": 2, "padding": 1}]},
+        {"name": "head", "layers": [{"op": "global_pool"}, {"op": "dropout"}, {"op": "linear"}, {"op": "softmax_loss"}]}]})"),
+      ModelLibrary({}).load(R"({"schema": "rehearse/network/v1", "input": {"channels": 1, "height": 32, "width": 32}, "classes": 2, "blocks": [
+        {"name": "down1", "layers": [{"op": "conv2d", "name": "c", "out": 4, "kernel": 3, "same": true, "bias": true, "then": ["relu"]}, {"op": "max_pool", "kernel": 2}]},
+        {"name": "down2", "layers": [{"op": "conv2d", "name": "c", "out": 8, "kernel": 3, "same": true, "then": ["relu"]}, {"op": "max_pool", "kernel": 2}]},
+        {"name": "bottom", "layers": [{"op": "conv2d", "out": 16, "kernel": 3, "same": true, "then": ["relu"]}]},
+        {"name": "up2", "layers": [{"op": "upsample"}, {"op": "concat", "from": ["down2.c.relu", "upsample"]}, {"op": "conv2d", "out": 8, "kernel": 3, "same": true, "then": ["relu"]}]},
+        {"name": "up1", "layers": [{"op": "transposed_conv", "out": 4, "kernel": 2, "stride": 2}, {"op": "add", "from": ["down1.c.relu", "transposed_conv"]}]},
+        {"name": "head", "layers": [{"op": "conv2d", "out": 2, "kernel": 1}, {"op": "softmax_loss"}]}]})"),
+      ModelLibrary({}).load(R"({"model_type": "resnet", "depths": [1, 2], "hidden_sizes": [16, 32], "embedding_size": 8, "image_size": 64, "num_labels": 7})"),
+      ModelLibrary({}).load(R"({"model_type": "resnet", "depths": [2, 1, 1], "hidden_sizes": [8, 16, 24], "embedding_size": 8, "layer_type": "basic", "image_size": 96})")};
+  return any_of(kNetworks);
+}
+
+/// Jobs over images: replicas, stages and tiles.
+inline Job any_image_job() {
+  Job job(any_image_network(), 0);
+  draw_pipeline(job);
+  StrategySettings& s = job.strategy;
+  s.dp = s.dp_replicate = any_of<int>({1, 2, 3});
+  s.tile_h = any_of<int>({1, 2, 3});
+  s.tile_w = any_of<int>({1, 2, 4});
+  s.microbatch = any_of<int>({1, 2});
+  s.recompute = any_of<Recompute>({Recompute::none, Recompute::full});
+  s.bucket = Bytes{any_of<double>({1e3, 25e6})};
+  s.overlap.grad_reduce = coin();
+  s.overlap.pp = coin();
+  if (coin()) s.placement = {"tile_h", "tile_w", "pp", "dp"};
+  job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::fp16_mixed});
+  job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
+  job.workload.training.statistics = any_of<StatisticsScope>({StatisticsScope::local, StatisticsScope::global});
+  return job;
+}
+
 inline Job any_job() {
   Job job(any_network());
   draw_pipeline(job);
@@ -71,16 +133,29 @@ inline Job any_job() {
   job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
   job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
   job.workload.training.clip_gradients = coin();
+  draw_experts(job);
   return job;
 }
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
-                     job.workload.network.name, s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
+  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+                     job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
+                     job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
                      s.sequence_parallel, s.zero_stage, name_of(s.recompute), name_of(job.workload.kernels.attention),
                      job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
                      s.overlap.param_gather, s.overlap.pp, s.bucket.value());
+}
+
+/// The Program of a drawn job over images; combinations that a strategy refuses are drawn again.
+inline Program any_image_program(Job& job) {
+  job = any_image_job();
+  RC_LOG(fmt::format("{} tiles {}x{} statistics {}", describe(job), job.strategy.tile_h, job.strategy.tile_w, name_of(job.workload.training.statistics)));
+  try {
+    return job.lower();
+  } catch (const Error&) {
+    RC_DISCARD("refused");
+  }
 }
 
 /// The Program of a drawn job; combinations that a strategy refuses are drawn again.

@@ -24,22 +24,25 @@ LeafSize leaf_size(const FabricSite& site) {
   return {0, integer_parameter(site, "ports_per_leaf", 1)};
 }
 
-ClosShape shape_of(const FabricSite& site) {
-  LeafSize size = leaf_size(site);
+SectionSize section_of(const std::vector<FabricPorts>& parts, const LeafSize& size) {
   int nodes = 0, ports = 0;
   BytesPerSecond fastest_port, fastest_node;
-  for (const auto& p : site.parts) {
+  for (const auto& p : parts) {
     nodes += p.nodes;
     ports += p.nodes * p.nics;
     fastest_port = max(fastest_port, p.rate);
     fastest_node = max(fastest_node, p.nics * p.rate);
   }
-  ClosShape shape;
-  read_clos_parameters(site, shape);
   int members = size.nodes ? nodes : ports;
   int per_leaf = size.nodes ? size.nodes : size.ports;
-  shape.leaves = std::max(1, (members - 1) / per_leaf + 1);
-  shape.leaf_down = size.nodes ? size.nodes * fastest_node : size.ports * fastest_port;
+  return {std::max(1, (members - 1) / per_leaf + 1), size.nodes ? size.nodes * fastest_node : size.ports * fastest_port};
+}
+
+ClosShape shape_of(const FabricSite& site) {
+  LeafSize size = leaf_size(site);
+  ClosShape shape;
+  read_clos_parameters(site, shape);
+  lay_out_sections(site, shape, [&](const std::vector<FabricPorts>& parts) { return section_of(parts, size); });
   shape.leaves_per_pod = shape.has_core ? integer_parameter(site, "leaves_per_pod", 16) : shape.leaves;
   return shape;
 }
@@ -54,7 +57,10 @@ class FatTree final : public ClosFabric {
 
  private:
   [[nodiscard]] int leaf_of(const Port& port) const override {
-    return size_.nodes ? port.node / size_.nodes : port.index / size_.ports;
+    std::size_t part = part_of_node(port.node);
+    NodeId first = first_node_of(part);
+    int within = size_.nodes ? (port.node - first) / size_.nodes : (port.index - port_index(first, 0)) / size_.ports;
+    return first_leaf_of(part) + within;
   }
   LeafSize size_;
 };

@@ -19,17 +19,18 @@ int rails_of(const FabricSite& site) {
 int nodes_per_unit(const FabricSite& site) { return integer_parameter(site, "nodes_per_unit", 32); }
 
 ClosShape shape_of(const FabricSite& site) {
-  int nodes = 0;
-  BytesPerSecond fastest;
-  for (const auto& p : site.parts) {
-    nodes += p.nodes;
-    fastest = max(fastest, p.rate);
-  }
   ClosShape shape;
   read_clos_parameters(site, shape);
-  int units = std::max(1, (nodes - 1) / nodes_per_unit(site) + 1);
-  shape.leaves = units * rails_of(site);
-  shape.leaf_down = nodes_per_unit(site) * fastest;
+  lay_out_sections(site, shape, [&](const std::vector<FabricPorts>& parts) {
+    int nodes = 0;
+    BytesPerSecond fastest;
+    for (const auto& p : parts) {
+      nodes += p.nodes;
+      fastest = max(fastest, p.rate);
+    }
+    int units = std::max(1, (nodes - 1) / nodes_per_unit(site) + 1);
+    return SectionSize{units * rails_of(site), nodes_per_unit(site) * fastest};
+  });
   shape.leaves_per_pod = shape.has_core ? integer_parameter(site, "units_per_pod", 4) * rails_of(site) : shape.leaves;
   return shape;
 }
@@ -44,7 +45,10 @@ class RailOptimised final : public ClosFabric {
   }
 
  private:
-  [[nodiscard]] int leaf_of(const Port& port) const override { return port.node / nodes_per_unit_ * rails_ + port.nic; }
+  [[nodiscard]] int leaf_of(const Port& port) const override {
+    std::size_t part = part_of_node(port.node);
+    return first_leaf_of(part) + (port.node - first_node_of(part)) / nodes_per_unit_ * rails_ + port.nic;
+  }
   [[nodiscard]] std::string leaf_name(int leaf) const override {
     return fmt::format("unit{}/rail{}", leaf / rails_, leaf % rails_);
   }

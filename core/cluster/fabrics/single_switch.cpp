@@ -10,6 +10,7 @@ class SingleSwitch final : public SwitchedFabric {
   using SwitchedFabric::SwitchedFabric;
   [[nodiscard]] int switch_count() const override { return 1; }
   [[nodiscard]] std::string switch_name(int) const override { return "switch"; }
+  [[nodiscard]] BytesPerSecond bisection() const override { return half_of_nics(); }
   [[nodiscard]] std::string summary() const override {
     return fmt::format("one non-blocking switch with {} ports", port_count());
   }
@@ -18,7 +19,7 @@ class SingleSwitch final : public SwitchedFabric {
   [[nodiscard]] int leaf_of(const Port&) const override { return 0; }
   [[nodiscard]] int trunk_count() const override { return 0; }
   [[nodiscard]] Trunk trunk(int) const override { return {}; }
-  void climb(int, int, std::vector<int>&) const override {}
+  void climb(int, int, std::uint64_t, std::vector<int>&) const override {}
 };
 
 [[maybe_unused]] const bool registered = fabric_registry().add(

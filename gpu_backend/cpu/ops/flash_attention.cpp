@@ -13,14 +13,17 @@ namespace {
 
 template <class T>
 struct Shapes {
-  std::int64_t batch, queries, keys, heads, kv_heads, d;
-  Shapes(const TensorView& q, const TensorView& k) : batch(q.extent(0)), queries(q.extent(1)), keys(k.extent(1)), heads(q.extent(2)), kv_heads(k.extent(2)), d(q.extent(3)) {}
+  std::int64_t batch, queries, keys, heads, kv_heads, d, v;  // d: of queries and keys, v: of values
+  Shapes(const TensorView& q, const TensorView& k, const TensorView& values)
+      : batch(q.extent(0)), queries(q.extent(1)), keys(k.extent(1)), heads(q.extent(2)), kv_heads(k.extent(2)), d(q.extent(3)), v(values.extent(3)) {}
   [[nodiscard]] std::int64_t kv(std::int64_t h) const { return h / (heads / kv_heads); }
   [[nodiscard]] Matrix<T> q(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
-    return {x.as<T>() + (b * queries * heads + h) * d, heads * d, transposed};
+    const std::int64_t width = x.extent(3);
+    return {x.as<T>() + (b * queries * heads + h) * width, heads * width, transposed};
   }
   [[nodiscard]] Matrix<T> k(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
-    return {x.as<T>() + (b * keys * kv_heads + kv(h)) * d, kv_heads * d, transposed};
+    const std::int64_t width = x.extent(3);
+    return {x.as<T>() + (b * keys * kv_heads + kv(h)) * width, kv_heads * width, transposed};
   }
 };
 
@@ -67,7 +70,7 @@ template <class T>
 struct Forward {
   static void run(const OperatorCall& c) {
     const TensorView &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &out = c.operand(3), &lse = c.operand(4);
-    const Shapes<T> z(q, k);
+    const Shapes<T> z(q, k, v);
     const DropoutOf dropout(c, q, k);
     std::vector<T> s(static_cast<std::size_t>(z.queries * z.keys)), keep(dropout.on() ? s.size() : 0);
     for (std::int64_t b = 0; b < z.batch; ++b)
@@ -78,7 +81,7 @@ struct Forward {
           dropout.fill(keep, b, h);
           for (std::size_t i = 0; i < s.size(); ++i) s[i] *= keep[i];
         }
-        gemm<T>(z.queries, z.d, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data), z.heads * z.d);
+        gemm<T>(z.queries, z.v, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data), z.heads * z.v);
       }
   }
   /// Softmax of a row in place; its log-sum-exp.
@@ -96,7 +99,7 @@ template <class T>
 struct Backward {
   static void run(const OperatorCall& c) {
     const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4), &lse = c.operand(5);
-    const Shapes<T> z(q, k);
+    const Shapes<T> z(q, k, v);
     const DropoutOf dropout(c, q, k);
     std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()), keep(dropout.on() ? p.size() : 0);
     for (std::int64_t b = 0; b < z.batch; ++b)
@@ -108,7 +111,7 @@ struct Backward {
             x = std::exp(x - lse.as<T>()[(b * z.queries + i) * z.heads + h]);
           }
         dropped = p;
-        gemm<T>(z.queries, z.keys, z.d, 1, z.q(dout, b, h), z.k(v, b, h, true), 0, dp.data(), z.keys);
+        gemm<T>(z.queries, z.keys, z.v, 1, z.q(dout, b, h), z.k(v, b, h, true), 0, dp.data(), z.keys);
         if (dropout.on()) {
           dropout.fill(keep, b, h);
           for (std::size_t i = 0; i < p.size(); ++i) dropped[i] *= keep[i], dp[i] *= keep[i];
@@ -119,7 +122,7 @@ struct Backward {
         const std::int64_t wide = z.heads * z.d, narrow = z.kv_heads * z.d;
         gemm<T>(z.queries, z.d, z.keys, 1, {dp.data(), z.keys}, z.k(k, b, h), 0, const_cast<T*>(z.q(c.operand(6), b, h).data), wide);
         gemm<T>(z.keys, z.d, z.queries, 1, {dp.data(), z.keys, true}, z.q(q, b, h), beta, const_cast<T*>(z.k(c.operand(7), b, h).data), narrow);
-        gemm<T>(z.keys, z.d, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta, const_cast<T*>(z.k(c.operand(8), b, h).data), narrow);
+        gemm<T>(z.keys, z.v, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta, const_cast<T*>(z.k(c.operand(8), b, h).data), z.kv_heads * z.v);
       }
   }
   /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP.
@@ -127,7 +130,7 @@ struct Backward {
     const T scale = static_cast<T>(c.task->scalars.at(0));
     for (std::int64_t i = 0; i < z.queries; ++i) {
       T dot{0};
-      for (std::int64_t x = 0; x < z.d; ++x) dot += dout.data[i * dout.stride + x] * out.data[i * out.stride + x];
+      for (std::int64_t x = 0; x < z.v; ++x) dot += dout.data[i * dout.stride + x] * out.data[i * out.stride + x];
       for (std::int64_t j = 0; j < z.keys; ++j) {
         const auto at = static_cast<std::size_t>(i * z.keys + j);
         dp[at] = scale * p[at] * (dp[at] - dot);

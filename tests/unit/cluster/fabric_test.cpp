@@ -69,7 +69,7 @@ TEST_CASE("a cluster that fits one leaf has no spine") {
 }
 
 TEST_CASE("every registered fabric explains itself and its parameters") {
-  CHECK(fabric_registry().names() == std::vector<std::string>{"fat_tree", "rail_optimised", "single_switch"});
+  CHECK(fabric_registry().names() == std::vector<std::string>{"dragonfly", "fat_tree", "rail_optimised", "single_switch", "torus"});
   for (const auto& entry : fabric_registry().entries()) {
     CHECK_FALSE(entry.summary.empty());
     for (const auto& p : entry.parameters) CHECK_FALSE(p.summary.empty());

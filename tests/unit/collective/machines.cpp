@@ -1,7 +1,10 @@
 #include "machines.hpp"
 
 #include <array>
+#include <map>
 #include <stdexcept>
+
+#include "core/hardware/catalogue.hpp"
 
 namespace machines {
 namespace {
@@ -95,6 +98,18 @@ class Builder {
 
 }  // namespace
 
+namespace {
+
+/// Constants of a generation, as any of its shipped GPUs has them.
+std::shared_ptr<const rehearse::CollectiveConstants> constants(const std::string& generation) {
+  static const rehearse::Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  static const std::map<std::string, const char*> gpus{
+      {"volta", "v100_sxm2_32"}, {"ampere", "a100_sxm4_80"}, {"hopper", "h100_sxm5_80"}, {"blackwell", "b200_sxm"}};
+  return catalogue.gpu(gpus.at(generation))->collectives;
+}
+
+}  // namespace
+
 Machine make(const std::string& id) {
   for (const auto& r : kRecipes) {
     if (id != r.id) continue;
@@ -103,6 +118,8 @@ Machine make(const std::string& id) {
     gpu.generation = r.generation;
     gpu.compute_capability = r.compute_capability;
     gpu.sm_count = 108;
+    gpu.nvlink = NvlinkSpec{1, r.bricks == 0 ? 6 : r.bricks, BytesPerSecond{r.brick * kGB}, BytesPerSecond{r.nccl_brick * kGB}};
+    gpu.collectives = constants(r.generation);
     return {std::make_shared<const MachineSpec>(Builder(r).run()), std::make_shared<const GpuSpec>(gpu)};
   }
   throw std::runtime_error("no machine " + id);

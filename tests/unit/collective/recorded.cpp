@@ -70,7 +70,7 @@ std::vector<Search> searches() {
   const json file = read("nccl_2.28.9_searches.json");
   for (const auto& v : file.at("searches"))
     for (const std::string digits : v.at("subsets")) {
-      Search s{v.at("machine"), {}, v.at("nodes"),
+      Search s{v.at("machine"), {}, v.at("nodes"), v.value("parts", 1),
                {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")), static_cast<TreePattern>(v.at("tree").at("pattern").get<int>())}};
       for (const char c : digits) s.gpus.push_back(c - '0');
       out.push_back(std::move(s));

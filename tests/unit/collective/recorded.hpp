@@ -27,6 +27,7 @@ struct Search {
   std::string machine;
   std::vector<int> gpus;  ///< Of each node.
   int nodes = 1;          ///< 1, or 2 for any number above.
+  int parts = 1;          ///< Nodes that NCCL makes of one.
   rehearse::nccl::SearchResult result;
 };
 std::vector<Search> searches();

@@ -1,13 +1,15 @@
-// Published runs of nccl-tests and the like against the model. Rows marked `fitted` gave a constant of measured_latency.cpp;
-// the others did not.
+// Published runs inside and between nodes against the model. Rows marked `fitted` gave a constant of topologies/collectives;
+// the others did not. Runs as tables, and networks: tests/published/test_collectives.cpp.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "core/collective/collective.hpp"
 #include "core/collective/measured_latency.hpp"
+#include "core/hardware/catalogue.hpp"
 #include "machines.hpp"
 #include "tests/support/catch.hpp"
 
@@ -54,7 +56,6 @@ const std::vector<Row> kLarge{
     {"dgx_h100", 1, 7, kAr, 8 * kGiB, 0, 460.0, "", false, kMleng},
     {"dgx_h100", 1, 8, kAr, 8 * kGiB, 0, 476, "", true, "NVIDIA/nccl-tests 290"},
     {"dgx_h100", 2, 8, kAr, 10 * kGiB, 0, 488, "", true, "NVIDIA/nccl-tests 256"},
-    {"dgx_h100", 128, 8, kAr, 16 * kGiB, 0, 367.29, "Ring", true, "NVIDIA/nccl-tests 322"},
     {"dgx_b200", 1, 4, kAr, 8 * kGiB, 0, 673.2, "", true, kMleng},
     {"dgx_b200", 1, 8, kAr, 8 * kGiB, 0, 682.2, "^NVLS", true, kMleng},
     {"dgx_b200", 1, 8, kAr, 8 * kGiB, 0, 838.0, "", true, kMleng},
@@ -106,7 +107,7 @@ Errors compare(const char* title, const std::vector<Row>& rows) {
       for (int g = 0; g < r.per_node; ++g) group.push_back(cluster.first_device(n) + g);
     const double us = r.us > 0 ? r.us : bus_factor(r.op, int(group.size())) * r.bytes / r.GBps / 1e3;
     const auto predict = [&](bool measured) {
-      return CollectiveModel(cluster, {r.algorithm, "", measured}).choose(r.op, Bytes{r.bytes}, group);
+      return CollectiveModel(cluster, {r.algorithm, "", measured, 0, {}}).choose(r.op, Bytes{r.bytes}, group);
     };
     const auto got = predict(true);
     const double model = got.time.value() * 1e6, error = model / us - 1, table = predict(false).time.value() * 1e6 / us - 1;
@@ -144,19 +145,56 @@ TEST_CASE("Times of small messages inside a node are near published runs, NCCL's
 }
 
 TEST_CASE("Every generation's constants are physical and have a source") {
-  for (const auto& m : measured_collectives()) {
-    INFO(std::string(m.generation));
-    CHECK_FALSE(m.source.empty());
-    CHECK(m.fill.value() > 0);
-    CHECK(m.overhead_across > m.overhead_inside);
-    CHECK((m.ring_gain > 0.9 && m.ring_gain < 1.25));
-    CHECK((m.across_gain > 0.9 && m.across_gain <= 1.05));
+  const Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  for (const auto& id : catalogue.names(Catalogue::Kind::gpu)) {
+    const auto gpu = catalogue.gpu(id);
+    INFO(id << ", " << gpu->generation);
+    REQUIRE(gpu->collectives);
+    const MeasuredCosts m = measured_costs(gpu->collectives.get(), {});
+    CHECK_FALSE(m.gpu.sources.empty());
+    CHECK((m.gpu.ring > 0.9 && m.gpu.ring < 1.25));
+    CHECK(m.network.message > m.gpu.message);
+    CHECK(*m.network.message_share <= 1);
     Seconds before;
-    for (double us = 1; us < 1e6; us *= 1.5) {
-      const auto t = measured_time(m, nccl::Protocol::simple, Seconds{1e-5}, Seconds{us * 1e-6}, 8, 1);
-      CHECK(t >= before);  // a larger message never takes less
-      CHECK(t.value() > us * 1e-6);
-      before = t;
-    }
+    for (double us = 1; us < 1e6; us *= 1.5)
+      for (const int nodes : {1, 4}) {
+        const auto time = [&](Seconds streaming) {
+          return measured_time(m, {kAr, nccl::Algorithm::ring, nccl::Protocol::simple, Seconds{1e-5}, streaming, 8 * nodes, nodes, 8});
+        };
+        CHECK(time(Seconds{us * 1e-6}) >= time(Seconds{us * 0.5e-6}));  // a larger message never takes less
+        CHECK(time(Seconds{us * 1e-6}).value() > us * 1e-6);
+        before = time(Seconds{us * 1e-6});
+      }
+    CHECK(before.value() > 0);
   }
+}
+
+TEST_CASE("Rings cross the network once per node and pass, trees once per level and direction") {
+  using nccl::Algorithm;
+  CHECK(crossings(kAr, Algorithm::ring, 1) == 0);
+  CHECK(crossings(kAr, Algorithm::ring, 128) == 254);
+  CHECK(crossings(CollectiveOp::all_gather, Algorithm::ring, 128) == 127);
+  CHECK(crossings(kAr, Algorithm::tree, 128) == 14);
+  CHECK(crossings(kAr, Algorithm::nvls_tree, 2) == 2);
+  CHECK(crossings(kAr, Algorithm::collnet_chain, 128) == 2);
+}
+
+TEST_CASE("What a network states goes before the GPU generation's file, what it leaves out does not") {
+  const auto m = machines::make("dgx_h100");
+  const auto time = [&](const NetworkCollectives& stated) {
+    NetworkSpec network;
+    network.id = network.name = "n";
+    network.kind = "single_switch";
+    network.collectives = stated;
+    const Cluster cluster("c", {{m.spec, m.gpu, 4}}, network);
+    std::vector<DeviceId> group;
+    for (int d = 0; d < 32; ++d) group.push_back(d);
+    const CollectiveModel model(cluster);
+    return std::pair(model.choose(kAr, Bytes{8}, group).time.value(), model.send(Bytes{8}, 0, 8).latency.value());
+  };
+  NetworkCollectives slow;
+  slow.crossing = *m.gpu->collectives->across.crossing + Seconds{1e-4};
+  const auto plain = time({}), slower = time(slow);
+  CHECK(slower.first - plain.first == Approx(4e-4));  // a tree over four nodes: two levels, up and down
+  CHECK(slower.second == plain.second);
 }

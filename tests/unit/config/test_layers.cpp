@@ -68,11 +68,12 @@ TEST_CASE("a scenario that extends another changes only what it says") {
 
 TEST_CASE("references are relative to the file that holds them, those of overrides to the current directory") {
   const Directory dir("references");
-  const std::string file = dir.write("s/x.json", R"({"schema": "rehearse/scenario/v1", "model": "../m/c.json", "calibration": "p.json",
+  const std::string file = dir.write("s/x.json", R"({"schema": "rehearse/scenario/v1", "model": "../m/c.json", "calibration": "p.json", "strategy": {"devices": "hosts"},
       "cluster": {"parts": [{"machine": "m/a.json"}, {"machine": "dgx"}], "network": "/abs/n.json"}, "training": {"global_batch": 8}})");
   const Scenario s = load_scenario(file);
   CHECK(s.model.file == dir.at("m/c.json"));
   CHECK(s.calibration == dir.at("s/p.json"));
+  CHECK(s.strategy.devices == dir.at("s/hosts"));  // A path, though it looks like a name.
   CHECK(s.cluster.parts[0].machine == dir.at("s/m/a.json"));
   CHECK(s.cluster.parts[1].machine == "dgx");
   CHECK(s.cluster.network == "/abs/n.json");

@@ -99,12 +99,22 @@ TEST_CASE("the resolved form writes every default in the order of the documented
   CHECK(parsed(text) == s);
   const json document = json::parse(text);
   for (const KeyHelp& k : scenario_keys()) {
-    if (k.key.starts_with("cluster.") || k.key == "calibration") continue;
+    if (k.key.starts_with("cluster.") || k.fallback.empty()) continue;  // Absence is its meaning.
     std::string pointer = "/" + k.key;
     for (char& c : pointer) c = c == '.' ? '/' : c;
     CAPTURE(pointer);
     CHECK(document.contains(json::json_pointer(pointer)));
   }
+}
+
+TEST_CASE("what replaces a machine's own settings is written only where it was said") {
+  Scenario s = parsed(kGpt3, {"cluster.gpudirect_rdma=false"});
+  CHECK(s.cluster.gpudirect_rdma == std::optional(false));
+  CHECK_FALSE(s.cluster.pxn.has_value());
+  const std::string text = resolved_json(s);
+  CHECK(contains(text, "\"gpudirect_rdma\": false"));
+  CHECK_FALSE(contains(text, "pxn"));
+  CHECK(parsed(text) == s);
 }
 
 TEST_CASE("file references are written relative to where the text is saved") {

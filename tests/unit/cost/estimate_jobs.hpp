@@ -86,7 +86,7 @@ inline ScenarioJob load_job(const std::string& file) {
   job.name = std::filesystem::path(file).stem().string();
   job.site = std::make_unique<Site>(spec);
   resolve_axes(s, job.site->cluster.device_count());
-  job.workload.network = ModelLibrary(kSource + "/scenarios/models").load(s.model.file.empty() ? s.model.name : s.model.file);
+  job.workload.network = ModelLibrary(kSource + "/scenarios/models").load(s.model.file.empty() ? s.model.name : s.model.file, {}, {s.training.image_height, s.training.image_width});
   if (s.training.sequence_length == 0) s.training.sequence_length = job.workload.network.max_sequence_length;
   job.workload.training = s.training;
   job.workload.kernels = s.kernels;

@@ -11,6 +11,21 @@ TEST_CASE("V100 has no bf16 and no tf32: they run as fp16 and fp32") {
   CHECK(fp8.hint.find("fp16") != std::string::npos);
 }
 
+TEST_CASE("Kepler and Maxwell have no half-precision units: fp16 and bf16 run at the rate of fp32") {
+  for (const char* id : {"k20", "k40", "k80", "titan_x_maxwell"}) {
+    auto gpu = shipped().gpu(id);
+    CHECK(gpu->peak(DType::bf16) == gpu->peak(DType::fp32));
+  }
+  CHECK(shipped().gpu("k80")->peak(DType::fp32) == FlopsPerSecond{8.74e12 / 2});
+}
+
+TEST_CASE("GeForce cards of the 40 and 50 series have no peer-to-peer access, and so have boxes of them") {
+  for (const char* id : {"rtx4090", "rtx5090"}) CHECK_FALSE(shipped().gpu(id)->peer_to_peer);
+  CHECK(shipped().gpu("l40s")->peer_to_peer);
+  CHECK_FALSE(shipped().machine("rtx4090_8x")->peer_to_peer);
+  CHECK(shipped().machine("rtx3090_2x_nvlink")->peer_to_peer);
+}
+
 TEST_CASE("dense peaks are dense, not the sparse figures of the headlines") {
   CHECK(shipped().gpu("a100_sxm4_80")->peak(DType::bf16) == FlopsPerSecond{312e12});
   CHECK(shipped().gpu("h100_sxm5_80")->peak(DType::bf16) == FlopsPerSecond{989.4e12});

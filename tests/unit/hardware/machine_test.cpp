@@ -105,4 +105,69 @@ TEST_CASE("Hopper and Blackwell servers: one 50 GB/s NIC beside every GPU, multi
   }
 }
 
+TEST_CASE("DGX-1 P100 has the pairs of DGX-1V with one link each, four per GPU") {
+  auto pairs_of = [](const MachineSpec& machine) {
+    std::set<std::pair<int, int>> pairs;
+    for (const auto& link : machine.links)
+      if (link.kind == MachineSpec::LinkKind::nvlink) pairs.emplace(std::min(link.a, link.b), std::max(link.a, link.b));
+    return pairs;
+  };
+  auto pascal = shipped().machine("dgx1p");
+  CHECK(pairs_of(*pascal) == pairs_of(*shipped().machine("dgx1v")));
+  for (int gpu = 0; gpu < 8; ++gpu) CHECK(nvlinks_at(*pascal, gpu) == 4);
+}
+
+TEST_CASE("DGX-2: two boards of eight GPUs, joined by as many NVLinks as each board has") {
+  auto machine = shipped().machine("dgx2");
+  BytesPerSecond between, board;
+  for (const auto& link : machine->links) {
+    if (link.kind != MachineSpec::LinkKind::nvlink) continue;
+    (machine->vertices[link.a].kind == Kind::nvswitch ? between : board) += link.rate;
+  }
+  CHECK(between == BytesPerSecond{48 * 25e9});  // 2.4 TB/s both directions together.
+  CHECK(board == 2 * between);
+  CHECK(count(*machine, Kind::pcie_switch) == 12);
+}
+
+TEST_CASE("an NVL72 rack: 18 trays of four GPUs, two CPUs and four NICs, one NVLink domain") {
+  auto rack = shipped().machine("gb200_nvl72");
+  CHECK(rack->gpus == 72);
+  CHECK(rack->trays == 18);
+  CHECK(rack->nics == 72);
+  CHECK(count(*rack, Kind::gpu) == 72);
+  CHECK(count(*rack, Kind::cpu) == 36);
+  CHECK(count(*rack, Kind::nvswitch) == 1);
+  CHECK(rack->vertices[72].chips == 18);
+  BytesPerSecond all;
+  std::map<MachineSpec::LinkKind, int> kinds;
+  for (const auto& link : rack->links) {
+    ++kinds[link.kind];
+    if (link.kind == MachineSpec::LinkKind::nvlink) all += link.rate;
+  }
+  CHECK(all == BytesPerSecond{72 * 900e9});  // 130 TB/s both directions together.
+  CHECK(kinds.at(MachineSpec::LinkKind::c2c) == 72);
+  CHECK(kinds.at(MachineSpec::LinkKind::socket) == 18);
+  std::set<std::string> names;
+  for (const auto& v : rack->vertices) CHECK(names.insert(v.name).second);
+  CHECK(names.contains("GPU71"));
+  CHECK(names.contains("CPU35"));
+}
+
+TEST_CASE("a host without GPUs: each socket is a device on its own memory") {
+  auto host = shipped().machine("cpu_2s_epyc_7742");
+  CHECK(host->gpus == 2);
+  CHECK(host->vertices[0].name == "Socket0");
+  auto own = links_between(*host, 1, Kind::cpu);
+  REQUIRE(own.size() == 1);
+  CHECK(own[0].rate == shipped().gpu("epyc_7742")->memory_bandwidth);
+  CHECK(host->vertices[own[0].b].index == 1);
+}
+
+TEST_CASE("p5: four NICs of 100 Gb/s beside each GPU, as many as 3,200 Gb/s") {
+  auto machine = shipped().machine("aws_p5_48xlarge");
+  CHECK(machine->nics * machine->nic.rate == BytesPerSecond{400e9});
+  for (int v = 0; v < static_cast<int>(machine->vertices.size()); ++v)
+    if (machine->vertices[v].kind == Kind::pcie_switch) CHECK(links_between(*machine, v, Kind::nic).size() == 4);
+}
+
 }  // namespace rehearse

@@ -110,4 +110,55 @@ TEST_CASE("several sockets need to be joined by something known") {
   CHECK(refused(kPlain, {{"cpu", cpu}}).hint.find("'upi_skylake'") != std::string::npos);
 }
 
+TEST_CASE("devices below one host bridge of a CPU are told apart from the others") {
+  json wiring = kPlain;
+  wiring["cpus"][0]["host_bridges"] = json::array({json::array({"GPU0", "NIC0"})});
+  MachineSpec box = machine_from(pcie_box(wiring));
+  CHECK(box.links[0].host_bridge == 0);
+  CHECK(box.links[1].host_bridge == -1);
+  CHECK(box.links[2].host_bridge == 0);
+  wiring["cpus"][0]["host_bridges"] = json::array({json::array({"GPU2"})});
+  CHECK(std::string(refused(wiring).what()) == "'GPU2' is not right below this CPU");
+}
+
+TEST_CASE("NICs may be called by their device, and CPUs say their cores") {
+  json nic = {{"name", "100G"}, {"rate", "100Gb/s"}, {"count", 1}, {"names", {"mlx5_0"}}, {"source", "s"}};
+  json wiring = kPlain;
+  wiring["cpus"][1]["cores"] = "8-15";
+  wiring["cpus"][1]["numa"] = 3;
+  MachineSpec box = machine_from(pcie_box(wiring, {{"nic", nic}}));
+  CHECK(box.vertices.back().name == "mlx5_0");
+  CHECK(box.vertices[5].cores == "8-15");
+  CHECK(box.vertices[5].numa == 3);
+  nic["count"] = 2;
+  CHECK(refused(wiring, {{"nic", nic}}).where == "box.json: /nic/names");
+}
+
+TEST_CASE("trays repeat everything but the NVSwitches") {
+  json wiring = {{"nvswitches", {{{"chips", 4}, {"links_per_gpu", 6}}}}, {"cpus", {{{"gpus", {0, 1}}, {"nics", {0}}}, {{"gpus", {2, 3}}}}}};
+  MachineSpec one = machine_from(pcie_box(wiring, {{"gpu", "v100_sxm2_32"}}));
+  MachineSpec three = machine_from(pcie_box(wiring, {{"gpu", "v100_sxm2_32"}, {"trays", 3}}));
+  CHECK(three.gpus == 12);
+  CHECK(three.nics == 3);
+  CHECK(three.sockets == 6);
+  CHECK(three.vertices.size() == 3 * (one.vertices.size() - 1) + 1);
+  CHECK(three.links.size() == 3 * one.links.size());
+  CHECK(nvlinks_at(three, 12) == 3 * nvlinks_at(one, 4));
+}
+
+TEST_CASE("channels that NCCL chose stand in the machine's file") {
+  json graph = {{"id", 0}, {"pattern", 4}, {"channels", 2}, {"speed_intra", "12GB/s"}, {"speed_inter", "10GB/s"}, {"type_intra", "SYS"}, {"type_inter", "PIX"}, {"orders", {{0, 1, 2, 3}, {3, 2, 1, 0}}}};
+  json nccl = {{"graphs", {graph}}, {"source", "s"}};
+  MachineSpec box = machine_from(pcie_box(kPlain, {{"nccl", nccl}}));
+  REQUIRE(box.nccl_graphs.size() == 1);
+  CHECK(box.nccl_graphs[0].channels == 2);
+  CHECK(box.nccl_graphs[0].speed_intra == BytesPerSecond{12e9});
+  CHECK(box.nccl_graphs[0].orders[1] == std::vector<int>{3, 2, 1, 0});
+  nccl["graphs"].push_back(graph);
+  CHECK(refused(kPlain, {{"nccl", nccl}}).what() == std::string("two graphs have id 0"));
+  nccl["graphs"] = {graph};
+  nccl["graphs"][0]["orders"] = {{0, 4}};
+  CHECK(refused(kPlain, {{"nccl", nccl}}).where == "box.json: /nccl/graphs/0/orders");
+}
+
 }  // namespace rehearse

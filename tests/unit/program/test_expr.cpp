@@ -98,9 +98,28 @@ TEST_CASE("text reads as arithmetic") {
   CHECK(pool.to_string(pool.apply(ExprOp::select, pool.variable(Var::copy), ExprPool::kOne, pool.variable(Var::dynamic, 3))) == "(copy ? 1 : dynamic[3])");
 }
 
+TEST_CASE("a dynamic size is what its context says, else its expectation") {
+  ExprPool pool;
+  const ExprId mean = pool.apply(ExprOp::mul, pool.coord(Axis::ep), pool.constant(10));
+  const ExprId size = pool.dynamic(1, mean);
+  ExprContext at;
+  at.coord[static_cast<std::size_t>(Axis::ep)] = 3;
+  CHECK(pool.evaluate(size, at) == 30);
+  CHECK(pool.evaluate(pool.apply(ExprOp::element, size, pool.constant(2)), at) == 30);
+  CHECK(pool.depends_on(size, Var::dynamic, 1));
+  CHECK(pool.depends_on(size, Var::coord, static_cast<int>(Axis::ep)));
+  CHECK_FALSE(pool.depends_on(size, Var::coord, static_cast<int>(Axis::tp)));
+  const std::vector<std::vector<std::int64_t>> values{{1}, {20, 21, 22}};
+  at.dynamic = &values;
+  CHECK(pool.evaluate(size, at) == 20);
+  CHECK(pool.evaluate(pool.apply(ExprOp::element, size, pool.constant(2)), at) == 22);
+  CHECK_THROWS_AS(pool.evaluate(pool.variable(Var::dynamic, 0), ExprContext{}), std::logic_error);
+}
+
 TEST_CASE("a pool comes back from its nodes, damaged nodes are refused") {
   ExprPool pool;
   for (int i = 0; i < 500; ++i) pool.apply(ExprOp::mul, pool.coord(Axis::tp), pool.constant(i));
+  pool.dynamic(0, pool.constant(7));
   CHECK(ExprPool::from_nodes(pool.nodes()).nodes() == pool.nodes());
   auto forward = pool.nodes();
   forward[3].op = ExprOp::add;

@@ -104,6 +104,76 @@ TEST_CASE("other memory spaces do not count against the device") {
   CHECK(peak.peak_by_space[static_cast<std::size_t>(MemorySpace::device)] == peak.peak);
 }
 
+TEST_CASE("what a predicate skips takes no memory") {
+  Program p = by_hand();
+  SECTION("a task's scratch") {
+    p.bodies[0].graph[3].predicate = ExprPool::kZero;  // The view that keeps a.
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1000 + 100 + 60);
+  }
+  SECTION("a call") {
+    for (Entry& e : p.roles[0].step) e.predicate = ExprPool::kZero;
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1000);
+  }
+  SECTION("in the calls for which it is zero only") {
+    p.bodies[0].graph[3].predicate = p.exprs.apply(ExprOp::eq, p.exprs.variable(Var::microbatch), p.exprs.constant(1));
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1160);
+    p.roles[0].step[0].microbatch = 1;
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1190);
+  }
+  SECTION("storage that calls hand on does not depend on who touches it") {
+    p.bodies[1].graph[0].predicate = ExprPool::kZero;
+    p.roles[0].step.insert(p.roles[0].step.end(), p.roles[0].step.begin(), p.roles[0].step.end());
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1190);  // c went before it was made again.
+  }
+}
+
+TEST_CASE("a release after an event leaves the storage until the entry that records it has been passed") {
+  Program p = by_hand();
+  // c dropped by the second call, the body once more, then an entry that records the event.
+  p.roles[0].events = 1;
+  p.binding_sets[1][0].release_after = 0;
+  p.tensors[3].per_microbatch = true;
+  Entry again = p.roles[0].step[0];
+  again.microbatch = 1;
+  p.roles[0].step.push_back(again);
+  p.roles[0].step.back().record = 0;
+  CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1190 + 30);
+  std::swap(p.roles[0].step[1], p.roles[0].step[2]);
+  CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1190 + 30);
+  p.roles[0].step.resize(2);  // Both microbatches, c of neither dropped: two of them.
+  p.roles[0].step.push_back(p.roles[0].step[0]);
+  CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 1190 + 60);
+}
+
+TEST_CASE("the worst rank of a role is found where slices are uneven or only some ranks run a task") {
+  Program p = by_hand();
+  Island four;
+  four.order = {{Axis::tp, 4}};
+  p.mesh = Mesh({four}, Join::none);
+  p.device_of_rank = {0, 1, 2, 3};
+  p.role_of_rank = {0, 0, 0, 0};
+  SECTION("slices by length") {
+    Shard shard = shard_on(0);
+    shard.parts = {10, 20, 60, 10};
+    p.tensors[1].layout = {{Axis::tp, shard}};
+    const auto peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0);
+    CHECK(peak.rank == 2);
+    CHECK(peak.peak.value() == 1000 + 60 + 60 + 30);
+  }
+  SECTION("slices by rounding: 1000 in four of 250, 1001 in three of 251 and one of 248") {
+    p.tensors[0].layout = {{Axis::tp, shard_on(0)}};
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 250 + 190);
+    p.tensors[0].shape = {p.exprs.constant(1001)};
+    CHECK(peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak.value() == 251 + 190);
+  }
+  SECTION("a task of the last rank") {
+    p.bodies[0].graph[3].predicate = p.exprs.apply(ExprOp::eq, p.exprs.coord(Axis::tp), p.exprs.constant(3));
+    const auto peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0);
+    CHECK(peak.rank == 3);
+    CHECK(peak.peak.value() == 1190);
+  }
+}
+
 TEST_CASE("recomputing more keeps less") {
   const auto peak = [](Recompute r) { return peak_of_stage(gpt(r).lower(), 0); };
   CHECK(peak(Recompute::full) < peak(Recompute::selective));

@@ -119,7 +119,9 @@ using Catch::Matchers::Contains;
 }  // namespace
 
 TEST_CASE("text and back is the same Program") {
-  for (const Program& p : {lowered(), exotic(), Program{}}) {
+  Job experts(shipped("tiny_deepseek"));
+  experts.strategy.dp = experts.strategy.dp_replicate = experts.strategy.ep = 4;
+  for (const Program& p : {lowered(), exotic(), experts.lower(), Program{}}) {
     const std::string text = to_json(p);
     const Program again = program_from_json(text);
     CHECK(to_json(again) == text);

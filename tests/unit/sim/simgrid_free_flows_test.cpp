@@ -83,6 +83,60 @@ TEST_CASE("random traffic ends as with SimGrid for all flows") {
   CHECK(some_solved);
 }
 
+TEST_CASE("a bundle ends with the last of its flows, as if each had been started by itself") {
+  const auto cluster = small_cluster(8, {8, 4}, "fat_tree", {{"nodes_per_leaf", 2}, {"oversubscription", 2}});
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    // Rings of some of the GPUs, at dates that let them meet.
+    std::mt19937 random(seed);
+    struct Ring { double at; std::vector<PlayClock::Flow> flows; };
+    std::vector<Ring> rings;
+    for (int r = 0; r < 12; ++r) {
+      Ring ring{static_cast<double>(random() % 8) * 0.004, {}};
+      const auto first = static_cast<DeviceId>(random() % 16), stride = static_cast<DeviceId>(3 + random() % 6);
+      const double bytes = 1e7 * static_cast<double>(1 + random() % 4);
+      for (DeviceId d = first; d + stride < cluster.device_count(); d += stride)
+        ring.flows.push_back({d, d + stride, Bytes{random() % 4 == 0 ? bytes / 2 : bytes}, BytesPerSecond{random() % 4 == 0 ? 2e9 : 4e9}});
+      rings.push_back(std::move(ring));
+    }
+    const auto ends = [&](bool bundled) {
+      SimGridClock clock(cluster);
+      Recorder recorder(clock);
+      for (std::size_t r = 0; r < rings.size(); ++r) {
+        recorder.actions[r] = [&, r] {
+          if (bundled) return clock.start(clock.prepare(rings[r].flows, 1, 0), 100 + r);
+          for (const auto& f : rings[r].flows) clock.start_flow(f.src, f.dst, f.bytes, f.cap, 1, 0, 100 + r);
+        };
+        clock.set_timer(Seconds{rings[r].at}, r);
+      }
+      clock.run(recorder);
+      std::vector<double> last(rings.size(), 0.0);
+      for (const auto& e : recorder.log)
+        if (e.flow) last[e.token - 100] = std::max(last[e.token - 100], e.time);
+      double carried = 0;
+      for (const double b : clock.link_bytes()) carried += b;
+      last.push_back(carried);
+      return last;
+    };
+    const auto together = ends(true), apart = ends(false);
+    for (std::size_t r = 0; r < together.size(); ++r) CHECK(together[r] == Approx(apart[r]).epsilon(1e-11));
+  }
+}
+
+TEST_CASE("a bundle in nobody's way is one event, wherever its flows go") {
+  const auto cluster = small_cluster(16);
+  SimGridClock clock(cluster);
+  Recorder recorder(clock);
+  std::vector<PlayClock::Flow> ring;
+  for (DeviceId d = 0; d < 128; ++d) ring.push_back({d, (d + 8) % 128, Bytes{1e9}, kUncapped});
+  const auto bundle = clock.prepare(ring, 1, 0);
+  recorder.actions[1] = [&] { clock.start(bundle, 2); };
+  clock.start(bundle, 1);
+  clock.run(recorder);
+  CHECK(recorder.log == std::vector<Recorder::Entry>{{0.1, true, 1}, {0.2, true, 2}});
+  CHECK(clock.solver_flows() == 0);
+  CHECK_THROWS_AS(clock.prepare({}, 1, 0), std::logic_error);
+}
+
 TEST_CASE("flows with links of their own, or that fit the ones they share, never see SimGrid") {
   const auto cluster = small_cluster(4);
   std::vector<Start> starts;

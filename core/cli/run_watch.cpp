@@ -1,0 +1,60 @@
+#include "core/cli/run_watch.hpp"
+
+#include <csignal>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace rehearse::cli {
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+extern "C" void note_interrupt(int) { interrupted = 1; }
+
+constexpr std::chrono::milliseconds kEvery{250};
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  return whole < 120 ? fmt::format("{} s", whole) : fmt::format("{} min", (whole + 30) / 60);
+}
+
+}  // namespace
+
+RunWatch::RunWatch(std::ostream& err, bool shows) : err_(err), shows_(shows), begun_(Clock::now()), next_(begun_ + 2 * kEvery) {
+  interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = note_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+RunWatch::~RunWatch() {
+  clear();
+  std::signal(SIGINT, SIG_DFL);
+}
+
+void RunWatch::check() const {
+  if (interrupted != 0) throw Interrupted();
+}
+
+void RunWatch::progress(const RunProgress& now) {
+  check();
+  if (!shows_ || Clock::now() < next_) return;
+  next_ = Clock::now() + kEvery;
+  const double share = static_cast<double>(now.done) / static_cast<double>(now.all);
+  const double passed = std::chrono::duration<double>(Clock::now() - begun_).count();
+  err_ << fmt::format("\r\033[K{:.0f} % of {} operations, {} simulated, about {} left", 100 * share, now.all, to_string(now.simulated), duration(passed / share - passed));
+  err_.flush();
+  written_ = true;
+}
+
+void RunWatch::clear() {
+  if (written_) err_ << "\r\033[K" << std::flush;
+  written_ = false;
+}
+
+bool errors_on_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+}  // namespace rehearse::cli

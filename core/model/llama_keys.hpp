@@ -1,0 +1,19 @@
+#pragma once
+// Keys that the configurations of Llama and of all families that follow it have in common.
+
+#include <initializer_list>
+#include <vector>
+
+#include "core/model/hf_config.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse {
+
+/// Sizes of layers, heads and MLP, rotary embedding on whole heads, RMSNorm, gated SiLU. Throws as ObjectReader does.
+[[nodiscard]] TransformerConfig read_llama_sizes(ObjectReader& in);
+/// max_positions is at most `sliding_window`: up to it, results are those without a window.
+void bound_by_window(TransformerConfig& c, ObjectReader& in);
+/// Help for the keys of read_llama_sizes(), and the family's own.
+[[nodiscard]] std::vector<ParameterHelp> llama_keys(std::initializer_list<ParameterHelp> own);
+
+}  // namespace rehearse

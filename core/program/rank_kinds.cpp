@@ -1,0 +1,115 @@
+#include "core/program/rank_kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace rehearse {
+
+namespace {
+
+/// Whether all ranks along its axis get as much of `n` elements; `n` becomes what one gets.
+bool divides_evenly(const Shard& shard, int ranks, std::int64_t& n) {
+  if (!shard.parts.empty()) {
+    n = *std::max_element(shard.parts.begin(), shard.parts.end());
+    return shard.padded || std::all_of(shard.parts.begin(), shard.parts.end(), [&](std::int64_t part) { return part == n; });
+  }
+  const std::int64_t pieces = shard.zigzag ? 2LL * ranks : ranks;
+  const bool even = shard.padded || n % pieces == 0;
+  n = (n + pieces - 1) / pieces * (shard.zigzag ? 2 : 1);
+  return even;
+}
+
+bool asks_for_place(const Program& p, ExprId id) {
+  if (p.exprs.is_constant(id)) return false;
+  for (int a = 0; a < kAxisCount; ++a)
+    if (p.exprs.depends_on(id, Var::coord, a)) return true;
+  return p.exprs.depends_on(id, Var::island);
+}
+
+/// Whether ranks of the island of `at` can hold unequal amounts of the tensor.
+bool uneven(const Program& p, const Tensor& t, const ExprContext& at) {
+  if (std::any_of(t.shape.begin(), t.shape.end(), [&](ExprId id) { return asks_for_place(p, id); })) return true;
+  std::vector<std::int64_t> n;
+  for (const ExprId id : t.shape) n.push_back(p.exprs.evaluate(id, at));
+  bool even = true;
+  for (const auto& [axis, l] : t.layout) {
+    const int ranks = at.extent[static_cast<std::size_t>(axis)];
+    if (std::holds_alternative<Halo>(l) && ranks > 1) return true;
+    const auto* s = std::get_if<Shard>(&l);
+    if (s != nullptr && !s->flat) even = divides_evenly(*s, ranks, n.at(static_cast<std::size_t>(s->dim))) && even;
+  }
+  std::int64_t flat = 1;
+  for (const std::int64_t length : n) flat *= length;
+  for (const auto& [axis, l] : t.layout)
+    if (const auto* s = std::get_if<Shard>(&l); s != nullptr && s->flat) even = divides_evenly(*s, at.extent[static_cast<std::size_t>(axis)], flat) && even;
+  return !even;
+}
+
+/// One of each kind of tensor that ranks of an island hold unequal amounts of.
+std::vector<const Tensor*> uneven_tensors(const Program& p, const ExprContext& at) {
+  std::vector<const Tensor*> out;
+  for (const Tensor& t : p.tensors) {
+    const bool known = std::any_of(out.begin(), out.end(), [&](const Tensor* o) { return o->shape == t.shape && o->layout == t.layout; });
+    if (!known && t.alias_of < 0 && uneven(p, t, at)) out.push_back(&t);
+  }
+  return out;
+}
+
+/// Axes whose coordinate decides whether something runs.
+AxisSet deciding_axes(const Program& p) {
+  AxisSet out;
+  const auto read = [&](ExprId id) {
+    for (int a = 0; a < kAxisCount; ++a)
+      if (p.exprs.depends_on(id, Var::coord, a)) out.insert(static_cast<Axis>(a));
+  };
+  std::set<ExprId> seen;
+  const auto once = [&](ExprId id) {
+    if (!p.exprs.is_constant(id) && seen.insert(id).second) read(id);
+  };
+  for (const Body& b : p.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) once(b.graph[v].predicate);
+  for (const Role& r : p.roles)
+    for (const Entry& e : r.step) once(e.predicate);
+  return out;
+}
+
+}  // namespace
+
+RankKinds::RankKinds(const Program& p) : first_(p.roles.size()) {
+  const AxisSet deciding = deciding_axes(p);
+  std::vector<std::vector<const Tensor*>> tensors;  // By island.
+  for (const Island& island : p.mesh.islands()) {
+    ExprContext at = p.mesh.context(island.first_rank);
+    at.tables = &p.tables;
+    tensors.push_back(uneven_tensors(p, at));
+  }
+  std::set<std::vector<std::int64_t>> known;
+  for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
+    ExprContext at = p.mesh.context(rank);
+    at.tables = &p.tables;
+    const auto role = p.role_of_rank[static_cast<std::size_t>(rank)];
+    std::vector<std::int64_t> kind{role, at.island};
+    for (int a = 0; a < kAxisCount; ++a)
+      if (deciding.contains(static_cast<Axis>(a))) kind.push_back(at.coord[static_cast<std::size_t>(a)]);
+    for (const Tensor* t : tensors[static_cast<std::size_t>(at.island)]) kind.push_back(p.local_elements(*t, at));
+    if (known.insert(std::move(kind)).second) first_[static_cast<std::size_t>(role)].push_back(rank);
+  }
+}
+
+bool memory_varies_by_call(const Program& p, const Body& body, const BindingSet& bindings) {
+  constexpr std::array kOfCall{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy};
+  const auto varies = [&](ExprId id) {
+    return !p.exprs.is_constant(id) && std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
+  };
+  const auto tensor_varies = [&](int id) {
+    const auto& shape = p.tensors[static_cast<std::size_t>(id)].shape;
+    return std::any_of(shape.begin(), shape.end(), varies);
+  };
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+    if (varies(body.graph[v].predicate)) return true;
+  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) { return tensor_varies(f.like); }) ||
+         std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return tensor_varies(b.tensor); });
+}
+
+}  // namespace rehearse

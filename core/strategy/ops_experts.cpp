@@ -1,0 +1,143 @@
+// Experts' products: one grouped product for all experts of a rank. Split by etp they are column and row parallel as a dense MLP's are,
+// and rows are gathered and scattered over etp as tokens are under sequence parallelism.
+
+#include "core/strategy/ops.hpp"
+
+namespace rehearse::ops {
+
+namespace {
+
+bool is_split(const Layout& layout, int dim) {
+  const AxisLayout l = layout_on(layout, Axis::etp);
+  const auto* s = std::get_if<Shard>(&l);
+  return s != nullptr && s->dim == dim;
+}
+
+constexpr int kOut = 1, kIn = 2;  // Dimensions of the weight [experts, out, in].
+
+/// Layout in which the product reads its rows.
+Layout input_layout(BlockBody& b, const OpSpec& op) {
+  const Layout& stored = b.stored(op.inputs[0]);
+  return is_split(b.param_layout(op.params[0]), kOut) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
+}
+
+/// Layout in which it writes them.
+Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
+  return is_split(b.param_layout(op.params[0]), kIn) ? with_axis(b.stored(t), Axis::etp, Partial{}) : b.stored(t);
+}
+
+/// Adds a product per expert, told how many rows each has.
+void add_product(BlockBody& b, const std::string& name, std::vector<ExprId> dims, bool weight_grad, std::vector<Operand> operands, Phase phase) {
+  const ExpertPlan& plan = b.options().experts;
+  ComputeTask t = pass(ComputeOp::grouped_matmul);
+  t.dims = std::move(dims);
+  t.arithmetic = b.builder().frame().arithmetic_dtype;
+  if (!plan.padded) {
+    t.group_sizes = b.shared("rows_from", plan.counts_from);
+    operands.push_back(read(t.group_sizes));
+  }
+  if (plan.counted) operands.push_back(read(b.shared("rows_here", plan.rows_here)));
+  t.transpose_b = phase == Phase::forward || phase == Phase::recompute;
+  if (weight_grad) {
+    t.transpose_a = t.accumulates = true;
+    t.accumulate = b.builder().frame().gradient_dtype;
+  }
+  b.builder().compute(name, std::move(t), std::move(operands), phase);
+}
+
+void linear_forward(BlockBody& b, const OpSpec& op) {
+  BodyBuilder& body = b.builder();
+  const int x = b.value(op.inputs[0], input_layout(b, op), op.name), w = b.param(op.params[0]);
+  std::vector<Operand> operands{read(x), read(w)};
+  std::vector<int> results;
+  for (const int t : op.outputs) {
+    results.push_back(b.result(t, output_layout(b, op, t)));
+    operands.push_back(write(results.back()));
+  }
+  add_product(b, op.name, {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)}, false, std::move(operands), b.phase());
+  for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
+}
+
+void linear_backward(BlockBody& b, const OpSpec& op) {
+  BodyBuilder& body = b.builder();
+  std::vector<Operand> dy;
+  for (const int t : op.outputs) {
+    const int g = b.grad(t, gradient_layout(output_layout(b, op, t)), op.name);
+    if (g < 0) return;
+    dy.push_back(read(g));
+  }
+  const int w = b.param(op.params[0]);
+  const Layout in = input_layout(b, op);
+  const int x = b.value(op.inputs[0], in, op.name + ".again");
+  const ExprId groups = body.dim(w, 0), rows = body.dim(x, 0), out = body.dim(w, kOut), from = body.dim(w, kIn);
+  const bool column = is_split(b.param_layout(op.params[0]), kOut);
+  const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::etp, Partial{}) : in);
+  std::vector<Operand> operands{read(w), write(dx)};
+  operands.insert(operands.end(), dy.begin(), dy.end());
+  add_product(b, op.name + ".input_grad", {groups, rows, from, out}, false, std::move(operands), Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+  operands = {read(x), update(b.grad_accumulator(op.params[0]))};
+  operands.insert(operands.end(), dy.begin(), dy.end());
+  add_product(b, op.name + ".weight_grad", {groups, out, from, rows}, true, std::move(operands), Phase::weight_grad);
+}
+
+/// The rows' weights as a product that splits the inner size reads them: for all rows.
+Layout weights_layout(BlockBody& b, const OpSpec& op) {
+  const Layout& stored = b.stored(op.inputs[2]);
+  return is_split(b.stored(op.outputs[0]), 1) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
+}
+
+void activation_forward(BlockBody& b, const OpSpec& op) {
+  const int gate = b.value(op.inputs[0]), up = b.value(op.inputs[1]), weights = b.value(op.inputs[2], weights_layout(b, op), op.name);
+  const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
+  b.builder().compute(op.name, pass(ComputeOp::activation, "weighted_silu_mul"), {read(gate), read(up), read(weights), write(y)}, b.phase());
+}
+
+void activation_backward(BlockBody& b, const OpSpec& op) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  const Layout all = weights_layout(b, op);
+  const int gate = b.value(op.inputs[0]), up = b.value(op.inputs[1]), weights = b.value(op.inputs[2], all, op.name);
+  const int dgate = b.scratch_like(op.name + ".gate_grad", gate, gradient_layout(b.stored(op.inputs[0])));
+  const int dup = b.scratch_like(op.name + ".up_grad", up, gradient_layout(b.stored(op.inputs[1])));
+  // Every rank sums over its part of the inner size.
+  const bool split = is_split(b.stored(op.outputs[0]), 1);
+  const int dweights = b.scratch_like(op.name + ".weights_grad", weights, split ? with_axis(all, Axis::etp, Partial{}) : all);
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, "weighted_silu_mul"),
+                      {read(dy), read(gate), read(up), read(weights), write(dgate), write(dup), write(dweights)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dgate, op.name);
+  b.add_grad(op.inputs[1], dup, op.name);
+  b.add_grad(op.inputs[2], dweights, op.name);
+}
+
+// ---- one vector appended to every head
+
+bool splits_heads(BlockBody& b, const OpSpec& op) { return !std::holds_alternative<Replicate>(layout_on(b.stored(op.outputs[0]), Axis::tp)); }
+
+void append_forward(BlockBody& b, const OpSpec& op) {
+  const int heads = b.value(op.inputs[0]), vector = b.value(op.inputs[1], with_axis(b.stored(op.inputs[1]), Axis::tp, Replicate{}), op.name);
+  const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
+  b.builder().compute(op.name, pass(ComputeOp::copy, "append"), {read(heads), read(vector), write(y)}, b.phase());
+}
+
+void append_backward(BlockBody& b, const OpSpec& op) {
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  const int dheads = b.scratch_of(op.inputs[0], op.name + ".heads_grad", gradient_layout(b.stored(op.inputs[0])));
+  const Layout whole = with_axis(b.stored(op.inputs[1]), Axis::tp, Replicate{});
+  const int dvector = b.scratch_of(op.inputs[1], op.name + ".vector_grad", splits_heads(b, op) ? with_axis(whole, Axis::tp, Partial{}) : whole);
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::add, "append_grad"), {read(dy), write(dheads), write(dvector)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dheads, op.name);
+  b.add_grad(op.inputs[1], dvector, op.name);
+}
+
+std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
+std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
+
+}  // namespace
+
+const OpLowering kGroupedLinear{linear_forward, linear_backward, saves_inputs};
+const OpLowering kWeightedSiluMul{activation_forward, activation_backward, saves_inputs};
+const OpLowering kAppend{append_forward, append_backward, saves_nothing};
+
+}  // namespace rehearse::ops

@@ -1,0 +1,105 @@
+// The router: a small product, then scores, the k best experts and their weights, and the losses that keep experts even. Scores are kept
+// for backward in fp32.
+
+#include "core/strategy/ops.hpp"
+#include "core/strategy/ops_routing.hpp"
+
+namespace rehearse::ops {
+
+namespace {
+
+std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
+
+ComputeTask gate_product(BlockBody& b, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t = pass(ComputeOp::matmul);
+  t.dims = {ExprPool::kOne, m, n, k};
+  t.arithmetic = b.builder().frame().arithmetic_dtype == DType::tf32 ? DType::tf32 : b.builder().frame().activation_dtype;
+  return t;
+}
+
+bool balances(const OpSpec& op) { return op.routing.aux_loss > 0; }
+
+ComputeTask routing_task(BlockBody& b, const OpSpec& op, ComputeOp kind, int x) {
+  ProgramFrame& f = b.builder().frame();
+  const Routing& r = op.routing;
+  ComputeTask t = pass(kind, r.sigmoid ? "sigmoid" : "softmax");
+  t.dims = {b.tokens(x), f.constant(r.experts), f.constant(r.top_k), f.constant(r.groups), f.constant(r.limit)};
+  t.scalars = {r.normalise ? r.scale : 0.0, r.aux_loss, r.z_loss};
+  if (balances(op)) t.scope = b.options().global_statistics ? "global" : "replica";
+  return t;
+}
+
+/// Tokens per expert over all replicas, for a loss that balances the whole batch.
+void reduce_load(BlockBody& b, const OpSpec& op, int load) {
+  ProgramFrame& f = b.builder().frame();
+  AxisSet axes;
+  for (const auto& [axis, l] : b.stored(op.outputs[0]))
+    if (axis == Axis::dp_replicate || axis == Axis::dp_shard) axes.insert(axis);
+  if (axes.empty()) return;
+  CollectiveTask c;
+  c.op = CollectiveOp::all_reduce;
+  c.group = f.group("dp", axes);
+  Task task;
+  task.name = key(op, "load.all_reduce");
+  task.kind = c;
+  task.operands = {update(load)};
+  task.stream = f.ep;
+  task.phase = b.phase();
+  b.builder().add(std::move(task));
+}
+
+void forward(BlockBody& b, const OpSpec& op) {
+  BodyBuilder& body = b.builder();
+  ProgramFrame& f = body.frame();
+  const Layout& layout = b.stored(op.outputs[0]);
+  const int x = b.value(op.inputs[0], layout, op.name), w = b.param(op.params[0]);
+  const std::vector<ExprId> tokens(body.tensor(x).shape.begin(), body.tensor(x).shape.begin() + 2);
+  const auto per_token = [&](std::int64_t n) { return std::vector<ExprId>{tokens[0], tokens[1], f.constant(n)}; };
+  const int scores = b.extra(key(op, "scores"), per_token(op.routing.experts), DType::fp32, layout, true);
+  ComputeTask product = gate_product(b, b.tokens(x), body.dim(w, 0), body.dim(w, 1));
+  product.transpose_b = true;
+  body.compute(op.name, product, {read(x), read(w), write(scores)}, b.phase());
+  const int weights = b.result(op.outputs[0], layout);
+  const int choice = b.extra(choice_of(op), per_token(op.routing.top_k), DType::int32, layout, true);
+  std::vector<Operand> operands{read(scores), write(weights), write(choice)};
+  if (balances(op)) operands.push_back(write(b.extra(key(op, "load"), {f.constant(op.routing.experts)}, DType::fp32, {}, true)));
+  body.compute(key(op, "route"), routing_task(b, op, ComputeOp::route, x), operands, b.phase());
+  if (balances(op) && b.options().global_statistics) reduce_load(b, op, b.extra(key(op, "load")));
+}
+
+void backward(BlockBody& b, const OpSpec& op) {
+  BodyBuilder& body = b.builder();
+  const Layout& layout = b.stored(op.outputs[0]);
+  const int dweights = b.grad(op.outputs[0], gradient_layout(layout), op.name);
+  if (dweights < 0) return;
+  const int x = b.value(op.inputs[0], layout, op.name), w = b.param(op.params[0]);
+  const int scores = b.extra(key(op, "scores"));
+  const int dscores = b.scratch_like(key(op, "scores_grad"), scores, body.frame().activation_dtype);
+  std::vector<Operand> operands{read(dweights), read(scores), read(b.extra(choice_of(op))), write(dscores)};
+  if (balances(op)) operands.push_back(read(b.extra(key(op, "load"))));
+  body.compute(key(op, "route_grad"), routing_task(b, op, ComputeOp::route_grad, x), operands, Phase::input_grad);
+  const ExprId n = body.dim(w, 0), k = body.dim(w, 1), m = b.tokens(x);
+  const int dx = b.scratch_like(key(op, "input_grad"), x, gradient_layout(layout));
+  body.compute(key(op, "input_grad"), gate_product(b, m, k, n), {read(w), read(dscores), write(dx)}, Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+  ComputeTask weight = gate_product(b, n, k, m);
+  weight.transpose_a = weight.accumulates = true;
+  weight.accumulate = body.frame().gradient_dtype;
+  body.compute(key(op, "weight_grad"), weight, {read(x), update(b.grad_accumulator(op.params[0])), read(dscores)}, Phase::weight_grad);
+}
+
+std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
+
+}  // namespace
+
+std::string choice_of(const OpSpec& router) { return router.name + ".choice"; }
+
+const OpSpec& router_of(const BlockSpec& block, const OpSpec& op) {
+  for (const OpSpec& other : block.ops)
+    if (other.kind == OpKind::router && other.outputs.front() == op.inputs.at(1)) return other;
+  throw std::logic_error(op.name + ": no router made its weights");
+}
+
+const OpLowering kRouter{forward, backward, saved};
+
+}  // namespace rehearse::ops

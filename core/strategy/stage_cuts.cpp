@@ -1,0 +1,47 @@
+#include "core/strategy/stage_cuts.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kOperationsPerElement = 50;
+
+double work_of(const BlockSpec& block) {
+  double work = 0;
+  for (const OpSpec& op : block.ops) {
+    work += forward_matmul_flops(block, op, 1, 1, false).value();
+    for (const int t : op.outputs) work += kOperationsPerElement * static_cast<double>(elements(block.tensors[static_cast<std::size_t>(t)].shape, 1, 1));
+  }
+  return work;
+}
+
+}  // namespace
+
+std::vector<int> cut_by_work(const Network& network, int chunks) {
+  std::vector<double> sum{0.0};  // Work of all positions before.
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
+    for (int i = 0; i < network.repeat[b]; ++i) sum.push_back(sum.back() + work_of(network.blocks[b]));
+  const auto n = sum.size() - 1, k = static_cast<std::size_t>(chunks);
+  // heaviest[c][i]: of the best cut of the first i positions into c chunks; from[c][i]: where its last chunk begins.
+  std::vector<std::vector<double>> heaviest(k + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<std::size_t>> from(k + 1, std::vector<std::size_t>(n + 1, 0));
+  heaviest[0][0] = 0;
+  for (std::size_t c = 1; c <= k; ++c)
+    for (std::size_t i = c; i <= n; ++i)
+      for (std::size_t j = c - 1; j < i; ++j)
+        if (const double w = std::max(heaviest[c - 1][j], sum[i] - sum[j]); w < heaviest[c][i]) {
+          heaviest[c][i] = w;
+          from[c][i] = j;
+        }
+  std::vector<int> cuts(k + 1, static_cast<int>(n));
+  for (std::size_t c = k, i = n; c > 0; --c) {
+    i = from[c][i];
+    cuts[c - 1] = static_cast<int>(i);
+  }
+  return cuts;
+}
+
+}  // namespace rehearse
