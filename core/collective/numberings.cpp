@@ -4,6 +4,9 @@
 #include <array>
 #include <numeric>
 #include <random>
+#include <utility>
+
+#include "core/collective/recorded_graphs.hpp"
 
 namespace rehearse::nccl {
 namespace {
@@ -49,6 +52,7 @@ bool all_on_nvswitch(const MachineSpec& m, std::span<const int> gpus) {
 NodeSearch search_best_numbered(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node) {
   NodeSearch best = search_node(machine, gpu, gpus, leaves_node);
   const bool whole = static_cast<int>(gpus.size()) == machine.gpus;
+  if (whole && !leaves_node && !machine.nccl_graphs.empty()) return with_recorded_graphs(std::move(best), machine);
   if (!whole || gpus.size() < 3 || gpus.size() > 16 || all_on_nvswitch(machine, gpus)) return best;
   std::mt19937 random(1);
   for (int i = 0; i < kNumberings; ++i) {

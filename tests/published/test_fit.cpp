@@ -77,7 +77,7 @@ TEST_CASE("the shipped constants are those that the fit files give") {
 
 TEST_CASE("no row of Table 5 and no file that holds it was read") {
   const auto& reads = rebuilt().reads;
-  REQUIRE(reads.size() == 8);
+  REQUIRE(reads.size() >= 8);
   for (const auto& read : reads) {
     INFO(read.file);
     CHECK(read.file.find("korthikanti") == std::string::npos);
@@ -125,11 +125,16 @@ TEST_CASE("a fit does see its own rows: a tenth longer products lower the effici
   out.close();
   FitReader reader(copy);
   const auto report = fit_profiles(reader, published::gpu);
-  for (std::size_t i = 2; i < 5; ++i) {
+  int fitted = 0;
+  for (std::size_t i = 0; i < report.profiles.size(); ++i) {
+    const std::string& generation = report.profiles[i].generation;
+    if (generation != "ampere" && generation != "hopper" && generation != "blackwell") continue;
+    ++fitted;
     const double before = rebuilt().profiles[i].value("gemm", "efficiency");
     const double after = report.profiles[i].value("gemm", "efficiency");
     INFO(report.profiles[i].generation);
     CHECK(after / before == Approx(1 / 1.1).epsilon(0.03));
   }
+  CHECK(fitted == 3);
   fs::remove_all(copy);
 }

@@ -108,3 +108,21 @@ TEST_CASE("Names, numbers of devices and the order of a file do not count") {
   }
   CHECK(compared >= 20);
 }
+
+TEST_CASE("Channels that a machine's file records take the place of the search, for the whole node") {
+  const Catalogue catalogue(std::filesystem::path(REHEARSE_SOURCE_DIR) / "topologies");
+  MachineSpec machine = *catalogue.machine("dgx_a100_80gb");
+  const auto gpu = catalogue.gpu(machine.gpu);
+  const std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7}, half{0, 1, 2, 3};
+  const auto searched = nccl::search_best_numbered(machine, *gpu, all, false);
+  const auto part = nccl::search_best_numbered(machine, *gpu, half, false);
+  machine.nccl_graphs.push_back({0, 4, 2, BytesPerSecond{12e9}, BytesPerSecond{12e9}, "SYS", "PIX", 0, true, {}});
+  const auto recorded = nccl::search_best_numbered(machine, *gpu, all, false);
+  CHECK(recorded.ring.channels == 2);
+  CHECK(recorded.ring.intra == BytesPerSecond{12e9});
+  CHECK((recorded.ring.intra_path == nccl::PathClass::sys));
+  CHECK(recorded.tree.channels == searched.tree.channels);
+  CHECK(wired::same(part, nccl::search_best_numbered(machine, *gpu, half, false)));
+  machine.nccl_graphs.back().type_intra = "NVX";
+  CHECK_THROWS_AS(nccl::search_best_numbered(machine, *gpu, all, false), Error);
+}

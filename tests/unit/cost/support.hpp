@@ -36,9 +36,16 @@ inline CalibrationProfile toy_profile(const std::string& formula = "soft_rooflin
     put(p, group, "overlap_power", 2);
     put(p, group, "accumulate_factor", 0.9);
   }
-  for (const char* cls : {"softmax", "norm", "elementwise", "embedding", "cross_entropy", "optimizer", "reduction", "copy"}) {
+  for (const char* cls : {"softmax", "norm", "elementwise", "embedding", "cross_entropy", "optimizer", "reduction", "copy", "pool", "batch_norm"}) {
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 1e-6);
+  }
+  for (const char* cls : {"conv_dense", "conv_dense_tensor", "conv_depthwise", "conv_first", "conv_first_tensor", "conv_pointwise", "conv_pointwise_tensor",
+                          "conv_spatial", "conv_spatial_tensor"}) {
+    put(p, cls, "efficiency", 0.5);
+    put(p, cls, "bandwidth_fraction", 0.5);
+    put(p, cls, "fixed_s", 2e-6);
+    put(p, cls, "overlap_power", 2);
   }
   put(p, p.attention, "efficiency_d64", 0.4);
   put(p, p.attention, "efficiency_d128", 0.6);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <algorithm>
+
 #include "models.hpp"
 
 namespace rehearse::test {
@@ -21,17 +23,32 @@ nlohmann::json with_dropout(double p) {
   return config;
 }
 
-TEST_CASE("every model is an embedding, equal layers and a head that ends in the loss") {
+TEST_CASE("every model over sequences is an embedding, layers and a head that ends in the loss") {
   for (const auto& name : library().names()) {
     INFO(name);
     const auto n = shipped(name);
-    REQUIRE(n.blocks.size() == 3);
-    CHECK((n.blocks[0].name == "embedding" && n.blocks[1].name == "layer" && n.blocks[2].name == "head"));
-    CHECK((n.blocks[0].input == -1 && n.blocks[2].output == -1));
-    CHECK(n.layers() == n.repeat[1]);
-    CHECK(n.blocks[2].ops.back().kind == OpKind::cross_entropy);
-    CHECK(n.blocks[2].tensors[n.blocks[2].ops.back().outputs[0]].fp32);
     CHECK(n.name == name);
+    if (!n.sequences) continue;
+    REQUIRE(n.blocks.size() >= 3);
+    CHECK((n.blocks.front().name == "embedding" && n.blocks.back().name == "head"));
+    CHECK((n.blocks.front().input == -1 && n.blocks.back().output == -1));
+    int layers = 0;
+    for (std::size_t b = 1; b + 1 < n.blocks.size(); ++b) {
+      CHECK(n.blocks[b].is_layer());
+      layers += n.repeat[b];
+    }
+    CHECK(n.layers() == layers);
+    const OpSpec& last = n.blocks.back().ops.back();
+    CHECK(n.blocks.back().tensors[static_cast<std::size_t>(last.outputs[0])].fp32);
+  }
+}
+
+TEST_CASE("every model ends in a loss") {
+  for (const auto& name : library().names()) {
+    INFO(name);
+    const auto n = shipped(name);
+    const auto& ops = n.blocks.back().ops;
+    CHECK(std::any_of(ops.begin(), ops.end(), [](const OpSpec& op) { return op.kind == OpKind::cross_entropy || op.kind == OpKind::pixel_loss; }));
   }
 }
 
@@ -82,6 +99,7 @@ TEST_CASE("tags say which dimension of a weight tensor parallelism splits") {
   for (const auto& name : library().names()) {
     INFO(name);
     const auto n = shipped(name);
+    if (!n.sequences || n.routing() != nullptr) continue;
     const auto& layer = block(n, "layer");
     const bool gated = find(layer.ops, "mlp.gate_up") != nullptr;
     const auto tags = [&](const BlockSpec& b, std::string_view p) { return std::pair(param(b, p).shape[0].tag, param(b, p).shape[1].tag); };

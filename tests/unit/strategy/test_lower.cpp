@@ -140,6 +140,7 @@ TEST_CASE("every registered strategy says when it is in use") {
   all.tp = all.pp = 2;
   all.sequence_parallel = true;
   all.zero_stage = 1;
+  all.tile_h = 2;
   job.workload.network = shipped("tiny_mixtral");
   CHECK(active_strategies({job.workload, all, 4}) == strategies().names());
 }
