@@ -78,7 +78,7 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
   TrainingSettings& t = job.workload.training;
   t.precision = Precision::fp32;
   t.optimizer = optimizer;
-  t.learning_rate = 1e-2;
+  t.learning_rate = 3e-3;  // Larger steps let rounding grow beyond the tolerance within twenty of them, split or not.
   t.weight_decay = 0.1;
   t.clip_gradients = true;
   return job;
