@@ -78,11 +78,15 @@ class CastMaker {
 
   Cast run() {
     decide_folding();
+    if (options_.fold_replicas) find_likeness();
     make_actors();
     make_groups();
     make_channels();
     return std::move(cast_);
   }
+
+  /// Whether every call and message of a folded cast still finds all its members.
+  [[nodiscard]] bool sound() const { return sound_; }
 
  private:
   void decide_folding() {
@@ -98,7 +102,37 @@ class CastMaker {
                                 "its copies share; every stage of every replica is played", tp, tp);
   }
 
+  /// Ranks of one role on one kind of GPU are alike when their groups lie alike on their nodes.
+  void find_likeness() {
+    std::vector<std::string> places(static_cast<std::size_t>(p_.mesh.ranks()));
+    for (std::size_t g = 0; g < p_.groups.size(); ++g) {
+      std::map<std::vector<int>, int> patterns;
+      std::vector<bool> seen(places.size(), false);
+      for (int r = 0; r < p_.mesh.ranks(); ++r) {
+        if (seen[static_cast<std::size_t>(r)]) continue;
+        const auto members = p_.mesh.members(p_.groups[g], r, p_.exprs);
+        std::vector<int> pattern;
+        for (const int m : members) {
+          const int device = p_.device_of_rank[static_cast<std::size_t>(m)], first = p_.device_of_rank[static_cast<std::size_t>(members.front())];
+          pattern.push_back(cluster_.node_of(device) - cluster_.node_of(first));
+          pattern.push_back(cluster_.local_index(device));
+        }
+        const int number = patterns.try_emplace(std::move(pattern), static_cast<int>(patterns.size())).first->second;
+        for (const int m : members) {
+          seen[static_cast<std::size_t>(m)] = true;
+          places[static_cast<std::size_t>(m)] += fmt::format(" {}:{}", g, number);
+        }
+      }
+    }
+    for (int r = 0; r < p_.mesh.ranks(); ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      like_.push_back(fmt::format("{} {} {}{}", p_.role_of_rank[i], cluster_.gpu(p_.device_of_rank[i]).id, placement_signature(r), places[i]));
+    }
+    cast_.folding = "replicas whose groups lie alike are played as one";
+  }
+
   void make_actors() {
+    std::map<std::string, std::int32_t> actor_of_likeness;
     cast_.actor_of_rank.assign(static_cast<std::size_t>(p_.mesh.ranks()), -1);
     std::map<std::pair<int, std::string>, int> compiled;
     const auto axis = static_cast<std::size_t>(Axis::tp);
@@ -109,6 +143,11 @@ class CastMaker {
         cast_.actor_of_rank[static_cast<std::size_t>(r)] = cast_.actor_of_rank[static_cast<std::size_t>(p_.mesh.rank_at(at.island, at.coord))];
         if (cast_.actor_of_rank[static_cast<std::size_t>(r)] < 0) throw std::logic_error("a folded rank comes before its first lane");
         continue;
+      }
+      if (!like_.empty()) {
+        const auto [known, first] = actor_of_likeness.try_emplace(like_[static_cast<std::size_t>(r)], static_cast<std::int32_t>(cast_.actors.size()));
+        cast_.actor_of_rank[static_cast<std::size_t>(r)] = known->second;
+        if (!first) continue;
       }
       const int role = p_.role_of_rank[static_cast<std::size_t>(r)];
       const int device = p_.device_of_rank[static_cast<std::size_t>(r)];
@@ -148,9 +187,21 @@ class CastMaker {
     cast_.group_index.assign(p_.groups.size() * cast_.actors.size(), -1);
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       if (!used[g]) continue;
-      for (std::size_t a = 0; a < cast_.actors.size(); ++a)
-        if (cast_.group_of(static_cast<std::int32_t>(a), static_cast<int>(g)) < 0) add_group(static_cast<int>(g), cast_.actors[a].rank);
+      for (std::size_t a = 0; a < cast_.actors.size(); ++a) {
+        const std::int32_t known = cast_.group_of(static_cast<std::int32_t>(a), static_cast<int>(g));
+        if (known < 0) add_group(static_cast<int>(g), cast_.actors[a].rank);
+        else if (!like_.empty()) sound_ &= actors_of(p_.mesh.members(p_.groups[g], cast_.actors[a].rank, p_.exprs)) == cast_.groups[static_cast<std::size_t>(known)].actors;
+      }
     }
+  }
+
+  /// Each once, in ascending order.
+  [[nodiscard]] std::vector<std::int32_t> actors_of(const std::vector<int>& ranks) const {
+    std::vector<std::int32_t> out;
+    for (const int r : ranks) out.push_back(cast_.actor_of_rank[static_cast<std::size_t>(r)]);
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
   }
 
   void add_group(int g, int rank) {
@@ -162,14 +213,9 @@ class CastMaker {
     const AxisSet axes = p_.groups[static_cast<std::size_t>(g)].axes;
     const bool spans_lanes = axes.contains(Axis::tp) || axes.contains(Axis::etp);
     group.lanes = spans_lanes ? 1 : cast_.lanes;
-    for (const int m : members) {
-      group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
-      const std::int32_t actor = cast_.actor_of_rank[static_cast<std::size_t>(m)];
-      std::int32_t& slot = cast_.group_index[static_cast<std::size_t>(g) * cast_.actors.size() + static_cast<std::size_t>(actor)];
-      if (slot == index) continue;
-      slot = index;
-      group.actors.push_back(actor);
-    }
+    for (const int m : members) group.devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    group.actors = actors_of(members);
+    for (const std::int32_t a : group.actors) cast_.group_index[static_cast<std::size_t>(g) * cast_.actors.size() + static_cast<std::size_t>(a)] = index;
     cast_.groups.push_back(std::move(group));
   }
 
@@ -180,7 +226,9 @@ class CastMaker {
       const CompiledRole& c = cast_.compiled[static_cast<std::size_t>(cast_.actors[a].compiled)];
       for (const CompiledRole::Endpoint& e : c.endpoints) {
         const auto members = p_.mesh.members(p_.groups[static_cast<std::size_t>(e.group)], cast_.actors[a].rank, p_.exprs);
-        const std::int32_t me = static_cast<std::int32_t>(a), peer = cast_.actor_of_rank[static_cast<std::size_t>(members.at(static_cast<std::size_t>(e.peer)))];
+        const int peer_rank = members.at(static_cast<std::size_t>(e.peer));
+        const std::int32_t me = static_cast<std::int32_t>(a), peer = cast_.actor_of_rank[static_cast<std::size_t>(peer_rank)];
+        if (!like_.empty()) sound_ &= cast_.actors[static_cast<std::size_t>(peer)].rank == peer_rank;
         for (const auto& [from, to] : {std::pair(me, peer), std::pair(peer, me)}) {
           const auto [at, fresh] = channel_of.try_emplace({e.edge, from, to}, static_cast<std::int32_t>(cast_.channel_list.size()));
           if (fresh) cast_.channel_list.push_back({from, to});
@@ -196,12 +244,21 @@ class CastMaker {
   const RunOptions& options_;
   Cast cast_;
   AxisSet matters_;
+  std::vector<std::string> like_;  ///< By rank, where replicas are folded: equal for those played as one.
+  bool sound_ = true;
 };
 
 }  // namespace
 
 Cast make_cast(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options) {
-  return CastMaker(program, cluster, cost, options).run();
+  if (options.fold_replicas) {
+    CastMaker maker(program, cluster, cost, options);
+    Cast cast = maker.run();
+    if (maker.sound()) return cast;
+  }
+  RunOptions plain = options;
+  plain.fold_replicas = false;
+  return CastMaker(program, cluster, cost, plain).run();
 }
 
 }  // namespace rehearse

@@ -14,6 +14,7 @@
 #include "core/report/format.hpp"
 #include "core/report/words.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/aliases.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse::cli {
@@ -92,6 +93,15 @@ Blocks explain_entry(const Registry<Value>& registry, const std::string& name) {
   return out;
 }
 
+/// A strategy by its own name or a framework's.
+Blocks explain_strategy(const std::string& name) {
+  const StrategyAlias* alias = find_strategy_alias(name);
+  if (alias == nullptr) return explain_entry(strategies(), name);
+  Blocks out{Paragraph{fmt::format("{} ({}): {}", alias->name, alias->framework, alias->settings)}};
+  for (Block& b : explain_entry(strategies(), alias->strategy)) out.push_back(std::move(b));
+  return out;
+}
+
 struct Kind {
   std::string name;
   Blocks (*explain)(const std::string&);
@@ -104,7 +114,7 @@ const std::vector<Kind>& kinds() {
                                        {"network", explain_network},
                                        {"cluster", explain_cluster},
                                        {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); }},
-                                       {"strategy", [](const std::string& n) { return explain_entry(strategies(), n); }},
+                                       {"strategy", explain_strategy},
                                        {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
                                        {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }},
                                        {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},

@@ -11,6 +11,8 @@
 #include "core/model/library.hpp"
 #include "core/report/format.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/aliases.hpp"
+#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse::cli {
@@ -77,6 +79,17 @@ Table registered(const Registry<Value>& registry) {
   return t;
 }
 
+/// Those registered, then the names that frameworks use.
+Table strategies_and_aliases(const DataDirectory&) {
+  Table t{"", {{strategies().kind()}, {"runs for real"}, {"what"}}, {}};
+  for (const auto& entry : strategies().entries()) {
+    const std::string gap = execution_gap(entry.name);
+    t.rows.push_back({entry.name, gap.empty() ? "yes" : "no: " + gap, entry.summary});
+  }
+  for (const StrategyAlias& a : strategy_aliases()) t.rows.push_back({a.name, "", fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings)});
+  return t;
+}
+
 Table collectives(const DataDirectory&) {
   Table t{"", {{"collective"}}, {}};
   for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
@@ -102,7 +115,7 @@ const std::vector<Kind>& kinds() {
                                        {"networks", networks},
                                        {"layers", [](const DataDirectory&) { return registered(layer_kinds()); }},
                                        {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
-                                       {"strategies", [](const DataDirectory&) { return registered(strategies()); }},
+                                       {"strategies", strategies_and_aliases},
                                        {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},
                                        {"formats", [](const DataDirectory&) { return registered(formats()); }},

@@ -66,6 +66,9 @@ std::string strategy_text(const StrategySettings& s) {
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
+  if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
+  if (s.data_parallel != DataParallelism::replicas && s.dp > 1) out += ", " + name_of(s.data_parallel);
+  if (s.offload != Offload::none) out += fmt::format(", {} offloaded", name_of(s.offload));
   return out + fmt::format(", recompute {}", name_of(s.recompute));
 }
 
@@ -88,6 +91,7 @@ CostModel Session::cost_model() const {
   for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
+  options.input = scenario.input;
   if (const std::string& file = scenario.collective_table; !file.empty())
     options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
   return {cluster, profiles, options};
@@ -101,17 +105,17 @@ ReportHead Session::head(const Program& program) const {
   return out;
 }
 
-Session open_session(const std::string& path, const std::vector<std::string>& overrides) {
+Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) {
   DataDirectory data = find_data();
   Catalogue catalogue(data.topologies());
   Scenario scenario = load_scenario(path, overrides);
   Cluster cluster = scenario_cluster(catalogue, scenario);
   std::vector<DeviceId> devices;
   if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
-  resolve_axes(scenario, devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
+  resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
   if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
-  Workload workload{std::move(network), scenario.training, scenario.kernels};
+  Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
   return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What every verb that answers for a scenario does first: file and overrides, cluster, model, axes, Program, prices.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,9 @@ struct Session {
   [[nodiscard]] ReportHead head(const Program& program) const;
 };
 
-/// Reads the scenario at `path` with `overrides` ("strategy.tp=8").
-[[nodiscard]] Session open_session(const std::string& path, const std::vector<std::string>& overrides);
+/// Reads the scenario at `path` with `overrides` ("strategy.tp=8"). With `ranks`, automatic axes are worked out for that many devices instead
+/// of the cluster's.
+[[nodiscard]] Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks = {});
 
 /// Peak memory, and where it does not fit the smallest change that makes it fit.
 [[nodiscard]] MemoryReport check_memory(const Session& session, const Program& program);

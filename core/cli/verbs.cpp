@@ -8,6 +8,7 @@ const std::vector<Verb>& verbs() {
       estimate_verb(),
       memory_verb(),
       compare_verb(),
+      run_verb(),
       topology_verb(),
       import_verb(),
       collectives_verb(),

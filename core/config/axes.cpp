@@ -119,6 +119,7 @@ void resolve_axes(Scenario& scenario, int devices) {
     refuse(scenario, "strategy", fmt::format("{} != {} GPUs", equation(axes), devices),
            fits ? fmt::format("dp({:.0f}) would fit; leave strategy.dp out to let it follow from the others", devices / rest)
                 : "change an axis or the number of nodes");
+  if (st.fsdp.enabled && st.dp_shard == 1 && st.dp_replicate == 0) st.dp_shard = st.dp;
   check_data_parallel(scenario);
   if (st.dp_replicate == 0) st.dp_replicate = st.dp / st.dp_shard;
   check_scenario(scenario);

@@ -29,6 +29,7 @@ std::string type_text(const Field& f) {
     case Type::text: return "text";
     case Type::choice: return "one of: " + joined(f.choices);
     case Type::size: return "size with its unit";
+    case Type::rate: return "rate with its unit";
     case Type::axes: return "axes separated by commas, out of: " + joined(f.choices);
     case Type::model: return "name, path or object";
     case Type::cluster: return "name, path, object or list";
@@ -42,6 +43,7 @@ std::string range_text(const Field& f) {
     case Type::integer: return fmt::format("{} to {}", static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max));
     case Type::count: return fmt::format("{:g} to {:g}", f.min, f.max);
     case Type::size: return fmt::format("{} to {}", to_string(Bytes{f.min}), to_string(Bytes{f.max}));
+    case Type::rate: return fmt::format("{} to {}", to_string(BytesPerSecond{f.min}), to_string(BytesPerSecond{f.max}));
     default: return {};
   }
 }
@@ -130,6 +132,7 @@ ordered_json type_schema(const Field& f) {
     case Type::boolean: return {{"type", "boolean"}};
     case Type::text: return {{"type", "string"}, {"minLength", 1}};
     case Type::choice: return {{"enum", f.choices}};
+    case Type::rate: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?)(/s|ps) *$"}};
     case Type::size: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?) *$"}};
     case Type::axes: return {{"type", {"string", "array"}}, {"items", {{"enum", f.choices}}}, {"uniqueItems", true}};
     case Type::model: return {{"type", {"string", "object"}}};

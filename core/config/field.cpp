@@ -80,6 +80,13 @@ Bytes read_size(const Field& f, ObjectReader& r) {
   return value;
 }
 
+BytesPerSecond read_rate(const Field& f, ObjectReader& r) {
+  const auto value = r.quantity<BytesPerSecond>(f.name());
+  if (value.value() < f.min || value.value() > f.max)
+    r.fail(f.name(), fmt::format("{} is out of range: wanted {} to {}", to_string(value), to_string(BytesPerSecond{f.min}), to_string(BytesPerSecond{f.max})));
+  return value;
+}
+
 std::vector<std::string> read_axes(const Field& f, ObjectReader& r) {
   const std::string name = f.name();
   std::vector<std::string> axes;
@@ -194,14 +201,23 @@ ordered_json write_count(double value) {
   return value;
 }
 
-ordered_json write_size(Bytes value) {
+namespace {
+
+/// The shortest text that reads back as the same value.
+template <class Q>
+ordered_json write_quantity(Q value, const char* unit) {
   for (int digits = 1; digits <= 6; ++digits) {
     std::string text = to_string(value, digits);
     std::erase(text, ' ');
-    if (parse<Bytes>(text) == value) return text;
+    if (parse<Q>(text) == value) return text;
   }
-  return fmt::format("{}B", value.value());
+  return fmt::format("{}{}", value.value(), unit);
 }
+
+}  // namespace
+
+ordered_json write_size(Bytes value) { return write_quantity(value, "B"); }
+ordered_json write_rate(BytesPerSecond value) { return write_quantity(value, "B/s"); }
 
 ordered_json write_axes(const std::vector<std::string>& axes) { return fmt::format("{}", fmt::join(axes, ",")); }
 

@@ -14,7 +14,7 @@
 
 namespace rehearse::schema {
 
-enum class Type { integer, count, boolean, text, choice, size, axes, model, cluster, parts };
+enum class Type { integer, count, boolean, text, choice, size, rate, axes, model, cluster, parts };
 
 struct Field {
   /// `complete` is false for one layer of a scenario, whose missing parts another layer has.
@@ -75,6 +75,7 @@ struct Group {
 std::int64_t read_integer(const Field& f, ObjectReader& r);
 double read_count(const Field& f, ObjectReader& r);
 Bytes read_size(const Field& f, ObjectReader& r);
+BytesPerSecond read_rate(const Field& f, ObjectReader& r);
 std::string read_text(const Field& f, ObjectReader& r);
 std::vector<std::string> read_axes(const Field& f, ObjectReader& r);
 ModelRef read_model(const Field& f, ObjectReader& r);
@@ -83,6 +84,7 @@ ClusterRef read_cluster(const Field& f, ObjectReader& r, bool complete);
 nlohmann::ordered_json write_integer(const Field& f, std::int64_t value);
 nlohmann::ordered_json write_count(double value);
 nlohmann::ordered_json write_size(Bytes value);
+nlohmann::ordered_json write_rate(BytesPerSecond value);
 nlohmann::ordered_json write_axes(const std::vector<std::string>& axes);
 nlohmann::ordered_json write_model(const ModelRef& model);
 nlohmann::ordered_json write_cluster(const ClusterRef& cluster);

@@ -201,7 +201,7 @@ Scenario parse_scenario(std::string_view text, const std::string& origin, const 
 
 bool Scenario::operator==(const Scenario& o) const {
   return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy &&
-         kernels == o.kernels && calibration == o.calibration && collective_table == o.collective_table;
+         kernels == o.kernels && input == o.input && calibration == o.calibration && collective_table == o.collective_table;
 }
 
 }  // namespace rehearse

@@ -56,6 +56,7 @@ struct Scenario {
   /// `dp` and `dp_replicate` are 0 where the file leaves them out ("auto"), until resolve_axes.
   StrategySettings strategy;
   KernelSettings kernels;
+  InputSettings input;
   std::string calibration;  ///< Profile, name or file; empty takes the one that belongs to the GPU.
   std::string collective_table;  ///< File of measured collectives (rehearse/collective_table/v1); empty: none.
   std::string origin;       ///< File the scenario came from, for messages; not part of its value.

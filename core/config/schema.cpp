@@ -25,6 +25,10 @@ void bind(Field& f, auto access) {
     f.type = Type::size;
     f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_size(self, r); };
     f.write = [access](const Scenario& s) { return write_size(access(s)); };
+  } else if constexpr (std::is_same_v<T, BytesPerSecond>) {
+    f.type = Type::rate;
+    f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_rate(self, r); };
+    f.write = [access](const Scenario& s) { return write_rate(access(s)); };
   } else if constexpr (std::is_enum_v<T>) {
     f.type = Type::choice;
     f.choices = names_of<T>();
@@ -68,6 +72,12 @@ Field strategy(const std::string& name, auto member, std::string help) {
 }
 Field overlap(const std::string& name, auto member, std::string help) {
   return row("strategy.overlap." + name, at(&Scenario::strategy, &StrategySettings::overlap, member), std::move(help));
+}
+Field fsdp(const std::string& name, auto member, std::string help) {
+  return row("strategy.fsdp." + name, at(&Scenario::strategy, &StrategySettings::fsdp, member), std::move(help));
+}
+Field zero3(const std::string& name, auto member, std::string help) {
+  return row("strategy.zero3." + name, at(&Scenario::strategy, &StrategySettings::zero3, member), std::move(help));
 }
 Field kernels(const std::string& name, auto member, std::string help) {
   return row("kernels." + name, at(&Scenario::kernels, member), std::move(help));
@@ -178,6 +188,14 @@ void add_training(std::vector<Field>& t) {
                         "precision."));
   t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
                   .more("adam and adamw keep two fp32 moments per parameter, sgd with momentum one."));
+  t.push_back(training("learning_rate", &TrainingSettings::learning_rate, "Step size of the update.")
+                  .in(0, 1e3)
+                  .like("6e-4")
+                  .more("Read by a real run; a simulated step takes the same time with any."));
+  t.push_back(training("weight_decay", &TrainingSettings::weight_decay, "Pull of the update towards zero.")
+                  .in(0, 1e3)
+                  .like("0.1")
+                  .more("Of weights with two dimensions or more. adamw subtracts it from the weights, adam and sgd add it to the gradient."));
   t.push_back(training("clip_gradients", &TrainingSettings::clip_gradients, "Clip by the global gradient norm.")
                   .more("Adds a norm over all gradients and an all-reduce over every rank before the update."));
   t.push_back(training("tokens", &TrainingSettings::tokens, "Tokens of the whole run.")
@@ -222,6 +240,32 @@ void add_axes(std::vector<Field>& t) {
   axis("microbatch", &StrategySettings::microbatch, "Sequences per microbatch and replica.");
 }
 
+void add_sharding(std::vector<Field>& t) {
+  t.push_back(fsdp("enabled", &FsdpSettings::enabled, "Parameters, gradients and optimizer state are slices over dp_shard.")
+                  .more("One unit per block and a root unit for embedding and head (fully_shard). dp_shard left at 1 becomes dp; with "
+                        "dp_replicate above 1 it is hybrid sharding (HSDP)."));
+  t.push_back(fsdp("reshard_after_forward", &FsdpSettings::reshard_after_forward, "Gathered parameters are dropped after forward.")
+                  .more("always: gathered again for backward, 3 times the parameters on the wire. never: kept until backward, 2 times. auto: always "
+                        "without pipeline stages, never with them. The root unit is always kept."));
+  t.push_back(fsdp("reshard_after_backward", &FsdpSettings::reshard_after_backward, "Gathered parameters are dropped after backward.")
+                  .more("never keeps them whole through all microbatches of a step, and needs reshard_after_forward never. auto: always without "
+                        "pipeline stages, never with them."));
+  t.push_back(fsdp("prefetch_forward", &FsdpSettings::prefetch_forward, "Units gathered ahead of the one at work, in forward.")
+                  .in(0, 1000)
+                  .more("Each takes the memory of one unit. 0 exposes every gather."));
+  t.push_back(fsdp("prefetch_backward", &FsdpSettings::prefetch_backward, "Units gathered ahead of the one at work, in backward.").in(0, 1000));
+  t.push_back(fsdp("limit_all_gathers", &FsdpSettings::limit_all_gathers, "Gathers wait for the memory that earlier units give back.")
+                  .more("false: a pass gathers all its units when it begins, and holds them."));
+  t.push_back(zero3("prefetch_bucket", &Zero3Settings::prefetch_bucket, "Parameters gathered ahead of the block at work.")
+                  .in(0, 1e15)
+                  .like("5e8")
+                  .more("In elements: DeepSpeed's stage3_prefetch_bucket_size. Whole blocks are gathered while they fit."));
+  t.push_back(zero3("persistence_threshold", &Zero3Settings::persistence_threshold, "Parameters with fewer elements stay whole on every rank.")
+                  .in(0, 1e15)
+                  .like("1e6")
+                  .more("DeepSpeed's stage3_param_persistence_threshold: many small gathers become one after the update."));
+}
+
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
   t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach the ranks of their experts.")
@@ -256,6 +300,18 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("bucket", &StrategySettings::bucket, "Gradients are reduced in buckets of this size.")
                   .in(1, 1e15)
                   .more("Larger buckets use the wire better, smaller ones start earlier."));
+  t.push_back(strategy("first_bucket", &StrategySettings::first_bucket, "Size of the bucket that is full first.")
+                  .in(0, 1e15)
+                  .like("1MiB")
+                  .more("0: as the others. DistributedDataParallel makes it 1 MiB, so that the wire starts early."));
+  t.push_back(strategy("data_parallel", &StrategySettings::data_parallel, "Where replicas find parameters and leave gradients.")
+                  .like("funnel")
+                  .more("replicas: each has a copy (DistributedDataParallel). funnel: all through GPU 0 of one machine (torch.nn.DataParallel). "
+                        "parameter_server: dealt to the first ranks, pulled and pushed every step."));
+  t.push_back(strategy("servers", &StrategySettings::servers, "Ranks to which a parameter server's variables are dealt.").in(1, kMaxSize).like("4"));
+  t.push_back(strategy("grad_sync", &StrategySettings::grad_sync, "When gradients of accumulated microbatches are reduced.")
+                  .more("last: once per step (no_sync before the last microbatch), which keeps whole gradients meanwhile. every: after each "
+                        "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last."));
   t.push_back(placement_row());
   t.push_back(strategy("devices", &StrategySettings::devices, "File that says which device each rank runs on.")
                   .like("ranks.json")
@@ -265,10 +321,30 @@ void add_strategy(std::vector<Field>& t) {
                        "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
                   .more("Narayanan et al. 2021, section 4.1."));
   t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe."));
+  add_sharding(t);
   t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
   t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
   t.push_back(overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
   t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages don't block the compute stream."));
+}
+
+void add_input(std::vector<Field>& t) {
+  const auto input = [](const std::string& name, auto member, std::string help) { return row("input." + name, at(&Scenario::input, member), std::move(help)); };
+  t.push_back(input("sample", &InputSettings::sample, "Stored size of one sample.")
+                  .in(0, 1e15)
+                  .like("110kB")
+                  .more("0 leaves storage and decoding out: only the copy to the device is counted."));
+  t.push_back(input("storage", &InputSettings::storage, "Rate at which one node reads samples.")
+                  .in(0, 1e15)
+                  .like("2GB/s")
+                  .more("Shared by the GPUs of the node. 0 is no limit."));
+  t.push_back(input("decode_per_core", &InputSettings::decode_per_core, "Samples per second that one CPU core decodes.")
+                  .in(0, 1e15)
+                  .like("100")
+                  .more("0 is nothing to decode."));
+  t.push_back(input("workers", &InputSettings::workers, "Loader processes per GPU, a core each.").in(1, 100000).like("8"));
+  t.push_back(input("gpudirect_storage", &InputSettings::gpudirect_storage, "Samples go from storage to GPU memory, past the CPU.")
+                  .more("No decoding on cores and no copy from host memory."));
 }
 
 void add_kernels(std::vector<Field>& t) {
@@ -286,6 +362,7 @@ std::vector<Field> build() {
   add_training(t);
   add_strategy(t);
   add_kernels(t);
+  add_input(t);
   t.push_back(row("calibration", at(&Scenario::calibration), "Calibration profile, by name or path.")
                   .like("profiles/my_h100.json")
                   .more("Left out, the profile that belongs to the cluster's GPU is taken."));
@@ -306,8 +383,11 @@ const std::vector<Group>& groups() {
   static const std::vector<Group> table{{"training", "What one step and the whole run train."},
                                         {"training.experts", "How many tokens each expert takes."},
                                         {"strategy", "How the work is split over the GPUs."},
+                                        {"strategy.fsdp", "Fully sharded data parallelism."},
+                                        {"strategy.zero3", "ZeRO stage 3."},
                                         {"strategy.overlap", "Which communication runs beside computation."},
-                                        {"kernels", "Which kernels the framework uses."}};
+                                        {"kernels", "Which kernels the framework uses."},
+                                        {"input", "Where samples come from."}};
   return table;
 }
 

@@ -38,6 +38,21 @@ const std::vector<std::string>& names_of<Offload>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<DataParallelism>() {
+  static const std::vector<std::string> names{"replicas", "funnel", "parameter_server"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<GradientSync>() {
+  static const std::vector<std::string> names{"auto", "last", "every"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<Reshard>() {
+  static const std::vector<std::string> names{"auto", "always", "never"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Imbalance>() {
   static const std::vector<std::string> names{"none", "multinomial", "zipf"};
   return names;

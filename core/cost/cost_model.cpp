@@ -65,6 +65,11 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 
 struct Traffic { double read = 0, written = 0; };
 
+/// Bytes per second that one CPU socket moves in an Adam update on its cores. ZeRO-Offload (Ren et al. 2021, table 4): 10 billion parameters in
+/// 2.57 s on the two Xeon 8168 of a DGX-2, of 28 bytes read and written each (fp32 gradient, master copy and two moments).
+constexpr double kHostUpdateRate = 10e9 * 28 / 2.57 / 2;
+constexpr const char* kHostUpdateSource = "DeepSpeed CPU-Adam, ZeRO-Offload (Ren et al. 2021), table 4: 10 billion parameters in 2.57 s on two Xeon 8168";
+
 bool has_halo(const Tensor& t) {
   return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
 }
@@ -128,6 +133,13 @@ struct CostModel::Impl {
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
     return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
   }
+  /// Raw less packet headers, about 85 % with 256-byte payloads. An estimate: no measured copy was at hand.
+  [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * 0.85; }
+  [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
+  /// The GPUs of a node share the memory of its sockets.
+  [[nodiscard]] BytesPerSecond host_rate(DeviceId d) const {
+    return BytesPerSecond{kHostUpdateRate} * (static_cast<double>(std::max(1, cluster->machine(cluster->node_of(d)).sockets)) / gpus_beside(d));
+  }
   [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
     Traffic t;
     const auto* c = std::get_if<ComputeTask>(&task.kind);
@@ -155,7 +167,8 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
     // Rows of a grouped product are those of all groups: one has its mean of them.
     if (cls == KernelClass::grouped_gemm) d[c.transpose_a ? 3 : 1] /= d[0];
-    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, c.accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
+    const bool accumulates = c.accumulates && c.accumulate_if != ExprPool::kZero;
+    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
     k.cls = cls;
     return k;
   }
@@ -176,6 +189,13 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
 }
 
 PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const {
+  if (p.stream_kinds[static_cast<std::size_t>(task.stream)] == StreamKind::host) {
+    const Traffic t = traffic(p, task, body, at);
+    PricedTask out;
+    out.time = out.floor = Bytes{t.read + t.written} / host_rate(p.device_of_rank[static_cast<std::size_t>(rank)]);
+    out.category = category_of(p, c, task.phase);
+    return out;
+  }
   const Kernel kernel = kernel_of(p, task, body, c, at);
   const KernelModel& m = model(p, rank);
   const KernelTime t = m.price(kernel);
@@ -195,6 +215,7 @@ CostModel::~CostModel() = default;
 CostModel::CostModel(CostModel&&) noexcept = default;
 
 const Cluster& CostModel::cluster() const { return *impl_->cluster; }
+const CostModel::Options& CostModel::options() const { return impl_->options; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
 
 namespace {
@@ -234,11 +255,20 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs)) devices.push_back(device(r));
     if (devices.size() > 1) out.time = impl_->collectives.choose(c->op, collective_bytes(program, task, body, at), devices).time;
     out.kernels = 1;
+  } else if (const auto* in = std::get_if<InputTask>(&task.kind)) {
+    const InputSettings& input = impl_->options.input;
+    const Bytes bytes = input.sample * static_cast<double>(program.exprs.evaluate(in->samples, at));
+    if (input.storage > BytesPerSecond{0}) out.time = bytes / (input.storage * (1.0 / impl_->gpus_beside(device(rank))));
+    if (input.gpudirect_storage) out.time = max(out.time, bytes / impl_->pcie_rate(device(rank)));
+  } else if (std::holds_alternative<HostTask>(task.kind)) {
+    const InputSettings& input = impl_->options.input;
+    double samples = 0;
+    for (const Operand& o : task.operands)
+      samples = static_cast<double>(program.local_extent(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], 0, at));
+    if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
-    // Over PCIe at its raw rate less packet headers (about 85 % with 256-byte payloads), after 5 us for one asynchronous copy. Both are
-    // estimates: no measured copy was at hand.
     const Traffic t = Impl::traffic(program, task, body, at);
-    out.time = Seconds{5e-6} + Bytes{t.written} / (impl_->cluster->gpu(device(rank)).pcie.per_direction * 0.85);
+    out.time = Seconds{5e-6} + Bytes{t.written} / impl_->pcie_rate(device(rank));  // 5 us for one asynchronous copy: an estimate.
   }
   return out;
 }
@@ -279,6 +309,9 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   }
   PricedBody out = play_body(tasks);
   out.host = launches < 0 ? host : launch * launches;
+  // Threads of one process launch in turn.
+  if (!program.process_of_rank.empty())
+    out.host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(), program.process_of_rank[static_cast<std::size_t>(rank)]));
   if (computes) apply_launch_floor(out);
   return out;
 }
@@ -322,6 +355,13 @@ std::set<std::string, std::less<>> groups_used(const Program& program, bool& com
   return used;
 }
 
+bool updates_on_host(const Program& program) {
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (std::holds_alternative<ComputeTask>(body.graph[v].kind) && program.stream_kinds[static_cast<std::size_t>(body.graph[v].stream)] == StreamKind::host) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
@@ -335,6 +375,7 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }
+  if (updates_on_host(program)) out.push_back({"optimizer on CPU cores", Evidence::published, kHostUpdateSource, {}});
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
     const CollectiveConstants* m = part.gpu->collectives.get();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/collective/collective.hpp"
+#include "core/config/settings.hpp"
 #include "core/cost/kernel.hpp"
 #include "core/program/program.hpp"
 #include "core/trace/trace.hpp"
@@ -52,6 +53,7 @@ class CostModel {
   struct Options {
     CollectiveModel::Options collectives;
     bool cuda_graphs = false;      ///< Launches cost a tenth.
+    InputSettings input;           ///< Rates of storage and decoding.
   };
   /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when one is missing.
   using Profiles = std::map<std::string, CalibrationProfile>;
@@ -60,6 +62,7 @@ class CostModel {
   CostModel(CostModel&&) noexcept;
 
   [[nodiscard]] const Cluster& cluster() const;
+  [[nodiscard]] const Options& options() const;
   [[nodiscard]] const CollectiveModel& collectives() const;
   /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "core/backend/analytic_clock.hpp"
+#include "core/backend/player.hpp"
 #include "core/cost/estimate_tail.hpp"
+#include "core/strategy/roles.hpp"
 
 namespace rehearse {
 
@@ -43,9 +46,33 @@ Step play_step(const Program& program, const std::vector<Stage>& stages, const P
   return out;
 }
 
+/// The recurrence knows whole passes that set off reductions in the last microbatch only, on stages of one role each.
+bool recurrence_holds(const Program& program, const StrategySettings& s) {
+  if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp) return false;
+  if (program.microbatches > 1 && syncs_every_microbatch(s, false)) return false;
+  const Schedule& schedule = *schedules().at(s.schedule).value;
+  for (int stage = 0; stage < s.pp; ++stage)
+    for (const Slot& slot : schedule.order(stage, {s.pp, s.virtual_stages, program.microbatches}))
+      if ((slot.pass != Pass::forward && slot.pass != Pass::backward) || slot.copy != 0) return false;
+  return true;
+}
+
+/// Plays one rank of each kind; replicas that lie alike take as long as one another.
+Estimate played(const Program& program, const CostModel& cost, int steps) {
+  RunOptions options;
+  options.steps = steps;
+  options.fold_replicas = true;
+  AnalyticClock clock(cost.cluster());
+  Trace nothing({});
+  const RunResult run = play(program, cost.cluster(), cost, options, nothing, clock, "estimate");
+  const RankMetrics& slowest = run.ranks.at(static_cast<std::size_t>(run.slowest));
+  return {run.step_time, slowest.breakdown, slowest.role};
+}
+
 }  // namespace
 
 Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& settings, int steps) {
+  if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, settings)) return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
   const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},

@@ -4,6 +4,9 @@
 //
 // What it leaves out: traffic of replicas that do not lie alike, links shared between flows (as the analytic back end does), and the
 // exact moments at which messages slow kernels (their total is kept).
+//
+// Programs whose passes gather or reduce on the way (ZeRO 2 and 3, FSDP), split their backward or have several roles per stage are outside the
+// recurrence: of these one rank of each kind is played, replicas that lie alike folded into it.
 
 #include "core/backend/backend.hpp"
 #include "core/config/settings.hpp"
@@ -20,7 +23,6 @@ struct Estimate {
 
 /// `settings` are those `program` was lowered with. `steps` as in RunOptions: with 1 the step begins with everything idle and ends
 /// when nothing is left to do; with more, the step time is the period of steps that follow each other.
-/// Throws Error (unavailable) for schedules of which it knows no recurrence.
 [[nodiscard]] Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& settings, int steps = RunOptions{}.steps);
 
 }  // namespace rehearse

@@ -17,7 +17,8 @@ namespace rehearse {
 /// Index into Program::streams. Streams are FIFO queues of one rank; the list is open.
 using StreamId = std::int16_t;
 
-/// Compute tasks, at kernel granularity. Each has a CPU reference. `dims` of ComputeTask by op:
+/// Compute tasks, at kernel granularity. Each has a CPU reference, found by op and variant (gpu_backend/README.md lists the operands each
+/// takes, in order). `dims` of ComputeTask by op:
 enum class ComputeOp : std::uint8_t {
   matmul,              ///< dims {batch, m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n]
   grouped_matmul,      ///< dims {groups, m, n, k}: a product per group, where m (or k, with transpose_a) is the sum over all groups, divided
@@ -35,7 +36,8 @@ enum class ComputeOp : std::uint8_t {
   rope, rope_grad,
   add, scale, cast, copy,
   embedding, embedding_grad,
-  cross_entropy, cross_entropy_grad,  ///< Vocabulary-parallel pieces are separated by their collectives.
+  cross_entropy, cross_entropy_grad,  ///< Vocabulary-parallel pieces are separated by their collectives. dims {tokens} of the gradient: how many
+                                      ///< the loss is a mean over, apart from what the gradients' reduction divides by.
   route,               ///< Experts: top-k gate; dims {tokens, experts, k, groups, groups per token}, scalars {scale, aux, z}
   permute, unpermute,  ///< Tokens to expert order and back.
   convolution,         ///< dims {groups, m, n, k} of the product it is: m output pixels of the batch, n output channels and k input channels
@@ -68,7 +70,8 @@ struct ComputeTask {
   double probability = 0.0;            ///< Dropout.
   double epsilon = 0.0;
   std::string variant;                 ///< "gelu", "silu_mul", "layer_norm", "rms_norm", "adam": which of the op's functions.
-  std::vector<ExprId> offsets;         ///< Op-specific: first vocabulary row, first position of this rank's sequence shard.
+  std::vector<ExprId> offsets;         ///< Op-specific: first vocabulary row (embedding); whether this rank adds the bias (matmul) or counts the
+                                       ///< operand (square_sum, one per operand read).
   int kernels = 1;                     ///< Launches when run unfused.
   std::string random;                  ///< Name of the op in the random stream: numbers are a function of (seed, step, name, layer, microbatch, global element).
   std::vector<double> scalars;         ///< Constants of the function: learning rate, betas, weight decay, attention scale.
@@ -110,7 +113,8 @@ struct CopyTask {};
 /// Work of the host: a registered routine ("launch", "data_loader.collate").
 struct HostTask { std::string routine; };
 /// Input: samples read from storage and decoded.
-struct InputTask { ExprId samples; ExprId first = ExprPool::kZero; };  ///< `first`: global index, in the step, of the first.
+/// `first` is the global index, in the step, of the first sample; `what` names the field of a sample ("tokens", "labels").
+struct InputTask { ExprId samples; ExprId first = ExprPool::kZero; std::string what; };
 /// A scalar decision that later entries may read: gradient norm, overflow vote.
 /// that predicates see as dynamic dimension `dynamic` (bound 1).
 struct ScalarTask { std::string what; int dynamic = -1; };

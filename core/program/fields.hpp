@@ -40,6 +40,7 @@ template <class F> void each(Of<Tensor>, F&& f) {
   f("category", &T::category); f("space", &T::space); f("per_layer", &T::per_layer); f("per_chunk", &T::per_chunk);
   f("per_microbatch", &T::per_microbatch); f("per_pass", &T::per_pass); f("alias_of", &T::alias_of);
   f("alias_instance", &T::alias_instance); f("alias_dim", &T::alias_dim); f("alias_offset", &T::alias_offset); f("initial", &T::initial);
+  f("initial_key", &T::initial_key); f("segments", &T::segments);
 }
 template <class F> void each(Of<ComputeTask>, F&& f) {
   using T = ComputeTask;
@@ -62,7 +63,7 @@ template <class F> void each(Of<P2pTask>, F&& f) {
 }
 template <class F> void each(Of<CopyTask>, F&&) {}
 template <class F> void each(Of<HostTask>, F&& f) { f("routine", &HostTask::routine); }
-template <class F> void each(Of<InputTask>, F&& f) { f("samples", &InputTask::samples); f("first", &InputTask::first); }
+template <class F> void each(Of<InputTask>, F&& f) { f("samples", &InputTask::samples); f("first", &InputTask::first); f("what", &InputTask::what); }
 template <class F> void each(Of<ScalarTask>, F&& f) { f("what", &ScalarTask::what); f("dynamic", &ScalarTask::dynamic); }
 template <class F> void each(Of<Operand>, F&& f) { f("formal", &Operand::formal); f("access", &Operand::access); }
 template <class F> void each(Of<Task>, F&& f) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -25,6 +26,10 @@ void add(Amounts& to, const Amounts& from) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
 
+void subtract(Amounts& from, const Amounts& what) {
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] -= what[i];
+}
+
 /// Storage that goes when an event has happened.
 struct LateRelease { EventId event; std::size_t category; double bytes; };
 
@@ -33,6 +38,7 @@ struct BodyCurve {
   std::vector<LateRelease> later;
   Amounts at_peak{};
   Amounts at_end{};
+  Amounts beside{};  ///< Communication buffers it gives back: in use until the compute issued beside it is done.
   double peak = 0;
   int peak_task = -1;
 };
@@ -50,6 +56,7 @@ class CurveMaker {
     std::vector<Amounts> starts(tasks + 1), ends(tasks + 1);
     std::size_t next_binding = 0;
     BodyCurve curve;
+    Amounts untouched{};
     for (std::size_t f = 0; f < body.formals.size(); ++f) {
       const Formal& formal = body.formals[f];
       const Binding* binding = formal.bound ? &bindings[next_binding++] : nullptr;
@@ -58,12 +65,17 @@ class CurveMaker {
       const bool makes = binding == nullptr || binding->allocate, drops = binding == nullptr || binding->release;
       // What is bound changes hands even where the tasks that would touch it are skipped; scratch then is not needed.
       const Range range = ranges[f].first < 0 && binding != nullptr ? all[f] : ranges[f];
-      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || range.first < 0 || (!makes && !drops)) continue;
+      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || (!makes && !drops) || (range.first < 0 && binding == nullptr)) continue;
       const double bytes = program_.local_bytes(tensor, at_);
       const auto category = static_cast<std::size_t>(tensor.category);
+      if (range.first < 0) {  // A call without tasks.
+        untouched[category] += (makes ? bytes : 0) - (drops ? bytes : 0);
+        continue;
+      }
       if (makes) starts[static_cast<std::size_t>(range.first)][category] += bytes;
       if (!drops) continue;
       if (binding != nullptr && binding->release_after >= 0) curve.later.push_back({binding->release_after, category, bytes});
+      else if (binding != nullptr && !makes && tensor.category == MemoryCategory::communication) curve.beside[category] += bytes;
       else ends[static_cast<std::size_t>(range.last)][category] += bytes;
     }
     Amounts live{};
@@ -76,6 +88,7 @@ class CurveMaker {
       }
       for (std::size_t i = 0; i < live.size(); ++i) live[i] -= ends[t][i];
     }
+    add(live, untouched);
     curve.at_end = live;
     return curve;
   }
@@ -160,6 +173,11 @@ class Walk {
       best_task_ = c.peak_task;
     }
     add(now_, c.at_end);
+    // Communication runs beside the compute that is issued after it: its buffers go back when that is done.
+    constexpr StreamId kCompute = 0;
+    if (e.stream == kCompute) subtract(now_, c.beside);
+    else add(beside_, c.beside);
+    if (e.stream == kCompute && boost::num_vertices(p_.bodies[static_cast<std::size_t>(e.body)].graph) > 0) subtract(now_, std::exchange(beside_, {}));
     // An event of this step that has happened, in issue order, holds nothing back.
     for (const LateRelease& late : c.later)
       if (happened_[static_cast<std::size_t>(late.event)]) now_[late.category] -= late.bytes;
@@ -202,7 +220,7 @@ class Walk {
   const Role& role_;
   ExprContext at_;
   RoleMemory out_;
-  Amounts now_{}, best_{};
+  Amounts now_{}, best_{}, beside_{};
   double best_sum_ = 0;
   const Entry* best_entry_ = nullptr;
   int best_task_ = -1;

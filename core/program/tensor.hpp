@@ -103,6 +103,8 @@ struct Tensor {
   int alias_dim = -1;            ///< The view starts `alias_offset` elements along this dimension of the base's local storage; -1: flattened.
   ExprId alias_offset = ExprPool::kZero;
   std::string initial;           ///< Registered initialiser with arguments ("normal(0.02)", "ones"); persistent tensors only.
+  std::string initial_key;       ///< Name that the initial values are a function of, where it isn't the tensor's own (tied and master copies).
+  std::vector<std::int64_t> segments;  ///< Lengths of pieces that dimension 0 concatenates (q, k, v): a shard of it takes its slice of each.
 };
 
 

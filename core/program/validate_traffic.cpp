@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -112,6 +113,12 @@ void check_traffic(const Program& p) {
   Heard heard;
   const GroupSpec stages{"stages", View::dense, {Axis::pp}, {}, ExprPool::kZero, true};
   for (const int rank : p.mesh.members(stages, 0, p.exprs)) heard.emplace(rank, listener.hear(rank));
+  for (std::size_t role = 0; role < p.roles.size(); ++role) {
+    const auto first = std::find(p.role_of_rank.begin(), p.role_of_rank.end(), static_cast<std::int32_t>(role));
+    if (first == p.role_of_rank.end()) continue;
+    const int rank = static_cast<int>(first - p.role_of_rank.begin());
+    if (heard.count(rank) == 0) heard.emplace(rank, listener.hear(rank));
+  }
   for (const auto& [rank, mine] : heard) {
     for (const auto& [group, calls] : mine.collectives) check_collectives(p, heard, rank, group, calls);
     check_messages(heard, rank, mine.sent, &Traffic::received, true);

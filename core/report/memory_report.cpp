@@ -28,16 +28,26 @@ std::vector<int> used_categories(const MemoryReport& report) {
   return out;
 }
 
+/// What one rank keeps in the memory of its node.
+Bytes host_bytes(const StageMemory& s) {
+  const auto& by = s.memory.peak_by_space;
+  return by[static_cast<std::size_t>(MemorySpace::host)] + by[static_cast<std::size_t>(MemorySpace::pinned_host)];
+}
+
 Table stage_table(const MemoryReport& report) {
   const std::vector<int> categories = used_categories(report);
   Table table{"Peak memory per stage, GiB", {{"stage", true}}, {}};
   for (const int c : categories) table.columns.push_back({std::string(name_of(static_cast<MemoryCategory>(c))), true});
   for (const char* title : {"peak", "needed", "capacity"}) table.columns.push_back({title, true});
+  const bool host = std::any_of(report.stages.begin(), report.stages.end(), [](const StageMemory& s) { return host_bytes(s) > Bytes{0}; });
+  if (host) table.columns.push_back({"in host", true});
   table.columns.push_back({"", false});
   for (const StageMemory& s : report.stages) {
     std::vector<std::string> row{std::to_string(s.stage)};
     for (const int c : categories) row.push_back(gib(s.memory.by_category[static_cast<std::size_t>(c)]));
-    row.insert(row.end(), {gib(s.memory.peak), gib(s.needed), gib(s.capacity), s.fits() ? "" : "OVER"});
+    row.insert(row.end(), {gib(s.memory.peak), gib(s.needed), gib(s.capacity)});
+    if (host) row.push_back(gib(host_bytes(s)));
+    row.emplace_back(s.fits() ? "" : "OVER");
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -102,6 +112,7 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
                    {"capacity_bytes", whole(s.capacity)},
                    {"peak_at", s.memory.peak_at},
                    {"by_category", std::move(categories)}});
+    if (host_bytes(s) > Bytes{0}) out.back()["host_bytes"] = whole(host_bytes(s));
   }
   return out;
 }

@@ -122,6 +122,8 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
     tensor.lifetime = Lifetime::persistent;
     tensor.category = MemoryCategory::weights;
     tensor.per_layer = true;
+    tensor.segments = s.segments;
+    tensor.initial_key = s.tied_to;
     tensor.initial = s.init_one ? "ones" : s.init_std > 0 ? fmt::format("normal({})", s.init_std) : "zeros";
     out.param.push_back(frame.add_tensor(tensor));
     tensor.name += ".grad";
@@ -171,6 +173,17 @@ int BlockBody::value(int t, const Layout& layout, const std::string& why) {
   return formal;
 }
 
+bool BlockBody::is_dead(int t) const { return (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
+
+int BlockBody::dead_value(int t) {
+  const auto [at, fresh] = dead_.try_emplace(t);
+  if (!fresh) return at->second;
+  Tensor dead = program_tensor(tensors_.value[static_cast<std::size_t>(t)]);
+  dead.lifetime = Lifetime::scratch;
+  dead.per_layer = dead.per_microbatch = false;
+  return at->second = builder_.frame().add_tensor(std::move(dead));
+}
+
 int BlockBody::result(int t, const Layout& raw) {
   const auto i = static_cast<std::size_t>(t);
   const BlockSpec& spec = *tensors_.spec;
@@ -183,17 +196,14 @@ int BlockBody::result(int t, const Layout& raw) {
     partial.per_layer = partial.per_microbatch = false;
     const auto steps = redistribution(raw, program_tensor(tensor).layout);
     if (steps.size() == 1 && steps[0].op == CollectiveOp::all_reduce) {
-      partial.alias_of = tensor;  // Reduced in place.
-      if (t == spec.output) partial.alias_instance.layer_delta = 1;
+      partial.alias_of = is_dead(t) ? dead_value(t) : tensor;  // Reduced in place.
+      if (t == spec.output && !is_dead(t)) partial.alias_instance.layer_delta = 1;
     }
     return builder_.scratch(partial.name, builder_.frame().add_tensor(std::move(partial)));
   }
   int formal;
-  if ((t == spec.output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute) {
-    Tensor dead = program_tensor(tensor);  // Recomputed, and for this block alone: the others have had the value.
-    dead.lifetime = Lifetime::scratch;
-    dead.per_layer = dead.per_microbatch = false;
-    formal = builder_.scratch(spec.tensors[i].name, builder_.frame().add_tensor(std::move(dead)));
+  if (is_dead(t)) {
+    formal = builder_.scratch(spec.tensors[i].name, dead_value(t));  // Recomputed, and for this block alone: the others have had the value.
   } else if (t == spec.output) {
     formal = builder_.bound(spec.tensors[i].name, tensor, {{1, 0, 0}, true, false});
   } else if (program_tensor(tensor).lifetime == Lifetime::saved) {

@@ -97,6 +97,9 @@ class BlockBody {
  private:
   [[nodiscard]] const Tensor& program_tensor(int id) const { return builder_.frame().program.tensors[static_cast<std::size_t>(id)]; }
   [[nodiscard]] InstanceRef storage_of(int p) const;
+  /// Whether `t` is recomputed for this block alone: the others have had the value. Its tensor then.
+  [[nodiscard]] bool is_dead(int t) const;
+  int dead_value(int t);
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
 
   [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
@@ -112,6 +115,7 @@ class BlockBody {
   std::map<std::pair<int, std::string>, int> fetched_;
   std::map<int, std::vector<int>> grads_;
   std::map<std::string, int> extras_;
+  std::map<int, int> dead_;     ///< Tensors of values recomputed for this block alone.
   std::set<int> handed_grads_;  ///< Values handed to other blocks whose gradient from there has been counted.
   std::set<int> haloed_;        ///< Values whose halos this body has filled.
 };

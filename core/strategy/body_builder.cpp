@@ -44,7 +44,7 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
     const auto* halo = std::get_if<Halo>(&l);
     const bool slices = shard != nullptr ? !shard->flat && shard->dim == dim : halo != nullptr && halo->dim == dim;
     if (!slices) continue;
-    if (shard != nullptr && (!shard->parts.empty() || shard->zigzag || shard->padded)) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
+    if (shard != nullptr && (!shard->parts.empty() || shard->zigzag)) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
     const int k = program.mesh.islands().front().extent(axis);
     const bool one_island = program.mesh.islands().size() == 1;
     if (one_island && e.is_constant(n) && e.nodes()[n.index].value % k == 0) {
@@ -53,6 +53,10 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
     }
     const ExprId parts = e.extent(axis), i = e.coord(axis);
     const ExprId step = e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, parts), ExprPool::kOne), parts);
+    if (shard != nullptr && shard->padded) {
+      n = one_island && e.is_constant(n) ? e.constant((e.nodes()[n.index].value + k - 1) / k) : step;
+      continue;
+    }
     const ExprId end = e.apply(ExprOp::min, n, e.apply(ExprOp::mul, e.apply(ExprOp::add, i, ExprPool::kOne), step));
     n = e.apply(ExprOp::max, ExprPool::kZero, e.apply(ExprOp::sub, end, e.apply(ExprOp::mul, i, step)));
   }

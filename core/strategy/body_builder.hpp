@@ -19,6 +19,8 @@ struct ProgramFrame {
   DType arithmetic_dtype = DType::bf16;   ///< Of matrix products.
   DType gradient_dtype = DType::fp32;
   bool mixed = true;                      ///< fp32 master weights beside the model's.
+  StreamId copies_out = 0;                ///< Device to host, beside `copies` from host to device.
+  StreamId dp_replicate = 0;              ///< Between the copies of hybrid sharding; `dp` where there is one copy.
   StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/strategy/body_builder.hpp"
+#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/expert_plan.hpp"
 
 namespace rehearse {
@@ -103,6 +104,7 @@ class ExpertParallel final : public Strategy {
   }
 };
 
+[[maybe_unused]] const bool simulated_only = execution_gaps().add({"expert_parallel", "", {}, "no operators for routing and grouped products, and sizes that only the data decides"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"expert_parallel", "experts dealt to the ranks of a stage; tokens travel to them and back, gradients are reduced over copies of the experts",
      {{"ep", "ranks over which experts are dealt", "1"},

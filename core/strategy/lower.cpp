@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
+#include "core/strategy/central_roles.hpp"
 #include "core/strategy/roles.hpp"
 #include "core/strategy/skips.hpp"
 #include "core/strategy/stage_cuts.hpp"
@@ -37,6 +39,7 @@ std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
 /// dp is dp_replicate * dp_shard; where only one of dp and dp_replicate is given, the other follows.
 StrategySettings completed(StrategySettings s) {
   if (s.dp == 1) s.dp = s.dp_replicate * s.dp_shard;
+  if (s.fsdp.enabled && s.dp_shard == 1 && s.dp_replicate == 1) s.dp_shard = s.dp;
   if (s.dp_replicate == 1) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
   if (s.dp != s.dp_replicate * s.dp_shard)
     throw Error(ErrorKind::usage, fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", s.dp_replicate, s.dp_shard, s.dp_replicate * s.dp_shard, s.dp),
@@ -71,8 +74,8 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
   if (precision == Precision::fp8_mixed)
     throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
                 "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
-  if (s.offload != Offload::none)
-    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to none");
+  if (s.offload != Offload::none && s.offload != Offload::optimizer)
+    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to optimizer or none");
   if (s.overlap.tp)
     throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
@@ -155,6 +158,10 @@ class Lowering {
     frame_.copies = stream("copies");
     frame_.io = stream("io", StreamKind::storage);
     frame_.host = stream("host", StreamKind::host);
+    frame_.copies_out = settings_.offload == Offload::none ? frame_.copies : stream("copies.out");
+    // Hybrid sharding: reductions between nodes do not hold up gathers within them.
+    frame_.dp_replicate = settings_.fsdp.enabled && settings_.dp_replicate > 1 ? stream("dp.replicate") : frame_.dp;
+    if (settings_.data_parallel == DataParallelism::parameter_server) frame_.dp_replicate = stream("dp.receive");
     if (settings_.tile_h * settings_.tile_w > 1) frame_.tile = stream("tile");
   }
 
@@ -175,6 +182,7 @@ class Lowering {
     options_.kernels = workload_.kernels;
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
+    program_.first_sample = frame_.mul(program_.exprs.variable(Var::microbatch), frame_.constant(options_.batch));
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
@@ -242,6 +250,7 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
+      if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
         if (spec.tensors[t].is_input()) integers.push_back(static_cast<int>(t));
@@ -250,10 +259,44 @@ class Lowering {
     }
   }
 
+  /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
+  void overwrite_fresh_gradients(std::size_t b, Body& body, bool every) {
+    ExprPool& e = program_.exprs;
+    const bool once = every || program_.microbatches == 1;
+    const ExprId adds = once ? ExprPool::kZero : e.apply(ExprOp::ne, e.variable(Var::microbatch), ExprPool::kZero);
+    std::set<int> seen;
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+      if (c == nullptr || !c->accumulates) continue;
+      for (const Operand& o : body.graph[v].operands) {
+        const int tensor = body.formals[static_cast<std::size_t>(o.formal)].like;
+        if (o.access == Access::update && first_gradient(b, tensor) && seen.insert(tensor).second) c->accumulate_if = adds;
+      }
+    }
+  }
+
+  /// Whether `tensor` is a gradient of block `b` to which no other block adds earlier in backward.
+  [[nodiscard]] bool first_gradient(std::size_t b, int tensor) const {
+    const BlockTensors& own = tensors_[b];
+    for (std::size_t p = 0; p < own.grad.size(); ++p) {
+      if (own.grad[p] != tensor) continue;
+      for (std::size_t later = b + 1; later < tensors_.size(); ++later)
+        if (std::find(tensors_[later].grad.begin(), tensors_[later].grad.end(), tensor) != tensors_[later].grad.end()) return false;
+      return true;
+    }
+    return false;
+  }
+
   void make_roles(StepBodies& step) {
     find_passing();
     const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
                         block_at_, bodies_, tensors_, program_.chunks, passing_};
+    if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
+      // One process launches the kernels of all GPUs.
+      if (settings_.data_parallel == DataParallelism::funnel) program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
+      make_central_roles(frame_, step, plan);
+      return;
+    }
     for (int s = 0; s < settings_.pp; ++s) program_.roles.push_back(make_role(frame_, step, plan, s));
     for (int r = 0; r < ranks_; ++r)
       program_.role_of_rank.push_back(program_.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)]);
@@ -287,6 +330,9 @@ Program lower(const Workload& workload, const StrategySettings& strategy, int ra
 }
 
 Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
+  if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
+    throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
+                "set cluster.nodes to 1, or strategy.data_parallel to replicas");
   return lower(workload, strategy, cluster.device_count());
 }
 

@@ -1,6 +1,8 @@
 // Attention. Flash: one kernel that keeps only the log-sum-exp. Unfused: scores, softmax, dropout and context as kernels of their
 // own, which keep 5 b a s^2 bytes (Korthikanti et al. 2022, sec. 4.1); selective recomputation makes those again in backward.
 
+#include <cmath>
+
 #include "core/strategy/ops.hpp"
 
 namespace rehearse::ops {
@@ -33,13 +35,19 @@ Layout score_layout(const Layout& q) {
   return out;
 }
 
-ComputeTask batched(BlockBody& b, const Sizes& z, ExprId m, ExprId n, ExprId k, bool causal) {
+ComputeTask batched(BlockBody& b, const char* variant, const Sizes& z, ExprId m, ExprId n, ExprId k) {
   ComputeTask t;
   t.op = ComputeOp::matmul;
+  t.variant = variant;
   t.dims = {b.builder().frame().mul(z.batch, z.heads), m, n, k};
   t.arithmetic = b.builder().frame().activation_dtype == DType::fp32 ? b.builder().frame().arithmetic_dtype : b.builder().frame().activation_dtype;
-  t.causal = causal;
   return t;
+}
+
+/// 1 / sqrt(head_dim), which scores are multiplied by before the softmax.
+double score_scale(BlockBody& b, int q) {
+  const ProgramFrame& f = b.builder().frame();
+  return 1.0 / std::sqrt(static_cast<double>(f.program.exprs.evaluate(b.builder().tensor(q).shape[3], {})));
 }
 
 std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
@@ -51,14 +59,20 @@ int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const Sizes& z, 
   const Layout layout = score_layout(body.tensor(q).layout);
   const auto shape = score_shape(b, q, k);
   const int scores = b.extra(key(op, "scores"), shape, half, layout, false);
-  body.compute(key(op, "scores"), batched(b, z, z.q, z.k, z.d, false), {read(q), read(k), write(scores)}, phase);
+  body.compute(key(op, "scores"), batched(b, "scores", z, z.q, z.k, z.d), {read(q), read(k), write(scores)}, phase);
   if (!b.options().kernels.fused_norm) {
     // Eager code scales and masks in passes of their own.
-    for (const char* step : {"scale", "mask"}) body.compute(key(op, step), pass(ComputeOp::scale, step), {update(scores)}, phase);
+    for (const char* step : {"scale", "mask"}) {
+      ComputeTask eager = pass(ComputeOp::scale, step);
+      eager.causal = op.causal;
+      eager.scalars = {score_scale(b, q)};
+      body.compute(key(op, step), eager, {update(scores)}, phase);
+    }
   }
   const int probs = b.extra(key(op, "probabilities"), shape, half, layout, keep);
   ComputeTask softmax = pass(ComputeOp::softmax);
   softmax.causal = op.causal;
+  softmax.scalars = {b.options().kernels.fused_norm ? score_scale(b, q) : 1.0};
   body.compute(key(op, "softmax"), softmax, {read(scores), write(probs)}, phase);
   if (op.p <= 0) return probs;
   const int mask = b.extra(key(op, "mask"), shape, DType::uint8, layout, keep);
@@ -75,7 +89,7 @@ void unfused_forward(BlockBody& b, const OpSpec& op) {
   const Sizes z = sizes(b, q, k, v);
   const int p = probabilities(b, op, q, k, z, b.phase(), !b.tensors().recompute_core);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  b.builder().compute(key(op, "context"), batched(b, z, z.q, z.v, z.k, false), {read(p), read(v), write(out)}, b.phase());
+  b.builder().compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)}, b.phase());
 }
 
 void unfused_backward(BlockBody& b, const OpSpec& op) {
@@ -89,15 +103,15 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
     // The whole core runs again, as a checkpointed function does; its context is not used.
     const int p = probabilities(b, op, q, k, z, Phase::recompute, false);
     const int unused = b.scratch_like(key(op, "context"), dout, b.stored(op.outputs[0]));
-    body.compute(key(op, "context"), batched(b, z, z.q, z.v, z.k, false), {read(p), read(v), write(unused)}, Phase::recompute);
+    body.compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(unused)}, Phase::recompute);
   }
   const bool drops = op.p > 0;
   const int probs = b.extra(key(op, "probabilities"));
   const int used = drops ? b.extra(key(op, "dropped")) : probs;
   const int dv = b.scratch_like(key(op, "v_grad"), v, body.tensor(v).layout);
-  body.compute(key(op, "v_grad"), batched(b, z, z.k, z.v, z.q, false), {read(used), read(dout), write(dv)}, Phase::input_grad);
+  body.compute(key(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)}, Phase::input_grad);
   int dprobs = b.scratch_like(key(op, "probabilities_grad"), probs, body.tensor(probs).layout);
-  body.compute(key(op, "probabilities_grad"), batched(b, z, z.q, z.k, z.v, false), {read(dout), read(v), write(dprobs)}, Phase::input_grad);
+  body.compute(key(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v), {read(dout), read(v), write(dprobs)}, Phase::input_grad);
   if (drops) {
     ComputeTask t = pass(ComputeOp::dropout_grad);
     t.probability = op.p;
@@ -106,11 +120,13 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
     dprobs = before;
   }
   const int dscores = b.scratch_like(key(op, "scores_grad"), probs, body.tensor(probs).layout);
-  body.compute(key(op, "softmax_grad"), pass(ComputeOp::softmax_grad), {read(probs), read(dprobs), write(dscores)}, Phase::input_grad);
+  ComputeTask softmax = pass(ComputeOp::softmax_grad);
+  softmax.scalars = {score_scale(b, q)};
+  body.compute(key(op, "softmax_grad"), softmax, {read(probs), read(dprobs), write(dscores)}, Phase::input_grad);
   const int dq = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
-  body.compute(key(op, "q_grad"), batched(b, z, z.q, z.d, z.k, false), {read(dscores), read(k), write(dq)}, Phase::input_grad);
+  body.compute(key(op, "q_grad"), batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k), write(dq)}, Phase::input_grad);
   const int dk = b.scratch_like(key(op, "k_grad"), k, body.tensor(k).layout);
-  body.compute(key(op, "k_grad"), batched(b, z, z.k, z.d, z.q, false), {read(dscores), read(q), write(dk)}, Phase::input_grad);
+  body.compute(key(op, "k_grad"), batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q), write(dk)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dq, op.name);
   b.add_grad(op.inputs[1], dk, op.name);
   b.add_grad(op.inputs[2], dv, op.name);
@@ -126,6 +142,7 @@ ComputeTask flash(BlockBody& b, const OpSpec& op, ComputeOp kind, const Sizes& z
   t.causal = op.causal;
   t.probability = op.p;
   t.random = op.name;
+  t.scalars = {1.0 / std::sqrt(static_cast<double>(b.builder().frame().program.exprs.evaluate(z.d, {})))};
   return t;
 }
 

@@ -27,9 +27,10 @@ Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
   return is_shard(weight, Axis::tp, 1) ? with_axis(b.stored(t), Axis::tp, Partial{}) : b.stored(t);
 }
 
-ComputeTask product(BlockBody& b, ExprId m, ExprId n, ExprId k) {
+ComputeTask product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t;
   t.op = ComputeOp::matmul;
+  t.variant = variant;
   t.dims = {ExprPool::kOne, m, n, k};
   t.arithmetic = b.builder().frame().arithmetic_dtype;
   return t;
@@ -44,17 +45,24 @@ void forward(BlockBody& b, const OpSpec& op) {
     results.push_back(b.result(t, output_layout(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask t = product(b, b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  ComputeTask t = product(b, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
   t.transpose_b = true;
+  if (op.params.size() > 1) {
+    operands.push_back(read(b.param(op.params[1])));
+    // The terms of a partial sum share one bias: the group's first rank adds it.
+    ExprPool& e = b.builder().frame().program.exprs;
+    const bool partial = is_shard(b.param_layout(op.params[0]), Axis::tp, 1);
+    t.offsets = {partial ? e.apply(ExprOp::eq, e.coord(Axis::tp), ExprPool::kZero) : ExprPool::kOne};
+  }
   b.builder().compute(op.name, t, operands, b.phase());
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
 
-/// Column sums of the output gradient; frameworks run them as kernels of their own.
-void bias_gradient(BlockBody& b, const OpSpec& op, const std::vector<int>& dy) {
+/// Column sums of the output gradient, as it is stored: a rank sums over its own tokens. Frameworks run them as kernels of their own.
+void bias_gradient(BlockBody& b, const OpSpec& op) {
   if (op.params.size() < 2) return;
   std::vector<Operand> operands;
-  for (const int f : dy) operands.push_back(read(f));
+  for (const int t : op.outputs) operands.push_back(read(b.grad(t, gradient_layout(b.stored(t)), op.name)));
   operands.push_back(update(b.grad_accumulator(op.params[1])));
   ComputeTask sum;
   sum.op = ComputeOp::add;
@@ -80,17 +88,17 @@ void backward(BlockBody& b, const OpSpec& op) {
     const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::tp, Partial{}) : in);
     std::vector<Operand> operands{read(w), write(dx)};
     for (const int f : dy) operands.push_back(read(f));
-    b.builder().compute(op.name + ".input_grad", product(b, m, k, n), operands, Phase::input_grad);
+    b.builder().compute(op.name + ".input_grad", product(b, "linear_input_grad", m, k, n), operands, Phase::input_grad);
     b.add_grad(op.inputs[0], dx, op.name);
   }
-  ComputeTask t = product(b, n, k, m);
+  ComputeTask t = product(b, "linear_weight_grad", n, k, m);
   t.transpose_a = true;
   t.accumulates = true;
   t.accumulate = b.builder().frame().gradient_dtype;
   std::vector<Operand> operands{read(x), update(b.grad_accumulator(op.params[0]))};
   for (const int f : dy) operands.push_back(read(f));
   b.builder().compute(op.name + ".weight_grad", t, operands, Phase::weight_grad);
-  bias_gradient(b, op, dy);
+  bias_gradient(b, op);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

@@ -11,62 +11,98 @@ std::string key(const OpSpec& op, const char* what) { return op.name + "." + wha
 
 ComputeTask piece(const char* variant) { return pass(ComputeOp::cross_entropy, variant); }
 
-/// One fp32 number per token, reduced over the ranks that split the vocabulary.
-int per_token(BlockBody& b, const OpSpec& op, const char* what, int logits, ReduceOp reduce, bool split, Phase phase, std::vector<Operand> operands,
-              bool saved) {
+/// fp32 numbers per token (`count` of them; 1 leaves the dimension out), reduced over the ranks that split the vocabulary.
+struct PerToken { const char* what; ReduceOp reduce; bool split, saved; int count = 1; };
+
+int make_per_token(BlockBody& b, const OpSpec& op, int logits, const PerToken& wanted) {
   const Tensor& l = b.builder().tensor(logits);
-  const int out = b.extra(key(op, what), {l.shape[0], l.shape[1]}, DType::fp32, with_axis(l.layout, Axis::tp, Replicate{}), saved);
-  operands.push_back(write(out));
-  b.builder().compute(key(op, what), piece(what), std::move(operands), phase);
-  if (!split) return out;
+  std::vector<ExprId> shape{l.shape[0], l.shape[1]};
+  if (wanted.count > 1) shape.push_back(b.builder().frame().constant(wanted.count));
+  return b.extra(key(op, wanted.what), std::move(shape), DType::fp32, with_axis(l.layout, Axis::tp, Replicate{}), wanted.saved);
+}
+
+void reduce_per_token(BlockBody& b, const OpSpec& op, int formal, const PerToken& wanted, Phase phase) {
+  if (!wanted.split) return;
   Task task;
-  task.name = key(op, what) + ".all_reduce";
+  task.name = key(op, wanted.what) + ".all_reduce";
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
-  c.reduce = reduce;
+  c.reduce = wanted.reduce;
   c.group = b.builder().frame().group("tp", {Axis::tp});
   task.kind = c;
-  task.operands = {update(out)};
+  task.operands = {update(formal)};
   task.stream = b.builder().frame().tp;
   task.phase = phase;
   b.builder().add(std::move(task));
+}
+
+/// A pass over the logits that writes the numbers, and their reduction.
+int per_token(BlockBody& b, const OpSpec& op, const char* variant, int logits, const PerToken& wanted, std::vector<Operand> operands) {
+  const int out = make_per_token(b, op, logits, wanted);
+  operands.push_back(write(out));
+  b.builder().compute(key(op, wanted.what), piece(variant), std::move(operands), b.phase());
+  reduce_per_token(b, op, out, wanted, b.phase());
   return out;
+}
+
+/// Two reductions: the maximum, then the sum of exponentials beside the label's logit.
+std::vector<Operand> fused_statistics(BlockBody& b, const OpSpec& op, int logits, int labels, bool split) {
+  const int max = per_token(b, op, "max", logits, {"max", ReduceOp::max, split, true}, {read(logits)});
+  const int sums = per_token(b, op, "sums", logits, {"sum_exp", ReduceOp::sum, split, true, 2}, {read(logits), read(labels), read(max)});
+  return {read(sums)};
+}
+
+/// Three reductions; the logits become probabilities in place.
+std::vector<Operand> unfused_statistics(BlockBody& b, const OpSpec& op, int work, int labels, bool split) {
+  const int max = per_token(b, op, "max", work, {"max", ReduceOp::max, split, false}, {read(work)});
+  const PerToken wanted{"target", ReduceOp::sum, split, false};
+  const int target = make_per_token(b, op, work, wanted);
+  b.builder().compute(key(op, "exponential"), piece("exponential"), {update(work), read(labels), read(max), write(target)}, b.phase());
+  reduce_per_token(b, op, target, wanted, b.phase());
+  const int sum = per_token(b, op, "sum_exp", work, {"sum_exp", ReduceOp::sum, split, false}, {read(work)});
+  b.builder().compute(key(op, "normalise"), piece("normalise"), {update(work), read(sum)}, b.phase());
+  return {read(sum), read(target)};
 }
 
 void forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
+  const bool fused = b.options().kernels.fused_cross_entropy;
   const int logits = b.value(op.inputs[0]), labels = b.value(op.inputs[1]);
   const Tensor l = body.tensor(logits);
   const bool split = !std::holds_alternative<Replicate>(layout_on(l.layout, Axis::tp));
   int work = logits;
-  if (!b.options().kernels.fused_cross_entropy && l.dtype != DType::fp32) {
+  if (!fused && l.dtype != DType::fp32) {
     work = b.extra(key(op, "logits_fp32"), l.shape, DType::fp32, l.layout, true);
     body.compute(key(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(work)}, b.phase());
   }
-  if (b.options().kernels.fused_cross_entropy) {
-    per_token(b, op, "max", work, ReduceOp::max, split, b.phase(), {read(work)}, true);
-    per_token(b, op, "sum_exp", work, ReduceOp::sum, split, b.phase(), {read(work), read(labels)}, true);
-  } else {
-    per_token(b, op, "max", work, ReduceOp::max, split, b.phase(), {read(work)}, false);
-    body.compute(key(op, "exponential"), piece("exponential"), {update(work)}, b.phase());
-    per_token(b, op, "target", work, ReduceOp::sum, split, b.phase(), {read(labels)}, false);
-    per_token(b, op, "sum_exp", work, ReduceOp::sum, split, b.phase(), {read(work)}, false);
-    body.compute(key(op, "normalise"), piece("normalise"), {update(work)}, b.phase());
-  }
-  const int loss = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  body.compute(key(op, "loss"), piece("loss"), {read(b.extra(key(op, "sum_exp"))), write(loss)}, b.phase());
+  std::vector<Operand> operands = fused ? fused_statistics(b, op, work, labels, split) : unfused_statistics(b, op, work, labels, split);
+  operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
+  body.compute(key(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
+}
+
+/// Tokens that the loss is a mean over, apart from the replicas that the gradients' reduction divides by.
+ExprId mean_tokens(BlockBody& b, int labels) {
+  ProgramFrame& f = b.builder().frame();
+  ExprPool& e = f.program.exprs;
+  const Tensor& t = b.builder().tensor(labels);
+  ExprId tokens = f.mul(f.mul(t.shape[0], t.shape[1]), e.variable(Var::microbatches));
+  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
+    if (!std::holds_alternative<Replicate>(layout_on(t.layout, a))) tokens = e.apply(ExprOp::div, tokens, e.extent(a));
+  return tokens;
 }
 
 void backward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
   const bool fused = b.options().kernels.fused_cross_entropy;
   const DType half = body.frame().activation_dtype;
+  const int labels = b.value(op.inputs[1]);
+  ComputeTask t = pass(ComputeOp::cross_entropy_grad, fused ? "fused" : "");
+  t.dims = {mean_tokens(b, labels)};
   int dlogits;
   if (fused || half == DType::fp32) {
     const int logits = b.value(op.inputs[0]);
     dlogits = b.scratch_like(key(op, "logits_grad"), logits, body.tensor(logits).layout);
-    ComputeTask t = pass(ComputeOp::cross_entropy_grad, fused ? "fused" : "");
-    std::vector<Operand> operands{read(logits), read(b.value(op.inputs[1])), write(dlogits)};
+    std::vector<Operand> operands{read(logits), read(labels), write(dlogits)};
     if (fused) {
       operands.push_back(read(b.extra(key(op, "max"))));
       operands.push_back(read(b.extra(key(op, "sum_exp"))));
@@ -74,7 +110,8 @@ void backward(BlockBody& b, const OpSpec& op) {
     body.compute(key(op, "logits_grad"), t, operands, Phase::input_grad);
   } else {
     const int work = b.extra(key(op, "logits_fp32"));
-    body.compute(key(op, "logits_grad"), pass(ComputeOp::cross_entropy_grad), {read(b.value(op.inputs[1])), update(work)}, Phase::input_grad);
+    t.variant = "in_place";
+    body.compute(key(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
     dlogits = b.scratch_like(key(op, "logits_grad"), work, half);
     body.compute(key(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
   }

@@ -25,18 +25,19 @@ const OpSpec* writer_of(const BlockSpec& spec, int t) {
   return nullptr;
 }
 
-/// Dropout runs inside the residual addition that follows it, where kernels are fused.
-bool fused_into_add(BlockBody& b, const OpSpec& op) {
-  return b.options().kernels.fused_norm && sole_reader(*b.tensors().spec, op, OpKind::add) != nullptr;
-}
-
-/// The fused dropout among the inputs of an add, or null.
+/// The dropout that runs inside an addition that reads it, where kernels are fused: the first such input. Null where there is none.
 const OpSpec* fused_dropout(BlockBody& b, const OpSpec& add) {
+  if (!b.options().kernels.fused_norm) return nullptr;
   for (const int t : add.inputs) {
     const OpSpec* w = writer_of(*b.tensors().spec, t);
-    if (w != nullptr && w->kind == OpKind::dropout && fused_into_add(b, *w)) return w;
+    if (w != nullptr && w->kind == OpKind::dropout && sole_reader(*b.tensors().spec, *w, OpKind::add) == &add) return w;
   }
   return nullptr;
+}
+
+bool fused_into_add(BlockBody& b, const OpSpec& dropout) {
+  const OpSpec* add = sole_reader(*b.tensors().spec, dropout, OpKind::add);
+  return add != nullptr && fused_dropout(b, *add) == &dropout;
 }
 
 int make_mask(BlockBody& b, const OpSpec& dropout, int like) {
@@ -114,6 +115,7 @@ void add_forward(BlockBody& b, const OpSpec& op) {
     t.probability = dropout->p;
     t.random = dropout->name;
     operands.push_back(write(make_mask(b, *dropout, operands[0].formal)));
+    if (op.inputs[0] != dropout->outputs[0]) std::swap(operands[0], operands[1]);  // What is dropped comes first.
   }
   one_result(b, op, t, operands);
 }
@@ -166,13 +168,19 @@ void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, 
 
 // ---- rotary embedding
 
-void rope_forward(BlockBody& b, const OpSpec& op) { one_result(b, op, pass(ComputeOp::rope), {read(b.value(op.inputs[0]))}); }
+ComputeTask rotation(ComputeOp kind, const OpSpec& op) {
+  ComputeTask t = pass(kind);
+  t.scalars = {static_cast<double>(op.rotary_dim), op.rope_theta};
+  return t;
+}
+
+void rope_forward(BlockBody& b, const OpSpec& op) { one_result(b, op, rotation(ComputeOp::rope, op), {read(b.value(op.inputs[0]))}); }
 
 void rope_backward(BlockBody& b, const OpSpec& op) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0) return;
   const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::rope_grad), {read(dy), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", rotation(ComputeOp::rope_grad, op), {read(dy), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 

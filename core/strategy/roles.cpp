@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "core/strategy/body_ends.hpp"
+#include "core/strategy/unit_plan.hpp"
 
 namespace rehearse {
 
@@ -21,7 +23,8 @@ struct Bucket {
 class RoleBuilder {
  public:
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
-      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp) {
+      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage),
+        every_((frame.program.microbatches > 1 || step.shards_gradients()) && syncs_every_microbatch(plan.settings, step.shards_gradients())) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
     scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
       return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
@@ -33,7 +36,8 @@ class RoleBuilder {
     list_parameters();
     const std::vector<Slot> slots = plan_.schedule.order(stage_, plan_.shape);
     find_last_backwards(slots);
-    make_buckets();
+    if (plan_.settings.fsdp.enabled && units_.any()) make_unit_buckets();
+    else make_buckets();
     for (const Slot& slot : slots) {
       if (slot.pass == Pass::forward) forward(slot);
       else if (slot.pass == Pass::backward) backward(slot);
@@ -131,10 +135,67 @@ class RoleBuilder {
     if (blocking_) pending_.push_back({done});
   }
 
+  // ---- units: parameters whole around their use
+
+  void begin_units(const Slot& slot, const ChunkPlacement& c) {
+    if (!units_.any()) return;
+    UnitPass pass{slot.pass == Pass::forward, false, slot.chunk, {}};
+    pass.last = !pass.forward && slot.microbatch == last_backward_.at(slot.chunk);
+    for (int position = c.first_layer; position < c.last_layer; ++position) pass.positions.push_back(position);
+    if (!pass.forward) std::reverse(pass.positions.begin(), pass.positions.end());
+    // A forward begins gathering once the pass before is over, a backward as soon as there is room.
+    pass_start_ = pass.forward ? last_compute_ : last_drop_;
+    pass_ends_.clear();
+    units_.begin(std::move(pass));
+  }
+
+  /// Gathers due before the k-th position of the pass; what the position itself must wait for is added to `waits`.
+  void gather_units(const Slot& slot, int k, int position, std::vector<Wait>& waits) {
+    for (const UnitPlan::Gather& g : units_.before(k)) {
+      const int base = base_of(g.params);
+      Call call{step_.gather_unit(g.params, base), frame_.dp, base, slot.chunk, slot.microbatch};
+      const EventId after = g.after >= 0 ? pass_ends_[static_cast<std::size_t>(g.after)] : pass_start_;
+      if (after >= 0) call.waits.push_back({after});
+      call.record = true;
+      if (first_gather_ < 0) first_gather_ = static_cast<int>(role_.step.size());
+      whole_[g.unit] = add(call);
+    }
+    if (const auto at = whole_.find(units_.unit_at(position)); at != whole_.end()) {
+      waits.push_back({at->second});
+      whole_.erase(at);
+    }
+  }
+
+  void drop_units(const Slot& slot, int k, EventId done) {
+    pass_ends_.push_back(done);
+    const std::vector<ParamRef> params = units_.dropped_after(k);
+    if (params.empty()) return;
+    const int base = base_of(params);
+    add({step_.drop_unit(params, base), frame_.compute, base, slot.chunk, slot.microbatch});
+    last_drop_ = done;
+  }
+
+  /// The backward's bindings, with storage for the gradients that have none.
+  int with_gradients(int bindings, int position) {
+    if (!step_.shards_gradients()) return bindings;
+    BindingSet set = frame_.program.binding_sets[static_cast<std::size_t>(bindings)];
+    std::string key = std::to_string(bindings);
+    for (Binding& b : set) {
+      const Tensor& t = frame_.program.tensors[static_cast<std::size_t>(b.tensor)];
+      if (gradients_.count(b.tensor) == 0 || t.lifetime != Lifetime::step) continue;
+      b.allocate = live_gradients_.insert({b.tensor, position + b.instance.layer_delta}).second;
+      key += b.allocate ? '+' : ' ';
+    }
+    const auto [at, fresh] = allocating_.try_emplace(key, static_cast<int>(frame_.program.binding_sets.size()));
+    if (fresh) frame_.program.binding_sets.push_back(std::move(set));
+    return at->second;
+  }
+
   // ---- passes
 
   void forward(const Slot& slot) {
     const ChunkPlacement& c = chunk(slot.chunk);
+    begin_units(slot, c);
     std::vector<Wait> waits;
     if (remote(slot.chunk - 1)) waits.push_back({receive(true, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch)});
     for (const Wait& w : take_pending()) waits.push_back(w);
@@ -145,31 +206,45 @@ class RoleBuilder {
         input.record = true;
         waits.push_back({add(input)});
       }
+      const int k = position - c.first_layer;
+      gather_units(slot, k, position, waits);
       Call call{b.forward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
-      call.record = position + 1 == c.last_layer;
+      call.record = position + 1 == c.last_layer || units_.any();
       const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
+      drop_units(slot, k, done);
     }
     if (remote(slot.chunk + 1)) send(true, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch);
   }
 
   void backward(const Slot& slot) {
     const ChunkPlacement& c = chunk(slot.chunk);
-    const bool last = slot.microbatch == last_backward_.at(slot.chunk);
+    const bool reduces = every_ || slot.microbatch == last_backward_.at(slot.chunk);
+    begin_units(slot, c);
     std::vector<Wait> waits;
     if (remote(slot.chunk + 1)) waits.push_back({receive(false, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch)});
     for (const Wait& w : take_pending()) waits.push_back(w);
     for (int position = c.last_layer; position-- > c.first_layer;) {
-      const bool closes = last && plan_.settings.overlap.grad_reduce && closing_.count(position) != 0;
-      Call call{bodies_at(position).backward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
+      const int k = c.last_layer - 1 - position;
+      gather_units(slot, k, position, waits);
+      const bool closes = reduces && reduces_on_the_way() && closing_.count(position) != 0;
+      StepBodies::Made made = bodies_at(position).backward;
+      made.bindings = with_gradients(made.bindings, position);
+      Call call{made, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
-      call.record = closes || position == c.first_layer;
+      call.record = closes || position == c.first_layer || units_.any() || step_.updates_on_host();
       const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
+      drop_units(slot, k, done);
       if (closes)
-        for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done);
+        for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done, slot.microbatch == last_backward_.at(slot.chunk));
+      if (slot.microbatch == last_backward_.at(slot.chunk)) send_to_host(position, done);
+      if (closes && !plan_.settings.overlap.grad_reduce) waits.push_back({reduced_});
     }
+    // The next microbatch adds to gradients that are still being reduced.
+    if (every_ && !step_.shards_gradients() && reduced_ >= 0) pending_.push_back({reduced_});
+    for (const Wait& w : waits) pending_.push_back(w);
     if (remote(slot.chunk - 1)) send(false, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch);
   }
 
@@ -189,8 +264,12 @@ class RoleBuilder {
     }
     if (!params_.empty()) role_.persistent.push_back({step_.norm_tensor(), -1});
     for (const ParamRef& p : params_) {
-      role_.persistent.push_back({step_.param_tensor(p), p.position});
-      role_.persistent.push_back({step_.grad_tensor(p), p.position});
+      const ParamState& s = step_.state(p);
+      gradients_.insert(step_.grad_tensor(p));
+      if (!s.sharded) role_.persistent.push_back({step_.param_tensor(p), p.position});
+      else if (s.updated >= 0) role_.persistent.push_back({s.updated, p.position});
+      role_.persistent.push_back({step_.shards_gradients() ? s.reduced : step_.grad_tensor(p), p.position});
+      if (s.host_gradient >= 0) role_.persistent.push_back({s.host_gradient, p.position});
       for (const int t : step_.state(p).state) role_.persistent.push_back({t, p.position});
     }
   }
@@ -206,7 +285,6 @@ class RoleBuilder {
 
   /// Fills buckets in the order in which gradients become final: chunks by their last backward, layers and parameters from the back.
   void make_buckets() {
-    const double capacity = plan_.settings.bucket.value();
     const ExprContext at = frame_.program.mesh.context(first_rank());
     struct Open { Bucket bucket; double bytes = 0; };
     std::map<AxisSet, Open> open;  // What is reduced over other ranks than the rest has buckets of its own.
@@ -217,20 +295,41 @@ class RoleBuilder {
       buckets_.push_back(std::move(o.bucket));
       o = {};
     };
-    int position = 0;
+    const Bytes first = plan_.settings.first_bucket > Bytes{0} ? plan_.settings.first_bucket : plan_.settings.bucket;
     for (const int c : backward_order_)
-      for (position = chunk(c).last_layer; position-- > chunk(c).first_layer;)
+      for (int position = chunk(c).last_layer; position-- > chunk(c).first_layer;) {
         for (std::size_t i = params_.size(); i-- > 0;) {
           const ParamRef& p = params_[i];
           if (p.position != position || !step_.needs_dp(p)) continue;
           Open& o = open[step_.data_axes(p)];
           o.bucket.params.push_back(p);
           o.bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
-          if (plan_.settings.overlap.grad_reduce && o.bytes >= capacity) close(o, position);
+          const Bytes capacity = buckets_.empty() ? first : plan_.settings.bucket;
+          if (reduces_on_the_way() && o.bytes >= capacity.value()) close(o, position);
         }
+        // What is reduced after every microbatch must not wait for another chunk's.
+        if (position == chunk(c).first_layer && (every_ || step_.shards_gradients()))
+          for (auto& [axes, o] : open) close(o, position);
+      }
     if (backward_order_.empty()) return;
     for (auto& [axes, o] : open) close(o, chunk(backward_order_.back()).first_layer);
   }
+
+  /// Under FSDP a unit's gradients are reduced together, when the last of them is final.
+  void make_unit_buckets() {
+    for (const ChunkPlacement& c : plan_.chunks) {
+      if (c.stage != stage_) continue;
+      std::map<int, int> lowest;
+      for (int position = c.last_layer; position-- > c.first_layer;) lowest[units_.unit_at(position)] = position;
+      for (const auto& [unit, position] : lowest) {
+        if (unit < 0) continue;
+        closing_[position].push_back(buckets_.size());
+        buckets_.push_back({units_.params_of(unit), position});
+      }
+    }
+  }
+
+  [[nodiscard]] bool reduces_on_the_way() const { return plan_.settings.overlap.grad_reduce || every_ || step_.shards_gradients(); }
 
   [[nodiscard]] int first_rank() const {
     for (int r = 0; r < frame_.program.mesh.ranks(); ++r)
@@ -242,19 +341,45 @@ class RoleBuilder {
     return std::min_element(params.begin(), params.end(), [](const ParamRef& a, const ParamRef& b) { return a.position < b.position; })->position;
   }
 
-  void reduce(const Bucket& bucket, EventId after) {
+  /// Gradients that are summed once more after their reduction go to the host at the end of the step.
+  [[nodiscard]] bool early_to_host() {
+    return step_.updates_on_host() && tied_parameter() < 0 && step_.reduce_tp(params_, base_of(params_)).body < 0;
+  }
+
+  void copy_to_host(const std::vector<ParamRef>& params, EventId after) {
+    const int base = base_of(params);
+    Call call{step_.to_host(params, base), frame_.copies_out, base};
+    call.waits.push_back({after});
+    call.record = true;
+    on_host_ = add(call);
+    for (const ParamRef& p : params) sent_to_host_.insert(p);
+  }
+
+  /// Gradients that no other rank adds to are final once their block's last backward is done.
+  void send_to_host(int position, EventId done) {
+    if (plan_.settings.dp > 1 || !step_.updates_on_host() || !early_to_host()) return;
+    std::vector<ParamRef> here;
+    for (const ParamRef& p : params_)
+      if (p.position == position) here.push_back(p);
+    if (!here.empty()) copy_to_host(here, done);
+  }
+
+  void reduce(const Bucket& bucket, EventId after, bool last = true) {
     const int base = base_of(bucket.params);
-    Call call{step_.reduce(bucket.params, base), frame_.dp, base};
+    const bool again = !reduced_before_.insert(bucket.params.front()).second;
+    Call call{step_.reduce(bucket.params, base, again), frame_.dp, base};
     call.waits.push_back({after});
     call.record = true;
     reduced_ = add(call);
+    if (early_to_host() && last) copy_to_host(bucket.params, reduced_);
+    for (const ParamRef& p : bucket.params) live_gradients_.erase({step_.grad_tensor(p), p.position});
   }
 
   /// After the last backward: what was not reduced on the way, tied and norm gradients, the gradient norm, the update.
   void tail() {
     if (params_.empty()) return;
     std::vector<Wait> ready{{last_compute_}};
-    if (!plan_.settings.overlap.grad_reduce)
+    if (!reduces_on_the_way())
       for (const Bucket& b : buckets_) reduce(b, last_compute_);
     if (reduced_ >= 0) ready.push_back({reduced_});
     const int base = base_of(params_);
@@ -271,6 +396,18 @@ class RoleBuilder {
       call.record = true;
       ready.push_back({add(call)});
     }
+    if (step_.updates_on_host()) {
+      std::vector<ParamRef> rest;
+      for (const ParamRef& p : params_)
+        if (sent_to_host_.count(p) == 0) rest.push_back(p);
+      if (!rest.empty()) {
+        Call none{step_.to_host(rest, base_of(rest)), frame_.copies_out, base_of(rest)};
+        none.waits = ready;
+        none.record = true;
+        on_host_ = add(none);
+      }
+      ready.push_back({on_host_});
+    }
     Call norm{step_.gradient_norm(params_, base), frame_.compute, base};
     norm.waits = ready;
     for (const Wait& w : take_pending()) norm.waits.push_back(w);
@@ -281,6 +418,7 @@ class RoleBuilder {
 
   void update(EventId norm_done) {
     std::vector<Wait> waits{{norm_done}};
+    if (on_host_ >= 0) waits.push_back({on_host_});
     std::map<int, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : params_) by_position[p.position].push_back(p);
     EventId updated = -1;
@@ -292,15 +430,17 @@ class RoleBuilder {
       updated = add(call);
       updated_[position] = updated;
     }
-    if (std::none_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); })) return;
-    gather_parameters(updated);
+    if (first_gather_ >= 0) wait_next_step(role_.step[static_cast<std::size_t>(first_gather_)], updated);
+    if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); })) gather_parameters(updated);
+    if (step_.updates_on_host()) wait_for_parameters(updated);
   }
 
   /// All-gathers in forward order, so that the next step's first layers have theirs first.
   void gather_parameters(EventId all_updated) {
     std::map<std::pair<int, AxisSet>, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : params_)
-      if (step_.sharded_optimizer(p)) by_position[{p.position, step_.data_axes(p)}].push_back(p);
+      if (step_.sharded_optimizer(p) && !step_.state(p).sharded) by_position[{p.position, step_.data_axes(p)}].push_back(p);
+    if (by_position.empty()) return;
     for (const auto& [at, params] : by_position) {
       const int position = at.first;
       Call call{step_.gather(params, position), frame_.dp, position};
@@ -319,6 +459,11 @@ class RoleBuilder {
       const auto at = gathered_.find(e.layer);
       if (at != gathered_.end() && seen.insert({e.layer, true}).second) wait_next_step(e, at->second);
     }
+  }
+
+  void wait_for_parameters(EventId updated) {
+    for (Entry& e : role_.step)
+      if (e.stream == frame_.compute) return wait_next_step(e, updated);
   }
 
   /// Adds a wait for an event of the step before to an entry that exists already.
@@ -356,6 +501,18 @@ class RoleBuilder {
   int last_pass_ = -1;  ///< Entry of the block's pass before.
   std::map<int, BodyEnds> ends_;
   std::vector<Wait> pending_;
+  UnitPlan units_;
+  bool every_;                          ///< Gradients are reduced after every microbatch.
+  EventId pass_start_ = -1, last_drop_ = -1;
+  std::vector<EventId> pass_ends_;      ///< Of the positions of the pass in hand.
+  std::map<int, EventId> whole_;        ///< Units gathered and not used yet.
+  int first_gather_ = -1;
+  std::set<int> gradients_;             ///< Gradient tensors.
+  std::set<std::pair<int, int>> live_gradients_;  ///< Whole ones with storage, by tensor and position.
+  std::map<std::string, int> allocating_;
+  EventId on_host_ = -1;
+  std::set<ParamRef> sent_to_host_;
+  std::set<ParamRef> reduced_before_;   ///< First parameters of buckets reduced in this step.
   std::vector<ParamRef> params_;
   std::vector<Bucket> buckets_;
   std::map<int, std::vector<std::size_t>> closing_;
@@ -365,6 +522,11 @@ class RoleBuilder {
 };
 
 }  // namespace
+
+bool syncs_every_microbatch(const StrategySettings& settings, bool shards_gradients) {
+  if (settings.grad_sync != GradientSync::automatic) return settings.grad_sync == GradientSync::every;
+  return shards_gradients && (!settings.fsdp.enabled || settings.pp == 1);
+}
 
 Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage) { return RoleBuilder(frame, step, plan, stage).build(); }
 

@@ -27,6 +27,9 @@ struct RolePlan {
   const std::map<int, std::array<StepBodies::Passing, 2>>& passing;
 };
 
+/// Whether gradients are reduced after every microbatch, automatic resolved.
+[[nodiscard]] bool syncs_every_microbatch(const StrategySettings& settings, bool shards_gradients);
+
 /// The role of pipeline stage `stage`.
 Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage);
 

@@ -6,15 +6,14 @@ namespace rehearse {
 
 namespace {
 
-bool data_axis(Axis a) {
-  return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp || a == Axis::tile_h || a == Axis::tile_w;
-}
-
 Layout merged(const Layout& base, const Layout& extra) {
   Layout out = base;
   out.insert(out.end(), extra.begin(), extra.end());
   return out;
 }
+
+// Constants of the updates that no setting changes: PyTorch's defaults for Adam, the usual momentum and norm.
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEpsilon = 1e-8, kMomentum = 0.9, kMaxNorm = 1.0;
 
 ComputeTask element_wise(ComputeOp op, const char* variant, DType arithmetic = DType::fp32) {
   ComputeTask t;
@@ -42,13 +41,12 @@ void StepBodies::make_states() {
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
       const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
-      const int grad = blocks_[b].grad[p];
-      Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
-      reduced.name += ".reduced";
-      reduced.alias_of = grad;
-      reduced.layout = merged(param.layout, optimizer_of(param.layout));
-      s.reduced = frame_.add_tensor(std::move(reduced));
+      s.sharded = plan_.shard_parameters && static_cast<double>(blocks_[b].spec->params[p].elements()) >= plan_.whole_below;
+      s.reduced = make_reduced(blocks_[b].grad[p], param);
+      const bool on_host = plan_.optimizer_on_host;
+      if (on_host) s.host_gradient = on_host_of(s.reduced);
       Tensor state = param;
+      if (on_host) state.space = MemorySpace::host;
       state.layout = merged(param.layout, optimizer_of(param.layout));
       state.dtype = DType::fp32;
       state.category = MemoryCategory::optimizer;
@@ -58,28 +56,59 @@ void StepBodies::make_states() {
       if (adam) names.emplace_back(".exp_avg_sq");
       for (const std::string& name : names) {
         Tensor t = state;
+        if (t.initial_key.empty()) t.initial_key = t.name;
         t.name += name;
         if (name != ".master") t.initial = "zeros";
         s.state.push_back(frame_.add_tensor(std::move(t)));
       }
       Tensor updated = param;
-      updated.name += ".updated";
+      updated.name += s.sharded ? ".shard" : ".updated";
       updated.layout = merged(param.layout, optimizer_of(param.layout));
-      updated.alias_of = blocks_[b].param[p];
-      s.updated = frame_.add_tensor(std::move(updated));
+      if (s.sharded) {
+        make_transient(blocks_[b].param[p]);
+      } else {
+        updated.alias_of = blocks_[b].param[p];
+        updated.alias_offset = slice_start(param);
+      }
+      if (!(s.sharded && plan_.gather_master && frame_.mixed)) s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
 }
 
-AxisSet StepBodies::data_axes(const ParamRef& p) const {
-  return partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
+/// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole one.
+int StepBodies::make_reduced(int grad, const Tensor& param) {
+  Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
+  reduced.name += plan_.shard_gradients ? ".shard" : ".reduced";
+  reduced.layout = merged(param.layout, optimizer_of(param.layout));
+  if (plan_.shard_gradients) {
+    make_transient(grad);
+  } else {
+    reduced.alias_of = grad;
+    reduced.alias_offset = slice_start(param);
+  }
+  return frame_.add_tensor(std::move(reduced));
 }
 
-AxisSet StepBodies::partial_axes(const Layout& layout, bool data) const {
-  AxisSet out;
-  for (const auto& [axis, l] : layout)
-    if (std::holds_alternative<Partial>(l) && data_axis(axis) == data) out.insert(axis);
-  return out;
+/// First element, of what a rank holds of the parameter, that it updates.
+ExprId StepBodies::slice_start(const Tensor& param) {
+  ExprPool& e = frame_.program.exprs;
+  ExprId n = frame_.local_product(param, 0, static_cast<int>(param.shape.size())), start = ExprPool::kZero;
+  for (const auto& [axis, l] : optimizer_of(param.layout)) {
+    const ExprId k = e.extent(axis), i = e.coord(axis);
+    const ExprId step = e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, k), ExprPool::kOne), k);
+    const ExprId first = e.apply(ExprOp::min, n, frame_.mul(i, step));
+    start = e.apply(ExprOp::add, start, first);
+    n = e.apply(ExprOp::sub, e.apply(ExprOp::min, n, e.apply(ExprOp::add, first, step)), first);
+  }
+  return start;
+}
+
+/// A parameter or gradient that is whole for a part of the step only.
+void StepBodies::make_transient(int tensor) {
+  Tensor& t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  t.lifetime = Lifetime::step;
+  t.category = MemoryCategory::communication;
+  t.initial.clear();
 }
 
 StepBodies::Made StepBodies::cached(const std::string& kind, const std::vector<ParamRef>& params, int base,
@@ -98,14 +127,24 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   for (const int t : integer_tensors) {
     const int id = tensors.value[static_cast<std::size_t>(t)];
     const int device = body.bound(tensors.spec->tensors[static_cast<std::size_t>(t)].name, id, {{}, true, false});
+    const InputSettings& from = workload_.input;
+    // Labels come with the samples they belong to.
+    const bool with_samples = from.sample > Bytes{0} && block != 0;
+    const ExprId samples = with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0);
+    if (from.sample > Bytes{0} && from.gpudirect_storage) {
+      body.add({.name = "read", .kind = InputTask{samples, frame_.program.first_sample, tensors.spec->tensors[static_cast<std::size_t>(t)].name}, .operands = {write(device)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
+      continue;
+    }
     Tensor host = frame_.program.tensors[static_cast<std::size_t>(id)];
     host.name += ".host";
     host.space = MemorySpace::pinned_host;
     host.lifetime = Lifetime::scratch;
     host.per_layer = host.per_microbatch = false;
     const int source = body.scratch(host.name, frame_.add_tensor(std::move(host)));
-    Task read_task{.name = "read", .kind = InputTask{frame_.local(body.tensor(device), 0)}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
+    Task read_task{.name = "read", .kind = InputTask{samples, frame_.program.first_sample, tensors.spec->tensors[static_cast<std::size_t>(t)].name}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
     body.add(std::move(read_task));
+    if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples)
+      body.add({.name = "decode", .kind = HostTask{"data_loader.decode"}, .operands = {update(source)}, .stream = frame_.host, .phase = Phase::other, .predicate = ExprPool::kOne});
     Task copy{.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne};
     body.add(std::move(copy));
   }
@@ -197,53 +236,6 @@ StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId p
   return made_[key] = body.finish();
 }
 
-CollectiveTask StepBodies::grad_collective(CollectiveOp op, AxisSet axes) {
-  CollectiveTask c;
-  c.op = op;
-  const bool experts = axes.contains(Axis::edp);
-  c.group = frame_.group(experts ? "edp" : "dp", axes);
-  ExprId divisor = ExprPool::kOne;
-  // Copies of an expert are fewer than replicas, but its gradient holds the tokens of all.
-  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (axes.contains(a) || experts) divisor = frame_.mul(divisor, frame_.program.exprs.extent(a));
-  c.divisor = divisor;
-  return c;
-}
-
-void StepBodies::fill_reduce(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  AxisSet axes;
-  for (const ParamRef& p : params) {
-    const InstanceRef at{p.position - base, 0, 0};
-    operands.push_back(update(body.bound("grad", grad_tensor(p), {at, false, false})));
-    operands.push_back(write(body.bound("reduced", state(p).reduced, {at, false, false})));
-    axes = partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, true);
-  }
-  const CollectiveOp op = sharded_optimizer(params.front()) ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce;
-  Task task{.name = "gradients", .kind = grad_collective(op, axes), .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
-}
-
-StepBodies::Made StepBodies::reduce(const std::vector<ParamRef>& params, int base) { return cached("gradients.reduce", params, base, &StepBodies::fill_reduce); }
-
-void StepBodies::fill_reduce_tp(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  for (const ParamRef& p : params) operands.push_back(update(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
-  CollectiveTask c;
-  c.op = CollectiveOp::all_reduce;
-  c.group = frame_.group("tp", {Axis::tp});
-  Task task{.name = "norm_gradients", .kind = c, .operands = operands, .stream = frame_.tp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
-}
-
-StepBodies::Made StepBodies::reduce_tp(const std::vector<ParamRef>& params, int base) {
-  std::vector<ParamRef> partial;
-  for (const ParamRef& p : params)
-    if (!partial_axes(frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))].layout, false).empty()) partial.push_back(p);
-  if (partial.empty()) return {-1, -1};
-  return cached("norm_gradients.reduce", partial, base, &StepBodies::fill_reduce_tp);
-}
-
 StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
   BodyBuilder body(frame_, "tied_embedding.reduce", Phase::optimizer);
   GroupSpec spec;
@@ -265,6 +257,25 @@ StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
   return body.finish();
 }
 
+/// Whether a rank adds this gradient to the norm: one of those that hold the same elements does.
+ExprId StepBodies::counts_here(const ParamRef& p) {
+  ExprPool& e = frame_.program.exprs;
+  const Layout& layout = frame_.program.tensors[static_cast<std::size_t>(state(p).reduced)].layout;
+  ExprId counts = ExprPool::kOne;
+  const auto only_first = [&](Axis axis) { counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::eq, e.coord(axis), ExprPool::kZero)); };
+  // The two views divide the same ranks: an expert's gradient lies on the axes of its own.
+  const bool expert = in_expert_view(layout_of(p));
+  for (int a = expert ? 7 : 0; a < (expert ? kAxisCount : 7); ++a) {
+    const auto axis = static_cast<Axis>(a);
+    if (axis == Axis::pp || frame_.program.mesh.islands().front().extent(axis) == 1) continue;
+    if (!std::holds_alternative<Shard>(layout_on(layout, axis))) only_first(axis);
+  }
+  // A tied parameter on a stage of its own is the copy of the first stage's.
+  const auto& spec = blocks_[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
+  if (!spec.tied_to.empty() && blocks_[static_cast<std::size_t>(p.block)].shared_with[static_cast<std::size_t>(p.param)] < 0) counts = ExprPool::kZero;
+  return counts;
+}
+
 void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   const int norm = body.bound("norm", norm_);
   std::vector<Operand> operands;
@@ -273,16 +284,22 @@ void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& param
     // Loss scaling: gradients are divided by the scale and checked for overflow before anything reads them.
     std::vector<Operand> scaled;
     for (const Operand& o : operands) scaled.push_back(update(o.formal));
-    body.compute("unscale", element_wise(ComputeOp::scale, "unscale"), scaled, Phase::optimizer);
+    ComputeTask unscale = element_wise(ComputeOp::scale, "unscale");
+    unscale.scalars = {1.0};
+    body.compute("unscale", unscale, scaled, Phase::optimizer);
   }
   operands.push_back(write(norm));
-  if (workload_.training.clip_gradients) body.compute("square_sum", element_wise(ComputeOp::square_sum, "l2"), operands, Phase::optimizer);
+  if (workload_.training.clip_gradients) {
+    ComputeTask squares = element_wise(ComputeOp::square_sum, "l2");
+    for (const ParamRef& p : params) squares.offsets.push_back(counts_here(p));
+    body.compute("square_sum", squares, operands, Phase::optimizer);
+  }
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
   AxisSet world;
   for (int a = 0; a < 7; ++a)
     if (frame_.program.mesh.islands().front().extent(static_cast<Axis>(a)) > 1) world.insert(static_cast<Axis>(a));
-  if (world.empty()) return;
+  if (world.empty() || plan_.central_update) return;
   c.group = frame_.group("world", world);
   Task task{.name = "gradient_norm", .kind = c, .operands = {update(norm)}, .stream = frame_.dp, .phase = Phase::optimizer, .predicate = ExprPool::kOne};
   body.add(std::move(task));
@@ -290,49 +307,90 @@ void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& param
 
 StepBodies::Made StepBodies::gradient_norm(const std::vector<ParamRef>& params, int base) { return cached("gradient_norm", params, base, &StepBodies::fill_norm); }
 
+ComputeTask StepBodies::optimizer_task() const {
+  const Optimizer kind = workload_.training.optimizer;
+  ComputeTask step = element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw");
+  const TrainingSettings& t = workload_.training;
+  if (kind == Optimizer::sgd) step.scalars = {t.learning_rate, t.weight_decay, kMomentum};
+  else step.scalars = {t.learning_rate, t.weight_decay, kBeta1, kBeta2, kAdamEpsilon};
+  return step;
+}
+
+/// A copy of a persistent tensor in host memory.
+int StepBodies::on_host_of(int tensor) {
+  Tensor t = frame_.program.tensors[static_cast<std::size_t>(tensor)];
+  t.name += ".host";
+  t.space = MemorySpace::host;
+  t.alias_of = -1;
+  t.lifetime = Lifetime::persistent;
+  t.category = MemoryCategory::gradients;
+  return frame_.add_tensor(std::move(t));
+}
+
+/// The update runs on CPU cores, parameter by parameter; each goes back to the device while the next is updated (Ren et al. 2021, sec. 4).
+void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at) {
+  const ParamState& s = state(p);
+  std::vector<Operand> operands{read(body.bound("gradient", s.host_gradient, {at, false, false}))};
+  for (const int t : s.state) operands.push_back(update(body.bound("state", t, {at, false, false})));
+  Tensor staged = frame_.program.tensors[static_cast<std::size_t>(s.updated)];
+  staged.name += ".staged";
+  staged.space = MemorySpace::pinned_host;
+  staged.lifetime = Lifetime::scratch;
+  staged.alias_of = -1;
+  staged.per_layer = false;
+  staged.initial.clear();
+  const int out = body.scratch("staged", frame_.add_tensor(std::move(staged)));
+  operands.push_back(write(out));
+  body.add({.name = "update", .kind = optimizer_task(), .operands = operands, .stream = frame_.host, .phase = Phase::optimizer, .predicate = ExprPool::kOne});
+  body.add({.name = "to_device", .kind = CopyTask{}, .operands = {read(out), write(body.bound("updated", s.updated, {at, false, false}))}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne});
+}
+
+void StepBodies::fill_to_host(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> operands;
+  for (const ParamRef& p : params) {
+    const InstanceRef at{p.position - base, 0, 0};
+    operands.push_back(read(body.bound("reduced", state(p).reduced, {at, false, false})));
+    operands.push_back(write(body.bound("host", state(p).host_gradient, {at, false, false})));
+  }
+  body.add({.name = "to_host", .kind = CopyTask{}, .operands = operands, .stream = frame_.copies_out, .phase = Phase::other, .predicate = ExprPool::kOne});
+}
+
+StepBodies::Made StepBodies::to_host(const std::vector<ParamRef>& params, int base) { return cached("gradients.to_host", params, base, &StepBodies::fill_to_host); }
+
 void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> clip, adam, copy, zero;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     const ParamState& s = state(p);
+    if (s.host_gradient >= 0) {
+      update_on_host(body, p, at);
+      if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+      continue;
+    }
     const int reduced = body.bound("reduced", s.reduced, {at, false, false});
-    const int param = body.bound("updated", s.updated, {at, false, false});
     clip.push_back(update(reduced));
     adam.push_back(read(reduced));
+    if (s.updated >= 0) {
+      const int param = body.bound("updated", s.updated, {at, false, false});
+      if (!frame_.mixed) adam.push_back(update(param));  // Weights first: the model's own, or the master copy.
+      copy.push_back(write(param));
+      if (frame_.mixed) copy.push_back(read(body.bound("state", s.state[0], {at, false, false})));
+    }
     for (const int t : s.state) adam.push_back(update(body.bound("state", t, {at, false, false})));
-    if (!frame_.mixed) adam.push_back(update(param));
-    copy.push_back(write(param));
-    if (frame_.mixed) copy.push_back(read(body.bound("state", s.state[0], {at, false, false})));
-    zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+    // Slices are overwritten by the next step's first reduction.
+    if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
   }
-  if (workload_.training.clip_gradients) {
+  if (workload_.training.clip_gradients && !clip.empty()) {
     clip.push_back(read(body.bound("norm", norm_)));
-    body.compute("clip", element_wise(ComputeOp::scale, "clip"), clip, Phase::optimizer);
+    ComputeTask scale = element_wise(ComputeOp::scale, "clip");
+    scale.scalars = {kMaxNorm};
+    body.compute("clip", scale, clip, Phase::optimizer);
   }
-  const Optimizer kind = workload_.training.optimizer;
-  body.compute("update", element_wise(ComputeOp::optimizer, kind == Optimizer::sgd ? "sgd" : kind == Optimizer::adam ? "adam" : "adamw"), adam, Phase::optimizer);
-  if (frame_.mixed) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
-  body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
+  if (!adam.empty()) body.compute("update", optimizer_task(), adam, Phase::optimizer);
+  if (frame_.mixed && !copy.empty()) body.compute("to_model_dtype", element_wise(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
+  if (!zero.empty()) body.compute("zero_gradients", element_wise(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
 }
 
 StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) { return cached("update", params, base, &StepBodies::fill_update); }
-
-void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> operands;
-  AxisSet axes;
-  for (const auto& [axis, l] : optimizer_of(layout_of(params.front()))) axes.insert(axis);
-  for (const ParamRef& p : params) {
-    const InstanceRef at{p.position - base, 0, 0};
-    operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
-    operands.push_back(write(body.bound("param", param_tensor(p), {at, false, false})));
-  }
-  CollectiveTask c;
-  c.op = CollectiveOp::all_gather;
-  c.group = frame_.group(axes.contains(Axis::edp) ? "edp" : "dp", axes);
-  Task task{.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
-  body.add(std::move(task));
-}
-
-StepBodies::Made StepBodies::gather(const std::vector<ParamRef>& params, int base) { return cached("parameters.gather", params, base, &StepBodies::fill_gather); }
 
 }  // namespace rehearse

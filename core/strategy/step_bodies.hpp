@@ -19,9 +19,13 @@ struct ParamRef {
 
 /// Optimizer-side tensors of one parameter.
 struct ParamState {
-  int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage.
+  int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage, but
+                                ///< where gradients are stored as slices.
   std::vector<int> state;       ///< Master copy (mixed precision), first and second moment.
-  int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage.
+  int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage, unless `sharded`; -1 where
+                                ///< the master copy stands for it.
+  int host_gradient = -1;       ///< The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
+  bool sharded = false;         ///< Stored as a slice: the whole parameter lives between a gather and a drop.
 };
 
 class StepBodies {
@@ -44,7 +48,8 @@ class StepBodies {
   Made send(bool forward, const Passing& what, ExprId peer, bool scatter);
   Made receive(bool forward, const Passing& what, ExprId peer, bool scatter);
   /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
-  Made reduce(const std::vector<ParamRef>& params, int base);
+  /// `accumulate` adds to slices that hold an earlier microbatch's.
+  Made reduce(const std::vector<ParamRef>& params, int base, bool accumulate = false);
   /// Sums tensor-parallel partial gradients (norms under sequence parallelism); body -1 when there are none.
   Made reduce_tp(const std::vector<ParamRef>& params, int base);
   /// Sums the gradients of a tied embedding over the first and the last stage.
@@ -52,10 +57,18 @@ class StepBodies {
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
   Made parameter_update(const std::vector<ParamRef>& params, int base);
   Made gather(const std::vector<ParamRef>& params, int base);
+  /// Copies reduced gradients to host memory.
+  Made to_host(const std::vector<ParamRef>& params, int base);
+  /// Makes `params`, stored as slices, whole.
+  Made gather_unit(const std::vector<ParamRef>& params, int base);
+  /// Gives back the storage of the whole ones.
+  Made drop_unit(const std::vector<ParamRef>& params, int base);
 
   [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }
   [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
   [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
+  /// The parameter at `position` that is stored in `tensor`.
+  [[nodiscard]] ParamRef owner_of(int tensor, int position) const;
   [[nodiscard]] int norm_tensor() const { return norm_; }
   /// Axes over whose ranks the gradient is a partial sum, each with samples or tiles of its own: those of the dense view, or edp for experts.
   /// Parameters of one reduction or gather have the same.
@@ -63,11 +76,22 @@ class StepBodies {
   [[nodiscard]] bool needs_dp(const ParamRef& p) const { return !data_axes(p).empty(); }
   /// Whether the optimizer state of `p` is divided, so that its updated parameter is gathered.
   [[nodiscard]] bool sharded_optimizer(const ParamRef& p) const { return !optimizer_of(layout_of(p)).empty(); }
+  [[nodiscard]] bool shards_gradients() const { return plan_.shard_gradients; }
+  [[nodiscard]] bool updates_on_host() const { return plan_.optimizer_on_host; }
+  [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
 
  private:
   void make_states();
+  [[nodiscard]] ComputeTask optimizer_task() const;
+  int on_host_of(int tensor);
+  void update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at);
+  void fill_to_host(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  int make_reduced(int grad, const Tensor& param);
+  void make_transient(int tensor);
   [[nodiscard]] const Layout& layout_of(const ParamRef& p) const { return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout; }
   [[nodiscard]] const Layout& optimizer_of(const Layout& param) const { return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer; }
+  ExprId slice_start(const Tensor& param);
+  ExprId counts_here(const ParamRef& p);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
   CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
@@ -76,6 +100,12 @@ class StepBodies {
   void fill_norm(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_update(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_gather(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_scatter(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_scatter_add(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void scatter(BodyBuilder&, const std::vector<ParamRef>&, int base, bool add);
+  void fill_gather_unit(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_drop_unit(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  [[nodiscard]] AxisSet shard_axes() const;
 
   ProgramFrame& frame_;
   const Workload& workload_;

@@ -17,6 +17,7 @@ struct Workload {
   Network network;
   TrainingSettings training;
   KernelSettings kernels;
+  InputSettings input{};
 };
 
 /// Layouts of everything a network holds, filled by the strategies in use, in registry order.
@@ -30,6 +31,18 @@ struct LayoutPlan {
   Layout optimizer;
   /// The same for experts' parameters, whose copies lie along the expert view's axes.
   Layout expert_optimizer;
+  /// Reduced gradients are stored as slices with the optimizer's layout; whole ones live from backward to their reduction.
+  bool shard_gradients = false;
+  /// Parameters are stored as such slices too, and gathered around their use ...
+  bool shard_parameters = false;
+  /// ... from the optimizer's master copy where there is one, instead of from a slice in the model's type ...
+  bool gather_master = false;
+  /// ... but for parameters of fewer elements, which stay whole.
+  double whole_below = 0;
+  /// One rank updates a parameter for all: gradients come to it, and no norm is taken over ranks.
+  bool central_update = false;
+  /// Optimizer state is in host memory and updated there.
+  bool optimizer_on_host = false;
 };
 /// Whether a parameter with this layout belongs to experts: it is laid out in the expert view.
 [[nodiscard]] bool in_expert_view(const Layout& layout);

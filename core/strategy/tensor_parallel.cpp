@@ -27,6 +27,14 @@ std::string_view what(DimTag tag) {
   }
 }
 
+/// A vocabulary that does not divide is padded to the next multiple, as frameworks do, so that every rank computes the same.
+Shard slice_of(const Shape& shape, int d, int tp) {
+  Shard s = shard_on(d);
+  const Dim& dim = shape[static_cast<std::size_t>(d)];
+  s.padded = dim.tag == DimTag::vocabulary && dim.size % tp != 0;
+  return s;
+}
+
 class TensorParallel final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.tp > 1; }
@@ -36,7 +44,7 @@ class TensorParallel final : public Strategy {
     for (const BlockSpec& block : request.workload.network.blocks)
       for (const TensorSpec& tensor : block.tensors)
         for (const Dim& dim : tensor.shape) {
-          // A vocabulary may be dealt unevenly (frameworks pad it); heads and neurons may not.
+          // A vocabulary is padded; heads and neurons are not.
           if (!splits(dim.tag) || dim.tag == DimTag::vocabulary || dim.size % tp == 0) continue;
           std::string valid;
           for (int k = 1; k <= dim.size && k <= 64; ++k)
@@ -50,9 +58,9 @@ class TensorParallel final : public Strategy {
     const auto& blocks = request.workload.network.blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t)
-        if (const int d = split_dim(blocks[b].tensors[t].shape); d >= 0) plan.blocks[b].tensors[t].emplace_back(Axis::tp, shard_on(d));
+        if (const int d = split_dim(blocks[b].tensors[t].shape); d >= 0) plan.blocks[b].tensors[t].emplace_back(Axis::tp, slice_of(blocks[b].tensors[t].shape, d, request.settings.tp));
       for (std::size_t p = 0; p < blocks[b].params.size(); ++p)
-        if (const int d = split_dim(blocks[b].params[p].shape); d >= 0) plan.blocks[b].params[p].emplace_back(Axis::tp, shard_on(d));
+        if (const int d = split_dim(blocks[b].params[p].shape); d >= 0) plan.blocks[b].params[p].emplace_back(Axis::tp, slice_of(blocks[b].params[p].shape, d, request.settings.tp));
     }
   }
 };

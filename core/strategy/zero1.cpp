@@ -13,9 +13,14 @@ class Zero1 final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 1; }
   void check(const PlanRequest& request) const override {
-    if (request.settings.zero_stage > 1)
-      throw Error(ErrorKind::usage, fmt::format("zero_stage {} has no lowering: stages 0 and 1 do", request.settings.zero_stage),
-                  "strategy.zero_stage", "set strategy.zero_stage to 0 or 1");
+    const StrategySettings& s = request.settings;
+    if (s.fsdp.enabled)
+      throw Error(ErrorKind::usage, fmt::format("fsdp.enabled and zero_stage({}) both divide the optimizer state", s.zero_stage), "strategy.zero_stage",
+                  "choose one: fsdp.enabled shards what zero_stage 3 does");
+    if (s.zero_stage == 1 && s.grad_sync == GradientSync::every && request.microbatches > 1)
+      throw Error(ErrorKind::usage,
+                  fmt::format("zero_stage 1 accumulates whole gradients of {} microbatches and reduces them once", request.microbatches), "strategy.grad_sync",
+                  "set strategy.grad_sync to last, or strategy.zero_stage to 2");
   }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     if (request.settings.dp_replicate > 1) plan.optimizer.emplace_back(Axis::dp_replicate, shard_flat());

@@ -119,7 +119,27 @@ inline Job any_job() {
   s.dp = s.dp_replicate * s.dp_shard;
   s.microbatch = any_of<int>({1, 2});
   s.sequence_parallel = coin();
-  s.zero_stage = any_of<int>({0, 1});
+  s.fsdp.enabled = coin() && coin();
+  s.zero_stage = s.fsdp.enabled ? 0 : any_of<int>({0, 1, 2, 3});
+  s.fsdp.reshard_after_forward = any_of<Reshard>({Reshard::automatic, Reshard::always, Reshard::never});
+  s.fsdp.reshard_after_backward = any_of<Reshard>({Reshard::automatic, Reshard::always, Reshard::never});
+  s.fsdp.prefetch_forward = any_of<int>({0, 1, 3});
+  s.fsdp.prefetch_backward = any_of<int>({0, 1, 3});
+  s.fsdp.limit_all_gathers = coin() || coin();
+  s.zero3.prefetch_bucket = any_of<double>({0, 1e5, 5e7});
+  s.zero3.persistence_threshold = any_of<double>({0, 500, 1e5});
+  s.grad_sync = any_of<GradientSync>({GradientSync::automatic, GradientSync::last, GradientSync::every});
+  s.offload = any_of<Offload>({Offload::none, Offload::none, Offload::optimizer});
+  if (s.tp * s.pp == 1 && s.dp > 1 && coin()) {
+    s.data_parallel = any_of<DataParallelism>({DataParallelism::funnel, DataParallelism::parameter_server});
+    s.servers = any_of<int>({1, s.dp});
+    s.dp_replicate = s.dp;
+    s.dp_shard = 1;
+    s.fsdp.enabled = false;
+    s.zero_stage = 0;
+    s.offload = Offload::none;
+  }
+  s.first_bucket = Bytes{any_of<double>({0, 1e3})};
   s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
   s.scatter_gather = coin();
   s.bucket = Bytes{any_of<double>({1e3, 2e4, 25e6})};
@@ -139,10 +159,11 @@ inline Job any_job() {
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
                      job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
                      job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
-                     s.sequence_parallel, s.zero_stage, name_of(s.recompute), name_of(job.workload.kernels.attention),
+                     s.sequence_parallel, s.zero_stage, s.fsdp.enabled, name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward),
+                     s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute), name_of(job.workload.kernels.attention),
                      job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
                      s.overlap.param_gather, s.overlap.pp, s.bucket.value());
 }

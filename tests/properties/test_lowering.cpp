@@ -51,6 +51,12 @@ TEST_CASE("what tiles send their neighbours is what these expect") {
   });
 }
 
+/// A vocabulary that tp does not divide is filled up with rows that belong to no token.
+bool pads(const Program& p) {
+  const auto padded = [](const auto& l) { const auto* s = std::get_if<Shard>(&l.second); return s != nullptr && s->padded; };
+  return std::any_of(p.tensors.begin(), p.tensors.end(), [&](const Tensor& t) { return std::any_of(t.layout.begin(), t.layout.end(), padded); });
+}
+
 TEST_CASE("a step executes the model's FLOPs, and no fewer for recomputing") {
   check_property("executed >= model, equal without recomputation", [] {
     Job job(tiny_gpt());
@@ -61,6 +67,7 @@ TEST_CASE("a step executes the model's FLOPs, and no fewer for recomputing") {
     // BERT's head transforms h to h: without sequence parallelism every tensor-parallel rank does all of it.
     const bool repeated = job.strategy.tp > 1 && !job.strategy.sequence_parallel && job.workload.network.name == "tiny_bert";
     if (again || repeated) RC_ASSERT(p.hardware_flops_per_step > p.model_flops_per_step);
+    else if (pads(p)) RC_ASSERT(p.hardware_flops_per_step >= p.model_flops_per_step);
     else RC_ASSERT(p.hardware_flops_per_step == p.model_flops_per_step);
   });
 }
@@ -69,16 +76,20 @@ TEST_CASE("shards add up to the model on every replica") {
   check_property("weights over the ranks of a replica, copies over tp counted once, are the parameters", [] {
     Job job(tiny_gpt());
     const Program p = any_program(job);
-    std::vector<double> copies_seen;
     double elements = 0;
     for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
       const ExprContext at = p.mesh.context(rank);
       for (const Role::Persistent& held : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent) {
         const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
-        if (t.category != MemoryCategory::weights) continue;
-        const bool split = !std::holds_alternative<Replicate>(layout_on(t.layout, Axis::tp));
+        // FSDP in mixed precision stores the master copy only.
+        const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled && job.strategy.dp_shard > 1 && t.name.find(".master") != std::string::npos;
+        if (t.category != MemoryCategory::weights && !master) continue;
         // Experts' copies lie along edp, and along etp for what that does not split.
-        const int copies = in_expert_view(t.layout) ? at.extent[static_cast<std::size_t>(Axis::edp)] : job.strategy.dp * (split ? 1 : job.strategy.tp);
+        double copies = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas ? at.extent[static_cast<std::size_t>(Axis::edp)] : 1;
+        for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::tp}) {
+          const bool kept = axis == Axis::tp || job.strategy.data_parallel == DataParallelism::replicas;
+          if (!in_expert_view(t.layout) && kept && std::holds_alternative<Replicate>(layout_on(t.layout, axis))) copies *= at.extent[static_cast<std::size_t>(axis)];
+        }
         elements += static_cast<double>(p.local_elements(t, at)) / copies;
       }
     }
@@ -88,7 +99,8 @@ TEST_CASE("shards add up to the model on every replica") {
     for (const BlockSpec& b : net.blocks)
       for (const ParamSpec& q : b.params)
         if (!q.tied_to.empty() && !q.tied_to.starts_with(b.name + ".")) expected += tied * static_cast<double>(q.elements());
-    RC_ASSERT(std::abs(elements - expected) < 1e-6 * expected);
+    RC_ASSERT(elements >= expected * (1 - 1e-6));
+    if (!pads(p)) RC_ASSERT(elements <= expected * (1 + 1e-6));
   });
 }
 

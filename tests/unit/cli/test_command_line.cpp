@@ -21,7 +21,7 @@ TEST_CASE("every verb has help that starts with examples of itself and lists its
     CHECK(o.code == 0);
     REQUIRE_FALSE(verb.examples.empty());
     for (const std::string& example : verb.examples) {
-      CHECK(example.starts_with("rehearse " + verb.name));
+      CHECK(example.find("rehearse " + verb.name) != std::string::npos);  // Or a launcher that starts it.
       CHECK(o.out.find(example) < o.out.find("usage:"));
     }
     for (const cli::Option& option : verb.options) CHECK(o.out.find(option.name.substr(option.name.find("--"))) != std::string::npos);

@@ -30,7 +30,8 @@ struct Site {
   Cluster cluster;
   CostModel cost;
 
-  explicit Site(const ClusterSpec& spec) : cluster(make_cluster(catalogue(), spec)), cost(cluster, profiles(cluster), {}) {}
+  explicit Site(const ClusterSpec& spec, const CostModel::Options& options = {})
+      : cluster(make_cluster(catalogue(), spec)), cost(cluster, profiles(cluster), options) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
@@ -42,11 +43,11 @@ struct Site {
   }
 };
 
-inline std::unique_ptr<Site> make_site(const std::string& machine, int nodes, const std::string& network) {
+inline std::unique_ptr<Site> make_site(const std::string& machine, int nodes, const std::string& network, const CostModel::Options& options = {}) {
   ClusterSpec spec;
   spec.parts = {{machine, nodes}};
   spec.network = network;
-  return std::make_unique<Site>(spec);
+  return std::make_unique<Site>(spec, options);
 }
 
 /// One prediction by both.
@@ -86,10 +87,12 @@ inline ScenarioJob load_job(const std::string& file) {
   job.name = std::filesystem::path(file).stem().string();
   job.site = std::make_unique<Site>(spec);
   resolve_axes(s, job.site->cluster.device_count());
-  job.workload.network = ModelLibrary(kSource + "/scenarios/models").load(s.model.file.empty() ? s.model.name : s.model.file, {}, {s.training.image_height, s.training.image_width});
+  const ModelRef& m = s.model;
+  job.workload.network = ModelLibrary(kSource + "/scenarios/models").load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file, {}, {s.training.image_height, s.training.image_width});
   if (s.training.sequence_length == 0) s.training.sequence_length = job.workload.network.max_sequence_length;
   job.workload.training = s.training;
   job.workload.kernels = s.kernels;
+  job.workload.input = s.input;
   job.strategy = s.strategy;
   return job;
 }

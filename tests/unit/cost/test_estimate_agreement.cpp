@@ -160,6 +160,32 @@ Drawn draw_images(std::mt19937_64& random) {
   }
 }
 
+/// A drawn job with its state sharded in one of the ways there are.
+Drawn draw_sharded(std::mt19937_64& random) {
+  for (;;) {
+    Drawn d = draw(random, kDense);
+    StrategySettings& s = d.strategy;
+    if (s.dp == 1 || static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch / (s.dp * s.microbatch) > 2048) continue;
+    s.zero_stage = static_cast<int>(random() % 4);
+    s.grad_sync = any_of(random, std::vector{GradientSync::automatic, GradientSync::last, GradientSync::every});
+    if (s.zero_stage == 0) {
+      s.fsdp.enabled = random() % 4 != 0;
+      s.dp_shard = s.fsdp.enabled ? s.dp / static_cast<int>(1 + random() % 2) : 1;
+      s.dp_replicate = s.dp / s.dp_shard;
+      s.fsdp.reshard_after_forward = any_of(random, std::vector{Reshard::automatic, Reshard::always, Reshard::never});
+      s.fsdp.prefetch_forward = s.fsdp.prefetch_backward = static_cast<int>(random() % 3);
+      s.fsdp.limit_all_gathers = random() % 4 != 0;
+    }
+    d.name += fmt::format(" zero {} fsdp {} {} x {} prefetch {} sync {}", s.zero_stage, s.fsdp.enabled, s.dp_shard, s.dp_replicate, s.fsdp.prefetch_forward, name_of(s.grad_sync));
+    try {
+      (void)lower(d.workload, s, d.site->cluster);
+    } catch (const Error&) {
+      continue;
+    }
+    return d;
+  }
+}
+
 /// The breakdown adds up to the step, and no part of it is less than nothing.
 void check_breakdown(const Compared& row) {
   INFO(row.name);
@@ -212,6 +238,32 @@ TEST_CASE("drawn strategies are estimated as they are played") {
   const Spread period = print("drawn, period", compare_drawn(draws(24), 3, 2, dense));
   CHECK(period.median < 0.0002);
   CHECK(period.worst < 0.01);
+}
+
+TEST_CASE("sharded strategies are estimated as they are played") {
+  const Spread one = print("sharded, one step", compare_drawn(draws(12), 1, 3, draw_sharded));
+  CHECK(one.worst < 0.01);
+  const Spread period = print("sharded, period", compare_drawn(draws(12), 3, 4, draw_sharded));
+  CHECK(period.worst < 0.01);
+}
+
+TEST_CASE("prefetching hides gathers; the first of a step stays exposed") {
+  Workload w;
+  w.network = network("llama3_8b");
+  w.training.global_batch = 64;
+  w.training.sequence_length = 2048;
+  StrategySettings s;
+  s.dp = s.dp_shard = 64;
+  s.fsdp.enabled = true;
+  const Site& h100 = site({"dgx_h100", 8, "rail_ndr"});
+  const auto exposed = [&](int depth) {
+    s.fsdp.prefetch_forward = s.fsdp.prefetch_backward = depth;
+    return estimate(lower(w, s, h100.cluster), h100.cost, s, 2).breakdown[TimeCategory::exposed_dp].value();
+  };
+  const double none = exposed(0), one = exposed(1), all = exposed(100);
+  CHECK(none > 1.5 * one);
+  CHECK(all <= one);
+  CHECK(all > 0);
 }
 
 TEST_CASE("drawn strategies with experts are estimated as they are played") {

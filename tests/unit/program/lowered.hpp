@@ -86,13 +86,13 @@ inline double collective_bytes(const Program& p, const Body& body, const Task& t
   return std::max(in, out);
 }
 
-/// Persistent elements (views excluded) of one category on a rank.
+/// Persistent bytes (views excluded) of one category on a rank's device.
 inline double persistent_bytes(const Program& p, int rank, MemoryCategory category) {
   const Role& role = p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])];
   double bytes = 0;
   for (const Role::Persistent& held : role.persistent) {
     const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
-    if (t.category == category && t.alias_of < 0) bytes += p.local_bytes(t, p.mesh.context(rank));
+    if (t.category == category && t.alias_of < 0 && t.space == MemorySpace::device) bytes += p.local_bytes(t, p.mesh.context(rank));
   }
   return bytes;
 }

@@ -84,7 +84,7 @@ Program exotic() {
   p2p.direction = P2pTask::Direction::receive;
   p2p.step_delta = -1;
   p2p.batch = 2;
-  for (const TaskKind& kind : {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}}, TaskKind{InputTask{tokens, ExprPool::kOne}}, TaskKind{ScalarTask{"overflow", 0}}}) add(kind);
+  for (const TaskKind& kind : {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}}, TaskKind{InputTask{tokens, ExprPool::kOne, "tokens"}}, TaskKind{ScalarTask{"overflow", 0}}}) add(kind);
   boost::add_edge(0, 3, body.graph);
   boost::add_edge(1, 2, body.graph);
   p.bodies = {body};

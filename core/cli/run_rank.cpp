@@ -1,0 +1,208 @@
+#include "core/cli/run_rank.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/output.hpp"
+#include "core/report/kineto_trace.hpp"
+#include "core/strategy/lower.hpp"
+#include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/gloo_world.hpp"
+#include "gpu_backend/local_world.hpp"
+#include "gpu_backend/net/rendezvous.hpp"
+#include "gpu_backend/plan.hpp"
+#include "gpu_backend/training.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+std::int64_t vocabulary_of(const Network& network) {
+  for (const BlockSpec& block : network.blocks)
+    for (const ParamSpec& p : block.params)
+      for (const Dim& d : p.shape)
+        if (d.tag == DimTag::vocabulary) return d.size;
+  throw Error(ErrorKind::unavailable, "a network without a vocabulary has no data to run on", "model", "'rehearse simulate' plays it");
+}
+
+std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments) {
+  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
+  const std::uint64_t seed = session.scenario.training.seed;
+  return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
+}
+
+Numerics numerics_of(const Arguments& arguments) {
+  const std::string name = arguments.text("--numerics", "fp32");
+  if (name == "fp32") return Numerics::fp32;
+  if (name == "fp64") return Numerics::fp64;
+  Error e = unknown_name("numerics", name, std::vector<std::string>{"fp32", "fp64"});
+  e.where = "--numerics";
+  throw e;
+}
+
+/// Where a rank has failed the others' calls may never return, so the process ends here, by design without destructors.
+[[noreturn]] void end_process(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+void print_error(const Error& e, std::ostream& to) {
+  to << fmt::format("error: {}{}{}\n", e.where, e.where.empty() ? "" : ": ", e.what());
+  if (!e.hint.empty()) to << fmt::format("  hint: {}\n", e.hint);
+  to.flush();
+}
+
+std::string step_line(const StepResult& r, double tokens) {
+  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} tokens/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
+                     tokens / r.seconds, r.peak_bytes.value() / 1e6);
+}
+
+std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place) {
+  nlohmann::ordered_json out;
+  out["schema"] = "rehearse/run/v1";
+  out["scenario"] = nlohmann::ordered_json::parse(resolved_json(session.scenario));
+  out["backend"] = "cpu";
+  out["ranks"] = place.ranks;
+  out["steps"] = s.last.step + 1;
+  out["resumed_at"] = s.resumed_at;
+  out["loss"] = s.last.loss;
+  out["step_time_s"] = s.times.median;
+  out["step_time_p5_s"] = s.times.p5;
+  out["step_time_p95_s"] = s.times.p95;
+  out["steps_timed"] = s.times.counted;
+  out["tokens_per_s"] = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0.0;
+  out["model_flops_per_s_per_gpu"] = s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
+  nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]}, {"peak_bytes", s.last.peak_bytes.value()}};
+  for (int c = 0; c < kMemoryCategories; ++c) memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] = s.last.peak[static_cast<std::size_t>(c)].value();
+  out["memory"].push_back(std::move(memory));
+  return out.dump(2) + "\n";
+}
+
+Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data) {
+  Document out;
+  const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
+  Facts facts{"", {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step) : fmt::format("{}", s.last.step + 1)},
+                   {"ranks", fmt::format("{} on cpu, {}", place.ranks, blas_name())},
+                   {"data", data.describe()},
+                   {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
+                   {"speed", fmt::format("{:.0f} tokens/s, {:.2f} GFLOP/s", tokens, tokens > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
+                   {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
+  out.blocks.emplace_back(std::move(facts));
+  out.records = {"", {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
+                 {{fmt::format("{}", s.last.step + 1), fmt::format("{}", s.last.loss), fmt::format("{}", s.times.median), fmt::format("{}", tokens)}}};
+  out.json = summary_json(session, program, s, place);
+  return out;
+}
+
+void write_spans(const std::string& file, const Program& program, const Session& session, const std::vector<Span>& spans, Console& console) {
+  std::vector<int> ranks(static_cast<std::size_t>(program.mesh.ranks()));
+  for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
+  Trace trace(ranks);
+  trace.streams = program.streams;
+  trace.spans = spans;
+  const auto out = open_output(file);
+  write_kineto(trace, program, session.cluster, program.name, *out);
+  out->close();
+  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, spans.size());
+}
+
+/// What a rank needs to talk to others: nothing where it is alone.
+struct Connection {
+  std::unique_ptr<net::RendezvousServer> server;
+  std::unique_ptr<LocalWorld> alone;
+  std::unique_ptr<Transport> transport;
+};
+
+Connection connect(const Place& place, std::ostream& err) {
+  Connection out;
+  if (place.ranks == 1) {
+    out.alone = std::make_unique<LocalWorld>(1);
+    out.transport = out.alone->transport(0);
+    return out;
+  }
+  if (place.rank == 0 && !place.launched) out.server = std::make_unique<net::RendezvousServer>(place.port, false);
+  const bool tells = !place.launched;  // A launcher tells for all of its ranks.
+  out.transport = join_gloo(place.rank, place.ranks, {place.host, place.port}, [tells, &err](const std::string& cause) {
+    if (tells) print_error(Error(ErrorKind::check_failed, cause, "run", "the newest complete checkpoint is intact: --resume goes on from it"), err);
+    end_process(1);
+  });
+  return out;
+}
+
+TrainingRun training_run(const Arguments& arguments) {
+  TrainingRun run;
+  run.steps = whole_number(arguments, "--steps", 1, 10);
+  run.checkpoints = arguments.text("--checkpoint");
+  run.save_every = whole_number(arguments, "--save-every", 0, 0);
+  run.resume = arguments.has("--resume");
+  run.trace = arguments.has("--trace");
+  return run;
+}
+
+int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, Transport& transport) {
+  const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
+  const auto data = data_of(session, arguments);
+  set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
+  const auto device = make_cpu_device(numerics_of(arguments));
+  TrainingRun run = training_run(arguments);
+  const bool tells = place.rank == 0;
+  const bool lines = tells && arguments.text("--format", "table") == "table";
+  run.on_step = [&](const StepResult& r) {
+    if (lines) console.out << step_line(r, program.tokens_per_step) << std::flush;
+  };
+  const TrainingSummary result = train(program, *device, transport, *data, run);
+  if (!tells) return 0;
+  if (result.times.counted == 0) {
+    console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
+    return 0;
+  }
+  if (run.trace) write_spans(arguments.text("--trace"), program, session, result.spans, console);
+  print(summary(session, program, result, place, *data), arguments, console);
+  return 0;
+}
+
+}  // namespace
+
+void check_run(const Session& session, int ranks, const Arguments& arguments) {
+  const Program program = lower(session.workload, session.scenario.strategy, ranks);
+  (void)data_of(session, arguments);
+  (void)training_run(arguments);
+  const auto device = make_cpu_device(numerics_of(arguments));
+  if (const auto missing = missing_operators(program, *device); !missing.empty()) throw lacks(*device, missing);
+  (void)RankPlan(program, 0);
+}
+
+std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least, std::int64_t fallback) {
+  if (!arguments.has(option)) return fallback;
+  const std::string text = arguments.text(option);
+  std::int64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || value < least)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not a whole number from {} on", text, least), option);
+  return value;
+}
+
+int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
+  const Connection connection = connect(place, console.err);
+  if (place.ranks == 1) return train_and_print(session, place, arguments, console, *connection.transport);
+  try {
+    return train_and_print(session, place, arguments, console, *connection.transport);
+  } catch (Error& e) {
+    connection.transport->fail(e.what());
+    e.where = fmt::format("rank {}{}{}", place.rank, e.where.empty() ? "" : ": ", e.where);
+    print_error(e, console.err);
+    end_process(static_cast<int>(e.kind));
+  } catch (const std::exception& e) {
+    connection.transport->fail(e.what());
+    print_error(Error(ErrorKind::check_failed, e.what(), fmt::format("rank {}", place.rank)), console.err);
+    end_process(1);
+  }
+}
+
+}  // namespace rehearse::cli

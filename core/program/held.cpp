@@ -1,0 +1,137 @@
+#include "core/program/held.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace rehearse {
+
+namespace {
+
+void append(Runs& runs, const Run& run) {
+  if (run.length <= 0) return;
+  if (!runs.empty() && runs.back().first + runs.back().length == run.first) runs.back().length += run.length;
+  else runs.push_back(run);
+}
+
+Run block(std::int64_t n, std::int64_t index, std::int64_t count, bool padded) {
+  const std::int64_t step = (n + count - 1) / count;
+  const std::int64_t first = padded ? index * step : std::min(n, index * step);
+  return {first, padded ? step : std::min(n, first + step) - first};
+}
+
+Runs slice_of_piece(const Shard& shard, std::int64_t n, int i, int k) {
+  Runs out;
+  if (!shard.parts.empty()) {
+    const auto at = shard.parts.begin() + i;
+    append(out, {std::accumulate(shard.parts.begin(), at, std::int64_t{0}), shard.padded ? *std::max_element(shard.parts.begin(), shard.parts.end()) : *at});
+  } else if (shard.zigzag) {
+    append(out, block(n, i, 2LL * k, shard.padded));
+    append(out, block(n, 2LL * k - 1 - i, 2LL * k, shard.padded));
+  } else {
+    append(out, block(n, i, k, shard.padded));
+  }
+  return out;
+}
+
+/// The elements at `positions` of the list that `runs` stand for.
+Runs pick(const Runs& runs, const Runs& positions) {
+  Runs out;
+  const std::int64_t total = std::accumulate(runs.begin(), runs.end(), std::int64_t{0}, [](std::int64_t sum, const Run& r) { return sum + r.length; });
+  for (const Run& wanted : positions) {
+    std::int64_t begin = 0;
+    for (const Run& r : runs) {
+      const std::int64_t from = std::max(wanted.first, begin), to = std::min(wanted.first + wanted.length, begin + r.length);
+      if (from < to) append(out, {r.first + from - begin, to - from});
+      begin += r.length;
+    }
+    // Padding goes on where the last run ends.
+    const std::int64_t beyond = wanted.first + wanted.length - std::max(total, wanted.first);
+    if (beyond > 0 && !runs.empty()) append(out, {runs.back().first + runs.back().length + std::max<std::int64_t>(0, wanted.first - total), beyond});
+  }
+  return out;
+}
+
+std::int64_t length_of(const Runs& runs) {
+  return std::accumulate(runs.begin(), runs.end(), std::int64_t{0}, [](std::int64_t sum, const Run& r) { return sum + r.length; });
+}
+
+}  // namespace
+
+Runs slice_of(const Shard& shard, std::int64_t n, int i, int k, const std::vector<std::int64_t>& segments) {
+  if (segments.empty()) return slice_of_piece(shard, n, i, k);
+  Runs out;
+  std::int64_t begin = 0;
+  for (const std::int64_t length : segments) {
+    for (const Run& r : slice_of_piece(shard, length, i, k)) append(out, {begin + r.first, r.length});
+    begin += length;
+  }
+  return out;
+}
+
+bool Held::sliced() const {
+  const std::int64_t all = std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+  return flat.length != all;
+}
+
+std::int64_t Held::global_index(std::size_t d, std::int64_t x) const {
+  for (const Run& r : global[d]) {
+    if (x < r.length) return r.first + x < shape[d] ? r.first + x : -1;
+    x -= r.length;
+  }
+  throw std::out_of_range("local index");
+}
+
+std::vector<std::int64_t> Held::global_elements() const {
+  std::vector<std::vector<std::int64_t>> index(shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    for (std::int64_t x = 0; x < extents[d]; ++x) index[d].push_back(global_index(d, x));
+  std::vector<std::int64_t> out;
+  out.reserve(static_cast<std::size_t>(flat.length));
+  for (std::int64_t e = flat.first; e < flat.first + flat.length; ++e) {
+    std::int64_t rest = e, element = 0, stride = 1;
+    bool padding = false;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      const std::int64_t g = index[d][static_cast<std::size_t>(rest % extents[d])];
+      padding |= g < 0;
+      element += g * stride;
+      stride *= shape[d];
+      rest /= extents[d];
+    }
+    out.push_back(padding ? -1 : element);
+  }
+  return out;
+}
+
+Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
+  Held out;
+  for (const ExprId e : tensor.shape) {
+    out.shape.push_back(program.exprs.evaluate(e, at));
+    out.global.push_back({{0, out.shape.back()}});
+  }
+  for (const auto& [axis, l] : tensor.layout) {
+    if (std::holds_alternative<Halo>(l) || std::holds_alternative<Ragged>(l)) throw std::logic_error("no rank alone owns the elements of '" + tensor.name + "'");
+    const auto* s = std::get_if<Shard>(&l);
+    if (s == nullptr || s->flat) continue;
+    const auto a = static_cast<std::size_t>(axis), d = static_cast<std::size_t>(s->dim);
+    const bool whole = length_of(out.global[d]) == out.shape[d];
+    const auto& segments = d == 0 && whole ? tensor.segments : std::vector<std::int64_t>{};
+    out.global[d] = pick(out.global[d], slice_of(*s, length_of(out.global[d]), at.coord[a], at.extent[a], segments));
+  }
+  std::int64_t n = 1;
+  for (const Runs& runs : out.global) {
+    out.extents.push_back(length_of(runs));
+    n *= out.extents.back();
+  }
+  out.flat = {0, n};
+  for (const auto& [axis, l] : tensor.layout) {
+    const auto* s = std::get_if<Shard>(&l);
+    if (s == nullptr || !s->flat) continue;
+    const auto a = static_cast<std::size_t>(axis);
+    const Runs mine = slice_of(*s, out.flat.length, at.coord[a], at.extent[a]);
+    out.flat = mine.empty() ? Run{out.flat.first, 0} : Run{out.flat.first + mine.front().first, mine.front().length};
+  }
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,51 @@
+#include "core/strategy/aliases.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+const std::vector<StrategyAlias>& strategy_aliases() {
+  static const std::vector<StrategyAlias> table = [] {
+    std::vector<StrategyAlias> t{
+        {"DistributedDataParallel", "PyTorch", "data_parallel", "strategy.dp=N, strategy.bucket=25MiB, strategy.first_bucket=1MiB"},
+        {"DataParallel", "PyTorch", "data_parallel_funnel", "strategy.data_parallel=funnel, strategy.bucket=10MiB"},
+        {"ParameterServerStrategy", "TensorFlow, Keras", "parameter_server", "strategy.data_parallel=parameter_server, strategy.servers=N (synchronous here)"},
+        {"variable_update=parameter_server", "tf_cnn_benchmarks", "parameter_server", "strategy.data_parallel=parameter_server"},
+        {"no_sync", "PyTorch", "data_parallel", "strategy.grad_sync=last"},
+        {"FullyShardedDataParallel", "PyTorch", "fsdp", "strategy.fsdp.enabled=true"},
+        {"fully_shard", "PyTorch", "fsdp", "strategy.fsdp.enabled=true"},
+        {"FULL_SHARD", "PyTorch", "fsdp", "strategy.fsdp.enabled=true, strategy.fsdp.reshard_after_forward=always"},
+        {"SHARD_GRAD_OP", "PyTorch", "fsdp", "strategy.fsdp.enabled=true, strategy.fsdp.reshard_after_forward=never"},
+        {"HYBRID_SHARD", "PyTorch", "hsdp", "strategy.fsdp.enabled=true, strategy.dp_shard=GPUs of a node"},
+        {"ZeroRedundancyOptimizer", "PyTorch", "zero1", "strategy.zero_stage=1"},
+        {"MirroredStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on one machine"},
+        {"MultiWorkerMirroredStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on several machines"},
+        {"TPUStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on TPU cores"},
+        {"Horovod", "Horovod", "data_parallel", "strategy.dp=N, strategy.bucket=128MiB (HOROVOD_FUSION_THRESHOLD)"},
+        {"DeepSpeed stage 1", "DeepSpeed", "zero1", "strategy.zero_stage=1"},
+        {"DeepSpeed stage 2", "DeepSpeed", "zero2", "strategy.zero_stage=2"},
+        {"DeepSpeed stage 3", "DeepSpeed", "zero3", "strategy.zero_stage=3"},
+        {"offload_optimizer device=cpu", "DeepSpeed", "offload_optimizer", "strategy.offload=optimizer"},
+        {"stage3_prefetch_bucket_size", "DeepSpeed", "zero3", "strategy.zero3.prefetch_bucket"},
+        {"stage3_param_persistence_threshold", "DeepSpeed", "zero3", "strategy.zero3.persistence_threshold"},
+        {"--use-distributed-optimizer", "Megatron-LM", "zero1", "strategy.zero_stage=1"},
+        {"--overlap-grad-reduce", "Megatron-LM", "data_parallel", "strategy.overlap.grad_reduce=true"},
+        {"--overlap-param-gather", "Megatron-LM", "zero1", "strategy.overlap.param_gather=true"},
+        {"--tensor-model-parallel-size", "Megatron-LM", "tensor_parallel", "strategy.tp=N"},
+        {"--pipeline-model-parallel-size", "Megatron-LM", "pipeline_parallel", "strategy.pp=N"},
+        {"--num-layers-per-virtual-pipeline-stage", "Megatron-LM", "pipeline_parallel", "strategy.schedule=interleaved_1f1b, strategy.virtual_stages=layers / (pp * N)"},
+        {"--sequence-parallel", "Megatron-LM", "sequence_parallel", "strategy.sequence_parallel=true"},
+    };
+    std::sort(t.begin(), t.end(), [](const StrategyAlias& a, const StrategyAlias& b) { return a.name < b.name; });
+    return t;
+  }();
+  return table;
+}
+
+const StrategyAlias* find_strategy_alias(std::string_view name) {
+  const auto& all = strategy_aliases();
+  const auto at = std::find_if(all.begin(), all.end(), [name](const StrategyAlias& a) { return a.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+}  // namespace rehearse

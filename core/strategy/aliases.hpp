@@ -1,0 +1,22 @@
+#pragma once
+// The names that frameworks give to strategies, and the settings that mean the same here.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rehearse {
+
+struct StrategyAlias {
+  std::string name;       ///< As its users write it: "DistributedDataParallel", "--use-distributed-optimizer".
+  std::string framework;  ///< "PyTorch"
+  std::string strategy;   ///< Registered strategy.
+  std::string settings;   ///< Keys of a scenario: "strategy.dp=N, strategy.first_bucket=1MiB".
+};
+
+/// Sorted by name; every strategy is registered.
+[[nodiscard]] const std::vector<StrategyAlias>& strategy_aliases();
+/// nullptr where no framework uses the name.
+[[nodiscard]] const StrategyAlias* find_strategy_alias(std::string_view name);
+
+}  // namespace rehearse

@@ -1,0 +1,48 @@
+// Fully sharded data parallelism (Zhao et al. 2023): parameters, gradients and optimizer state are slices over dp_shard. Each block is
+// a unit that is gathered around its use; what stands outside the layers is the root unit. In mixed precision the slice is the
+// optimizer's master copy, cast before it is gathered.
+
+#include <fmt/format.h>
+
+#include "core/strategy/execution_gaps.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class Fsdp final : public Strategy {
+ public:
+  bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled; }
+  void check(const PlanRequest& request) const override {
+    if (request.workload.network.routing() != nullptr)
+      throw Error(ErrorKind::usage, "fsdp.enabled slices parameters over replicas; copies of experts lie along other ranks", "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false and strategy.zero_stage to 1");
+    const FsdpSettings& f = request.settings.fsdp;
+    if (f.reshard_after_backward == Reshard::never && f.reshard_after_forward == Reshard::always)
+      throw Error(ErrorKind::usage, "parameters that are dropped after forward cannot be kept after backward", "strategy.fsdp.reshard_after_backward",
+                  "set strategy.fsdp.reshard_after_forward to never, or reshard_after_backward to always");
+  }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override {
+    if (request.settings.dp_shard == 1) return;
+    plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    plan.shard_gradients = plan.shard_parameters = true;
+    plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
+  }
+};
+
+[[maybe_unused]] const bool simulated_only = execution_gaps().add({"fsdp", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
+[[maybe_unused]] const bool registered = strategies().add(
+    {"fsdp", "parameters, gradients and optimizer state divided over dp_shard; one unit per block, gathered around its use",
+     {{"fsdp.enabled", "true", "false"},
+      {"dp_shard", "ranks over which one copy is sharded", "dp"},
+      {"fsdp.reshard_after_forward", "drop parameters after forward, gather them again for backward", "auto"},
+      {"fsdp.reshard_after_backward", "drop them after backward", "auto"},
+      {"fsdp.prefetch_forward", "units gathered ahead", "1"},
+      {"fsdp.prefetch_backward", "units gathered ahead", "1"},
+      {"fsdp.limit_all_gathers", "gathers wait for memory given back", "true"},
+      {"grad_sync", "reduce after every microbatch, or only after the last", "auto"}},
+     std::make_shared<Fsdp>()});
+
+}  // namespace
+
+}  // namespace rehearse

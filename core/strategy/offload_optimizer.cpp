@@ -1,0 +1,31 @@
+// ZeRO-Offload (Ren et al. 2021): optimizer state lies in host memory and is updated on CPU cores. Reduced gradients are copied there while
+// backward still runs; updated parameters come back one by one, under the update of the next.
+
+#include "core/strategy/execution_gaps.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class OffloadOptimizer final : public Strategy {
+ public:
+  bool active(const PlanRequest& request) const override { return request.settings.offload == Offload::optimizer; }
+  void check(const PlanRequest& request) const override {
+    if (request.settings.data_parallel != DataParallelism::replicas)
+      throw Error(ErrorKind::usage, "offload 'optimizer' needs replicas that update their own parameters", "strategy.offload", "set strategy.data_parallel to replicas");
+  }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override {
+    (void)request;
+    plan.optimizer_on_host = true;
+  }
+};
+
+[[maybe_unused]] const bool simulated_only = execution_gaps().add({"offload_optimizer", "", {}, "no operators for host memory"});
+[[maybe_unused]] const bool registered = strategies().add(
+    {"offload_optimizer", "optimizer state in host memory, updated on CPU cores; gradients and parameters over PCIe",
+     {{"offload", "optimizer", "none"}}, std::make_shared<OffloadOptimizer>()});
+
+}  // namespace
+
+}  // namespace rehearse

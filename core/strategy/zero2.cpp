@@ -1,0 +1,35 @@
+// ZeRO stage 2 (Rajbhandari et al. 2020, sec. 5.2): each replica keeps the slice of the gradients that its optimizer state belongs
+// to. Whole gradients live from a block's backward to the reduction of their bucket, after every microbatch.
+
+#include <fmt/format.h>
+
+#include "core/strategy/execution_gaps.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+namespace {
+
+class Zero2 final : public Strategy {
+ public:
+  bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 2; }
+  void check(const PlanRequest& request) const override {
+    if (request.workload.network.routing() != nullptr)
+      throw Error(ErrorKind::usage, "zero_stage 2 and 3 slices parameters over replicas; copies of experts lie along other ranks", "strategy.zero_stage", "set strategy.zero_stage to 1");
+    if (request.settings.grad_sync == GradientSync::last && request.microbatches > 1)
+      throw Error(ErrorKind::usage,
+                  fmt::format("zero_stage {} keeps slices of gradients: whole ones of {} microbatches cannot be accumulated", request.settings.zero_stage,
+                              request.microbatches),
+                  "strategy.grad_sync", "set strategy.grad_sync to every, or strategy.zero_stage to 1");
+  }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override { plan.shard_gradients = request.settings.dp > 1; }
+};
+
+[[maybe_unused]] const bool simulated_only = execution_gaps().add({"zero2", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
+[[maybe_unused]] const bool registered = strategies().add(
+    {"zero2", "optimizer state and gradients divided over the data-parallel replicas",
+     {{"zero_stage", "2", "0"}, {"bucket", "gradient bucket size", "25MB"}}, std::make_shared<Zero2>()});
+
+}  // namespace
+
+}  // namespace rehearse

@@ -1,0 +1,178 @@
+#include "gpu_backend/collective_work.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+Blocks whole(const Held& h) { return {{0, h.elements()}}; }
+
+template <class T>
+void divide_all(std::byte* data, std::int64_t n, double by) {
+  auto* x = reinterpret_cast<T*>(data);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(x[i] / static_cast<T>(by));
+}
+
+}  // namespace
+
+CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics) : communicator_(communicator) {
+  const Program& p = plan.program();
+  const auto& c = std::get<CollectiveTask>(task.task->kind);
+  if (c.variable_counts)
+    throw Error(ErrorKind::unavailable, "collectives whose counts only the data decides cannot be executed yet", task.task->name, "'rehearse simulate' plays them");
+  call_.op = c.op;
+  call_.reduce = c.reduce;
+  call_.root = std::max(0, c.root);
+  call_.name = task.body->name + "/" + task.task->name;
+  call_.type = stored_as(p.tensors[static_cast<std::size_t>(task.operands.at(0).tensor)].dtype, numerics);
+  divisor_ = static_cast<double>(p.exprs.evaluate(c.divisor, task.at));
+  const std::vector<int> members = p.mesh.members(p.groups[static_cast<std::size_t>(c.group)], plan.rank(), p.exprs);
+  list_pairs(task);
+  for (const Pair& pair : pairs_) {
+    if (stored_as(p.tensors[static_cast<std::size_t>(task.operands[pair.in].tensor)].dtype, numerics) != call_.type)
+      throw std::logic_error(call_.name + ": operands of different types in one collective");
+    out_elements_.push_back(task.operands[pair.out].held->elements());
+  }
+  list_parts(plan, task, members);
+  count_bytes(plan, task);
+}
+
+void CollectiveWork::list_pairs(const Instruction& task) {
+  const auto& o = task.operands;
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    const bool paired = i + 1 < o.size() && o[i].access != Access::write && o[i + 1].access == Access::write;
+    if (!paired && o[i].access != Access::update) throw std::logic_error(call_.name + ": operands are neither pairs nor in place");
+    pairs_.push_back({i, paired ? i + 1 : i});
+    if (paired) ++i;
+  }
+  in_place_ = pairs_.size() == 1 && o[pairs_[0].in].slot == o[pairs_[0].out].slot && o[pairs_[0].in].first == o[pairs_[0].out].first;
+}
+
+void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
+  const Program& p = plan.program();
+  send_.resize(members.size());
+  receive_.resize(members.size());
+  for (std::size_t m = 0; m < members.size(); ++m)
+    for (const Pair& pair : pairs_) {
+      const PlannedOperand &in = task.operands[pair.in], &out = task.operands[pair.out];
+      const ExprContext there = p.mesh.context(members[m]);
+      const Held *in_there = plan.held_by(in.tensor, there), *out_there = plan.held_by(out.tensor, there);
+      switch (call_.op) {
+        case CollectiveOp::reduce_scatter: send_[m].push_back(common(*in.held, *out_there)); break;
+        case CollectiveOp::all_gather: receive_[m].push_back(common(*out.held, *in_there)); break;
+        case CollectiveOp::all_to_all:
+          send_[m].push_back(common(*in.held, *out_there));
+          receive_[m].push_back(common(*out.held, *in_there));
+          break;
+        default: break;
+      }
+      (void)in_there;
+    }
+  const auto whole_of = [&](bool inputs) {
+    std::vector<Blocks> out;
+    for (const Pair& pair : pairs_) out.push_back(whole(*task.operands[inputs ? pair.in : pair.out].held));
+    return out;
+  };
+  if (call_.op == CollectiveOp::all_reduce || call_.op == CollectiveOp::broadcast) {
+    send_ = {whole_of(true)};
+    receive_ = {whole_of(false)};
+  }
+  if (call_.op == CollectiveOp::all_gather) send_ = {whole_of(true)};
+  if (call_.op == CollectiveOp::reduce_scatter) receive_ = {whole_of(false)};
+  const auto counts = [](const Parts& parts) {
+    std::vector<std::int64_t> out;
+    for (const auto& of_member : parts) {
+      std::int64_t n = 0;
+      for (const Blocks& b : of_member) n += total(b);
+      out.push_back(n);
+    }
+    return out;
+  };
+  call_.send_counts = counts(send_);
+  call_.receive_counts = counts(receive_);
+}
+
+void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) {
+  double in = 0, out = 0;
+  const auto bytes = [&](const Parts& parts, std::size_t pair, std::size_t operand) {
+    double n = 0;
+    for (const auto& of_member : parts) n += static_cast<double>(total(of_member[pair]));
+    return n * size_of(plan.program().tensors[static_cast<std::size_t>(task.operands[operand].tensor)].dtype);
+  };
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    in += bytes(send_, i, pairs_[i].in);
+    out += bytes(receive_, i, pairs_[i].out);
+  }
+  bytes_ = std::max(in, out);
+}
+
+std::vector<std::byte> CollectiveWork::packed(const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const {
+  std::int64_t n = 0;
+  for (const auto& of_member : parts)
+    for (const Blocks& b : of_member) n += total(b);
+  std::vector<std::byte> out(static_cast<std::size_t>(n) * size_of(call_.type));
+  std::byte* to = out.data();
+  for (const auto& of_member : parts)
+    for (std::size_t i = 0; i < of_member.size(); ++i) to = pack(data[inputs ? pairs_[i].in : pairs_[i].out], of_member[i], size_of(call_.type), to);
+  return out;
+}
+
+void CollectiveWork::unpack_into(const std::vector<std::byte*>& data, const std::byte* from) const {
+  for (const auto& of_member : receive_)
+    for (std::size_t i = 0; i < of_member.size(); ++i) from = unpack(from, of_member[i], size_of(call_.type), data[pairs_[i].out]);
+}
+
+void CollectiveWork::divide(std::byte* data, std::int64_t n) const {
+  if (divisor_ == 1) return;
+  if (call_.type == ElementType::real64) divide_all<double>(data, n, divisor_);
+  else if (call_.type == ElementType::real32) divide_all<float>(data, n, divisor_);
+  else throw std::logic_error(call_.name + ": a mean of integers");
+}
+
+/// A group of one: its members' part is all there is.
+void CollectiveWork::copy_through(const std::vector<std::byte*>& data) const {
+  if (!in_place_) {
+    const std::vector<std::byte> buffer = packed(send_, data, true);
+    unpack_into(data, buffer.data());
+  }
+  for (std::size_t i = 0; i < pairs_.size(); ++i) divide(data[pairs_[i].out], out_elements_[i]);
+}
+
+void CollectiveWork::start(const std::vector<std::byte*>& data, Done done) const {
+  if (communicator_ == nullptr) {
+    copy_through(data);
+    done(nullptr);
+    return;
+  }
+  CollectiveCall call = call_;
+  const bool reduces_in_place = call.op == CollectiveOp::all_reduce || call.op == CollectiveOp::broadcast;
+  struct Buffers { std::vector<std::byte> send, receive; };
+  auto buffers = std::make_shared<Buffers>();
+  if (reduces_in_place && in_place_) {
+    call.receive = data[pairs_[0].in];
+  } else if (reduces_in_place) {
+    buffers->receive = packed(send_, data, true);
+    call.receive = buffers->receive.data();
+  } else {
+    buffers->send = packed(send_, data, true);
+    std::int64_t n = 0;
+    for (const std::int64_t c : call.receive_counts) n += c;
+    buffers->receive.resize(static_cast<std::size_t>(n) * size_of(call.type));
+    call.send = buffers->send.data();
+    call.receive = buffers->receive.data();
+  }
+  communicator_->start(std::move(call), [this, buffers, data, done = std::move(done)](std::exception_ptr failed) {
+    if (failed == nullptr) {
+      if (!buffers->receive.empty()) unpack_into(data, buffers->receive.data());
+      for (std::size_t i = 0; i < pairs_.size(); ++i) divide(data[pairs_[i].out], out_elements_[i]);
+    }
+    done(failed);
+  });
+}
+
+}  // namespace rehearse

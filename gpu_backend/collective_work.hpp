@@ -1,0 +1,46 @@
+#pragma once
+// One collective task of a plan, ready to be started: which elements go to whom, from the layouts of its operands.
+
+#include <memory>
+#include <vector>
+
+#include "gpu_backend/communicator.hpp"
+#include "gpu_backend/plan.hpp"
+#include "gpu_backend/transfer.hpp"
+
+namespace rehearse {
+
+class CollectiveWork {
+ public:
+  /// `communicator` is null for a group of one. Throws Error (unavailable) for collectives whose counts only the data decides.
+  CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics);
+
+  /// Starts it on operands at `data`, which stay valid until it is done.
+  void start(const std::vector<std::byte*>& data, Done done) const;
+  /// Payload of this rank, the larger of what it puts in and gets out, in the Program's types.
+  [[nodiscard]] double bytes() const { return bytes_; }
+
+ private:
+  /// Operand numbers; equal for in place.
+  struct Pair { std::size_t in, out; };
+  /// Per member, per pair: the blocks that go there or come from there.
+  using Parts = std::vector<std::vector<Blocks>>;
+
+  void list_pairs(const Instruction& task);
+  void list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
+  void count_bytes(const RankPlan& plan, const Instruction& task);
+  [[nodiscard]] std::vector<std::byte> packed(const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
+  void unpack_into(const std::vector<std::byte*>& data, const std::byte* from) const;
+  void copy_through(const std::vector<std::byte*>& data) const;
+  void divide(std::byte* data, std::int64_t n) const;
+
+  CollectiveCall call_;
+  Communicator* communicator_;
+  std::vector<Pair> pairs_;
+  std::vector<std::int64_t> out_elements_;
+  Parts send_, receive_;
+  bool in_place_ = false;   ///< One operand, reduced where it lies.
+  double divisor_ = 1, bytes_ = 0;
+};
+
+}  // namespace rehearse

@@ -1,0 +1,95 @@
+// GELU (Hendrycks and Gimpel 2016), exact and by tanh, and the gated SiLU (Shazeer 2020).
+
+#include <cmath>
+#include <numbers>
+
+#include "gpu_backend/cpu/cpu_device.hpp"
+
+namespace rehearse {
+
+namespace {
+
+struct Exact {
+  template <class T>
+  static T value(T x) { return x * T{0.5} * (T{1} + std::erf(x / std::numbers::sqrt2_v<T>)); }
+  template <class T>
+  static T slope(T x) {
+    const T density = std::exp(-x * x / T{2}) / std::sqrt(T{2} * std::numbers::pi_v<T>);
+    return T{0.5} * (T{1} + std::erf(x / std::numbers::sqrt2_v<T>)) + x * density;
+  }
+};
+
+struct ByTanh {
+  template <class T>
+  static constexpr T kInner = static_cast<T>(0.044715);
+  template <class T>
+  static T factor() { return std::sqrt(T{2} / std::numbers::pi_v<T>); }
+  template <class T>
+  static T value(T x) { return T{0.5} * x * (T{1} + std::tanh(factor<T>() * (x + kInner<T> * x * x * x))); }
+  template <class T>
+  static T slope(T x) {
+    const T t = std::tanh(factor<T>() * (x + kInner<T> * x * x * x));
+    return T{0.5} * (T{1} + t) + T{0.5} * x * (T{1} - t * t) * factor<T>() * (T{1} + T{3} * kInner<T> * x * x);
+  }
+};
+
+/// x, y
+template <class T, class F>
+struct Gelu {
+  static void run(const OperatorCall& c) {
+    const T* x = c.operand(0).as<T>();
+    T* y = c.operand(1).as<T>();
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) y[i] = F::value(x[i]);
+  }
+};
+/// dy, x, dx
+template <class T, class F>
+struct GeluGrad {
+  static void run(const OperatorCall& c) {
+    const T *dy = c.operand(0).as<T>(), *x = c.operand(1).as<T>();
+    T* dx = c.operand(2).as<T>();
+    for (std::int64_t i = 0; i < c.operand(1).elements(); ++i) dx[i] = dy[i] * F::slope(x[i]);
+  }
+};
+
+template <class T>
+T sigmoid(T x) { return T{1} / (T{1} + std::exp(-x)); }
+
+/// gate, up, y
+template <class T>
+struct SiluMul {
+  static void run(const OperatorCall& c) {
+    const T *gate = c.operand(0).as<T>(), *up = c.operand(1).as<T>();
+    T* y = c.operand(2).as<T>();
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) y[i] = gate[i] * sigmoid(gate[i]) * up[i];
+  }
+};
+/// dy, gate, d gate, up, d up
+template <class T>
+struct SiluMulGrad {
+  static void run(const OperatorCall& c) {
+    const T *dy = c.operand(0).as<T>(), *gate = c.operand(1).as<T>(), *up = c.operand(3).as<T>();
+    T *dgate = c.operand(2).as<T>(), *dup = c.operand(4).as<T>();
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) {
+      const T s = sigmoid(gate[i]);
+      dup[i] = dy[i] * gate[i] * s;
+      dgate[i] = dy[i] * up[i] * s * (T{1} + gate[i] * (T{1} - s));
+    }
+  }
+};
+
+template <class T> using GeluExact = Gelu<T, Exact>;
+template <class T> using GeluTanh = Gelu<T, ByTanh>;
+template <class T> using GeluExactGrad = GeluGrad<T, Exact>;
+template <class T> using GeluTanhGrad = GeluGrad<T, ByTanh>;
+
+[[maybe_unused]] const bool registered = cpu_operators().add({"activation.gelu", "GELU", {}, both<GeluExact>()}) &&
+                                         cpu_operators().add({"activation.gelu_tanh", "GELU by tanh", {}, both<GeluTanh>()}) &&
+                                         cpu_operators().add({"activation.silu_mul", "SiLU of the gate times up", {}, both<SiluMul>()}) &&
+                                         cpu_operators().add({"activation_grad.gelu", "gradient of GELU", {}, both<GeluExactGrad>()}) &&
+                                         cpu_operators().add({"activation_grad.gelu_tanh", "gradient of GELU by tanh", {}, both<GeluTanhGrad>()}) &&
+                                         cpu_operators().add({"activation_grad.silu_mul", "gradients of gate and up", {}, both<SiluMulGrad>()});
+
+}  // namespace
+
+}  // namespace rehearse

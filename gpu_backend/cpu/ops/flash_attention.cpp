@@ -1,0 +1,147 @@
+// Attention in one pass (Dao et al. 2022): scores are never stored, backward makes them again from the log-sum-exp.
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/cpu_device.hpp"
+
+namespace rehearse {
+
+namespace {
+
+template <class T>
+struct Shapes {
+  std::int64_t batch, queries, keys, heads, kv_heads, d, v;  // d: of queries and keys, v: of values
+  Shapes(const TensorView& q, const TensorView& k, const TensorView& values)
+      : batch(q.extent(0)), queries(q.extent(1)), keys(k.extent(1)), heads(q.extent(2)), kv_heads(k.extent(2)), d(q.extent(3)), v(values.extent(3)) {}
+  [[nodiscard]] std::int64_t kv(std::int64_t h) const { return h / (heads / kv_heads); }
+  [[nodiscard]] Matrix<T> q(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
+    const std::int64_t width = x.extent(3);
+    return {x.as<T>() + (b * queries * heads + h) * width, heads * width, transposed};
+  }
+  [[nodiscard]] Matrix<T> k(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
+    const std::int64_t width = x.extent(3);
+    return {x.as<T>() + (b * keys * kv_heads + kv(h)) * width, kv_heads * width, transposed};
+  }
+};
+
+/// What probabilities are multiplied by: 0 or 1 / (1 - p), as a function of (sample, head, query, key).
+class DropoutOf {
+ public:
+  DropoutOf(const OperatorCall& c, const TensorView& q, const TensorView& k) : call_(c), q_(q), k_(k), p_(c.task->probability) {}
+  [[nodiscard]] bool on() const { return p_ > 0; }
+  template <class T>
+  void fill(std::vector<T>& out, std::int64_t b, std::int64_t h) const {
+    const std::int64_t head = (call_.first_sample + q_.held->global_index(0, b)) * q_.held->shape[2] + q_.held->global_index(2, h);
+    std::size_t at = 0;
+    for (std::int64_t i = 0; i < q_.extent(1); ++i) {
+      const std::int64_t row = head * q_.held->shape[1] + q_.held->global_index(1, i);
+      for (std::int64_t j = 0; j < k_.extent(1); ++j, ++at) {
+        const auto element = static_cast<std::uint64_t>(row * k_.held->shape[1] + k_.held->global_index(1, j));
+        out[at] = call_.random.uniform(element) >= p_ ? static_cast<T>(1 / (1 - p_)) : T{0};
+      }
+    }
+  }
+
+ private:
+  const OperatorCall& call_;
+  const TensorView &q_, &k_;
+  double p_;
+};
+
+/// Scaled scores of one head, later keys at -infinity.
+template <class T>
+void scores_of(const OperatorCall& c, const Shapes<T>& z, const TensorView& q, const TensorView& k, std::int64_t b, std::int64_t h, std::vector<T>& s) {
+  gemm<T>(z.queries, z.keys, z.d, static_cast<T>(c.task->scalars.at(0)), z.q(q, b, h), z.k(k, b, h, true), 0, s.data(), z.keys);
+  if (!c.task->causal) return;
+  for (std::int64_t i = 0; i < z.queries; ++i) {
+    const std::int64_t query = q.held->global_index(1, i);
+    std::int64_t j = 0;
+    for (const Run& r : k.held->global[1])
+      for (std::int64_t x = 0; x < r.length; ++x, ++j)
+        if (r.first + x > query) s[static_cast<std::size_t>(i * z.keys + j)] = -std::numeric_limits<T>::infinity();
+  }
+}
+
+/// q, k, v, out, log-sum-exp [b, s, heads]
+template <class T>
+struct Forward {
+  static void run(const OperatorCall& c) {
+    const TensorView &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &out = c.operand(3), &lse = c.operand(4);
+    const Shapes<T> z(q, k, v);
+    const DropoutOf dropout(c, q, k);
+    std::vector<T> s(static_cast<std::size_t>(z.queries * z.keys)), keep(dropout.on() ? s.size() : 0);
+    for (std::int64_t b = 0; b < z.batch; ++b)
+      for (std::int64_t h = 0; h < z.heads; ++h) {
+        scores_of(c, z, q, k, b, h, s);
+        for (std::int64_t i = 0; i < z.queries; ++i) lse.as<T>()[(b * z.queries + i) * z.heads + h] = normalise(s.data() + i * z.keys, z.keys);
+        if (dropout.on()) {
+          dropout.fill(keep, b, h);
+          for (std::size_t i = 0; i < s.size(); ++i) s[i] *= keep[i];
+        }
+        gemm<T>(z.queries, z.v, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data), z.heads * z.v);
+      }
+  }
+  /// Softmax of a row in place; its log-sum-exp.
+  static T normalise(T* row, std::int64_t n) {
+    T max = row[0], sum{0};
+    for (std::int64_t j = 1; j < n; ++j) max = std::max(max, row[j]);
+    for (std::int64_t j = 0; j < n; ++j) sum += row[j] = std::exp(row[j] - max);
+    for (std::int64_t j = 0; j < n; ++j) row[j] /= sum;
+    return max + std::log(sum);
+  }
+};
+
+/// output gradient, q, k, v, out, log-sum-exp; gradients of q, k, v
+template <class T>
+struct Backward {
+  static void run(const OperatorCall& c) {
+    const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4), &lse = c.operand(5);
+    const Shapes<T> z(q, k, v);
+    const DropoutOf dropout(c, q, k);
+    std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()), keep(dropout.on() ? p.size() : 0);
+    for (std::int64_t b = 0; b < z.batch; ++b)
+      for (std::int64_t h = 0; h < z.heads; ++h) {
+        scores_of(c, z, q, k, b, h, p);
+        for (std::int64_t i = 0; i < z.queries; ++i)
+          for (std::int64_t j = 0; j < z.keys; ++j) {
+            T& x = p[static_cast<std::size_t>(i * z.keys + j)];
+            x = std::exp(x - lse.as<T>()[(b * z.queries + i) * z.heads + h]);
+          }
+        dropped = p;
+        gemm<T>(z.queries, z.keys, z.v, 1, z.q(dout, b, h), z.k(v, b, h, true), 0, dp.data(), z.keys);
+        if (dropout.on()) {
+          dropout.fill(keep, b, h);
+          for (std::size_t i = 0; i < p.size(); ++i) dropped[i] *= keep[i], dp[i] *= keep[i];
+        }
+        through_softmax(c, z, z.q(dout, b, h), z.q(out, b, h), p, dp);
+        // Heads that share a key head add to its gradients after the first.
+        const T beta = h % (z.heads / z.kv_heads) == 0 ? T{0} : T{1};
+        const std::int64_t wide = z.heads * z.d, narrow = z.kv_heads * z.d;
+        gemm<T>(z.queries, z.d, z.keys, 1, {dp.data(), z.keys}, z.k(k, b, h), 0, const_cast<T*>(z.q(c.operand(6), b, h).data), wide);
+        gemm<T>(z.keys, z.d, z.queries, 1, {dp.data(), z.keys, true}, z.q(q, b, h), beta, const_cast<T*>(z.k(c.operand(7), b, h).data), narrow);
+        gemm<T>(z.keys, z.v, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta, const_cast<T*>(z.k(c.operand(8), b, h).data), z.kv_heads * z.v);
+      }
+  }
+  /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP.
+  static void through_softmax(const OperatorCall& c, const Shapes<T>& z, const Matrix<T>& dout, const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
+    const T scale = static_cast<T>(c.task->scalars.at(0));
+    for (std::int64_t i = 0; i < z.queries; ++i) {
+      T dot{0};
+      for (std::int64_t x = 0; x < z.v; ++x) dot += dout.data[i * dout.stride + x] * out.data[i * out.stride + x];
+      for (std::int64_t j = 0; j < z.keys; ++j) {
+        const auto at = static_cast<std::size_t>(i * z.keys + j);
+        dp[at] = scale * p[at] * (dp[at] - dot);
+      }
+    }
+  }
+};
+
+[[maybe_unused]] const bool registered = cpu_operators().add({"attention.flash", "attention without stored scores", {}, both<Forward>()}) &&
+                                         cpu_operators().add({"attention_grad.flash", "its gradients", {}, both<Backward>()});
+
+}  // namespace
+
+}  // namespace rehearse

@@ -1,0 +1,59 @@
+// Additions, copies, casts and fills.
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/transfer.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// a, b, sum
+template <class T>
+struct Add {
+  static void run(const OperatorCall& c) {
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) c.operand(2).as<T>()[i] = c.operand(0).as<T>()[i] + c.operand(1).as<T>()[i];
+  }
+};
+
+/// Pairs of what is read and what is written, in either order. All real numbers of a run have one type.
+template <class T>
+struct Cast {
+  static void run(const OperatorCall& c) {
+    for (std::size_t i = 0; i + 1 < c.operands.size(); i += 2) {
+      const bool writes_first = c.operand(i).writes();
+      const TensorView &from = c.operand(writes_first ? i + 1 : i), &to = c.operand(writes_first ? i : i + 1);
+      std::copy_n(from.as<T>(), from.elements(), to.as<T>());
+    }
+  }
+};
+
+/// whole, slice: the elements that the slice holds
+template <class T>
+struct Copy {
+  static void run(const OperatorCall& c) {
+    const TensorView &from = c.operand(0), &to = c.operand(1);
+    std::byte* at = to.data;
+    pack(from.data, common(*from.held, *to.held), size_of(from.type), at);
+  }
+};
+
+/// Everything it writes becomes zero.
+template <class T>
+struct Zeros {
+  static void run(const OperatorCall& c) {
+    for (const TensorView& x : c.operands) std::memset(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type));
+  }
+};
+
+[[maybe_unused]] const bool registered = cpu_operators().add({"add", "sum of two", {}, both<Add>()}) &&
+                                         cpu_operators().add({"cast", "to another type", {}, both<Cast>()}) &&
+                                         cpu_operators().add({"cast.from_master", "master weights to the model's", {}, both<Cast>()}) &&
+                                         cpu_operators().add({"copy", "a slice of a whole", {}, both<Copy>()}) &&
+                                         cpu_operators().add({"fill.zeros", "zeros", {}, both<Zeros>()});
+
+}  // namespace
+
+}  // namespace rehearse

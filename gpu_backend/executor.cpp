@@ -1,0 +1,362 @@
+#include "gpu_backend/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
+#include "gpu_backend/collective_work.hpp"
+#include "gpu_backend/initial.hpp"
+#include "gpu_backend/plan.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const ComputeTask* compute_of(const Task& task) { return std::get_if<ComputeTask>(&task.kind); }
+
+/// Whether this rank is the first of those that hold the same elements of a tensor within its stage.
+bool first_replica(const Program& p, const Tensor& t, const ExprContext& at) {
+  for (int a = 0; a < 7; ++a) {
+    const auto axis = static_cast<Axis>(a);
+    const auto i = static_cast<std::size_t>(a);
+    if (axis == Axis::pp || at.extent[i] == 1 || at.coord[i] == 0) continue;
+    if (!std::holds_alternative<Shard>(layout_on(t.layout, axis))) return false;
+  }
+  (void)p;
+  return true;
+}
+
+/// Device memory in the Program's types, allocated and freed in order of issue.
+class MemoryBook {
+ public:
+  void add(const Tensor& t, double bytes) {
+    if (t.space != MemorySpace::device) return;
+    now_[static_cast<std::size_t>(t.category)] += Bytes{bytes};
+    total_ += bytes;
+    if (total_ > peak_) {
+      peak_ = total_;
+      at_peak_ = now_;
+    }
+  }
+  void remove(const Tensor& t, double bytes) {
+    if (t.space != MemorySpace::device) return;
+    now_[static_cast<std::size_t>(t.category)] += Bytes{-bytes};
+    total_ -= bytes;
+  }
+  [[nodiscard]] const CategoryBytes& at_peak() const { return at_peak_; }
+  [[nodiscard]] Bytes peak() const { return Bytes{peak_}; }
+
+ private:
+  CategoryBytes now_{}, at_peak_{};
+  double total_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device) {
+  std::set<std::string> out;
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr && device.find(operator_name(*c)) == nullptr) out.insert(operator_name(*c));
+  return {out.begin(), out.end()};
+}
+
+Error lacks(const ComputeDevice& device, const std::vector<std::string>& operators) {
+  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device.name(), fmt::join(operators, ", ")), "--device",
+          "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
+}
+
+struct Executor::Impl {
+  const Program& program;
+  ComputeDevice& device;
+  Transport& transport;
+  const DataSource& data;
+  ExecutorOptions options;
+  RankPlan plan;
+  std::vector<std::shared_ptr<Storage>> storage;  ///< By slot; null while it has none.
+  MemoryBook memory;
+  Observations observed;
+  std::int64_t next_step = 0;
+  double last_end = 0;
+  std::unique_ptr<Communicator> control;
+  std::array<double, 2> sums{};                   ///< Loss and tokens.
+  std::vector<EventPtr> events, events_before;    ///< By instruction, of this step and the one before.
+  std::map<std::pair<int, int>, std::unique_ptr<Communicator>> communicators;  ///< By group and stream.
+  std::map<std::string, std::unique_ptr<Channel>> channels;
+  /// What an instruction does on this device, made once.
+  struct Prepared {
+    const Operator* op = nullptr;
+    OperatorCall call;
+    std::unique_ptr<CollectiveWork> collective;
+    Channel* channel = nullptr;
+  };
+  std::vector<Prepared> prepared;
+
+  Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
+      : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()) {
+    if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d, missing);
+    storage.resize(plan.slots().size());
+    initialise();
+    for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));
+  }
+
+  [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] ElementType type_of(const StorageSlot& s) const { return stored_as(tensor(s.tensor).dtype, device.numerics()); }
+
+  void take(int slot) {
+    const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
+    storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
+    memory.add(tensor(s.tensor), s.bytes);
+  }
+
+  void initialise() {
+    const ExprContext at = program.mesh.context(plan.rank());
+    for (std::size_t i = 0; i < plan.slots().size(); ++i) {
+      const StorageSlot& s = plan.slots()[i];
+      if (!s.persistent) continue;
+      take(static_cast<int>(i));
+      const std::vector<double> values = initial_values(tensor(s.tensor), *plan.held_by(s.tensor, at), s.layer, program.seed);
+      const std::vector<float> narrow(values.begin(), values.end());
+      const auto bytes = type_of(s) == ElementType::real64 ? std::as_bytes(std::span(values)) : std::as_bytes(std::span(narrow));
+      device.write(*storage[i], 0, bytes);
+    }
+  }
+
+  // ---- preparation
+
+  Prepared prepare(const Instruction& in) {
+    Prepared out;
+    for (const PlannedOperand& o : in.operands)
+      out.call.operands.push_back({nullptr, stored_as(tensor(o.tensor).dtype, device.numerics()), o.access, &tensor(o.tensor), o.held, o.layer});
+    out.call.first_sample = program.exprs.evaluate(program.first_sample, in.at);
+    if (const ComputeTask* c = compute_of(*in.task)) prepare_compute(in, *c, out);
+    if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
+      Communicator* who = communicator(c->group, in.task->stream);
+      out.collective = std::make_unique<CollectiveWork>(plan, in, who, device.numerics());
+    }
+    if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
+      if (in.operands.size() != 1) throw Error(ErrorKind::unavailable, "messages of several tensors (skip connections between stages) cannot be executed yet", in.task->name);
+      out.channel = channel(*m, in.at);
+    }
+    if (std::holds_alternative<ScalarTask>(in.task->kind) || std::holds_alternative<HostTask>(in.task->kind))
+      throw Error(ErrorKind::unavailable, fmt::format("task '{}' cannot be executed yet", in.task->name), "program");
+    return out;
+  }
+
+  void prepare_compute(const Instruction& in, const ComputeTask& c, Prepared& out) {
+    out.op = device.find(operator_name(c));
+    out.call.task = &c;
+    for (const ExprId e : c.dims) out.call.dims.push_back(program.exprs.evaluate(e, in.at));
+    for (const ExprId e : c.offsets) out.call.offsets.push_back(program.exprs.evaluate(e, in.at));
+    out.call.observed = &observed;
+    if (!in.operands.empty()) out.call.first_replica = first_replica(program, tensor(in.operands[0].tensor), in.at);
+  }
+
+  Communicator* communicator(int group, StreamId stream) {
+    const GroupSpec& spec = program.groups[static_cast<std::size_t>(group)];
+    const std::vector<int> members = program.mesh.members(spec, plan.rank(), program.exprs);
+    if (members.size() < 2) return nullptr;
+    auto& out = communicators[{group, stream}];
+    if (!out) out = transport.communicator(fmt::format("{}#{}@{}", spec.name, group, program.streams[static_cast<std::size_t>(stream)]), members);
+    return out.get();
+  }
+
+  Channel* channel(const P2pTask& m, const ExprContext& at) {
+    const GroupSpec& spec = program.groups[static_cast<std::size_t>(m.group)];
+    const std::vector<int> members = program.mesh.members(spec, plan.rank(), program.exprs);
+    const int peer = members.at(static_cast<std::size_t>(program.exprs.evaluate(m.peer, at)));
+    const bool sends = m.direction == P2pTask::Direction::send;
+    const int from = sends ? plan.rank() : peer, to = sends ? peer : plan.rank();
+    const std::string name = fmt::format("{}#{}.{}:{}>{}", spec.name, m.group, m.edge, from, to);
+    auto& out = channels[name];
+    if (!out) out = transport.channel(name, from, to);
+    return out.get();
+  }
+
+  /// The same number at both ends of a message.
+  [[nodiscard]] std::uint64_t label(const P2pTask& m, const Instruction& in) const {
+    const MessageEdge& edge = program.edges[static_cast<std::size_t>(m.edge)];
+    const auto number = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+    return RandomKey(number(m.edge)).with(number(in.at.chunk + m.chunk_delta)).with(number(in.at.microbatch + m.microbatch_delta)).with(number(in.at.pass))
+        .with(number(edge.per_layer ? in.at.layer + m.layer_delta : 0)).with(number(program.exprs.evaluate(m.tag, in.at))).bits(number(next_step + m.step_delta));
+  }
+
+  // ---- a step
+
+  void issue(std::size_t i) {
+    const Instruction& in = plan.step()[i];
+    for (const int slot : in.allocates) take(slot);
+    std::vector<EventPtr> after;
+    for (const int a : in.after) after.push_back(events[static_cast<std::size_t>(a)]);
+    if (!events_before.empty())
+      for (const int a : in.after_previous) after.push_back(events_before[static_cast<std::size_t>(a)]);
+    events[i] = device.submit(in.task->stream, after, work_of(in, prepared[i]));
+    for (const int slot : in.frees) {
+      const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
+      storage[static_cast<std::size_t>(slot)].reset();
+      memory.remove(tensor(s.tensor), s.bytes);
+    }
+  }
+
+  /// Storage of the operands, kept alive by whoever holds the list.
+  struct Placed {
+    std::vector<std::shared_ptr<Storage>> owners;
+    std::vector<std::size_t> offsets;
+    [[nodiscard]] std::byte* data(std::size_t i) const { return owners[i]->data() + offsets[i]; }
+    [[nodiscard]] std::vector<std::byte*> all() const {
+      std::vector<std::byte*> out;
+      for (std::size_t i = 0; i < owners.size(); ++i) out.push_back(data(i));
+      return out;
+    }
+  };
+  Placed placed(const Instruction& in) const {
+    Placed out;
+    for (const PlannedOperand& o : in.operands) {
+      out.owners.push_back(storage[static_cast<std::size_t>(o.slot)]);
+      if (!out.owners.back()) throw std::logic_error(fmt::format("rank {}: {}/{} uses '{}' after it was freed", plan.rank(), in.body->name, in.task->name, tensor(o.tensor).name));
+      out.offsets.push_back(static_cast<std::size_t>(o.first) * size_of(stored_as(tensor(o.tensor).dtype, device.numerics())));
+    }
+    return out;
+  }
+
+  Work work_of(const Instruction& in, const Prepared& what) {
+    Placed at = placed(in);
+    const std::int64_t step = next_step;
+    if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
+    if (what.collective) return {.run = {}, .start = [&what, at = std::move(at)](Done done) { what.collective->start(at.all(), [at, done](std::exception_ptr e) { done(e); }); }};
+    if (what.channel != nullptr) return message(in, what, std::move(at));
+    if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
+    return {.run = [&what, at = std::move(at)] {  // CopyTask
+              const TensorView& from = what.call.operands.at(0);
+              std::copy_n(at.data(0), static_cast<std::size_t>(from.elements()) * size_of(from.type), at.data(1));
+            }, .start = {}};
+  }
+
+  void compute(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
+    OperatorCall call = what.call;
+    for (std::size_t i = 0; i < call.operands.size(); ++i) call.operands[i].data = at.data(i);
+    call.step = step;
+    if (!call.task->random.empty())
+      call.random = RandomKey(program.seed).with(call.task->random).with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(in.at.layer));
+    if (call.task->op == ComputeOp::optimizer && options.on_update) options.on_update(call);
+    (*what.op)(call, device.numerics());
+  }
+
+  Work message(const Instruction& in, const Prepared& what, Placed at) {
+    const auto& m = std::get<P2pTask>(in.task->kind);
+    const TensorView& view = what.call.operands.at(0);
+    const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
+    return {.run = {}, .start = [&m, &what, bytes, name = label(m, in), at = std::move(at)](Done done) {
+              const Done keep = [at, done](std::exception_ptr e) { done(e); };
+              if (m.direction == P2pTask::Direction::send) what.channel->send(at.data(0), bytes, name, keep);
+              else what.channel->receive(at.data(0), bytes, name, keep);
+            }};
+  }
+
+  void input(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
+    const auto& task = std::get<InputTask>(in.task->kind);
+    const TensorView& out = what.call.operands.at(0);
+    if (task.what != "tokens" && task.what != "labels") throw Error(ErrorKind::unavailable, fmt::format("input '{}' has no source", task.what), "program");
+    const std::int64_t shift = task.what == "labels" ? 1 : 0, length = out.held->shape.at(1);
+    auto* to = reinterpret_cast<std::int64_t*>(at.data(0));
+    std::vector<std::int64_t> tokens;
+    for (std::int64_t b = 0; b < out.extent(0); ++b) {
+      data.tokens(step, what.call.first_sample + out.held->global_index(0, b), length, tokens);
+      for (std::int64_t s = 0; s < out.extent(1); ++s) *to++ = tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)];
+    }
+  }
+
+  [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {
+    if (what.collective) return what.collective->bytes();
+    const auto* m = std::get_if<P2pTask>(&in.task->kind);
+    if (m == nullptr || m->direction != P2pTask::Direction::send) return 0;
+    return static_cast<double>(in.operands.at(0).held->elements()) * size_of(tensor(in.operands[0].tensor).dtype);
+  }
+
+  /// Over all ranks, while whatever the step left in flight goes on.
+  double mean_loss() {
+    if (transport.ranks() > 1) {
+      if (!control) {
+        std::vector<int> all(static_cast<std::size_t>(transport.ranks()));
+        std::iota(all.begin(), all.end(), 0);
+        control = transport.communicator("losses", all);
+      }
+      sums = {observed.loss_sum, static_cast<double>(observed.tokens)};
+      CollectiveCall call;
+      call.type = ElementType::real64;
+      call.receive = reinterpret_cast<std::byte*>(sums.data());
+      call.receive_counts = {static_cast<std::int64_t>(sums.size())};
+      call.name = "losses";
+      device.wait(device.submit(static_cast<int>(program.streams.size()), {}, {.run = {}, .start = [this, call](Done done) { control->start(call, std::move(done)); }}));
+    } else {
+      sums = {observed.loss_sum, static_cast<double>(observed.tokens)};
+    }
+    return sums[1] > 0 ? sums[0] / sums[1] : 0;
+  }
+
+  StepResult step() {
+    StepResult out;
+    out.step = next_step;
+    observed = {};
+    events_before = std::move(events);
+    events.assign(plan.step().size(), nullptr);
+    const double begin = last_end > 0 ? last_end : device.now();
+    for (std::size_t i = 0; i < plan.step().size(); ++i) {
+      issue(i);
+      out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
+    }
+    for (std::size_t i = plan.step().size(); i-- > 0;)
+      if (compute_of(*plan.step()[i].task) != nullptr) {
+        device.wait(events[i]);
+        break;
+      }
+    out.loss = mean_loss();
+    last_end = device.now();
+    out.gradient_norm = std::sqrt(observed.norm_squared);
+    out.seconds = last_end - begin;
+    out.peak = memory.at_peak();
+    out.peak_bytes = memory.peak();
+    ++next_step;
+    return out;
+  }
+
+  void drain() {
+    for (const EventPtr& e : events)
+      if (e) device.wait(e);
+  }
+};
+
+Executor::Executor(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(program, device, transport, data, std::move(options))) {}
+Executor::~Executor() = default;
+
+StepResult Executor::step() { return impl_->step(); }
+void Executor::drain() { impl_->drain(); }
+std::int64_t Executor::next_step() const { return impl_->next_step; }
+void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }
+
+std::vector<Executor::Persistent> Executor::persistent() {
+  std::vector<Persistent> out;
+  const ExprContext at = impl_->program.mesh.context(impl_->plan.rank());
+  for (std::size_t i = 0; i < impl_->plan.slots().size(); ++i) {
+    const StorageSlot& s = impl_->plan.slots()[i];
+    if (!s.persistent) continue;
+    const Tensor& t = impl_->tensor(s.tensor);
+    out.push_back({instance_name(t.name, s.layer), &t, impl_->plan.held_by(s.tensor, at), impl_->type_of(s), impl_->storage[i].get()});
+  }
+  return out;
+}
+
+std::vector<Interval> Executor::intervals() const {
+  std::vector<Interval> out;
+  for (const EventPtr& e : impl_->events) out.push_back(impl_->device.times(e).value_or(Interval{}));
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,18 @@
+#pragma once
+// Initial values: a function of (seed, global name, global element), independent of sharding and of rank.
+
+#include <string>
+#include <vector>
+
+#include "core/program/held.hpp"
+
+namespace rehearse {
+
+/// A tensor's name with "{layer}" replaced by the block position.
+[[nodiscard]] std::string instance_name(const std::string& name, int layer);
+
+/// Values of every element that `held` stores, in order; 0 for padding and for tensors without an initialiser. Initialisers:
+/// "zeros", "ones", "normal(STD)". Throws std::logic_error for others.
+[[nodiscard]] std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed);
+
+}  // namespace rehearse

@@ -1,0 +1,19 @@
+#include "gpu_backend/operator.hpp"
+
+#include "core/program/program.hpp"
+
+namespace rehearse {
+
+std::int64_t TensorView::from(std::size_t d) const {
+  std::int64_t n = 1;
+  for (; d < held->extents.size(); ++d) n *= held->extents[d];
+  return n;
+}
+
+std::string operator_name(const ComputeTask& task) {
+  std::string out(name_of(task.op));
+  if (!task.variant.empty()) out += "." + task.variant;
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,26 @@
+#pragma once
+// Which elements move when a tensor changes its layout: from the global elements that each side holds, so that every layout that `held`
+// understands can be redistributed.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/program/held.hpp"
+
+namespace rehearse {
+
+/// Consecutive elements of a local storage.
+struct Block { std::int64_t first = 0, length = 0; };
+using Blocks = std::vector<Block>;
+
+/// The stored elements of `mine` that `other` holds too, in ascending global order: both sides of a transfer list them alike.
+/// Where one is a flat slice, both must have the same extents.
+[[nodiscard]] Blocks common(const Held& mine, const Held& other);
+[[nodiscard]] std::int64_t total(const Blocks& blocks);
+
+/// Copies the blocks of `from` to `to`, one after the other, and back. Return the place after the last.
+std::byte* pack(const std::byte* from, const Blocks& blocks, std::size_t element_size, std::byte* to);
+const std::byte* unpack(const std::byte* from, const Blocks& blocks, std::size_t element_size, std::byte* to);
+
+}  // namespace rehearse

@@ -1,0 +1,101 @@
+#pragma once
+// Runs a job for real on threads and gathers what parity compares: losses, and gradients put together from the ranks' slices.
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "core/program/liveness.hpp"
+#include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/executor.hpp"
+#include "gpu_backend/initial.hpp"
+#include "gpu_backend/local_world.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+namespace rehearse::test {
+
+/// Tokens of every small network, and so of the data. No power of two divides it but 2: four ranks pad it.
+inline constexpr std::int64_t kVocabulary = 50;
+
+/// Gradients of one step by global name, element by element, as the update reads them.
+using Gradients = std::map<std::string, std::vector<double>>;
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<Gradients> gradients;        ///< Per step.
+  std::vector<StepResult> last;            ///< Per rank.
+};
+
+/// Name of the parameter that a gradient belongs to; a tied head's is the word table's.
+inline std::string parameter_of(const TensorView& gradient) {
+  std::string name = instance_name(gradient.tensor->initial_key.empty() ? gradient.tensor->name : gradient.tensor->initial_key, gradient.layer);
+  for (const char* end : {".reduced", ".grad"})
+    if (name.size() > std::strlen(end) && name.compare(name.size() - std::strlen(end), std::string::npos, end) == 0) name.resize(name.size() - std::strlen(end));
+  return name;
+}
+
+/// Elements of an update's operand into the global gradient.
+template <class T>
+void collect(const TensorView& g, Gradients& into) {
+  std::vector<double>& all = into[parameter_of(g)];
+  std::int64_t n = 1;
+  for (const std::int64_t d : g.held->shape) n *= d;
+  all.resize(static_cast<std::size_t>(n), std::nan(""));
+  const std::vector<std::int64_t> at = g.held->global_elements();
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (at[i] >= 0) all[static_cast<std::size_t>(at[i])] = static_cast<double>(g.as<T>()[i]);
+}
+
+/// Stands between an executor and its transport.
+using Wrap = std::function<std::unique_ptr<Transport>(Transport&)>;
+
+inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {}) {
+  set_blas_threads(1);
+  Outcome out;
+  out.losses.resize(static_cast<std::size_t>(steps));
+  out.gradients.resize(static_cast<std::size_t>(steps));
+  out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
+  std::mutex mutex;
+  const auto data = synthetic_tokens(program.seed, kVocabulary);
+  run_locally(program.mesh.ranks(), [&](Transport& plain) {
+    const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : nullptr;
+    Transport& transport = wrapped ? *wrapped : plain;
+    const auto device = make_cpu_device(numerics);
+    ExecutorOptions options;
+    options.on_update = [&](const OperatorCall& call) {
+      const std::lock_guard lock(mutex);
+      for (const TensorView& x : call.operands)
+        if (x.access == Access::read) {
+          if (numerics == Numerics::fp64) collect<double>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
+          else collect<float>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
+        }
+    };
+    Executor executor(program, *device, transport, *data, options);
+    for (int s = 0; s < steps; ++s) {
+      const StepResult result = executor.step();
+      const std::lock_guard lock(mutex);
+      out.losses[static_cast<std::size_t>(s)] = result.loss;
+      out.last[static_cast<std::size_t>(transport.rank())] = result;
+    }
+    executor.drain();
+  });
+  return out;
+}
+
+/// Largest difference over largest value.
+inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = std::abs(a[i] - b.at(i));
+    difference = std::isnan(d) ? INFINITY : std::max(difference, d);
+    largest = std::max(largest, std::abs(a[i]));
+  }
+  return largest > 0 ? difference / largest : difference;
+}
+
+}  // namespace rehearse::test

@@ -1,0 +1,44 @@
+#!/bin/sh
+# What `rehearse run` does when machines fail. Usage: run_faults.sh PROGRAM SOURCE_DIR. Prints what went wrong and exits 1.
+set -u
+program=$1
+scenario=$2/scenarios/tiny_gpt2.json
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*"; cat "$work"/out "$work"/err 2>/dev/null; exit 1; }
+small="--ranks 2 --set training.global_batch=4 --set training.sequence_length=16"
+
+# The same losses with ranks as processes as in one process.
+"$program" run "$scenario" --ranks 1 --numerics fp64 --steps 3 --set training.global_batch=4 --set training.sequence_length=16 >"$work/one" 2>"$work/err" || fail "one rank"
+for split in dp=2 tp=2 "pp=2"; do
+  "$program" run "$scenario" $small --numerics fp64 --steps 3 --set "strategy.$split" >"$work/out" 2>"$work/err" || fail "$split"
+  [ "$(sed -n 's/.*\(loss [0-9.]*\) .*/\1/p' "$work/one")" = "$(sed -n 's/.*\(loss [0-9.]*\) .*/\1/p' "$work/out")" ] || fail "losses of $split"
+done
+
+# A rank is killed: all end, the message names it, checkpoints stay complete.
+"$program" run "$scenario" $small --steps 1000000 --checkpoint "$work/run" --save-every 5 >"$work/out" 2>"$work/err" &
+launcher=$!
+tries=0
+until [ -e "$work/run/step-000010/complete" ]; do
+  tries=$((tries + 1)); [ $tries -lt 600 ] || fail "no checkpoint"
+  sleep 0.1
+done
+victim=$(ps -o pid= --ppid $launcher | tail -1 | tr -d ' ')
+kill -9 "$victim"
+wait $launcher
+[ $? -eq 1 ] || fail "exit code after a kill"
+grep -q "rank 1 was killed by signal 9" "$work/err" || fail "the message does not name the rank"
+"$program" run "$scenario" $small --steps 12 --checkpoint "$work/run" --resume >"$work/out" 2>"$work/err" || fail "resuming"
+
+# The disk is full: files may not grow beyond 64 KiB here.
+( ulimit -f 128; trap '' XFSZ; exec "$program" run "$scenario" $small --steps 3 --checkpoint "$work/full" ) >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] || fail "exit code with a full disk"
+grep -q "rank [01].*cannot write checkpoint" "$work/err" || fail "the message does not name the cause"
+[ ! -e "$work/full/step-000003/complete" ] || fail "an incomplete checkpoint counts"
+
+# A device that is not there.
+if ! "$program" version | grep -qi "compute capability"; then
+  "$program" run "$scenario" --device cuda >"$work/out" 2>"$work/err"
+  [ $? -eq 4 ] || fail "exit code without a GPU"
+  grep -q "hint:" "$work/err" || fail "no next step"
+fi

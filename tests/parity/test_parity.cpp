@@ -1,0 +1,170 @@
+// Any strategy gives the result of one rank: the proof that layouts, collectives, schedules and lifetimes are right.
+
+#include "core/strategy/execution_gaps.hpp"
+#include "tests/parity/jobs.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+constexpr int kSteps = 20;
+constexpr double kTolerance = 1e-9;
+
+const Outcome& one_rank(Net net) {
+  static std::map<Net, Outcome> done;
+  const auto [at, fresh] = done.try_emplace(net);
+  if (fresh) at->second = run(spread(small_job(net), {}), kSteps, Numerics::fp64);
+  return at->second;
+}
+
+/// Bytes that a rank's tasks communicate in a step, counted from the Program.
+double communicated(const Program& p, int rank) {
+  double bytes = 0;
+  for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
+    const ExprContext at = context_of(p, rank, e);
+    if (std::holds_alternative<CollectiveTask>(task.kind)) bytes += collective_bytes(p, body, task, at);
+    if (const auto* m = std::get_if<P2pTask>(&task.kind); m != nullptr && m->direction == P2pTask::Direction::send) bytes += bytes_of(p, body, task.operands[0], at);
+  });
+  return bytes;
+}
+
+void check_accounts(const Program& p, const Outcome& outcome) {
+  for (const RoleMemory& m : peak_memory(p, Bytes{0}, Bytes{0})) {
+    CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak_bytes.value() == Approx(m.peak.value()).epsilon(0));
+    for (int c = 0; c < kMemoryCategories; ++c)
+      CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak[static_cast<std::size_t>(c)].value() == Approx(m.by_category[static_cast<std::size_t>(c)].value()).margin(0.5));
+  }
+  for (int r = 0; r < p.mesh.ranks(); ++r) CHECK(outcome.last[static_cast<std::size_t>(r)].communicated.value() == Approx(communicated(p, r)).epsilon(1e-12));
+}
+
+void check_equal(const Outcome& expected, const Outcome& got, double tolerance) {
+  for (std::size_t s = 0; s < got.losses.size(); ++s) {
+    INFO("step " << s);
+    CHECK(got.losses[s] == Approx(expected.losses[s]).epsilon(tolerance));
+    REQUIRE(got.gradients[s].size() == expected.gradients[s].size());
+    for (const auto& [name, values] : expected.gradients[s]) {
+      INFO(name);
+      CHECK(distance(values, got.gradients[s].at(name)) <= tolerance);
+    }
+  }
+}
+
+void check_parity(Net net, const std::vector<Variation>& chosen) {
+  std::string names;
+  for (const Variation& v : chosen) names += v.name + "; ";
+  INFO(names);
+  const Program p = spread(small_job(net), chosen);
+  const Outcome got = run(p, kSteps, Numerics::fp64);
+  check_equal(one_rank(net), got, kTolerance);
+  check_accounts(p, got);
+}
+
+/// Whether two variations can be put together: each changes the plan, and no strategy refuses.
+bool legal(Net net, const std::vector<Variation>& chosen) {
+  try {
+    (void)spread(small_job(net), chosen);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+int ranks_of(const std::vector<Variation>& chosen) {
+  int n = 1;
+  for (const Variation& v : chosen) n *= v.ranks;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("every registered strategy is shown to run for real, or says why it does not") {
+  for (const auto& entry : strategies().entries()) {
+    INFO(entry.name);
+    CHECK(variations().contains(entry.name) == execution_gap(entry.name).empty());
+  }
+}
+
+TEST_CASE("one strategy or schedule gives the result of one rank", "[parity]") {
+  for (const Net net : {Net::gpt, Net::llama, Net::neox})
+    for (const Variation& v : all_variations()) check_parity(net, {v});
+}
+
+TEST_CASE("loss falls on one rank", "[parity]") {
+  for (const Net net : {Net::gpt, Net::llama, Net::neox}) CHECK(one_rank(net).losses.back() < one_rank(net).losses.front() - 0.1);
+}
+
+TEST_CASE("two strategies together give the result of one rank", "[parity]") {
+  const std::vector<Variation> all = all_variations();
+  int pairs = 0;
+  for (std::size_t a = 0; a < all.size(); ++a)
+    for (std::size_t b = a + 1; b < all.size(); ++b)
+      if (ranks_of({all[a], all[b]}) <= 4 && legal(Net::gpt, {all[a], all[b]})) {
+        check_parity((a + b) % 2 == 0 ? Net::gpt : Net::llama, {all[a], all[b]});
+        ++pairs;
+      }
+  CHECK(pairs > 40);
+}
+
+TEST_CASE("three strategies together give the result of one rank", "[.slow]") {
+  const std::vector<Variation> all = all_variations();
+  for (std::size_t a = 0; a < all.size(); ++a)
+    for (std::size_t b = a + 1; b < all.size(); ++b)
+      for (std::size_t c = b + 1; c < all.size(); ++c) {
+        const std::vector<Variation> chosen{all[a], all[b], all[c]};
+        const Net net = static_cast<Net>((a + b + c) % 3);
+        if (ranks_of(chosen) <= 8 && legal(net, chosen)) check_parity(net, chosen);
+      }
+}
+
+TEST_CASE("in fp32 the first step agrees to rounding", "[parity]") {
+  const Outcome expected = run(spread(small_job(Net::gpt), {}), 1, Numerics::fp32);
+  for (const Variation& v : all_variations()) {
+    INFO(v.name);
+    check_equal(expected, run(spread(small_job(Net::gpt), {v}), 1, Numerics::fp32), 1e-5);
+  }
+}
+
+TEST_CASE("kernels that fuse differently compute the same", "[parity]") {
+  for (const Net net : {Net::gpt, Net::llama})
+    for (const AttentionKernel attention : {AttentionKernel::unfused, AttentionKernel::flash})
+      for (const bool fused_norm : {true, false})
+        for (const bool fused_loss : {true, false})
+          for (const Precision precision : {Precision::fp32, Precision::bf16_mixed, Precision::fp16_mixed}) {
+            Job job = small_job(net);
+            job.workload.kernels.attention = attention;
+            job.workload.kernels.fused_norm = fused_norm;
+            job.workload.kernels.fused_cross_entropy = fused_loss;
+            job.workload.training.precision = precision;
+            INFO("attention " << static_cast<int>(attention) << " norm " << fused_norm << " loss " << fused_loss << " precision " << static_cast<int>(precision));
+            for (const int tp : {1, 2}) {
+              job.strategy.tp = tp;
+              check_equal(one_rank(net), run(spread(job, {}), 3, Numerics::fp64), kTolerance);
+            }
+          }
+}
+
+TEST_CASE("every optimizer gives the result of one rank", "[parity]") {
+  for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw}) {
+    const Job job = small_job(Net::gpt, optimizer);
+    const Outcome expected = run(spread(job, {}), kSteps, Numerics::fp64);
+    check_equal(expected, run(spread(job, variations().at("zero1")), kSteps, Numerics::fp64), kTolerance);
+  }
+}
+
+TEST_CASE("a key's bias has no gradient, and nothing else does", "[parity]") {
+  // Softmax does not change when all scores of a row do: the gradient of the bias of k is zero but for rounding.
+  for (const auto& [name, values] : one_rank(Net::gpt).gradients.front()) {
+    const bool qkv_bias = name.find("attention.qkv.bias") != std::string::npos;
+    const std::size_t third = values.size() / 3;
+    double keys = 0, all = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      all = std::max(all, std::abs(values[i]));
+      if (qkv_bias && i >= third && i < 2 * third) keys = std::max(keys, std::abs(values[i]));
+    }
+    INFO(name);
+    CHECK(all > 1e-6);
+    if (qkv_bias) CHECK(keys < 1e-12 * all);
+  }
+}

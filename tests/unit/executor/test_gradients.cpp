@@ -1,0 +1,295 @@
+// Backward operators compute derivatives: of the sum of outputs times fixed weights, against central differences.
+
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "tests/support/catch.hpp"
+#include "tests/unit/executor/operator_bench.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+using Arrays = std::vector<Array>;
+
+struct Case {
+  std::string name;
+  Arrays inputs;                                                ///< What is differentiated.
+  std::function<Array(Arrays&)> forward;                        ///< The output.
+  std::function<Arrays(Arrays&, const Array& dy)> backward;     ///< A gradient per input.
+};
+
+double weighted(const Array& y, const Array& weights) { return std::inner_product(y.real.begin(), y.real.end(), weights.real.begin(), 0.0); }
+
+void check(Case c) {
+  INFO(c.name);
+  Array y = c.forward(c.inputs);
+  const Array dy = random_reals(y.shape, 99);
+  const Arrays gradients = c.backward(c.inputs, dy);
+  REQUIRE(gradients.size() == c.inputs.size());
+  constexpr double kStep = 1e-5;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i)
+    for (std::size_t j = 0; j < c.inputs[i].real.size(); ++j) {
+      const double x = c.inputs[i].real[j];
+      c.inputs[i].real[j] = x + kStep;
+      const double above = weighted(c.forward(c.inputs), dy);
+      c.inputs[i].real[j] = x - kStep;
+      const double below = weighted(c.forward(c.inputs), dy);
+      c.inputs[i].real[j] = x;
+      INFO("input " << i << ", element " << j);
+      CHECK(gradients[i].real[j] == Approx((above - below) / (2 * kStep)).epsilon(1e-6).margin(1e-7));
+    }
+}
+
+Case linear() {
+  const auto forward = [](Arrays& a) {
+    Array y = reals({2, 3, 4}), z = reals({2, 3, 2});
+    call(task_of(ComputeOp::matmul, "linear"), {in(a[0]), in(a[1]), out(y), out(z), in(a[2])}, {}, {1});
+    y.shape = {36};
+    y.real.insert(y.real.end(), z.real.begin(), z.real.end());
+    return y;
+  };
+  const auto backward = [](Arrays& a, const Array& dy) {
+    Array first = reals({2, 3, 4}), second = reals({2, 3, 2}), dx = reals({2, 3, 5}), dw = reals({6, 5}), db = reals({6});
+    std::copy_n(dy.real.begin(), 24, first.real.begin());
+    std::copy_n(dy.real.begin() + 24, 12, second.real.begin());
+    ComputeTask weight = task_of(ComputeOp::matmul, "linear_weight_grad"), sum = task_of(ComputeOp::add, "column_sum");
+    weight.accumulates = sum.accumulates = true;
+    call(task_of(ComputeOp::matmul, "linear_input_grad"), {in(a[1]), out(dx), in(first), in(second)});
+    call(weight, {in(a[0]), inout(dw), in(first), in(second)});
+    call(sum, {in(first), in(second), inout(db)});
+    return Arrays{dx, dw, db};
+  };
+  return {"linear with two outputs and bias", {random_reals({2, 3, 5}, 1), random_reals({6, 5}, 2), random_reals({6}, 3)}, forward, backward};
+}
+
+Case norm(const char* variant, bool biased) {
+  ComputeTask t = task_of(ComputeOp::norm, variant);
+  t.epsilon = 1e-5;
+  const auto forward = [t, biased](Arrays& a) {
+    Array y = reals({2, 2, 6});
+    biased ? call(t, {in(a[0]), in(a[1]), in(a[2]), out(y)}) : call(t, {in(a[0]), in(a[1]), out(y)});
+    return y;
+  };
+  const auto backward = [t, biased](Arrays& a, const Array& g) {
+    Array dy = g, dx = reals({2, 2, 6}), dw = reals({6}), db = reals({6});
+    ComputeTask grad = t;
+    grad.op = ComputeOp::norm_grad;
+    call(grad, {in(a[0]), in(dy), in(a[1]), out(dx)});
+    grad.accumulates = true;
+    if (!biased) return call(grad, {in(a[0]), in(dy), inout(dw)}), Arrays{dx, dw};
+    call(grad, {in(a[0]), in(dy), inout(dw), inout(db)});
+    return Arrays{dx, dw, db};
+  };
+  Arrays inputs{random_reals({2, 2, 6}, 1), random_reals({6}, 2)};
+  if (biased) inputs.push_back(random_reals({6}, 3));
+  return {variant, inputs, forward, backward};
+}
+
+Case gelu(const char* variant) {
+  const auto forward = [variant](Arrays& a) {
+    Array y = reals({2, 2, 5});
+    call(task_of(ComputeOp::activation, variant), {in(a[0]), out(y)});
+    return y;
+  };
+  const auto backward = [variant](Arrays& a, const Array& g) {
+    Array dy = g, dx = reals({2, 2, 5});
+    call(task_of(ComputeOp::activation_grad, variant), {in(dy), in(a[0]), out(dx)});
+    return Arrays{dx};
+  };
+  return {variant, {random_reals({2, 2, 5}, 1)}, forward, backward};
+}
+
+Case silu_mul() {
+  const auto forward = [](Arrays& a) {
+    Array y = reals({2, 2, 5});
+    call(task_of(ComputeOp::activation, "silu_mul"), {in(a[0]), in(a[1]), out(y)});
+    return y;
+  };
+  const auto backward = [](Arrays& a, const Array& g) {
+    Array dy = g, dgate = reals({2, 2, 5}), dup = reals({2, 2, 5});
+    call(task_of(ComputeOp::activation_grad, "silu_mul"), {in(dy), in(a[0]), out(dgate), in(a[1]), out(dup)});
+    return Arrays{dgate, dup};
+  };
+  return {"silu_mul", {random_reals({2, 2, 5}, 1), random_reals({2, 2, 5}, 2)}, forward, backward};
+}
+
+Case rope() {
+  ComputeTask t = task_of(ComputeOp::rope);
+  t.scalars = {4, 10000};
+  const auto forward = [t](Arrays& a) {
+    Array y = reals({1, 3, 2, 6});
+    call(t, {in(a[0]), out(y)});
+    return y;
+  };
+  const auto backward = [t](Arrays&, const Array& g) {
+    Array dy = g, dx = reals({1, 3, 2, 6});
+    ComputeTask grad = t;
+    grad.op = ComputeOp::rope_grad;
+    call(grad, {in(dy), out(dx)});
+    return Arrays{dx};
+  };
+  return {"rope on part of a head", {random_reals({1, 3, 2, 6}, 1)}, forward, backward};
+}
+
+ComputeTask attention_task(ComputeOp op, double p) {
+  ComputeTask t = task_of(op, "flash");
+  t.causal = true;
+  t.probability = p;
+  t.scalars = {0.5};
+  t.random = "attention";
+  return t;
+}
+
+/// Two query heads share a key head.
+Case flash(double p) {
+  const auto forward = [p](Arrays& a) {
+    Array y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4});
+    call(attention_task(ComputeOp::attention, p), {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
+    return y;
+  };
+  const auto backward = [p](Arrays& a, const Array& g) {
+    Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk;
+    call(attention_task(ComputeOp::attention, p), {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
+    call(attention_task(ComputeOp::attention_grad, p), {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)});
+    return Arrays{dq, dk, dv};
+  };
+  return {"flash attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+}
+
+/// Scores, softmax and context as three operators.
+Case unfused() {
+  ComputeTask softmax = task_of(ComputeOp::softmax);
+  softmax.causal = true;
+  softmax.scalars = {0.5};
+  const auto probabilities = [softmax](Arrays& a) {
+    Array s = reals({2, 4, 3, 3}), p = s;
+    call(task_of(ComputeOp::matmul, "scores"), {in(a[0]), in(a[1]), out(s)});
+    call(softmax, {in(s), out(p)});
+    return p;
+  };
+  const auto forward = [probabilities](Arrays& a) {
+    Array p = probabilities(a), y = reals({2, 3, 4, 2});
+    call(task_of(ComputeOp::matmul, "context"), {in(p), in(a[2]), out(y)});
+    return y;
+  };
+  const auto backward = [probabilities, softmax](Arrays& a, const Array& g) {
+    Array dy = g, p = probabilities(a), dp = p, ds = p, dq = reals({2, 3, 4, 2}), dk = reals({2, 3, 2, 2}), dv = dk;
+    ComputeTask grad = softmax;
+    grad.op = ComputeOp::softmax_grad;
+    call(task_of(ComputeOp::matmul, "v_grad"), {in(p), in(dy), out(dv)});
+    call(task_of(ComputeOp::matmul, "probabilities_grad"), {in(dy), in(a[2]), out(dp)});
+    call(grad, {in(p), in(dp), out(ds)});
+    call(task_of(ComputeOp::matmul, "q_grad"), {in(ds), in(a[1]), out(dq)});
+    call(task_of(ComputeOp::matmul, "k_grad"), {in(ds), in(a[0]), out(dk)});
+    return Arrays{dq, dk, dv};
+  };
+  return {"unfused attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+}
+
+Case dropout(bool adds) {
+  const auto task = [](ComputeOp op) {
+    ComputeTask t = task_of(op);
+    t.probability = 0.3;
+    t.random = "dropout";
+    return t;
+  };
+  const auto forward = [task, adds](Arrays& a) {
+    Array y = reals({2, 2, 5}), mask = mask_of({2, 2, 5});
+    adds ? call(task(ComputeOp::dropout_add), {in(a[0]), in(a[1]), out(mask), out(y)}) : call(task(ComputeOp::dropout), {in(a[0]), out(mask), out(y)});
+    return y;
+  };
+  const auto backward = [task, adds](Arrays& a, const Array& g) {
+    Array dy = g, y = g, mask = mask_of({2, 2, 5}), dx = reals({2, 2, 5});
+    call(task(ComputeOp::dropout), {in(a[0]), out(mask), out(y)});
+    call(task(adds ? ComputeOp::dropout_add_grad : ComputeOp::dropout_grad), {in(dy), in(mask), out(dx)});
+    return adds ? Arrays{dx, dy} : Arrays{dx};
+  };
+  Arrays inputs{random_reals({2, 2, 5}, 1)};
+  if (adds) inputs.push_back(random_reals({2, 2, 5}, 2));
+  return {"dropout", inputs, forward, backward};
+}
+
+Case embedding() {
+  const auto forward = [](Arrays& a) {
+    Array tokens = integers_of({2, 3}, {1, 2, 1, 4, 0, 7}), x = reals({2, 3, 4}), y = x;
+    call(task_of(ComputeOp::embedding), {in(tokens), in(a[0]), out(x)}, {}, {0});
+    call(task_of(ComputeOp::add, "position"), {in(x), in(a[1]), out(y)});
+    return y;
+  };
+  const auto backward = [](Arrays&, const Array& g) {
+    Array tokens = integers_of({2, 3}, {1, 2, 1, 4, 0, 7}), dy = g, words = reals({5, 4}), positions = reals({3, 4});
+    call(task_of(ComputeOp::embedding_grad), {in(tokens), in(dy), inout(words)}, {}, {0});
+    call(task_of(ComputeOp::embedding_grad, "position"), {in(dy), inout(positions)});
+    return Arrays{words, positions};
+  };
+  return {"embedding of a vocabulary slice, with positions", {random_reals({5, 4}, 1), random_reals({3, 4}, 2)}, forward, backward};
+}
+
+/// The loss itself is the output: one number.
+Case cross_entropy(bool fused) {
+  const auto labels = [] { return integers_of({2, 2}, {0, 3, 4, 1}); };
+  struct Pieces { Array work, max = reals({2, 2}), target = max, sum = max, sums = reals({2, 2, 2}), loss = reals({1}); };
+  const auto run = [labels, fused](Arrays& a) {
+    Pieces z{a[0]};
+    Array l = labels();
+    call(task_of(ComputeOp::cross_entropy, "max"), {in(z.work), out(z.max)});
+    if (fused) {
+      call(task_of(ComputeOp::cross_entropy, "sums"), {in(z.work), in(l), in(z.max), out(z.sums)});
+      call(task_of(ComputeOp::cross_entropy, "loss_of_sums"), {in(z.sums), out(z.loss)});
+      return z;
+    }
+    call(task_of(ComputeOp::cross_entropy, "exponential"), {inout(z.work), in(l), in(z.max), out(z.target)});
+    call(task_of(ComputeOp::cross_entropy, "sum_exp"), {in(z.work), out(z.sum)});
+    call(task_of(ComputeOp::cross_entropy, "normalise"), {inout(z.work), in(z.sum)});
+    call(task_of(ComputeOp::cross_entropy, "loss"), {in(z.sum), in(z.target), out(z.loss)});
+    return z;
+  };
+  const auto backward = [labels, run, fused](Arrays& a, const Array& g) {
+    Pieces z = run(a);
+    Array l = labels(), d = reals({2, 2, 5}), same = z.work;
+    if (fused) {
+      call(task_of(ComputeOp::cross_entropy_grad, "fused"), {in(z.work), in(l), out(d), in(z.max), in(z.sums)}, {4});
+    } else {
+      call(task_of(ComputeOp::cross_entropy_grad), {in(z.work), in(l), out(d)}, {4});
+      call(task_of(ComputeOp::cross_entropy_grad, "in_place"), {in(l), inout(same)}, {4});
+      CHECK(same.real == d.real);
+    }
+    for (double& x : d.real) x *= g.real[0];
+    return Arrays{d};
+  };
+  return {fused ? "fused cross-entropy" : "cross-entropy", {random_reals({2, 2, 5}, 1)}, [run](Arrays& a) { return run(a).loss; }, backward};
+}
+
+}  // namespace
+
+TEST_CASE("gradients are derivatives") {
+  check(linear());
+  check(norm("layer_norm", true));
+  check(norm("rms_norm", false));
+  check(gelu("gelu"));
+  check(gelu("gelu_tanh"));
+  check(silu_mul());
+  check(rope());
+  check(flash(0.0));
+  check(flash(0.3));
+  check(unfused());
+  check(dropout(false));
+  check(dropout(true));
+  check(embedding());
+  check(cross_entropy(false));
+  check(cross_entropy(true));
+}
+
+TEST_CASE("every backward operator is one that a gradient is checked for") {
+  // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
+  const std::set<std::string> checked{"activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.silu_mul", "attention_grad.flash", "cross_entropy_grad",
+                                      "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "dropout_add_grad", "dropout_grad", "embedding_grad",
+                                      "embedding_grad.position", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_weight_grad",
+                                      "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.layer_norm", "norm_grad.rms_norm", "rope_grad",
+                                      "softmax_grad"};
+  for (const auto& entry : cpu_operators().entries())
+    if (entry.name.find("_grad") != std::string::npos) CHECK(checked.contains(entry.name));
+}

@@ -1,0 +1,185 @@
+// Ranks as threads and ranks over TCP do the same.
+
+#include <atomic>
+#include <future>
+#include <numeric>
+#include <thread>
+
+#include "core/units/error.hpp"
+#include "gpu_backend/gloo_world.hpp"
+#include "gpu_backend/launch.hpp"
+#include "gpu_backend/local_world.hpp"
+#include "gpu_backend/net/rendezvous.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rehearse;
+
+namespace {
+
+constexpr int kRanks = 3;
+using Body = std::function<void(Transport&)>;
+
+void over_tcp(const Body& body) {
+  net::RendezvousServer server(0, true);
+  std::vector<std::future<void>> ranks;
+  for (int r = 0; r < kRanks; ++r)
+    ranks.push_back(std::async(std::launch::async, [&, r] {
+      const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {});
+      body(*transport);
+      std::vector<double> all{1};
+      transport->sum(all);  // Nobody leaves while others still talk to it.
+    }));
+  for (auto& r : ranks) r.get();
+}
+
+void complete(Communicator& who, CollectiveCall call) {
+  std::promise<void> ended;
+  who.start(std::move(call), [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
+  ended.get_future().get();
+}
+
+CollectiveCall call_of(CollectiveOp op, std::vector<double>& send, std::vector<double>& receive, std::vector<std::int64_t> send_counts, std::vector<std::int64_t> receive_counts) {
+  CollectiveCall c;
+  c.op = op;
+  c.type = ElementType::real64;
+  c.send = reinterpret_cast<std::byte*>(send.data());
+  c.receive = reinterpret_cast<std::byte*>(receive.data());
+  c.send_counts = std::move(send_counts);
+  c.receive_counts = std::move(receive_counts);
+  c.name = "test";
+  return c;
+}
+
+/// Parts of 1, 2 and 0 elements, all equal to the sender's number plus a tenth of the receiver's.
+void every_collective(Transport& t) {
+  const auto me = static_cast<std::size_t>(t.rank());
+  const std::vector<std::int64_t> parts{1, 2, 0};
+  std::vector<int> members(kRanks);
+  std::iota(members.begin(), members.end(), 0);
+  const auto who = t.communicator("tp", members);
+  std::vector<double> none, x{static_cast<double>(t.rank()), 1.0};
+
+  complete(*who, call_of(CollectiveOp::all_reduce, none, x, {2}, {2}));
+  CHECK(x == std::vector<double>{3, 3});
+
+  std::vector<double> send(3, static_cast<double>(t.rank() + 1)), sum(static_cast<std::size_t>(parts[me]));
+  complete(*who, call_of(CollectiveOp::reduce_scatter, send, sum, parts, {parts[me]}));
+  for (const double v : sum) CHECK(v == 6);
+
+  std::vector<double> mine(static_cast<std::size_t>(parts[me]), static_cast<double>(t.rank())), all(3);
+  complete(*who, call_of(CollectiveOp::all_gather, mine, all, {parts[me]}, parts));
+  CHECK(all == std::vector<double>{0, 1, 1});
+
+  std::vector<double> to{10.0 * t.rank(), 10.0 * t.rank() + 1, 10.0 * t.rank() + 2}, from(3);
+  complete(*who, call_of(CollectiveOp::all_to_all, to, from, {1, 1, 1}, {1, 1, 1}));
+  CHECK(from == std::vector<double>{0.0 + t.rank(), 10.0 + t.rank(), 20.0 + t.rank()});
+
+  std::vector<double> told{t.rank() == 2 ? 5.0 : 0.0};
+  CollectiveCall broadcast = call_of(CollectiveOp::broadcast, none, told, {1}, {1});
+  broadcast.root = 2;
+  complete(*who, broadcast);
+  CHECK(told[0] == 5);
+}
+
+void messages_in_order(Transport& t) {
+  const auto channel = t.rank() < 2 ? t.channel("edge", 0, 1) : nullptr;
+  std::vector<double> data{1, 2, 3};
+  for (int i = 0; i < 3 && channel; ++i) {
+    std::promise<void> ended;
+    const Done done = [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); };
+    std::byte* at = reinterpret_cast<std::byte*>(data.data());
+    const auto label = static_cast<std::uint64_t>(i);
+    if (t.rank() == 0) {
+      data[0] = i;
+      channel->send(at, 24, label, done);
+    } else {
+      channel->receive(at, 24, label, done);
+    }
+    ended.get_future().get();
+    CHECK(data[0] == i);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("collectives between threads") { run_locally(kRanks, every_collective); }
+TEST_CASE("messages between threads") { run_locally(kRanks, messages_in_order); }
+TEST_CASE("collectives over TCP", "[tcp]") { over_tcp(every_collective); }
+TEST_CASE("messages over TCP", "[tcp]") { over_tcp(messages_in_order); }
+
+TEST_CASE("a thread that fails ends the others with its cause") {
+  try {
+    run_locally(kRanks, [](Transport& t) {
+      if (t.rank() == 1) throw Error(ErrorKind::check_failed, "disk full");
+      std::vector<double> x{1};
+      t.sum(x);
+    });
+    FAIL("nobody failed");
+  } catch (const Error& e) {
+    CHECK(std::string(e.what()).find("disk full") != std::string::npos);
+  }
+}
+
+TEST_CASE("messages that do not belong together are refused") {
+  CHECK_THROWS_AS(run_locally(2,
+                              [](Transport& t) {
+                                const auto channel = t.channel("edge", 0, 1);
+                                double x = 0;
+                                std::promise<void> ended;
+                                const Done done = [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); };
+                                std::byte* at = reinterpret_cast<std::byte*>(&x);
+                                t.rank() == 0 ? channel->send(at, 8, 1, done) : channel->receive(at, 8, 2, done);
+                                ended.get_future().get();
+                              }),
+                  Error);
+}
+
+TEST_CASE("the rendezvous tells everyone who has failed") {
+  net::RendezvousServer server(0, true);
+  std::promise<std::string> told;
+  net::RendezvousClient listening("127.0.0.1", server.port(), 0, [&](const std::string& cause) { told.set_value(cause); });
+  net::RendezvousClient failing("127.0.0.1", server.port(), 3, [](const std::string&) { FAIL("told of its own failure"); });
+  failing.fail("no space");
+  CHECK(told.get_future().get() == "rank 3: no space");
+  CHECK_THROWS_AS(listening.get("never set"), Error);
+}
+
+TEST_CASE("a value that is set later is waited for") {
+  net::RendezvousServer server(0, true);
+  net::RendezvousClient a("127.0.0.1", server.port(), 0, [](const std::string&) {});
+  net::RendezvousClient b("127.0.0.1", server.port(), 1, [](const std::string&) {});
+  auto wanted = std::async(std::launch::async, [&] { return a.get("key"); });
+  b.set("key", "value");
+  CHECK(wanted.get() == "value");
+}
+
+namespace {
+
+std::optional<Place> place(const std::map<std::string, std::string>& set) {
+  return place_from([&](const std::string& name) { return set.contains(name) ? std::optional(set.at(name)) : std::nullopt; });
+}
+
+}  // namespace
+
+TEST_CASE("a rank finds its place by the variables of its launcher") {
+  CHECK_FALSE(place({}).has_value());
+  const auto torchrun = place({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "1234"}});
+  CHECK(torchrun->rank == 3);
+  CHECK(torchrun->ranks == 8);
+  CHECK(torchrun->local_ranks == 4);
+  CHECK(torchrun->host == "node7");
+  CHECK(torchrun->port == 1234);
+  const auto slurm = place({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}});
+  CHECK(slurm->rank == 1);
+  CHECK(slurm->host == "10.0.0.1");
+  const auto mpi = place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  CHECK(mpi->ranks == 2);
+  CHECK(mpi->host == "127.0.0.1");
+}
+
+TEST_CASE("variables that say nonsense are named") {
+  CHECK_THROWS_WITH(place({{"RANK", "0"}}), Catch::Contains("WORLD_SIZE"));
+  CHECK_THROWS_WITH(place({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}), Catch::Contains("RANK=2"));
+  CHECK_THROWS_WITH(place({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), Catch::Contains("RANK='x'"));
+  CHECK_THROWS_WITH(place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), Catch::Contains("MASTER_ADDR"));
+}

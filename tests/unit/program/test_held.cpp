@@ -1,0 +1,97 @@
+// Which global elements a rank holds, for every layout.
+
+#include "core/program/held.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rehearse;
+
+namespace {
+
+/// A tensor on `tp` x `dp_shard` ranks.
+struct Scene {
+  Program program;
+  Tensor tensor;
+  Scene(std::vector<std::int64_t> shape, Layout layout, int tp, int dp = 1) {
+    Island island;
+    island.order = {{Axis::tp, tp}, {Axis::dp_shard, dp}};
+    program.mesh = Mesh({island}, Join::none);
+    for (const std::int64_t n : shape) tensor.shape.push_back(program.exprs.constant(n));
+    tensor.layout = std::move(layout);
+  }
+  [[nodiscard]] std::vector<std::int64_t> on(int rank) const { return held(program, tensor, program.mesh.context(rank)).global_elements(); }
+  /// Every element is somewhere exactly once.
+  [[nodiscard]] bool partitions(std::int64_t n) const {
+    std::vector<int> count(static_cast<std::size_t>(n), 0);
+    for (int r = 0; r < program.mesh.ranks(); ++r)
+      for (const std::int64_t e : on(r))
+        if (e >= 0) ++count[static_cast<std::size_t>(e)];
+    return std::all_of(count.begin(), count.end(), [](int c) { return c == 1; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a shard of columns holds a strided part") {
+  const Scene s({2, 4}, {{Axis::tp, shard_on(1)}}, 2);
+  CHECK(s.on(0) == std::vector<std::int64_t>{0, 1, 4, 5});
+  CHECK(s.on(1) == std::vector<std::int64_t>{2, 3, 6, 7});
+}
+
+TEST_CASE("an uneven shard gives the last rank less, a padded one padding") {
+  const Scene uneven({5}, {{Axis::tp, shard_on(0)}}, 2);
+  CHECK(uneven.on(0) == std::vector<std::int64_t>{0, 1, 2});
+  CHECK(uneven.on(1) == std::vector<std::int64_t>{3, 4});
+  Shard padded = shard_on(0);
+  padded.padded = true;
+  const Scene filled({5}, {{Axis::tp, padded}}, 2);
+  CHECK(filled.on(1) == std::vector<std::int64_t>{3, 4, -1});
+  CHECK(Scene({3}, {{Axis::tp, padded}}, 4).on(3) == std::vector<std::int64_t>{-1});
+}
+
+TEST_CASE("zigzag gives rank i blocks i and 2k-1-i") {
+  Shard z = shard_on(0);
+  z.zigzag = true;
+  const Scene s({8}, {{Axis::tp, z}}, 2);
+  CHECK(s.on(0) == std::vector<std::int64_t>{0, 1, 6, 7});
+  CHECK(s.on(1) == std::vector<std::int64_t>{2, 3, 4, 5});
+}
+
+TEST_CASE("a shard of concatenated pieces takes its slice of each") {
+  Scene s({6, 1}, {{Axis::tp, shard_on(0)}}, 2);
+  s.tensor.segments = {4, 2};
+  CHECK(s.on(0) == std::vector<std::int64_t>{0, 1, 4});
+  CHECK(s.on(1) == std::vector<std::int64_t>{2, 3, 5});
+}
+
+TEST_CASE("flat slices divide what other axes leave") {
+  const Scene s({2, 3}, {{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_flat()}}, 2, 2);
+  CHECK(s.on(0) == std::vector<std::int64_t>{0, 1});
+  CHECK(s.on(1) == std::vector<std::int64_t>{3, 4});
+  CHECK(s.on(2) == std::vector<std::int64_t>{2});
+  CHECK(s.on(3) == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("every layout of slices partitions the tensor") {
+  Shard zigzag = shard_on(1), padded = shard_on(1);
+  zigzag.zigzag = padded.padded = true;
+  for (const std::int64_t rows : {1, 3, 8})
+    for (const std::int64_t columns : {1, 5, 12})
+      for (const Layout& layout : {Layout{{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_on(1)}}, Layout{{Axis::tp, zigzag}, {Axis::dp_shard, shard_flat()}},
+                                   Layout{{Axis::dp_shard, shard_on(1)}, {Axis::tp, shard_on(1)}}, Layout{{Axis::tp, padded}, {Axis::dp_shard, shard_on(0)}},
+                                   Layout{{Axis::tp, shard_flat()}, {Axis::dp_shard, shard_flat()}}}) {
+        INFO(rows << " x " << columns << " " << to_string(layout));
+        CHECK(Scene({rows, columns}, layout, 3, 2).partitions(rows * columns));
+      }
+}
+
+TEST_CASE("as many elements as the Program counts") {
+  for (const Layout& layout : {Layout{{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_flat()}}, Layout{{Axis::tp, shard_on(1)}}}) {
+    const Scene s({7, 5}, layout, 3, 2);
+    for (int r = 0; r < 6; ++r) CHECK(static_cast<std::int64_t>(s.on(r).size()) == s.program.local_elements(s.tensor, s.program.mesh.context(r)));
+  }
+}
+
+TEST_CASE("halos have no single owner") {
+  const Scene s({8}, {{Axis::tp, Halo{0, 1, 1, {4, 4}}}}, 2);
+  CHECK_THROWS_AS(s.on(0), std::logic_error);
+}
