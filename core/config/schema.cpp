@@ -41,6 +41,10 @@ void bind(Field& f, auto access) {
     f.type = Type::text;
     f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_text(self, r); };
     f.write = [access](const Scenario& s) { return access(s).empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(access(s)); };
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    f.type = Type::integers;
+    f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_integers(self, r); };
+    f.write = [access](const Scenario& s) { return write_integers(access(s)); };
   } else {
     static_assert(std::is_integral_v<T>);
     f.type = Type::integer;
@@ -286,6 +290,17 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("uneven_layers", &StrategySettings::uneven_layers, "Stages may differ by one layer.")
                   .more("Where pp * virtual_stages does not divide the layers, the extra ones are spread from the first stage on; the last, which has the head, "
                         "has none. false refuses such a pp."));
+  t.push_back(strategy("layers_per_stage", &StrategySettings::layers_per_stage, "Layers of each pipeline stage.")
+                  .in(1, kMaxSize)
+                  .like("20,24,24,20")
+                  .more("One number for each of the pp * virtual_stages chunks, in the order of the model; they add up to its layers. Left out, shares are equal."));
+  t.push_back(strategy("batch_per_replica", &StrategySettings::batch_per_replica, "Sequences of each replica per step.")
+                  .in(1, kMaxSize)
+                  .like("48,16")
+                  .more("One number for each of the dp replicas, a multiple of microbatch; they add up to the global batch. Left out, shares are equal."));
+  t.push_back(strategy("balance", &StrategySettings::balance, "Which shares follow the speed of the devices.")
+                  .like("auto")
+                  .more("layers chooses layers_per_stage, batch chooses batch_per_replica, auto each where devices differ along its axis. What is given stays."));
   t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
                        "Split norms and dropout over the sequence inside the tensor-parallel group.")
                   .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less "

@@ -48,6 +48,11 @@ const std::vector<std::string>& names_of<GradientSync>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<Balance>() {
+  static const std::vector<std::string> names{"none", "layers", "batch", "auto"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Reshard>() {
   static const std::vector<std::string> names{"auto", "always", "never"};
   return names;

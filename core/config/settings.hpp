@@ -48,6 +48,13 @@ enum class GradientSync {
   last,       ///< Once per step, after the last microbatch (`no_sync` before it).
   every       ///< After every microbatch.
 };
+/// Which shares follow the speed of the devices, where machines differ.
+enum class Balance {
+  none,      ///< Equal shares, or those given.
+  layers,    ///< Layers per stage: the slowest stage is as fast as contiguous layers allow.
+  batch,     ///< Microbatches per replica, in proportion to speed.
+  automatic  ///< Each of the two where devices differ along its axis.
+};
 /// Whether gathered parameters are dropped after a pass.
 enum class Reshard { automatic, always, never };
 
@@ -63,6 +70,7 @@ template <> const std::vector<std::string>& names_of<StatisticsScope>();
 template <> const std::vector<std::string>& names_of<Offload>();
 template <> const std::vector<std::string>& names_of<DataParallelism>();
 template <> const std::vector<std::string>& names_of<GradientSync>();
+template <> const std::vector<std::string>& names_of<Balance>();
 template <> const std::vector<std::string>& names_of<Reshard>();
 template <> const std::vector<std::string>& names_of<Imbalance>();
 template <> const std::vector<std::string>& names_of<Dispatch>();
@@ -76,6 +84,7 @@ template <> const std::vector<std::string>& names_of<Dispatch>();
 [[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(DataParallelism v) { return names_of<DataParallelism>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientSync v) { return names_of<GradientSync>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Balance v) { return names_of<Balance>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Reshard v) { return names_of<Reshard>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Imbalance v) { return names_of<Imbalance>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Dispatch v) { return names_of<Dispatch>()[static_cast<std::size_t>(v)]; }
@@ -146,6 +155,9 @@ struct StrategySettings {
   int dispatch_node = 0;             ///< Neighbouring expert-parallel ranks that one copy of a token serves; 0: those of one routing group.
   std::string schedule = "1f1b";     ///< Registered pipeline schedule.
   bool uneven_layers = false;        ///< Stages may differ by one layer where the chunks do not divide the layers.
+  std::vector<std::int64_t> layers_per_stage;   ///< Layers of each chunk in model order, pp * virtual_stages of them; empty: equal shares.
+  std::vector<std::int64_t> batch_per_replica;  ///< Sequences of each replica per step, multiples of `microbatch`; empty: equal shares.
+  Balance balance = Balance::none;   ///< Fills in those two that are empty.
   int virtual_stages = 1;            ///< Model chunks per pipeline rank.
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
