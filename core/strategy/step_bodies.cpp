@@ -153,8 +153,8 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
 
 namespace {
 
-std::string message_key(const std::string& name, const StepBodies::Passing& what, ExprId peer, bool scatter) {
-  std::string key = fmt::format("{} {} {} {}", name, what.edge, peer.index, scatter);
+std::string message_key(const std::string& name, const StepBodies::Passing& what, ExprId peer, bool scatter, StreamId stream) {
+  std::string key = fmt::format("{} {} {} {} {}", name, what.edge, peer.index, scatter, stream);
   for (const auto& s : what.skips) key += fmt::format(" {}.{}.{}", s.tensor, s.delta, s.release);
   return key;
 }
@@ -175,9 +175,9 @@ int own_part(BodyBuilder& body, int formal) {
 
 }  // namespace
 
-StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer, bool scatter) {
+StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream) {
   const std::string name = forward ? "send.activations" : "send.gradients";
-  const std::string key = message_key(name, what, peer, scatter);
+  const std::string key = message_key(name, what, peer, scatter, stream);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, name, Phase::other);
   const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
@@ -193,14 +193,14 @@ StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer
   p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
   p2p.peer = peer;
   p2p.edge = 2 * what.edge + (forward ? 0 : 1);
-  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = forward ? frame_.send_next : frame_.send_prev, .phase = Phase::other, .predicate = ExprPool::kOne};
+  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = stream, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
   return made_[key] = body.finish();
 }
 
-StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId peer, bool scatter) {
+StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream) {
   const std::string name = forward ? "receive.activations" : "receive.gradients";
-  const std::string key = message_key(name, what, peer, scatter);
+  const std::string key = message_key(name, what, peer, scatter, stream);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, name, Phase::other);
   const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
@@ -224,7 +224,7 @@ StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId p
   operands.insert(operands.begin(), write(message));
   p2p.edge = 2 * what.edge + (forward ? 0 : 1);
   p2p.chunk_delta = forward ? -1 : 1;
-  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = forward ? frame_.receive_prev : frame_.receive_next, .phase = Phase::other, .predicate = ExprPool::kOne};
+  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = stream, .phase = Phase::other, .predicate = ExprPool::kOne};
   body.add(std::move(task));
   if (scatter) {
     CollectiveTask c;
@@ -270,6 +270,8 @@ ExprId StepBodies::counts_here(const ParamRef& p) {
     if (axis == Axis::pp || frame_.program.mesh.islands().front().extent(axis) == 1) continue;
     if (!std::holds_alternative<Shard>(layout_on(layout, axis))) only_first(axis);
   }
+  // The first half of the stages holds every chunk once.
+  if (frame_.chunk_copies > 1) counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::lt, e.coord(Axis::pp), e.apply(ExprOp::div, e.extent(Axis::pp), e.constant(frame_.chunk_copies))));
   // A tied parameter on a stage of its own is the copy of the first stage's.
   const auto& spec = blocks_[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
   if (!spec.tied_to.empty() && blocks_[static_cast<std::size_t>(p.block)].shared_with[static_cast<std::size_t>(p.param)] < 0) counts = ExprPool::kZero;

@@ -44,9 +44,9 @@ class StepBodies {
     int edge = 0;
     std::vector<Carried> skips;  ///< Values forward, gradients backward.
   };
-  /// `peer` is the position in the pp group.
-  Made send(bool forward, const Passing& what, ExprId peer, bool scatter);
-  Made receive(bool forward, const Passing& what, ExprId peer, bool scatter);
+  /// `peer` is the position in the pp group, `stream` the one the message lies on.
+  Made send(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream);
+  Made receive(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream);
   /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
   /// `accumulate` adds to slices that hold an earlier microbatch's.
   Made reduce(const std::vector<ParamRef>& params, int base, bool accumulate = false);
@@ -54,6 +54,8 @@ class StepBodies {
   Made reduce_tp(const std::vector<ParamRef>& params, int base);
   /// Sums the gradients of a tied embedding over the first and the last stage.
   Made reduce_tied(const ParamRef& param, int stages);
+  /// Sums the gradients of the two stages that hold copies of the same chunks.
+  Made reduce_copies(const std::vector<ParamRef>& params, int base);
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
   Made parameter_update(const std::vector<ParamRef>& params, int base);
   Made gather(const std::vector<ParamRef>& params, int base);
@@ -97,6 +99,7 @@ class StepBodies {
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
   void fill_reduce(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_reduce_tp(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_reduce_copies(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_norm(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_update(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_gather(BodyBuilder&, const std::vector<ParamRef>&, int base);
