@@ -92,7 +92,10 @@ class ZeroBubbleV final : public Schedule {
   double bubble_ratio(const PipelineShape& shape, const PassTimes& t) const override {
     return (shape.stages - 1) * std::max(t.forward, 2 * (t.backward_input - t.backward_weight)) / (2 * shape.microbatches * t.all());
   }
-  bool states_bubble(const PassTimes& t) const override { return t.backward_weight <= t.forward && t.forward <= t.backward_input; }
+  bool states_bubble(const PassTimes& t) const override {
+    if (t.forward == t.backward_input) return t.backward_weight <= t.forward;
+    return t.forward < t.backward_input && 2 * t.backward_weight <= t.backward_input;
+  }
   int chunks_in_flight(int, const PipelineShape& shape) const override { return 2 * shape.stages; }
 };
 

@@ -10,6 +10,7 @@
 #include "core/program/validate.hpp"
 #include "core/strategy/central_roles.hpp"
 #include "core/strategy/roles.hpp"
+#include "core/strategy/segments.hpp"
 #include "core/strategy/shares.hpp"
 #include "core/strategy/skips.hpp"
 #include "core/strategy/split_backward.hpp"

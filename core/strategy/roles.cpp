@@ -229,6 +229,7 @@ class StageRole {
       add(b, k, true);
       finished(b, k, true);
     }
+    f.last = b.last = last_compute_;  // What the two give leaves when both are done.
     end(f);
     end(b);
   }

@@ -21,6 +21,7 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
       {"data_parallel",
        {{"dp", 2, [](StrategySettings& s) { s.dp_replicate *= 2; }},
         {"dp, one bucket at the end", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.overlap.grad_reduce = false; }},
+        {"dp, unequal replicas", 2, [](StrategySettings& s) { s.dp_replicate *= 2; if (s.dp_replicate * s.dp_shard == 2) s.batch_per_replica = {kSamples / 2 + 1, kSamples / 2 - 1}; }},
         {"dp_shard", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.bucket = Bytes{1e3}; }}}},
       {"tensor_parallel", {{"tp", 2, [](StrategySettings& s) { s.tp *= 2; }}}},
       {"sequence_parallel", {{"tp with sequence parallelism", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; }}}},
@@ -28,7 +29,9 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
        {{"zero1", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.zero_stage = 1; }},
         {"zero1, gathered late", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.zero_stage = 1; s.overlap.param_gather = true; }}}},
       {"pipeline_parallel", {{"pp", 2, [](StrategySettings& s) { s.pp *= 2; }}, {"pp, blocking", 2, [](StrategySettings& s) { s.pp *= 2; s.overlap.pp = false; }},
+                             {"pp, uneven stages", 2, [](StrategySettings& s) { s.pp *= 2; s.layers_per_stage = s.pp == 2 ? std::vector<std::int64_t>{3, 1} : std::vector<std::int64_t>(static_cast<std::size_t>(s.pp), 1); }},
                              {"pp, scattered messages", 2, [](StrategySettings& s) { s.pp *= 2; s.scatter_gather = true; }}}},
+      {"model_parallel", {{"model parallelism", 2, [](StrategySettings& s) { s.pp *= 2; s.schedule = "model_parallel"; }}}},
       {"recompute", {{"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
                      {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
   return kAll;

@@ -2,6 +2,7 @@
 // Jobs drawn over every registered schedule and the combinations of strategies, on small networks.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/schedule/schedule.hpp"
 #include "tests/support/property.hpp"
@@ -139,6 +140,16 @@ inline Job any_job() {
     s.zero_stage = 0;
     s.offload = Offload::none;
   }
+  const int chunks = s.pp * s.virtual_stages, layers = job.workload.network.layers();
+  if (layers >= chunks && coin() && coin()) {
+    s.layers_per_stage.assign(static_cast<std::size_t>(chunks), 1);
+    s.layers_per_stage[static_cast<std::size_t>(*rc::gen::inRange(0, chunks))] += layers - chunks;
+  }
+  if (s.dp > 1 && job.microbatches > 1 && coin() && coin()) {
+    s.batch_per_replica.assign(static_cast<std::size_t>(s.dp), job.microbatches * s.microbatch);
+    s.batch_per_replica.front() += s.microbatch;
+    s.batch_per_replica.back() -= s.microbatch;
+  }
   s.first_bucket = Bytes{any_of<double>({0, 1e3})};
   s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
   s.scatter_gather = coin();
@@ -159,13 +170,13 @@ inline Job any_job() {
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
                      job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
                      job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
                      s.sequence_parallel, s.zero_stage, s.fsdp.enabled, name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward),
                      s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute), name_of(job.workload.kernels.attention),
                      job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
-                     s.overlap.param_gather, s.overlap.pp, s.bucket.value());
+                     s.overlap.param_gather, s.overlap.pp, s.bucket.value(), fmt::join(s.layers_per_stage, "+"), fmt::join(s.batch_per_replica, "+"));
 }
 
 /// The Program of a drawn job over images; combinations that a strategy refuses are drawn again.

@@ -247,6 +247,31 @@ TEST_CASE("sharded strategies are estimated as they are played") {
   CHECK(period.worst < 0.01);
 }
 
+TEST_CASE("pipelines of every order, and unequal shares, are estimated as they are played") {
+  struct Plan { std::string schedule; int virtual_stages; std::vector<std::int64_t> layers, batch; };
+  std::vector<Compared> rows;
+  for (const Plan& plan : std::vector<Plan>{{"model_parallel", 1, {}, {}}, {"zb_h1", 1, {}, {}}, {"zb_v", 2, {}, {}}, {"dualpipe", 1, {}, {}},
+                                            {"1f1b", 1, {2, 4, 4, 2}, {}}, {"1f1b", 1, {}, {20, 12}}, {"zb_h1", 1, {4, 3, 3, 2}, {18, 14}}}) {
+    const Site& dgx = site({"dgx_a100_80gb", 2, "selene"});
+    Workload w;
+    w.network = network("gpt2");
+    w.training.global_batch = 32;
+    w.training.sequence_length = 1024;
+    StrategySettings s;
+    s.tp = 2;
+    s.pp = 4;
+    s.dp = s.dp_replicate = 2;
+    s.microbatch = 1;
+    s.schedule = plan.schedule;
+    s.virtual_stages = plan.virtual_stages;
+    s.uneven_layers = true;
+    s.layers_per_stage = plan.layers;
+    s.batch_per_replica = plan.batch;
+    for (const int steps : {1, 3}) rows.push_back(compare(plan.schedule, lower(w, s, 16), dgx, s, steps));
+  }
+  CHECK(print("orders and shares", rows).worst < 0.005);
+}
+
 TEST_CASE("prefetching hides gathers; the first of a step stays exposed") {
   Workload w;
   w.network = network("llama3_8b");
