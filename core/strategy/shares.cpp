@@ -41,7 +41,7 @@ void check_meetings(const StrategySettings& s, const Workload& w) {
     refuse(once + "sharded gradients or parameters are exchanged in every one", "set strategy.zero_stage to 0 or 1 and strategy.fsdp.enabled to false, or leave batch_per_replica out");
   if (s.grad_sync == GradientSync::every) refuse(once + "grad_sync 'every' reduces gradients in every one", "set strategy.grad_sync to last");
   if (s.data_parallel != DataParallelism::replicas) refuse(once + fmt::format("a {} exchanges samples or parameters in every one", name_of(s.data_parallel)), "set strategy.data_parallel to replicas");
-  if (s.ep > 1) refuse(once + fmt::format("ep({}) exchanges rows between replicas in every one", s.ep), "set strategy.ep to 1");
+  if (s.ep * s.etp > 1) refuse(once + fmt::format("ep({}) * etp({}) exchange rows between ranks of several replicas in every one", s.ep, s.etp), "set strategy.ep and strategy.etp to 1");
   if (w.training.statistics == StatisticsScope::global) refuse(once + "global statistics are taken over replicas in every one", "set training.statistics to local");
 }
 

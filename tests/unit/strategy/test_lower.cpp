@@ -146,6 +146,7 @@ TEST_CASE("every registered strategy says when it is in use") {
   all.zero_stage = 3;
   for (const std::string& name : active_strategies({job.workload, all, 4}))
     if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+  all.schedule = "model_parallel";
   all.zero_stage = 0;
   all.fsdp.enabled = true;
   for (const std::string& name : active_strategies({job.workload, all, 4}))
