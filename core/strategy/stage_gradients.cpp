@@ -26,6 +26,7 @@ void StageGradients::list_parameters() {
         if (tensors.shared_with[p] < 0) params_.push_back({position, b, static_cast<int>(p)});
     }
   }
+  std::sort(params_.begin(), params_.end());  // Stages that hold copies of the same chunks list them alike.
   std::vector<Role::Persistent>& held = entries_.role().persistent;
   if (!params_.empty()) held.push_back({step_.norm_tensor(), -1});
   for (const ParamRef& p : params_) {
