@@ -357,7 +357,7 @@ class RoleBuilder {
 
   /// Gradients that no other rank adds to are final once their block's last backward is done.
   void send_to_host(int position, EventId done) {
-    if (plan_.settings.dp > 1 || !step_.updates_on_host() || !early_to_host()) return;
+    if (plan_.settings.dp * plan_.settings.cp > 1 || !step_.updates_on_host() || !early_to_host()) return;
     std::vector<ParamRef> here;
     for (const ParamRef& p : params_)
       if (p.position == position) here.push_back(p);
