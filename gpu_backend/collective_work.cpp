@@ -25,7 +25,7 @@ CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communic
   const auto& c = std::get<CollectiveTask>(task.task->kind);
   if (c.variable_counts)
     throw Error(ErrorKind::unavailable, "collectives whose counts only the data decides cannot be executed yet", task.task->name, "'rehearse simulate' plays them");
-  call_.op = c.op;
+  call_.op = c.op == CollectiveOp::send_recv ? CollectiveOp::all_to_all : c.op;  // A hop is an exchange in which all but one part is empty.
   call_.reduce = c.reduce;
   call_.root = std::max(0, c.root);
   call_.name = task.body->name + "/" + task.task->name;

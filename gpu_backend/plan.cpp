@@ -195,9 +195,8 @@ class PlanBuilder {
       const InstanceRef& own = formals[f].binding->instance;
       r.layer_delta += own.layer_delta, r.chunk_delta += own.chunk_delta, r.microbatch_delta += own.microbatch_delta, r.pass_delta += own.pass_delta;
     }
-    if (view.alias_dim > 0) gap("a view that is not contiguous ('" + view.name + "')");
     formals[f].first = p_.exprs.evaluate(view.alias_offset, at);
-    if (view.alias_dim == 0) formals[f].first *= plan_.held_by(view.alias_of, at)->elements() / std::max<std::int64_t>(1, plan_.held_by(view.alias_of, at)->extents[0]);
+    if (view.alias_dim >= 0) formals[f].first *= elements_apart(view, at);
     for (std::size_t b = 0; b < formals.size(); ++b) {
       const Binding* binding = formals[b].binding;
       if (formals[b].tensor != view.alias_of || b == f) continue;
@@ -207,6 +206,17 @@ class PlanBuilder {
       }
     }
     formals[f].slot = find(instance(view.alias_of, r, where), view.name);
+  }
+
+  /// Elements between neighbours along the dimension in which a view begins.
+  std::int64_t elements_apart(const Tensor& view, const ExprContext& at) {
+    const std::vector<std::int64_t>& extents = plan_.held_by(view.alias_of, at)->extents;
+    std::int64_t out = 1;
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+      if (d < static_cast<std::size_t>(view.alias_dim) && extents[d] != 1) gap("a view that is not contiguous ('" + view.name + "')");
+      if (d > static_cast<std::size_t>(view.alias_dim)) out *= extents[d];
+    }
+    return out;
   }
 
   [[nodiscard]] int find(const Instance& i, const std::string& name) const {

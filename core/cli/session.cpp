@@ -69,6 +69,8 @@ std::string strategy_text(const StrategySettings& s) {
   if (!s.layers_per_stage.empty()) out += fmt::format(", {} layers", fmt::join(s.layers_per_stage, "+"));
   if (!s.batch_per_replica.empty()) out += fmt::format(", replicas of {} sequences", fmt::join(s.batch_per_replica, "+"));
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
+  if (s.overlap.tp && s.tp > 1) out += " in pieces";
+  if (s.cp > 1) out += fmt::format(", {} attention", name_of(s.context));
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
   if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
   if (s.data_parallel != DataParallelism::replicas && s.dp > 1) out += ", " + name_of(s.data_parallel);

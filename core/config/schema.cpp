@@ -272,6 +272,10 @@ void add_sharding(std::vector<Field>& t) {
 
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
+  t.push_back(strategy("context", &StrategySettings::context, "How context-parallel ranks attend to one another's keys.")
+                  .like("ulysses")
+                  .more("For cp > 1. ring: keys and values go around, block by block, under the attention of the block at hand. ulysses: all-to-all "
+                        "between slices of the sequence and slices of the heads. allgather: every rank gathers all keys and values."));
   t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach the ranks of their experts.")
                   .like("hierarchical")
                   .more("all_to_all: one exchange, a row for each expert chosen. hierarchical: one copy of a token for each node, handed on inside "

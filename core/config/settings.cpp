@@ -63,6 +63,11 @@ const std::vector<std::string>& names_of<Imbalance>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<ContextExchange>() {
+  static const std::vector<std::string> names{"ring", "ulysses", "allgather"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Dispatch>() {
   static const std::vector<std::string> names{"all_to_all", "hierarchical"};
   return names;

@@ -35,6 +35,13 @@ enum class Dispatch {
   hierarchical  ///< Each node gets one copy of a token, which is handed on inside it.
 };
 
+/// How context-parallel ranks, each with a slice of every sequence, attend to the others' keys.
+enum class ContextExchange {
+  ring,      ///< Keys and values travel from rank to rank, block by block, under the attention of the block at hand (Liu et al. 2023).
+  ulysses,   ///< All-to-all: from slices of the sequence to slices of the heads, and back (Jacobs et al. 2023).
+  allgather  ///< Every rank gathers all keys and values (Llama 3: Dubey et al. 2024, section 3.3.2).
+};
+
 /// Where data-parallel replicas find parameters and leave gradients.
 enum class DataParallelism {
   replicas,         ///< Each keeps a copy; gradients are reduced between them (DistributedDataParallel).
@@ -74,6 +81,7 @@ template <> const std::vector<std::string>& names_of<Balance>();
 template <> const std::vector<std::string>& names_of<Reshard>();
 template <> const std::vector<std::string>& names_of<Imbalance>();
 template <> const std::vector<std::string>& names_of<Dispatch>();
+template <> const std::vector<std::string>& names_of<ContextExchange>();
 
 [[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
@@ -88,6 +96,7 @@ template <> const std::vector<std::string>& names_of<Dispatch>();
 [[nodiscard]] inline const std::string& name_of(Reshard v) { return names_of<Reshard>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Imbalance v) { return names_of<Imbalance>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Dispatch v) { return names_of<Dispatch>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(ContextExchange v) { return names_of<ContextExchange>()[static_cast<std::size_t>(v)]; }
 
 /// How many tokens an expert takes, and how many choose it.
 struct ExpertSettings {
@@ -151,6 +160,7 @@ struct Zero3Settings {
 struct StrategySettings {
   int dp = 1, dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1, tile_h = 1, tile_w = 1;
   std::int64_t microbatch = 1;       ///< Sequences per microbatch and replica.
+  ContextExchange context = ContextExchange::ring;  ///< With cp > 1.
   Dispatch dispatch = Dispatch::all_to_all;
   int dispatch_node = 0;             ///< Neighbouring expert-parallel ranks that one copy of a token serves; 0: those of one routing group.
   std::string schedule = "1f1b";     ///< Registered pipeline schedule.

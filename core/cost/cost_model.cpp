@@ -175,6 +175,10 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
   if (cls == KernelClass::attention_flash)
     return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal}, c.arithmetic, c.op == ComputeOp::attention_grad);
   Traffic t = traffic(p, task, body, at);
+  if (c.op == ComputeOp::attention_merge) {
+    const double part = d[0] * d[1] * d[2] * d[3] * size_of(out);  // Of the outputs, the queries of the block.
+    t = {2 * part, part};
+  }
   if (cls == KernelClass::convolution) return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
   if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
     // Only the rows looked up are touched: as many as tokens, not the whole table.

@@ -20,7 +20,8 @@ Run block(std::int64_t n, std::int64_t index, std::int64_t count, bool padded) {
   return {first, padded ? step : std::min(n, first + step) - first};
 }
 
-Runs slice_of_piece(const Shard& shard, std::int64_t n, int i, int k) {
+Runs slice_of_piece(const Shard& shard, std::int64_t n, int place, int k) {
+  const int i = owner_on_ring(shard, place, k);
   Runs out;
   if (!shard.parts.empty()) {
     const auto at = shard.parts.begin() + i;

@@ -43,6 +43,7 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  ContextExchange context = ContextExchange::ring;  ///< Over context-parallel ranks, where there are several.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
   ExpertPlan experts;
 };
@@ -63,6 +64,9 @@ class BlockBody {
   int value(int t);
   /// The value in another layout.
   int value(int t, const Layout& layout, const std::string& why);
+  /// Whether the body has it in that layout already, and that it has it now.
+  [[nodiscard]] bool has_value(int t, const Layout& layout) const { return fetched_.contains({t, to_string(layout)}); }
+  void has_now(int t, const Layout& layout, int formal) { fetched_.emplace(std::pair(t, to_string(layout)), formal); }
   /// A formal for an op's result in layout `raw`; call keep() once the task is added.
   int result(int t, const Layout& raw);
   /// Brings a result from its raw layout to the stored one.

@@ -182,7 +182,7 @@ void add_dynamic(ProgramFrame& frame, ExpertPlan& plan, const ExpertSettings& se
 
 Layout rows_at_source(const StrategySettings& s) {
   Layout out;
-  if (copies_of(s) > 1 || s.dp > 1) out.emplace_back(Axis::edp, Ragged{0});
+  if (copies_of(s) > 1 || s.dp * s.cp > 1) out.emplace_back(Axis::edp, Ragged{0});
   out.emplace_back(Axis::ep, Ragged{0});
   if (s.etp > 1) out.emplace_back(Axis::etp, Ragged{0});
   return out;
@@ -231,7 +231,7 @@ ExpertPlan plan_experts(ProgramFrame& frame, const Workload& workload, const Str
   plan.node = ranks_per_copy(s, *routing);
   plan.at_source = rows_at_source(s);
   plan.at_expert = rows_at_expert(s);
-  plan.tokens = s.microbatch * workload.training.sequence_length / s.tp;
+  plan.tokens = s.microbatch * workload.training.sequence_length / (s.tp * s.cp);
   const double even = static_cast<double>(plan.tokens * routing->top_k) / static_cast<double>(routing->experts);
   if (settings.capacity_factor > 0) plan.capacity = static_cast<std::int64_t>(std::ceil(settings.capacity_factor * even));
   plan.padded = settings.pad_to_capacity;

@@ -23,8 +23,10 @@ class Fsdp final : public Strategy {
                   "set strategy.fsdp.reshard_after_forward to never, or reshard_after_backward to always");
   }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
-    if (request.settings.dp_shard == 1) return;
-    plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    const auto& s = request.settings;
+    if (s.dp_shard * s.cp == 1) return;
+    if (s.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    if (s.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
     plan.shard_gradients = plan.shard_parameters = true;
     plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
   }

@@ -15,7 +15,7 @@ class Hsdp final : public Strategy {
   bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled && request.settings.dp_replicate > 1; }
   void check(const PlanRequest& request) const override {
     const StrategySettings& s = request.settings;
-    if (s.dp_shard == 1)
+    if (s.dp_shard * s.cp == 1)
       throw Error(ErrorKind::usage, fmt::format("fsdp.enabled shards over dp_shard({}): dp_replicate({}) whole copies are plain data parallelism", s.dp_shard, s.dp_replicate),
                   "strategy.dp_shard", "set strategy.dp_shard to the ranks of a node, or strategy.fsdp.enabled to false");
   }

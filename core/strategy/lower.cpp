@@ -68,19 +68,17 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
       throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
                   fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
   };
-  refuse("cp", s.cp);
   if (!experts) {
     refuse("ep", s.ep);
     refuse("etp", s.etp);
   }
   if (!sequences) refuse("tp", s.tp);
+  if (!sequences) refuse("cp", s.cp);
   if (precision == Precision::fp8_mixed)
     throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
                 "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
   if (s.offload != Offload::none && s.offload != Offload::optimizer)
     throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to optimizer or none");
-  if (s.overlap.tp)
-    throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
 
 int microbatches_of(const Workload& w, const StrategySettings& s) {
@@ -193,6 +191,8 @@ class Lowering {
   void make_blocks(const LayoutPlan& plan) {
     const Network& net = workload_.network;
     options_.kernels = workload_.kernels;
+    options_.context = settings_.context;
+    options_.overlap_tp = settings_.overlap.tp;
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
     program_.first_sample = first_samples(frame_, microbatches_, settings_);

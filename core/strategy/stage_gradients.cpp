@@ -181,7 +181,7 @@ void StageGradients::copy_to_host(const std::vector<ParamRef>& params, EventId a
 
 /// Gradients that no other rank adds to are final once their block's last backward is done.
 void StageGradients::send_to_host(int position, EventId done) {
-  if (plan_.settings.dp > 1 || !step_.updates_on_host() || !early_to_host()) return;
+  if (plan_.settings.dp * plan_.settings.cp > 1 || !step_.updates_on_host() || !early_to_host()) return;
   std::vector<ParamRef> here(final_at_[position].rbegin(), final_at_[position].rend());
   if (!here.empty()) copy_to_host(here, done);
 }

@@ -22,7 +22,7 @@ class Zero2 final : public Strategy {
                               request.microbatches),
                   "strategy.grad_sync", "set strategy.grad_sync to every, or strategy.zero_stage to 1");
   }
-  void assign(const PlanRequest& request, LayoutPlan& plan) const override { plan.shard_gradients = request.settings.dp > 1; }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override { plan.shard_gradients = request.settings.dp * request.settings.cp > 1; }
 };
 
 [[maybe_unused]] const bool simulated_only = execution_gaps().add({"zero2", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});

@@ -12,7 +12,7 @@ class Zero3 final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 3; }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
-    plan.shard_parameters = request.settings.dp > 1;
+    plan.shard_parameters = request.settings.dp * request.settings.cp > 1;
     plan.whole_below = request.settings.zero3.persistence_threshold;
   }
 };

@@ -56,6 +56,18 @@ TEST_CASE("zigzag gives rank i blocks i and 2k-1-i") {
   CHECK(s.on(1) == std::vector<std::int64_t>{2, 3, 4, 5});
 }
 
+TEST_CASE("slices that have moved on around a ring are those of the rank so many places before") {
+  Shard s = shard_on(0);
+  s.turned = 1;
+  CHECK(Scene({6}, {{Axis::tp, s}}, 3).on(0) == std::vector<std::int64_t>{4, 5});
+  CHECK(Scene({6}, {{Axis::tp, s}}, 3).on(2) == std::vector<std::int64_t>{2, 3});
+  s.turned = 3;  // Once around.
+  CHECK(Scene({6}, {{Axis::tp, s}}, 3).on(1) == std::vector<std::int64_t>{2, 3});
+  s.zigzag = true;
+  s.turned = -1;
+  CHECK(Scene({8}, {{Axis::tp, s}}, 2).on(0) == std::vector<std::int64_t>{2, 3, 4, 5});
+}
+
 TEST_CASE("a shard of concatenated pieces takes its slice of each") {
   Scene s({6, 1}, {{Axis::tp, shard_on(0)}}, 2);
   s.tensor.segments = {4, 2};
