@@ -83,6 +83,8 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
     s.stage = program.mesh.context(memory.rank).coord[static_cast<std::size_t>(Axis::pp)];
     s.needed = rule.needed(memory);
     s.capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
+    for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
+      if (program.role_of_rank[r] == memory.role) s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).memory);
     s.memory = std::move(memory);
     report.stages.push_back(std::move(s));
   }
