@@ -138,7 +138,8 @@ TEST_CASE("every registered strategy says when it is in use") {
   StrategySettings all = job.strategy;
   all.dp = all.dp_replicate = 2;
   all.tp = all.pp = 2;
-  all.sequence_parallel = true;
+  all.cp = 2;
+  all.sequence_parallel = all.overlap.tp = true;
   all.zero_stage = 1;
   all.tile_h = 2;
   job.workload.network = shipped("tiny_mixtral");

@@ -62,7 +62,7 @@ TEST_CASE("pieces of products add up to the products") {
 }
 
 TEST_CASE("every hop has a product beside it to hide under") {
-  const Program p = megatron(4, true, tiny_llama()).lower();
+  const Program p = megatron(4, true, tiny_neox()).lower();
   for (const Body& b : p.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
       const auto* c = std::get_if<CollectiveTask>(&b.graph[v].kind);
