@@ -25,6 +25,7 @@ struct PlanSummary {
   std::string cluster;
   std::string strategy;
   int microbatches = 0;  ///< Per replica and step.
+  std::string samples = "samples";  ///< What they are called: "images" of a network over images.
 };
 
 /// What every JSON result starts with.
