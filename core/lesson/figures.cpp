@@ -22,36 +22,32 @@ void add_memory(const MemoryReport& memory, Figures& out) {
 
 bool is_exposed(TimeCategory c) { return c >= TimeCategory::exposed_tp && c <= TimeCategory::exposed_copy; }
 
-void add_breakdown(const Breakdown& b, Figures& out) {
+void add_breakdown(const Breakdown& b, const std::string& prefix, Figures& out) {
   double compute = 0, communication = 0;
   for (int i = 0; i < kTimeCategories; ++i) {
     const auto c = static_cast<TimeCategory>(i);
     const double s = b[c].value();
-    out[fmt::format("time.{}", name_of(c))] = s;
+    out[fmt::format("{}.{}", prefix, name_of(c))] = s;
     if (is_exposed(c)) communication += s;
     else if (c != TimeCategory::input && c != TimeCategory::bubble) compute += s;
   }
-  out["time.compute"] = compute;
-  out["time.communication"] = communication;
+  out[prefix + ".compute"] = compute;
+  out[prefix + ".communication"] = communication;
 }
 
-/// "dp0" and "dp" are one axis.
-std::string axis_of(std::string stream) {
-  while (!stream.empty() && (stream.back() >= '0' && stream.back() <= '9')) stream.pop_back();
-  return stream;
+/// "tile_h" and "dp.tile" as "tile" and "dp": the first word of a communicator's name.
+std::string axis_of(const std::string& group) {
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return {group.begin(), std::find_if_not(group.begin(), group.end(), letter)};
 }
 
-bool moves(SpanKind kind) { return kind == SpanKind::collective || kind == SpanKind::send || kind == SpanKind::copy; }
+bool moves(SpanKind kind) { return kind == SpanKind::collective || kind == SpanKind::send; }
 
-/// One step's payloads. Spans after the step belong to later ones.
-void add_payloads(const StepReport& r, Figures& out) {
+void add_payloads(const Trace& trace, Figures& out) {
   std::map<std::pair<std::string, int>, double> by_rank;
-  for (const std::string& stream : r.trace->streams) out["payload." + axis_of(stream)] = 0;
-  for (const Span& s : r.trace->spans) {
-    const auto stream = static_cast<std::size_t>(s.stream);
-    if (!moves(s.kind) || stream >= r.trace->streams.size() || s.begin >= r.metrics.step_time) continue;
-    by_rank[{axis_of(r.trace->streams[stream]), s.rank}] += s.bytes.value();
-  }
+  for (const char* axis : {"dp", "tp", "pp", "cp", "ep", "tile"}) out[std::string("payload.") + axis] = 0;
+  for (const Span& s : trace.spans)
+    if (moves(s.kind)) by_rank[{axis_of(s.group), s.rank}] += s.bytes.value();
   for (const auto& [where, bytes] : by_rank) {
     double& most = out["payload." + where.first];
     most = std::max(most, bytes);
@@ -76,8 +72,9 @@ Figures figures_of(const StepReport& r) {
   out["mfu"] = m.mfu;
   out["hfu"] = m.hfu;
   out["model_flops"] = m.model_flops_per_s_per_gpu.value() * plan.gpus * m.step_time.value();
-  add_breakdown(r.breakdown, out);
-  if (r.trace) add_payloads(r, out);
+  add_breakdown(r.breakdown, "time", out);
+  add_breakdown(r.mean, "mean", out);
+  if (r.trace) add_payloads(*r.trace, out);
   if (!r.busiest_links.empty()) {
     out["link.used"] = r.busiest_links.front().utilisation;
     out["link.bytes"] = r.busiest_links.front().bytes.value();

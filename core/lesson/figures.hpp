@@ -7,6 +7,7 @@
 //   samples, step_time, samples_per_s, tokens_per_s, mfu, hfu, model_flops        of a step (s, FLOP); `samples` are those of one step
 //   time.CATEGORY                              seconds of the slowest rank; CATEGORY as in JSON's breakdown (matmul, exposed_dp, bubble, ...)
 //   time.compute, time.communication           sums: everything but communication, input and bubble; every exposed axis and exposed copies
+//   mean.CATEGORY                              the same, mean of the ranks
 //   payload.AXIS                               bytes that one rank hands to communication of that axis ("dp", "tp", "pp", ...) in a step: what
 //                                              collectives reduce or gather, not what crosses the wire; the largest of the ranks drawn
 //   link.used, link.bytes                      the busiest link's share of the step and its bytes

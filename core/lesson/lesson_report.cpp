@@ -62,14 +62,14 @@ std::vector<std::string> sentences(const Lesson& lesson, const Answers& answers)
 std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
 
 std::string mark_of(const ReplayRow& row) {
-  if (row.measurement.standing != Standing::measured) return std::string(name_of(row.measurement.standing));
-  return row.predicted ? "" : "no prediction";
+  if (!row.predicted) return "no prediction";
+  return row.measurement.standing == Standing::measured ? "" : std::string(name_of(row.measurement.standing));
 }
 
 Table row_table(const std::vector<ReplayRow>& rows) {
-  Table table{"Prediction beside measurement", {{""}, {"unit"}, {"predicted", true}, {"measured", true}, {"error %", true}, {""}}, {}};
+  Table table{"Prediction beside measurement", {{""}, {"predicted", true}, {"measured", true}, {"error %", true}, {""}}, {}};
   for (const ReplayRow& r : rows)
-    table.rows.push_back({r.measurement.what, r.measurement.unit, r.predicted ? value_text(*r.predicted) : "-", value_text(r.measurement.measured),
+    table.rows.push_back({fmt::format("{}, {}", r.measurement.what, r.measurement.unit), r.predicted ? value_text(*r.predicted) : "-", value_text(r.measurement.measured),
                           r.predicted ? fmt::format("{:+.1f}", 100 * r.error()) : "-", mark_of(r)});
   return table;
 }

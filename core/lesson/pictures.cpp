@@ -58,7 +58,7 @@ struct Part {
 };
 
 /// What of a step counts as what. Later rows of a bar stand further right.
-constexpr std::array<Part, 6> kTimeParts{{{'#', "compute"}, {'r', "recomputation"}, {'o', "optimizer"}, {'=', "communication"}, {'i', "input"}, {'.', "waiting"}}};
+constexpr std::array<Part, 6> kTimeParts{{{'#', "compute"}, {'r', "recomputation"}, {'o', "optimizer"}, {'=', "communication and copies"}, {'i', "input"}, {'.', "waiting"}}};
 
 std::size_t time_part(TimeCategory c) {
   switch (c) {
@@ -140,9 +140,9 @@ std::string draw_steps(const std::vector<LessonAnswer>& shown, const TextStyle& 
     GanttOptions options;
     options.communication = true;
     options.cut = false;
-    options.until = a.report.metrics.step_time;
+    options.until = a.report.begin + a.report.metrics.step_time;
     options.axis = &a == &shown.back();
-    out += draw_gantt(*a.report.trace, rows, Seconds{0}, longest, style, options);
+    out += draw_gantt(*a.report.trace, rows, a.report.begin, a.report.begin + longest, style, options);
   }
   return out;
 }

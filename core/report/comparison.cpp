@@ -184,8 +184,8 @@ std::string blank_after(std::string picture, double part) {
 
 /// To the scale of the longest, so that a shorter step is a shorter picture; where that would cut its end off, to its own.
 std::string draw(const ComparedStep& s, Seconds longest, const TextStyle& style) {
-  const std::string text = draw_gantt(*s.trace, s.rows, Seconds{0}, longest, style);
-  if (text.find("~ left out") != std::string::npos) return draw_gantt(*s.trace, s.rows, Seconds{0}, s.metrics.step_time, style);
+  const std::string text = draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style);
+  if (text.find("~ left out") != std::string::npos) return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.metrics.step_time, style);
   return blank_after(text, s.metrics.step_time / longest);
 }
 

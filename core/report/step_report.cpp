@@ -179,8 +179,8 @@ Document step_document(const StepReport& r) {
   if (!r.busiest_links.empty()) out.blocks.push_back(link_table(r));
   if (!r.evidence.empty()) out.blocks.push_back(evidence_table(r.evidence));
   if (r.trace && !r.rows.empty())
-    out.blocks.push_back(Picture{"One step, one row per stage", [trace = r.trace, rows = r.rows, end = r.metrics.step_time](const TextStyle& style) {
-                                   return draw_gantt(*trace, rows, Seconds{0}, end, style);
+    out.blocks.push_back(Picture{"One step, one row per stage", [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + r.metrics.step_time](const TextStyle& style) {
+                                   return draw_gantt(*trace, rows, begin, end, style);
                                  }});
   out.records = step_records(r);
   out.json = step_json(r).dump(2) + "\n";

@@ -39,7 +39,9 @@ struct StepReport {
   ReportHead head;
   StepMetrics metrics;
   MemoryReport memory;
+  Seconds begin;           ///< Of the step that is reported, on the trace's clock.
   Breakdown breakdown;     ///< Of the slowest rank.
+  Breakdown mean;          ///< Over the ranks that were played; adds up to the step time.
   int slowest_rank = 0;
   std::string slowest_role;
   std::string backend;
