@@ -8,6 +8,8 @@ const std::vector<Verb>& verbs() {
       estimate_verb(),
       memory_verb(),
       compare_verb(),
+      lesson_verb(),
+      replay_verb(),
       run_verb(),
       topology_verb(),
       import_verb(),

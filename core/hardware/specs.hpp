@@ -142,6 +142,7 @@ struct NetworkCollectives {
   std::optional<double> message_share;     ///< Of a NIC's rate that one message reaches; 0 to 1.
   std::optional<double> all_to_all_share;  ///< Of a node's NICs that an all-to-all reaches; 0 to 1.
   bool sharp = false;                      ///< Switches reduce in the network and NCCL's CollNet plug-in is installed.
+  bool torus = false;                      ///< Chips on a torus reduce along its rings by themselves, without NCCL (core/collective/torus_rings.hpp).
 };
 
 /// A fabric that joins machines: a generator with parameters, or a named preset of one.

@@ -213,11 +213,23 @@ const char* upsample_variant(const OpSpec& op) { return op.interpolated ? "upsam
 
 void upsample_forward(BlockBody& b, const OpSpec& op) { emit(b, op, pass(ComputeOp::copy, upsample_variant(op)), {read(windowed_input(b, op, op.name))}); }
 
+/// Tiles of an output whose input every rank has whole: each adds up its own, and the sums are added.
+AxisSet spread_axes(BlockBody& b, const OpSpec& op) {
+  const AxisSet whole = tile_axes(b.stored(op.outputs[0])), split = tile_axes(b.stored(op.inputs[0]));
+  AxisSet out;
+  for (const Axis axis : {Axis::tile_h, Axis::tile_w})
+    if (whole.contains(axis) && !split.contains(axis)) out.insert(axis);
+  return out;
+}
+
 void upsample_backward(BlockBody& b, const OpSpec& op) {
-  if (output_gradient(b, op) < 0 || !b.wants_grad(op.inputs[0])) return;
-  const int dy = windowed_gradient(b, op, op.name);
+  const int gradient = output_gradient(b, op);
+  if (gradient < 0 || !b.wants_grad(op.inputs[0])) return;
+  const AxisSet spread = spread_axes(b, op);
+  const int dy = spread.empty() ? windowed_gradient(b, op, op.name) : gradient;
   const int dx = gradient_of(b, op, 0, input_gradient_layout(b, op));
   b.builder().compute(op.name + ".input_grad", pass(ComputeOp::copy, upsample_variant(op)), {read(dy), write(dx)}, Phase::input_grad);
+  b.all_reduce(dx, spread, op.name + ".input_grad", Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 

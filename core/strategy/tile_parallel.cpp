@@ -95,7 +95,9 @@ class TiledSide {
     }
     if (any != all) refuse(b, op.name, "some of its inputs are gathered, as their tiles are too small, and some are not");
     if (!any) {
-      if (out > length(b, op.inputs[0])) refuse(b, op.name, "the image grows again after its tiles have become too small to keep");
+      // One pixel spread over the image: every tile fills itself.
+      if (op.kind == OpKind::upsample && length(b, op.inputs[0]) == 1 && divides(out)) side(b, y).tiled = true;
+      else if (out > length(b, op.inputs[0])) refuse(b, op.name, "the image grows again after its tiles have become too small to keep");
       return;
     }
     Side& made = side(b, y);
