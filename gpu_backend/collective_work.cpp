@@ -23,7 +23,7 @@ void divide_all(std::byte* data, std::int64_t n, double by) {
 CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics) : communicator_(communicator) {
   const Program& p = plan.program();
   const auto& c = std::get<CollectiveTask>(task.task->kind);
-  if (c.variable_counts)
+  if (c.variable_counts && c.op != CollectiveOp::halo_exchange)
     throw Error(ErrorKind::unavailable, "collectives whose counts only the data decides cannot be executed yet", task.task->name, "'rehearse simulate' plays them");
   call_.op = c.op;
   call_.reduce = c.reduce;
@@ -38,7 +38,8 @@ CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communic
       throw std::logic_error(call_.name + ": operands of different types in one collective");
     out_elements_.push_back(task.operands[pair.out].held->elements());
   }
-  list_parts(plan, task, members);
+  if (c.op == CollectiveOp::halo_exchange) list_halo(plan, task, members);
+  else list_parts(plan, task, members);
   count_bytes(plan, task);
 }
 
@@ -97,6 +98,44 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
   call_.receive_counts = counts(receive_);
 }
 
+/// Neighbours lend each other what lies at their edges; axes that an earlier exchange has filled are sent with their halos.
+void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
+  const Program& p = plan.program();
+  const PlannedOperand &in = task.operands[pairs_[0].in], &out = task.operands[pairs_[0].out];
+  const Tensor& tensor = p.tensors[static_cast<std::size_t>(out.tensor)];
+  const AxisSet axes = p.groups[static_cast<std::size_t>(std::get<CollectiveTask>(task.task->kind).group)].axes;
+  std::vector<bool> filled(out.held->extents.size(), false);
+  std::size_t dim = filled.size();
+  for (const auto& [axis, l] : tensor.layout)
+    if (const auto* h = std::get_if<Halo>(&l); h != nullptr && dim == filled.size()) {
+      if (axes.contains(axis)) dim = static_cast<std::size_t>(h->dim);
+      else filled[static_cast<std::size_t>(h->dim)] = true;
+    }
+  if (dim == filled.size()) throw std::logic_error(call_.name + ": no halo along the group");
+  call_.op = CollectiveOp::all_to_all;
+  for (const int m : members) {
+    const Held* there = plan.held_by(out.tensor, p.mesh.context(m));
+    const bool self = m == plan.rank();
+    send_.push_back({self ? Blocks{} : halo_part(*out.held, *there, dim, filled, true)});
+    receive_.push_back({self ? Blocks{} : halo_part(*out.held, *there, dim, filled, false)});
+    call_.send_counts.push_back(total(send_.back()[0]));
+    call_.receive_counts.push_back(total(receive_.back()[0]));
+  }
+  if (in_place_) return;
+  own_from_ = common(*in.held, *out.held);
+  own_to_ = common(*out.held, *in.held);
+  own_ = pairs_[0];
+  pairs_[0].in = pairs_[0].out;
+}
+
+/// What is sent is read where the halo will be, so that a rank's own elements come first.
+void CollectiveWork::copy_own(const std::vector<std::byte*>& data) const {
+  if (own_from_.empty()) return;
+  std::vector<std::byte> buffer(static_cast<std::size_t>(total(own_from_)) * size_of(call_.type));
+  pack(data[own_.in], own_from_, size_of(call_.type), buffer.data());
+  unpack(buffer.data(), own_to_, size_of(call_.type), data[own_.out]);
+}
+
 void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) {
   double in = 0, out = 0;
   const auto bytes = [&](const Parts& parts, std::size_t pair, std::size_t operand) {
@@ -144,6 +183,7 @@ void CollectiveWork::copy_through(const std::vector<std::byte*>& data) const {
 }
 
 void CollectiveWork::start(const std::vector<std::byte*>& data, Done done) const {
+  copy_own(data);
   if (communicator_ == nullptr) {
     copy_through(data);
     done(nullptr);

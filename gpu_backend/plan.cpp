@@ -40,6 +40,7 @@ class PlanBuilder {
       if (tensor(t.tensor).alias_of < 0) live_[instance(t.tensor, {}, t.layer)] = make_slot(t.tensor, t.layer, self_, true);
     events_.resize(static_cast<std::size_t>(role_.events));
     for (const Entry& e : role_.step) add(e);
+    if (!plan_.step_.empty()) plan_.step_.back().frees.insert(plan_.step_.back().frees.end(), beside_.begin(), beside_.end());
     for (auto& [instruction, event] : later_) merge(plan_.step_[static_cast<std::size_t>(instruction)].after_previous, events_[static_cast<std::size_t>(event)]);
   }
 
@@ -83,6 +84,21 @@ class PlanBuilder {
     const auto first = static_cast<int>(plan_.step_.size());
     add_tasks(e, body, at, waits);
     bind(e, body, at, first);
+    free_buffers(e, body);
+  }
+
+  /// What the entry gave back of buffers of communication is in use until the compute issued beside it is done (core/program/liveness).
+  void free_buffers(const Entry& e, const Body& body) {
+    if (plan_.step_.empty()) return;
+    std::vector<int>& frees = plan_.step_.back().frees;
+    const auto free_all = [&frees](std::vector<int>& slots) {
+      frees.insert(frees.end(), slots.begin(), slots.end());
+      slots.clear();
+    };
+    if (e.stream == kCompute) free_all(given_back_);
+    else beside_.insert(beside_.end(), given_back_.begin(), given_back_.end());
+    given_back_.clear();
+    if (e.stream == kCompute && boost::num_vertices(body.graph) > 0) free_all(beside_);
   }
 
   [[nodiscard]] bool runs(ExprId predicate, const ExprContext& at) const {
@@ -155,9 +171,20 @@ class PlanBuilder {
         const Bound& b = formals[static_cast<std::size_t>(o.formal)];
         const Bound& base = formals[static_cast<std::size_t>(root(formals, o.formal))];
         in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access});
+        check_room(in, in.operands.back());
       }
     }
     for (Bound& b : formals) release(e, b);
+  }
+
+  /// An operand that reaches beyond its storage is a mistake of the plan.
+  void check_room(const Instruction& in, const PlannedOperand& o) const {
+    if (o.slot < 0) throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' has no storage", plan_.rank(), in.body->name, in.task->name, tensor(o.tensor).name));
+    const StorageSlot& s = plan_.slots_[static_cast<std::size_t>(o.slot)];
+    const double end = static_cast<double>(o.first + o.held->elements()) * size_of(tensor(o.tensor).dtype);
+    if (o.first < 0 || end > s.bytes)
+      throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' ends at byte {} of '{}', which has {}", plan_.rank(), in.body->name, in.task->name, tensor(o.tensor).name,
+                                         end, tensor(s.tensor).name, s.bytes));
   }
 
   [[nodiscard]] static int root(const std::vector<Bound>& formals, int f) {
@@ -195,7 +222,7 @@ class PlanBuilder {
       const InstanceRef& own = formals[f].binding->instance;
       r.layer_delta += own.layer_delta, r.chunk_delta += own.chunk_delta, r.microbatch_delta += own.microbatch_delta, r.pass_delta += own.pass_delta;
     }
-    if (view.alias_dim > 0) gap("a view that is not contiguous ('" + view.name + "')");
+    if (view.alias_dim > 0 || (plan_.held_by(view.alias_of, at)->haloed() && !plan_.held_by(formals[f].tensor, at)->haloed())) gap("a view that is not contiguous ('" + view.name + "')");
     formals[f].first = p_.exprs.evaluate(view.alias_offset, at);
     if (view.alias_dim == 0) formals[f].first *= plan_.held_by(view.alias_of, at)->elements() / std::max<std::int64_t>(1, plan_.held_by(view.alias_of, at)->extents[0]);
     for (std::size_t b = 0; b < formals.size(); ++b) {
@@ -243,7 +270,9 @@ class PlanBuilder {
   void release(const Entry& e, Bound& b) {
     const bool scratch = b.binding == nullptr;
     if (tensor(b.tensor).alias_of >= 0 || (!scratch && !b.binding->release) || b.slot < 0) return;
-    if (b.last_use >= 0) plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
+    const bool buffer = !scratch && !b.binding->allocate && tensor(b.tensor).category == MemoryCategory::communication;
+    if (buffer || b.last_use < 0) given_back_.push_back(b.slot);
+    else plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
     if (!scratch) live_.erase(instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass}));
   }
 
@@ -251,6 +280,8 @@ class PlanBuilder {
   const Program& p_;
   const Role& role_;
   ExprContext self_;
+  static constexpr StreamId kCompute = 0;
+  std::vector<int> given_back_, beside_;     ///< Slots released by the entry at hand; by entries since the last compute.
   std::map<Instance, int> live_;             ///< StorageSlot by instance.
   std::vector<std::vector<int>> events_;     ///< Instructions that an event completes with.
   std::vector<std::pair<int, EventId>> later_;  ///< Waits for events of the step before.

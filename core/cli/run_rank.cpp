@@ -31,9 +31,29 @@ std::int64_t vocabulary_of(const Network& network) {
   throw Error(ErrorKind::unavailable, "a network without a vocabulary has no data to run on", "model", "'rehearse simulate' plays it");
 }
 
+/// Numbers of a sample, and the classes that the loss tells apart.
+struct Pictures { std::int64_t numbers = 1, classes = 1; };
+Pictures pictures_of(const Network& network) {
+  Pictures out;
+  const BlockSpec& last = network.blocks.back();
+  for (const TensorSpec& t : network.blocks.front().tensors)
+    if (t.loaded)
+      for (std::size_t d = 1; d < t.shape.size(); ++d) out.numbers *= t.shape[d].size;
+  for (const OpSpec& op : last.ops) {
+    const Shape& logits = last.tensors[static_cast<std::size_t>(op.inputs[0])].shape;
+    if (op.kind == OpKind::cross_entropy) out.classes = logits.back().size;
+    if (op.kind == OpKind::pixel_loss) out.classes = logits[1].size;
+  }
+  return out;
+}
+
 std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments) {
-  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
   const std::uint64_t seed = session.scenario.training.seed;
+  if (!session.workload.network.sequences) {
+    const Pictures p = pictures_of(session.workload.network);
+    return arguments.has("--data") ? images_of_file(arguments.text("--data"), seed, p.classes, p.numbers) : synthetic_images(seed, p.classes);
+  }
+  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
   return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
 }
 
