@@ -12,6 +12,13 @@ namespace {
 
 Blocks whole(const Held& h) { return {{0, h.elements()}}; }
 
+/// Whether every rank of a group numbers the elements for itself.
+bool ragged(const Program& p, int tensor, int group) {
+  for (const auto& [axis, l] : p.tensors[static_cast<std::size_t>(tensor)].layout)
+    if (std::holds_alternative<Ragged>(l) && p.groups[static_cast<std::size_t>(group)].axes.contains(axis)) return true;
+  return false;
+}
+
 template <class T>
 void divide_all(std::byte* data, std::int64_t n, double by) {
   auto* x = reinterpret_cast<T*>(data);
@@ -23,8 +30,6 @@ void divide_all(std::byte* data, std::int64_t n, double by) {
 CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics) : communicator_(communicator) {
   const Program& p = plan.program();
   const auto& c = std::get<CollectiveTask>(task.task->kind);
-  if (c.variable_counts && c.op != CollectiveOp::halo_exchange)
-    throw Error(ErrorKind::unavailable, "collectives whose counts only the data decides cannot be executed yet", task.task->name, "'rehearse simulate' plays them");
   call_.op = c.op;
   call_.reduce = c.reduce;
   call_.root = std::max(0, c.root);
@@ -56,6 +61,7 @@ void CollectiveWork::list_pairs(const Instruction& task) {
 
 void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
   const Program& p = plan.program();
+  const auto& c = std::get<CollectiveTask>(task.task->kind);
   send_.resize(members.size());
   receive_.resize(members.size());
   for (std::size_t m = 0; m < members.size(); ++m)
@@ -63,6 +69,10 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
       const PlannedOperand &in = task.operands[pair.in], &out = task.operands[pair.out];
       const ExprContext there = p.mesh.context(members[m]);
       const Held *in_there = plan.held_by(in.tensor, there), *out_there = plan.held_by(out.tensor, there);
+      if (ragged(p, in.tensor, c.group) && ragged(p, out.tensor, c.group)) {
+        list_local(in, out, m, members.size());
+        continue;
+      }
       switch (call_.op) {
         case CollectiveOp::reduce_scatter: send_[m].push_back(common(*in.held, *out_there)); break;
         case CollectiveOp::all_gather: receive_[m].push_back(common(*out.held, *in_there)); break;
@@ -96,6 +106,17 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
   };
   call_.send_counts = counts(send_);
   call_.receive_counts = counts(receive_);
+}
+
+/// Tensors that every rank numbers for itself are exchanged in equal parts, and gathered one after the other.
+void CollectiveWork::list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members) {
+  const auto part = [](std::int64_t n, std::size_t i, std::size_t k) {
+    const std::int64_t length = n / static_cast<std::int64_t>(k);
+    return Blocks{{static_cast<std::int64_t>(i) * length, length}};
+  };
+  if (call_.op == CollectiveOp::all_to_all) send_[member].push_back(part(in.held->elements(), member, members));
+  else if (call_.op != CollectiveOp::all_gather) throw std::logic_error(call_.name + ": a reduction of tensors that every rank numbers for itself");
+  receive_[member].push_back(part(out.held->elements(), member, members));
 }
 
 /// Neighbours lend each other what lies at their edges; axes that an earlier exchange has filled are sent with their halos.

@@ -12,7 +12,7 @@ namespace rehearse {
 
 class CollectiveWork {
  public:
-  /// `communicator` is null for a group of one. Throws Error (unavailable) for collectives whose counts only the data decides.
+  /// `communicator` is null for a group of one. For counts that only the data decides see CountedExchange.
   CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics);
 
   /// Starts it on operands at `data`, which stay valid until it is done.
@@ -28,6 +28,7 @@ class CollectiveWork {
 
   void list_pairs(const Instruction& task);
   void list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
+  void list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members);
   void list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
   void count_bytes(const RankPlan& plan, const Instruction& task);
   [[nodiscard]] std::vector<std::byte> packed(const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;

@@ -7,11 +7,13 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/units/error.hpp"
 #include "gpu_backend/collective_work.hpp"
+#include "gpu_backend/counted_exchange.hpp"
 #include "gpu_backend/initial.hpp"
 #include "gpu_backend/plan.hpp"
 
@@ -90,7 +92,7 @@ struct Executor::Impl {
   MemoryBook memory;
   Observations observed;
   std::int64_t next_step = 0;
-  double last_end = 0;
+  double last_end = 0, moved_before = 0;
   std::unique_ptr<Communicator> control;
   std::array<double, 2> sums{};                   ///< Loss and tokens.
   std::vector<EventPtr> events, events_before;    ///< By instruction, of this step and the one before.
@@ -102,6 +104,7 @@ struct Executor::Impl {
     const Operator* clear = nullptr;   ///< Runs first on what the task would add to, where it overwrites.
     OperatorCall call;
     std::unique_ptr<CollectiveWork> collective;
+    std::unique_ptr<CountedExchange> exchange;
     Channel* channel = nullptr;
   };
   std::vector<Prepared> prepared;
@@ -146,7 +149,8 @@ struct Executor::Impl {
     if (const ComputeTask* c = compute_of(*in.task)) prepare_compute(in, *c, out);
     if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
       Communicator* who = communicator(c->group, in.task->stream);
-      out.collective = std::make_unique<CollectiveWork>(plan, in, who, device.numerics());
+      if (in.values.empty()) out.collective = std::make_unique<CollectiveWork>(plan, in, who, device.numerics());
+      else out.exchange = std::make_unique<CountedExchange>(plan, in, who, device.numerics());
     }
     if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
       out.channel = channel(*m, in.at);
@@ -241,6 +245,7 @@ struct Executor::Impl {
     const std::int64_t step = next_step;
     if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
     if (what.collective) return {.run = {}, .start = [&what, at = std::move(at)](Done done) { what.collective->start(at.all(), [at, done](std::exception_ptr e) { done(e); }); }};
+    if (what.exchange) return exchange(in, what, std::move(at));
     if (what.channel != nullptr) return message(in, what, std::move(at));
     if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
     if (std::holds_alternative<HostTask>(in.task->kind)) return {.run = [] {}, .start = {}};  // A data source hands out what is decoded.
@@ -255,11 +260,25 @@ struct Executor::Impl {
       call.random = RandomKey(program.seed).with(call.task->random).with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(in.at.layer));
     if (call.task->op == ComputeOp::optimizer && options.on_update) options.on_update(call);
     if (what.clear != nullptr) {
-      OperatorCall sums = call;
-      std::erase_if(sums.operands, [](const TensorView& x) { return x.access != Access::update; });
-      (*what.clear)(sums, device.numerics());
+      OperatorCall fresh = call;
+      std::erase_if(fresh.operands, [](const TensorView& x) { return x.access != Access::update; });
+      (*what.clear)(fresh, device.numerics());
     }
     (*what.op)(call, device.numerics());
+  }
+
+  Work exchange(const Instruction& in, const Prepared& what, Placed at) {
+    std::vector<std::shared_ptr<Storage>> counts;
+    for (const PlannedOperand& v : in.values) counts.push_back(v.slot < 0 ? nullptr : storage[static_cast<std::size_t>(v.slot)]);
+    return {.run = {}, .start = [this, &in, &what, counts = std::move(counts), at = std::move(at)](Done done) {
+              CountedExchange::Values values(counts.size());
+              for (std::size_t d = 0; d < counts.size(); ++d)
+                if (counts[d]) {
+                  values[d].resize(static_cast<std::size_t>(in.values[d].held->elements()));
+                  device.read(*counts[d], 0, std::as_writable_bytes(std::span(values[d])));
+                }
+              what.exchange->start(at.all(), values, [at, done](std::exception_ptr e) { done(e); });
+            }};
   }
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
@@ -386,6 +405,10 @@ struct Executor::Impl {
         break;
       }
     out.loss = mean_loss();
+    double moved = 0;
+    for (const Prepared& p : prepared)
+      if (p.exchange) moved += p.exchange->moved();
+    out.communicated += Bytes{moved - std::exchange(moved_before, moved)};
     last_end = device.now();
     out.gradient_norm = std::sqrt(observed.norm_squared);
     out.seconds = last_end - begin;

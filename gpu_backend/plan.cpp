@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/units/error.hpp"
+#include "gpu_backend/bounds.hpp"
 
 namespace rehearse {
 
@@ -173,8 +174,21 @@ class PlanBuilder {
         in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access});
         check_room(in, in.operands.back());
       }
+      if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind); c != nullptr && c->variable_counts && c->op != CollectiveOp::halo_exchange) bind_values(in, *c, formals, at);
     }
     for (Bound& b : formals) release(e, b);
+  }
+
+  /// The tensors that hold what a task's counts ask for; some formal of the body is each of them.
+  void bind_values(Instruction& in, const CollectiveTask& c, const std::vector<Bound>& formals, const ExprContext& at) {
+    for (std::size_t d = 0; d < p_.dynamic_dims.size(); ++d) {
+      in.values.push_back({-1, 0, p_.dynamic_dims[d].source, 0, nullptr, Access::read});
+      const auto dim = static_cast<int>(d);
+      if (!p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) && !p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim)) continue;
+      for (const Bound& b : formals)
+        if (b.tensor == p_.dynamic_dims[d].source) in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read};
+      if (in.values.back().slot < 0) throw std::logic_error(fmt::format("{}/{}: nothing holds '{}'", in.body->name, in.task->name, p_.dynamic_dims[d].name));
+    }
   }
 
   /// An operand that reaches beyond its storage is a mistake of the plan.
@@ -287,8 +301,8 @@ class PlanBuilder {
   std::vector<std::pair<int, EventId>> later_;  ///< Waits for events of the step before.
 };
 
-RankPlan::RankPlan(const Program& program, int rank) : program_(program), rank_(rank) {
-  if (!program.dynamic_dims.empty()) gap("sizes that only the data decides");
+RankPlan::RankPlan(const Program& program, int rank)
+    : bounded_(program.dynamic_dims.empty() ? nullptr : std::make_unique<const Program>(at_bounds(program))), program_(bounded_ ? *bounded_ : program), rank_(rank) {
   PlanBuilder(*this).build();
 }
 

@@ -78,9 +78,13 @@ void print_error(const Error& e, std::ostream& to) {
   to.flush();
 }
 
-std::string step_line(const StepResult& r, double tokens) {
-  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} tokens/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
-                     tokens / r.seconds, r.peak_bytes.value() / 1e6);
+/// What a step is measured in: tokens, or samples where they are no sequences.
+struct Pace { double amount; const char* unit; };
+Pace work_of(const Program& p) { return p.tokens_per_step > 0 ? Pace{p.tokens_per_step, "tokens"} : Pace{p.samples_per_step, "samples"}; }
+
+std::string step_line(const StepResult& r, const Pace& work) {
+  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} {}/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
+                     work.amount / r.seconds, work.unit, r.peak_bytes.value() / 1e6);
 }
 
 std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place) {
@@ -107,11 +111,12 @@ std::string summary_json(const Session& session, const Program& program, const T
 Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data) {
   Document out;
   const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
+  const Pace work = work_of(program);
   Facts facts{"", {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step) : fmt::format("{}", s.last.step + 1)},
                    {"ranks", fmt::format("{} on cpu, {}", place.ranks, blas_name())},
                    {"data", data.describe()},
                    {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
-                   {"speed", fmt::format("{:.0f} tokens/s, {:.2f} GFLOP/s", tokens, tokens > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
+                   {"speed", fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0, work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
                    {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
   out.blocks.emplace_back(std::move(facts));
   out.records = {"", {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
@@ -174,7 +179,7 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.on_step = [&](const StepResult& r) {
-    if (lines) console.out << step_line(r, program.tokens_per_step) << std::flush;
+    if (lines) console.out << step_line(r, work_of(program)) << std::flush;
   };
   const TrainingSummary result = train(program, *device, transport, *data, run);
   if (!tells) return 0;

@@ -129,7 +129,6 @@ Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
     out.global.push_back({{0, out.shape.back()}});
   }
   for (const auto& [axis, l] : tensor.layout) {
-    if (std::holds_alternative<Ragged>(l)) throw std::logic_error("only the data tells which elements of '" + tensor.name + "' a rank holds");
     if (const auto* h = std::get_if<Halo>(&l)) lengthen(out, inner, *h, at.coord[static_cast<std::size_t>(axis)], at.extent[static_cast<std::size_t>(axis)]);
     const auto* s = std::get_if<Shard>(&l);
     if (s == nullptr || s->flat) continue;

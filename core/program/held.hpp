@@ -41,8 +41,8 @@ struct Held {
   [[nodiscard]] std::vector<std::int64_t> global_elements() const;
 };
 
-/// Halos are elements that neighbours hold too; at the edge of the tensor there are none. Throws std::logic_error for ragged dimensions,
-/// whose elements only the data tells.
+/// Halos are elements that neighbours hold too; at the edge of the tensor there are none. Ragged dimensions are local: every rank numbers its
+/// own elements from 0.
 [[nodiscard]] Held held(const Program& program, const Tensor& tensor, const ExprContext& at);
 
 }  // namespace rehearse

@@ -245,9 +245,7 @@ ExprId mean_pixels(BlockBody& b, const OpSpec& op) {
   const Tensor labels = b.builder().tensor(b.value(op.inputs[1]));
   ExprId pixels = e.variable(Var::microbatches);
   for (const ExprId n : labels.shape) pixels = f.mul(pixels, n);
-  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (!std::holds_alternative<Replicate>(layout_on(labels.layout, a))) pixels = e.apply(ExprOp::div, pixels, e.extent(a));
-  return pixels;
+  return e.apply(ExprOp::div, pixels, b.divided_later(labels.layout));
 }
 
 void pixel_loss_backward(BlockBody& b, const OpSpec& op) {

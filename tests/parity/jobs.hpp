@@ -35,6 +35,11 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
       {"hsdp", {{"hsdp", 4, [](StrategySettings& s) { s.dp_shard *= 2; s.dp_replicate *= 2; s.fsdp.enabled = true; }}}},
       {"pipeline_parallel", {{"pp", 2, [](StrategySettings& s) { s.pp *= 2; }}, {"pp, blocking", 2, [](StrategySettings& s) { s.pp *= 2; s.overlap.pp = false; }},
                              {"pp, scattered messages", 2, [](StrategySettings& s) { s.pp *= 2; s.scatter_gather = true; }}}},
+      {"expert_parallel",
+       {{"ep", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.ep *= 2; }},
+        {"ep over tp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.ep *= 2; }},
+        {"etp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.etp *= 2; }}}},
+      {"parameter_server", {{"parameter server", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.data_parallel = DataParallelism::parameter_server; s.bucket = Bytes{1e3}; }}}},
       {"tile_parallel", {{"tile_h", 2, [](StrategySettings& s) { s.tile_h *= 2; }}, {"tile_w", 2, [](StrategySettings& s) { s.tile_w *= 2; }}}},
       {"recompute", {{"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
                      {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
@@ -66,7 +71,7 @@ inline std::vector<Variation> all_variations() {
   return out;
 }
 
-enum class Net { gpt, llama, neox, mlp, cnn, segmenter };
+enum class Net { gpt, llama, neox, mixtral, deepseek, mlp, cnn, segmenter };
 inline constexpr bool takes_images(Net net) { return net == Net::mlp || net == Net::cnn || net == Net::segmenter; }
 
 /// A layer list over images of 3 x 12 x 8, or vectors.
@@ -119,6 +124,11 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
                                                      {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
       case Net::neox: return changed("gpt_neox_20b", {{"num_hidden_layers", 4}, {"hidden_size", 32}, {"num_attention_heads", 4}, {"intermediate_size", 32},
                                                       {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      case Net::mixtral: return changed("tiny_mixtral", {{"hidden_size", 16}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 12}, {"num_local_experts", 4},
+                                                         {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      case Net::deepseek: return changed("tiny_deepseek", {{"hidden_size", 16}, {"intermediate_size", 24}, {"moe_intermediate_size", 12}, {"q_lora_rank", 8}, {"kv_lora_rank", 8}, {"qk_nope_head_dim", 4},
+                                                           {"qk_rope_head_dim", 4}, {"v_head_dim", 6}, {"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"num_nextn_predict_layers", 0},
+                                                           {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
       case Net::mlp: return small_mlp();
       case Net::cnn: return small_cnn();
       case Net::segmenter: return small_segmenter();

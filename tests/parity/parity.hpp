@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/program/liveness.hpp"
+#include "gpu_backend/bounds.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/executor.hpp"
