@@ -283,15 +283,31 @@ struct Executor::Impl {
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
     const auto& m = std::get<P2pTask>(in.task->kind);
-    return {.run = {}, .start = [&m, &what, name = label(m, in), at = std::move(at)](Done done) {
+    return {.run = {}, .start = [&m, &in, &what, name = label(m, in), at = std::move(at)](Done done) {
               const Done keep = all_of(what.call.operands.size(), [at, done = std::move(done)](std::exception_ptr e) { done(e); });
               for (std::size_t i = 0; i < what.call.operands.size(); ++i) {
                 const TensorView& view = what.call.operands[i];
                 const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
-                if (m.direction == P2pTask::Direction::send) what.channel->send(at.data(i), bytes, name + i, keep);
+                const bool sends = m.direction == P2pTask::Direction::send;
+                if (!in.operands[i].within.empty()) message_inside(*what.channel, sends, at.data(i), in.operands[i].within, view, name + i, keep);
+                else if (sends) what.channel->send(at.data(i), bytes, name + i, keep);
                 else what.channel->receive(at.data(i), bytes, name + i, keep);
               }
             }};
+  }
+
+  /// A message of a part of a storage, by way of a buffer.
+  static void message_inside(Channel& channel, bool sends, std::byte* data, const Blocks& blocks, const TensorView& view, std::uint64_t name, const Done& done) {
+    const std::size_t size = size_of(view.type), bytes = static_cast<std::size_t>(view.elements()) * size;
+    const auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
+    if (sends) {
+      pack(data, blocks, size, buffer->data());
+      return channel.send(buffer->data(), bytes, name, [buffer, done](std::exception_ptr failed) { done(failed); });
+    }
+    channel.receive(buffer->data(), bytes, name, [buffer, data, &blocks, size, done](std::exception_ptr failed) {
+      if (failed == nullptr) unpack(buffer->data(), blocks, size, data);
+      done(failed);
+    });
   }
 
   /// To be called `n` times: calls `done` with the last, or with the first failure.

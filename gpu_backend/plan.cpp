@@ -69,6 +69,7 @@ class PlanBuilder {
     int base = -1;       ///< Formal whose storage it is, where that is of this body; else `slot`.
     int slot = -1;
     std::int64_t first = 0;
+    int inside = -1;     ///< Tensor of whose storage it is the part without halos.
     int first_use = -1, last_use = -1;  ///< Instructions.
   };
 
@@ -171,22 +172,30 @@ class PlanBuilder {
       for (const Operand& o : in.task->operands) {
         const Bound& b = formals[static_cast<std::size_t>(o.formal)];
         const Bound& base = formals[static_cast<std::size_t>(root(formals, o.formal))];
-        in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access});
-        check_room(in, in.operands.back());
+        in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access, {}});
+        if (b.inside >= 0) take_inside(in, b.inside, at);
+        else check_room(in, in.operands.back());
       }
       if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind); c != nullptr && c->variable_counts && c->op != CollectiveOp::halo_exchange) bind_values(in, *c, formals, at);
     }
     for (Bound& b : formals) release(e, b);
   }
 
+  /// Messages carry what a rank owns of a tensor with halos: all others work on whole storage.
+  void take_inside(Instruction& in, int base, const ExprContext& at) {
+    PlannedOperand& o = in.operands.back();
+    if (!std::holds_alternative<P2pTask>(in.task->kind)) gap("a view that is not contiguous ('" + tensor(o.tensor).name + "')");
+    o.within = common(*plan_.held_by(base, at), *o.held);
+  }
+
   /// The tensors that hold what a task's counts ask for; some formal of the body is each of them.
   void bind_values(Instruction& in, const CollectiveTask& c, const std::vector<Bound>& formals, const ExprContext& at) {
     for (std::size_t d = 0; d < p_.dynamic_dims.size(); ++d) {
-      in.values.push_back({-1, 0, p_.dynamic_dims[d].source, 0, nullptr, Access::read});
+      in.values.push_back({-1, 0, p_.dynamic_dims[d].source, 0, nullptr, Access::read, {}});
       const auto dim = static_cast<int>(d);
       if (!p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) && !p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim)) continue;
       for (const Bound& b : formals)
-        if (b.tensor == p_.dynamic_dims[d].source) in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read};
+        if (b.tensor == p_.dynamic_dims[d].source) in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read, {}};
       if (in.values.back().slot < 0) throw std::logic_error(fmt::format("{}/{}: nothing holds '{}'", in.body->name, in.task->name, p_.dynamic_dims[d].name));
     }
   }
@@ -236,7 +245,8 @@ class PlanBuilder {
       const InstanceRef& own = formals[f].binding->instance;
       r.layer_delta += own.layer_delta, r.chunk_delta += own.chunk_delta, r.microbatch_delta += own.microbatch_delta, r.pass_delta += own.pass_delta;
     }
-    if (view.alias_dim > 0 || (plan_.held_by(view.alias_of, at)->haloed() && !plan_.held_by(formals[f].tensor, at)->haloed())) gap("a view that is not contiguous ('" + view.name + "')");
+    if (plan_.held_by(view.alias_of, at)->haloed() && !plan_.held_by(formals[f].tensor, at)->haloed()) formals[f].inside = view.alias_of;
+    if (view.alias_dim > 0) gap("a view that is not contiguous ('" + view.name + "')");
     formals[f].first = p_.exprs.evaluate(view.alias_offset, at);
     if (view.alias_dim == 0) formals[f].first *= plan_.held_by(view.alias_of, at)->elements() / std::max<std::int64_t>(1, plan_.held_by(view.alias_of, at)->extents[0]);
     for (std::size_t b = 0; b < formals.size(); ++b) {

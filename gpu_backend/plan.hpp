@@ -9,6 +9,7 @@
 
 #include "core/program/held.hpp"
 #include "core/program/program.hpp"
+#include "gpu_backend/transfer.hpp"
 
 namespace rehearse {
 
@@ -29,6 +30,7 @@ struct PlannedOperand {
   int layer = 0;
   const Held* held = nullptr;
   Access access = Access::read;
+  Blocks within;            ///< Of the slot, where the operand is what stands inside a halo; empty where it is one block.
 };
 
 struct Instruction {

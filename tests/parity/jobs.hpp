@@ -155,4 +155,21 @@ inline Program spread(Job job, const std::vector<Variation>& chosen) {
   return job.lower();
 }
 
+/// Whether variations can be put together for a network: no strategy refuses.
+inline bool legal(Net net, const std::vector<Variation>& chosen) {
+  try {
+    (void)spread(small_job(net), chosen);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The first network that a variation can be used for.
+inline Net net_of(const Variation& v) {
+  for (const Net net : {Net::gpt, Net::cnn, Net::mixtral})
+    if (legal(net, {v})) return net;
+  throw std::logic_error(v.name + " is for no network");
+}
+
 }  // namespace rehearse::test
