@@ -165,7 +165,7 @@ class PlanBuilder {
 
   void bind(const Entry& e, const Body& body, const ExprContext& at, int first) {
     std::vector<Bound> formals = resolve(e, body, at);
-    find_uses(body, formals, first);
+    find_uses(formals, first);
     for (std::size_t f = 0; f < formals.size(); ++f) allocate(body, e, at, formals[f], body.formals[f].name);
     for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i) {
       Instruction& in = plan_.step_[i];
@@ -176,7 +176,7 @@ class PlanBuilder {
         if (b.inside >= 0) take_inside(in, b.inside, at);
         else check_room(in, in.operands.back());
       }
-      if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind); c != nullptr && c->variable_counts && c->op != CollectiveOp::halo_exchange) bind_values(in, *c, formals, at);
+      if (const CollectiveTask* c = counted(*in.task)) bind_values(in, *c, formals, at);
     }
     for (Bound& b : formals) release(e, b);
   }
@@ -188,14 +188,30 @@ class PlanBuilder {
     o.within = common(*plan_.held_by(base, at), *o.held);
   }
 
+  /// The task, where it is a collective whose counts only the data decides.
+  [[nodiscard]] static const CollectiveTask* counted(const Task& task) {
+    const auto* c = std::get_if<CollectiveTask>(&task.kind);
+    return c != nullptr && c->variable_counts && c->op != CollectiveOp::halo_exchange ? c : nullptr;
+  }
+  [[nodiscard]] bool asks_for(const CollectiveTask& c, int dim) const {
+    return p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) || p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim);
+  }
+  /// Formal that holds a tensor, or -1.
+  [[nodiscard]] static int holder_of(const std::vector<Bound>& formals, int tensor) {
+    for (std::size_t f = 0; f < formals.size(); ++f)
+      if (formals[f].tensor == tensor) return static_cast<int>(f);
+    return -1;
+  }
+
   /// The tensors that hold what a task's counts ask for; some formal of the body is each of them.
   void bind_values(Instruction& in, const CollectiveTask& c, const std::vector<Bound>& formals, const ExprContext& at) {
     for (std::size_t d = 0; d < p_.dynamic_dims.size(); ++d) {
       in.values.push_back({-1, 0, p_.dynamic_dims[d].source, 0, nullptr, Access::read, {}});
-      const auto dim = static_cast<int>(d);
-      if (!p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) && !p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim)) continue;
-      for (const Bound& b : formals)
-        if (b.tensor == p_.dynamic_dims[d].source) in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read, {}};
+      if (!asks_for(c, static_cast<int>(d))) continue;
+      if (const int f = holder_of(formals, p_.dynamic_dims[d].source); f >= 0) {
+        const Bound& b = formals[static_cast<std::size_t>(f)];
+        in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read, {}};
+      }
       if (in.values.back().slot < 0) throw std::logic_error(fmt::format("{}/{}: nothing holds '{}'", in.body->name, in.task->name, p_.dynamic_dims[d].name));
     }
   }
@@ -268,15 +284,20 @@ class PlanBuilder {
     return at->second;
   }
 
-  void find_uses(const Body& body, std::vector<Bound>& formals, int first) const {
-    for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i)
-      for (const Operand& o : plan_.step_[i].task->operands)
-        for (int f = o.formal; f >= 0; f = formals[static_cast<std::size_t>(f)].base) {
-          Bound& b = formals[static_cast<std::size_t>(f)];
-          if (b.first_use < 0) b.first_use = static_cast<int>(i);
-          b.last_use = static_cast<int>(i);
-        }
-    (void)body;
+  void find_uses(std::vector<Bound>& formals, int first) const {
+    const auto use = [&](int f, std::size_t i) {
+      for (; f >= 0; f = formals[static_cast<std::size_t>(f)].base) {
+        Bound& b = formals[static_cast<std::size_t>(f)];
+        if (b.first_use < 0) b.first_use = static_cast<int>(i);
+        b.last_use = static_cast<int>(i);
+      }
+    };
+    for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i) {
+      for (const Operand& o : plan_.step_[i].task->operands) use(o.formal, i);
+      if (const CollectiveTask* c = counted(*plan_.step_[i].task))
+        for (std::size_t d = 0; d < p_.dynamic_dims.size(); ++d)
+          if (asks_for(*c, static_cast<int>(d))) use(holder_of(formals, p_.dynamic_dims[d].source), i);
+    }
   }
 
   void allocate(const Body& body, const Entry& e, const ExprContext& at, Bound& b, const std::string& name) {

@@ -128,13 +128,16 @@ Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
     out.shape.push_back(program.exprs.evaluate(e, at));
     out.global.push_back({{0, out.shape.back()}});
   }
+  // Weights of experts, which name their view, concatenate along their second dimension.
+  const bool experts = std::any_of(tensor.layout.begin(), tensor.layout.end(), [](const auto& on) { return on.first == Axis::ep; });
+  const std::size_t pieces = experts ? 1 : 0;
   for (const auto& [axis, l] : tensor.layout) {
     if (const auto* h = std::get_if<Halo>(&l)) lengthen(out, inner, *h, at.coord[static_cast<std::size_t>(axis)], at.extent[static_cast<std::size_t>(axis)]);
     const auto* s = std::get_if<Shard>(&l);
     if (s == nullptr || s->flat) continue;
     const auto a = static_cast<std::size_t>(axis), d = static_cast<std::size_t>(s->dim);
     const bool whole = length_of(out.global[d]) == out.shape[d];
-    const auto& segments = d == 0 && whole ? tensor.segments : std::vector<std::int64_t>{};
+    const auto& segments = d == pieces && whole ? tensor.segments : std::vector<std::int64_t>{};
     out.global[d] = pick(out.global[d], slice_of(*s, length_of(out.global[d]), at.coord[a], at.extent[a], segments));
   }
   std::int64_t n = 1;

@@ -104,7 +104,8 @@ inline Network small_cnn() {
 /// Down and up again, with a skip connection past the middle; a class for every pixel.
 inline Network small_segmenter() {
   return layers(R"({"channels": 3, "height": 12, "width": 8})", R"([
-    {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "bias": true, "then": ["relu"]}]},
+    {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "bias": true, "then": ["relu"]},
+                             {"op": "conv2d", "name": "again", "out": 4, "kernel": 3, "same": true, "then": ["relu"]}]},
     {"name": "b", "layers": [{"op": "max_pool", "kernel": 2, "stride": 2}, {"op": "conv2d", "name": "conv", "out": 6, "kernel": 3, "same": true, "then": ["relu"]},
                              {"op": "gated_conv", "name": "gated", "out": 6, "kernel": 3, "same": true}]},
     {"name": "c", "layers": [{"op": "transposed_conv", "name": "up", "out": 4, "kernel": 2, "stride": 2, "bias": true},
