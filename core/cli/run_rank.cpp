@@ -31,9 +31,29 @@ std::int64_t vocabulary_of(const Network& network) {
   throw Error(ErrorKind::unavailable, "a network without a vocabulary has no data to run on", "model", "'rehearse simulate' plays it");
 }
 
+/// Numbers of a sample, and the classes that the loss tells apart.
+struct Pictures { std::int64_t numbers = 1, classes = 1; };
+Pictures pictures_of(const Network& network) {
+  Pictures out;
+  const BlockSpec& last = network.blocks.back();
+  for (const TensorSpec& t : network.blocks.front().tensors)
+    if (t.loaded)
+      for (std::size_t d = 1; d < t.shape.size(); ++d) out.numbers *= t.shape[d].size;
+  for (const OpSpec& op : last.ops) {
+    const Shape& logits = last.tensors[static_cast<std::size_t>(op.inputs[0])].shape;
+    if (op.kind == OpKind::cross_entropy) out.classes = logits.back().size;
+    if (op.kind == OpKind::pixel_loss) out.classes = logits[1].size;
+  }
+  return out;
+}
+
 std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments) {
-  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
   const std::uint64_t seed = session.scenario.training.seed;
+  if (!session.workload.network.sequences) {
+    const Pictures p = pictures_of(session.workload.network);
+    return arguments.has("--data") ? images_of_file(arguments.text("--data"), seed, p.classes, p.numbers) : synthetic_images(seed, p.classes);
+  }
+  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
   return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
 }
 
@@ -58,9 +78,13 @@ void print_error(const Error& e, std::ostream& to) {
   to.flush();
 }
 
-std::string step_line(const StepResult& r, double tokens) {
-  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} tokens/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
-                     tokens / r.seconds, r.peak_bytes.value() / 1e6);
+/// What a step is measured in: tokens, or samples where they are no sequences.
+struct Pace { double amount; const char* unit; };
+Pace work_of(const Program& p) { return p.tokens_per_step > 0 ? Pace{p.tokens_per_step, "tokens"} : Pace{p.samples_per_step, "samples"}; }
+
+std::string step_line(const StepResult& r, const Pace& work) {
+  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} {}/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
+                     work.amount / r.seconds, work.unit, r.peak_bytes.value() / 1e6);
 }
 
 std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place) {
@@ -87,11 +111,12 @@ std::string summary_json(const Session& session, const Program& program, const T
 Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data) {
   Document out;
   const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
+  const Pace work = work_of(program);
   Facts facts{"", {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step) : fmt::format("{}", s.last.step + 1)},
                    {"ranks", fmt::format("{} on cpu, {}", place.ranks, blas_name())},
                    {"data", data.describe()},
                    {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
-                   {"speed", fmt::format("{:.0f} tokens/s, {:.2f} GFLOP/s", tokens, tokens > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
+                   {"speed", fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0, work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
                    {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
   out.blocks.emplace_back(std::move(facts));
   out.records = {"", {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
@@ -154,7 +179,7 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.on_step = [&](const StepResult& r) {
-    if (lines) console.out << step_line(r, program.tokens_per_step) << std::flush;
+    if (lines) console.out << step_line(r, work_of(program)) << std::flush;
   };
   const TrainingSummary result = train(program, *device, transport, *data, run);
   if (!tells) return 0;

@@ -41,7 +41,7 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::cast:
     case ComputeOp::copy:
     case ComputeOp::fill: return KernelClass::copy;
-    case ComputeOp::add: return task.variant == "column_sum" ? KernelClass::reduction : KernelClass::elementwise;
+    case ComputeOp::add: return task.variant == "column_sum" || task.variant == "channel_sum" ? KernelClass::reduction : KernelClass::elementwise;
     default: return KernelClass::elementwise;
   }
 }

@@ -307,6 +307,14 @@ int BlockBody::scratch_of(int t, const std::string& name, const Layout& layout) 
   return builder_.scratch(name, builder_.frame().add_tensor(std::move(made)));
 }
 
+ExprId BlockBody::replicas(const Layout& value) {
+  ProgramFrame& f = builder_.frame();
+  ExprId n = ExprPool::kOne;
+  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
+    if (!std::holds_alternative<Replicate>(layout_on(value, a))) n = f.mul(n, f.program.exprs.extent(a));
+  return n;
+}
+
 bool BlockBody::wants_grad(int t) const {
   const TensorSpec& s = tensors_.spec->tensors[static_cast<std::size_t>(t)];
   return !s.is_input();

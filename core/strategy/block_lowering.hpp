@@ -44,6 +44,7 @@ struct BlockOptions {
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
   ContextExchange context = ContextExchange::ring;  ///< Over context-parallel ranks, where there are several.
+  bool sums_gradients = false;     ///< Gradients of replicas are added up and divided by nothing later: the loss is a mean over all of them.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
   ExpertPlan experts;
 };
@@ -92,6 +93,10 @@ class BlockBody {
   /// The value with its halos filled by the neighbours, once per body; the stored value itself where none has a halo.
   int with_halos(int t, const std::string& why);
   ExprId tokens(int formal) { return builder_.frame().local_product(builder_.tensor(formal), 0, 2); }
+
+  /// Replicas that share a value's samples, and those whose gradients a reduction divides by: a loss is a mean over the others.
+  [[nodiscard]] ExprId replicas(const Layout& value);
+  [[nodiscard]] ExprId divided_later(const Layout& value) { return options_.sums_gradients ? ExprPool::kOne : replicas(value); }
 
   void forward();
   void backward();

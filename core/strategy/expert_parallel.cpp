@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "core/strategy/body_builder.hpp"
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/expert_plan.hpp"
 
 namespace rehearse {
@@ -104,7 +103,6 @@ class ExpertParallel final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"expert_parallel", "", {}, "no operators for routing and grouped products, and sizes that only the data decides"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"expert_parallel", "experts dealt to the ranks of a stage; tokens travel to them and back, gradients are reduced over copies of the experts",
      {{"ep", "ranks over which experts are dealt", "1"},
@@ -176,6 +174,15 @@ void add_dynamic(ProgramFrame& frame, ExpertPlan& plan, const ExpertSettings& se
   here.source = plan.rows_here;
   plan.arrived = p.exprs.dynamic(static_cast<int>(p.dynamic_dims.size()), expectation);
   p.dynamic_dims.push_back(here);
+  if (plan.capacity == 0) return;
+  DynamicDim sent = to;
+  sent.name = "rows sent";
+  sent.length = ExprPool::kOne;
+  sent.bound = frame.constant(plan.tokens * plan.routing.top_k);
+  sent.expectation = plan.sent_rows;
+  sent.source = -1;
+  plan.sent_rows = p.exprs.dynamic(static_cast<int>(p.dynamic_dims.size()), sent.expectation);
+  p.dynamic_dims.push_back(sent);
 }
 
 }  // namespace
@@ -242,9 +249,11 @@ ExpertPlan plan_experts(ProgramFrame& frame, const Workload& workload, const Str
   plan.sent = plan.padded ? routing->experts * plan.capacity : std::min<std::int64_t>(std::llround(kept), plan.tokens * routing->top_k);
   if (plan.node > 0) plan.copies = std::llround(static_cast<double>(plan.tokens) * nodes_visited(*routing, plan.ep / plan.node));
   plan.arrived = frame.constant(plan.sent * plan.etp);
+  plan.sent_rows = frame.constant(plan.sent);
   if (!plan.padded) {
     plan.counts_to = counts(frame, "experts.rows_to", routing->experts, plan.at_source);
     plan.counts_from = plan.ep > 1 ? counts(frame, "experts.rows_from", routing->experts, plan.at_source) : plan.counts_to;
+    plan.counts_all = plan.etp > 1 ? counts(frame, "experts.rows_all", routing->experts * plan.etp, plan.at_source) : plan.counts_from;
   }
   if (!plan.counted) return plan;
   const auto loads = rows_per_rank(*routing, rows, plan.sent * plan.etp * plan.ep, plan.ep, plan.etp, settings.imbalance, workload.training.seed);

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -32,7 +31,6 @@ class Fsdp final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"fsdp", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"fsdp", "parameters, gradients and optimizer state divided over dp_shard; one unit per block, gathered around its use",
      {{"fsdp.enabled", "true", "false"},

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -21,7 +20,6 @@ class Hsdp final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"hsdp", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"hsdp", "FSDP within groups of dp_shard ranks, dp_replicate copies; scattered gradients all-reduced between the copies",
      {{"fsdp.enabled", "true", "false"}, {"dp_shard", "ranks over which one copy is sharded", "dp"}, {"dp_replicate", "copies", "1"}},

@@ -196,6 +196,7 @@ class Lowering {
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
     program_.first_sample = first_samples(frame_, microbatches_, settings_);
+    options_.sums_gradients = settings_.data_parallel == DataParallelism::parameter_server && settings_.dp > 1;
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;

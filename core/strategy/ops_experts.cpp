@@ -29,15 +29,17 @@ Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
 /// Adds a product per expert, told how many rows each has.
 void add_product(BlockBody& b, const std::string& name, std::vector<ExprId> dims, bool weight_grad, std::vector<Operand> operands, Phase phase) {
   const ExpertPlan& plan = b.options().experts;
-  ComputeTask t = pass(ComputeOp::grouped_matmul);
+  const bool forward = phase == Phase::forward || phase == Phase::recompute;
+  ComputeTask t = pass(ComputeOp::grouped_matmul, forward ? "linear" : weight_grad ? "linear_weight_grad" : "linear_input_grad");
   t.dims = std::move(dims);
+  t.scalars = {static_cast<double>(plan.etp)};
   t.arithmetic = b.builder().frame().arithmetic_dtype;
   if (!plan.padded) {
-    t.group_sizes = b.shared("rows_from", plan.counts_from);
+    t.group_sizes = b.shared("rows_all", plan.counts_all);
     operands.push_back(read(t.group_sizes));
   }
   if (plan.counted) operands.push_back(read(b.shared("rows_here", plan.rows_here)));
-  t.transpose_b = phase == Phase::forward || phase == Phase::recompute;
+  t.transpose_b = forward;
   if (weight_grad) {
     t.transpose_a = t.accumulates = true;
     t.accumulate = b.builder().frame().gradient_dtype;

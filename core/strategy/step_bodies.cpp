@@ -65,6 +65,7 @@ void StepBodies::make_states() {
       updated.name += s.sharded ? ".shard" : ".updated";
       updated.layout = merged(param.layout, optimizer_of(param.layout));
       if (s.sharded) {
+        if (updated.initial_key.empty()) updated.initial_key = param.name;
         make_transient(blocks_[b].param[p]);
       } else {
         updated.alias_of = blocks_[b].param[p];

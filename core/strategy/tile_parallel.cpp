@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/halo.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -162,7 +161,6 @@ class TileParallel final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"tile_parallel", "", {}, "no operators for images, and no exchange of halos"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"tile_parallel", "ranks hold tiles of every image; halos exchanged around each convolution and pool, gradients summed over tiles",
      {{"tile_h", "tiles along the height", "1"}, {"tile_w", "tiles along the width", "1"}, {"statistics", "batch moments are those of the whole image in either scope", "local"}},

@@ -1,47 +1,13 @@
 // Backward operators compute derivatives: of the sum of outputs times fixed weights, against central differences.
 
-#include <cmath>
-#include <functional>
 #include <set>
 
-#include "tests/support/catch.hpp"
-#include "tests/unit/executor/operator_bench.hpp"
+#include "tests/unit/executor/gradient_check.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
 
 namespace {
-
-using Arrays = std::vector<Array>;
-
-struct Case {
-  std::string name;
-  Arrays inputs;                                                ///< What is differentiated.
-  std::function<Array(Arrays&)> forward;                        ///< The output.
-  std::function<Arrays(Arrays&, const Array& dy)> backward;     ///< A gradient per input.
-};
-
-double weighted(const Array& y, const Array& weights) { return std::inner_product(y.real.begin(), y.real.end(), weights.real.begin(), 0.0); }
-
-void check(Case c) {
-  INFO(c.name);
-  Array y = c.forward(c.inputs);
-  const Array dy = random_reals(y.shape, 99);
-  const Arrays gradients = c.backward(c.inputs, dy);
-  REQUIRE(gradients.size() == c.inputs.size());
-  constexpr double kStep = 1e-5;
-  for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    for (std::size_t j = 0; j < c.inputs[i].real.size(); ++j) {
-      const double x = c.inputs[i].real[j];
-      c.inputs[i].real[j] = x + kStep;
-      const double above = weighted(c.forward(c.inputs), dy);
-      c.inputs[i].real[j] = x - kStep;
-      const double below = weighted(c.forward(c.inputs), dy);
-      c.inputs[i].real[j] = x;
-      INFO("input " << i << ", element " << j);
-      CHECK(gradients[i].real[j] == Approx((above - below) / (2 * kStep)).epsilon(1e-6).margin(1e-7));
-    }
-}
 
 Case linear() {
   const auto forward = [](Arrays& a) {
@@ -285,10 +251,10 @@ TEST_CASE("gradients are derivatives") {
 
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.silu_mul", "attention_grad.flash", "cross_entropy_grad",
-                                      "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "dropout_add_grad", "dropout_grad", "embedding_grad",
-                                      "embedding_grad.position", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_weight_grad",
-                                      "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.layer_norm", "norm_grad.rms_norm", "rope_grad",
+  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.relu", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
+                                      "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
+                                      "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_weight_grad",
+                                      "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",
                                       "softmax_grad"};
   for (const auto& entry : cpu_operators().entries())
     if (entry.name.find("_grad") != std::string::npos) CHECK(checked.contains(entry.name));

@@ -103,7 +103,16 @@ TEST_CASE("as many elements as the Program counts") {
   }
 }
 
-TEST_CASE("halos have no single owner") {
-  const Scene s({8}, {{Axis::tp, Halo{0, 1, 1, {4, 4}}}}, 2);
-  CHECK_THROWS_AS(s.on(0), std::logic_error);
+TEST_CASE("a halo is what neighbours hold too; the edge of the tensor has none") {
+  const Scene s({8}, {{Axis::tp, Halo{0, 1, 2, {}}}}, 2);
+  CHECK(s.on(0) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+  CHECK(s.on(1) == std::vector<std::int64_t>{3, 4, 5, 6, 7});
+  const Held second = held(s.program, s.tensor, s.program.mesh.context(1));
+  CHECK(second.inner == std::vector<Run>{{1, 4}});
+  CHECK(second.haloed());
+}
+
+TEST_CASE("every rank numbers ragged rows for itself") {
+  const Scene s({3}, {{Axis::tp, Ragged{0}}}, 2);
+  for (const int rank : {0, 1}) CHECK(s.on(rank) == std::vector<std::int64_t>{0, 1, 2});
 }
