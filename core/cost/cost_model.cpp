@@ -26,7 +26,8 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::route_grad: return KernelClass::softmax;
     case ComputeOp::norm:
     case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
-    case ComputeOp::statistics: return KernelClass::batch_norm;
+    case ComputeOp::statistics: return task.variant == "adafactor" ? KernelClass::optimizer : KernelClass::batch_norm;
+    case ComputeOp::quantise: return task.variant == "amax" ? KernelClass::reduction : KernelClass::elementwise;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:

@@ -2,9 +2,11 @@
 // Builds one body: formals bound to tensors, tasks in issue order, dependencies from what tasks read and write.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config/settings.hpp"
 #include "core/program/program.hpp"
 #include "core/strategy/redistribute.hpp"
 
@@ -22,6 +24,7 @@ struct ProgramFrame {
   StreamId copies_out = 0;                ///< Device to host, beside `copies` from host to device.
   StreamId dp_replicate = 0;              ///< Between the copies of hybrid sharding; `dp` where there is one copy.
   StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
+  std::optional<Fp8Settings> fp8 = {};    ///< Products in fp8 (fp8.hpp).
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };
   std::vector<Edge> edges = {};

@@ -9,6 +9,8 @@
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/central_roles.hpp"
+#include "core/strategy/fp8.hpp"
+#include "core/strategy/recompute_groups.hpp"
 #include "core/strategy/roles.hpp"
 #include "core/strategy/skips.hpp"
 #include "core/strategy/stage_cuts.hpp"
@@ -71,11 +73,9 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
     refuse("etp", s.etp);
   }
   if (!sequences) refuse("tp", s.tp);
-  if (precision == Precision::fp8_mixed)
-    throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
-                "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
-  if (s.offload != Offload::none && s.offload != Offload::optimizer)
-    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to optimizer or none");
+  if (precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
+    throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
+                "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
   if (s.overlap.tp)
     throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
@@ -124,6 +124,7 @@ class Lowering {
     link_skips(frame_, workload_.network, program_.chunks, tensors_);
     StepBodies step(frame_, workload_, tensors_, plan);
     make_bodies(step);
+    vary_recompute(step);
     make_roles(step);
     count_work();
     return std::move(program_);
@@ -172,7 +173,7 @@ class Lowering {
       case Precision::bf16: frame_.mixed = false; break;
       case Precision::bf16_mixed: break;
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
-      case Precision::fp8_mixed: frame_.arithmetic_dtype = DType::fp8; break;
+      case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
     }
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
   }
@@ -187,7 +188,7 @@ class Lowering {
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, settings_.recompute));
+      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, {settings_.recompute, settings_.recompute_modules}));
       tensors_.back().position = position;
       for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
       position += net.repeat[b];
@@ -250,6 +251,7 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
+      if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
       if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
@@ -257,6 +259,23 @@ class Lowering {
       if (!integers.empty()) made.input = step.input(static_cast<int>(b), integers);
       bodies_.push_back(made);
     }
+  }
+
+  StepBodies::Made cast_weights(BlockTensors& block) {
+    BlockBody body(frame_, block, options_, block.spec->name + ".weights_to_fp8", Phase::forward);
+    return ops::fp8_cast_weights(body) ? body.finish() : StepBodies::Made{-1, -1};
+  }
+
+  /// Layers of one block that recompute unlike get bodies of their own (recompute_groups.hpp).
+  void vary_recompute(const StepBodies& step) {
+    body_at_ = block_at_;
+    if (settings_.recompute != Recompute::full) return;
+    RecomputeGroups made = make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
+    body_at_ = std::move(made.body_at);
+    groups_ = std::move(made.groups);
+    if (!step.shards_gradients()) return;
+    for (const auto& [block, body] : made.backwards)
+      overwrite_fresh_gradients(static_cast<std::size_t>(block), program_.bodies[static_cast<std::size_t>(body)], syncs_every_microbatch(settings_, true));
   }
 
   /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
@@ -290,7 +309,7 @@ class Lowering {
   void make_roles(StepBodies& step) {
     find_passing();
     const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
-                        block_at_, bodies_, tensors_, program_.chunks, passing_};
+                        block_at_, body_at_, groups_, bodies_, tensors_, program_.chunks, passing_};
     if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
       // One process launches the kernels of all GPUs.
       if (settings_.data_parallel == DataParallelism::funnel) program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
@@ -317,7 +336,8 @@ class Lowering {
   ProgramFrame frame_;
   BlockOptions options_;
   std::vector<BlockTensors> tensors_;
-  std::vector<int> block_at_;
+  std::vector<int> block_at_, body_at_;
+  std::map<int, int> groups_;
   std::vector<BlockBodies> bodies_;
   std::map<int, std::array<StepBodies::Passing, 2>> passing_;
 };

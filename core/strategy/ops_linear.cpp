@@ -1,6 +1,7 @@
 // Linear: one GEMM forward; input gradient and weight gradient backward. Column parallel (weight split by output features) reads
 // whole tokens and writes its slice of features; row parallel reads its slice and writes a partial sum (Shoeybi et al. 2019).
 
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/ops.hpp"
 
 namespace rehearse::ops {
@@ -27,25 +28,26 @@ Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
   return is_shard(weight, Axis::tp, 1) ? with_axis(b.stored(t), Axis::tp, Partial{}) : b.stored(t);
 }
 
-ComputeTask product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
+ComputeTask product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t;
   t.op = ComputeOp::matmul;
   t.variant = variant;
   t.dims = {ExprPool::kOne, m, n, k};
-  t.arithmetic = b.builder().frame().arithmetic_dtype;
+  t.arithmetic = in_fp8(b, op) ? DType::fp8 : b.builder().frame().arithmetic_dtype;
   return t;
 }
 
 void forward(BlockBody& b, const OpSpec& op) {
-  const int x = b.value(op.inputs[0], input_layout(b, op), op.name);
-  const int w = b.param(op.params[0]);
+  const bool fp8 = in_fp8(b, op);
+  const int x = fp8 ? fp8_input(b, op, input_layout(b, op)) : b.value(op.inputs[0], input_layout(b, op), op.name);
+  const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
   for (const int t : op.outputs) {
     results.push_back(b.result(t, output_layout(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask t = product(b, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  ComputeTask t = product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
   t.transpose_b = true;
   if (op.params.size() > 1) {
     operands.push_back(read(b.param(op.params[1])));
@@ -71,32 +73,51 @@ void bias_gradient(BlockBody& b, const OpSpec& op) {
   b.builder().compute(op.name + ".bias_grad", sum, operands, Phase::weight_grad);
 }
 
-void backward(BlockBody& b, const OpSpec& op) {
-  std::vector<int> dy;
+/// What the products of backward read.
+struct Backward { int x = -1, w = -1; std::vector<int> dy, dy_columns; };
+
+bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
+  if (in_fp8(b, op)) {
+    for (const Fp8Copies& g : fp8_output_grads(b, op, output_layout)) {
+      out.dy.push_back(g.rows);
+      out.dy_columns.push_back(g.columns);
+    }
+    if (out.dy.empty()) return false;
+    out.w = fp8_weight(b, op).columns;
+    out.x = fp8_input_again(b, op, input_layout(b, op));
+    return true;
+  }
   for (const int t : op.outputs) {
     const int g = b.grad(t, gradient_layout(output_layout(b, op, t)), op.name);
-    if (g < 0) return;
-    dy.push_back(g);
+    if (g < 0) return false;
+    out.dy.push_back(g);
   }
-  const int w = b.param(op.params[0]);
-  const ExprId n = b.builder().dim(w, 0), k = b.builder().dim(w, 1), m = b.tokens(dy[0]);
+  out.dy_columns = out.dy;
+  out.w = b.param(op.params[0]);
   // Asked for before the input gradient is computed, so that a gather runs beside it.
-  const int x = b.value(op.inputs[0], input_layout(b, op), op.name + ".again");
+  out.x = b.value(op.inputs[0], input_layout(b, op), op.name + ".again");
+  return true;
+}
+
+void backward(BlockBody& b, const OpSpec& op) {
+  Backward of;
+  if (!find_operands(b, op, of)) return;
+  const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
   if (b.wants_grad(op.inputs[0])) {
     const Layout in = input_layout(b, op);
     const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
-    const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::tp, Partial{}) : in);
-    std::vector<Operand> operands{read(w), write(dx)};
-    for (const int f : dy) operands.push_back(read(f));
-    b.builder().compute(op.name + ".input_grad", product(b, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+    const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
+    std::vector<Operand> operands{read(of.w), write(dx)};
+    for (const int f : of.dy) operands.push_back(read(f));
+    b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
     b.add_grad(op.inputs[0], dx, op.name);
   }
-  ComputeTask t = product(b, "linear_weight_grad", n, k, m);
+  ComputeTask t = product(b, op, "linear_weight_grad", n, k, m);
   t.transpose_a = true;
   t.accumulates = true;
   t.accumulate = b.builder().frame().gradient_dtype;
-  std::vector<Operand> operands{read(x), update(b.grad_accumulator(op.params[0]))};
-  for (const int f : dy) operands.push_back(read(f));
+  std::vector<Operand> operands{read(of.x), update(b.grad_accumulator(op.params[0]))};
+  for (const int f : of.dy_columns) operands.push_back(read(f));
   b.builder().compute(op.name + ".weight_grad", t, operands, Phase::weight_grad);
   bias_gradient(b, op);
 }

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/activation_offload.hpp"
 #include "core/strategy/body_ends.hpp"
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/unit_plan.hpp"
 
 namespace rehearse {
@@ -23,13 +25,15 @@ struct Bucket {
 class RoleBuilder {
  public:
   RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
-      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage),
+      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), offload_(frame, plan), units_(step, plan, stage),
         every_((frame.program.microbatches > 1 || step.shards_gradients()) && syncs_every_microbatch(plan.settings, step.shards_gradients())) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
     scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
       return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
     });
     role_.name = fmt::format("stage {}", stage);
+    for (const ChunkPlacement& c : plan.chunks)
+      if (c.stage == stage) offload_.add(c);
   }
 
   Role build() {
@@ -102,7 +106,7 @@ class RoleBuilder {
 
   [[nodiscard]] const ChunkPlacement& chunk(int c) const { return plan_.chunks[static_cast<std::size_t>(c)]; }
   [[nodiscard]] int block_at(int position) const { return plan_.block_at[static_cast<std::size_t>(position)]; }
-  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(block_at(position))]; }
+  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])]; }
   [[nodiscard]] int last_chunk() const { return static_cast<int>(plan_.chunks.size()) - 1; }
 
   /// Position of chunk `c`'s stage in the pp group, as seen from this stage: an expression where it is a neighbour, so that stages
@@ -208,13 +212,19 @@ class RoleBuilder {
       }
       const int k = position - c.first_layer;
       gather_units(slot, k, position, waits);
+      if (b.weights.body >= 0 && cast_.insert(position).second) {
+        add_pass({b.weights, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)});
+        waits.clear();
+      }
       Call call{b.forward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
-      call.record = position + 1 == c.last_layer || units_.any();
+      call.record = position + 1 == c.last_layer || units_.any() || offload_.any();
       const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
       drop_units(slot, k, done);
+      move_out(slot, position, done, waits);
     }
+    if (leaving_.first >= 0) move_out(slot, -1, -1, pending_);
     if (remote(slot.chunk + 1)) send(true, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch);
   }
 
@@ -228,12 +238,14 @@ class RoleBuilder {
     for (int position = c.last_layer; position-- > c.first_layer;) {
       const int k = c.last_layer - 1 - position;
       gather_units(slot, k, position, waits);
+      bring_back(slot, c, position, waits);
+      run_group_again(slot, position, waits);
       const bool closes = reduces && reduces_on_the_way() && closing_.count(position) != 0;
       StepBodies::Made made = bodies_at(position).backward;
       made.bindings = with_gradients(made.bindings, position);
       Call call{made, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
       waits.clear();
-      call.record = closes || position == c.first_layer || units_.any() || step_.updates_on_host();
+      call.record = closes || position == c.first_layer || units_.any() || offload_.any() || step_.updates_on_host();
       const EventId done = add_pass(call);
       if (call.record) last_compute_ = done;
       drop_units(slot, k, done);
@@ -248,6 +260,45 @@ class RoleBuilder {
     if (remote(slot.chunk - 1)) send(false, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch);
   }
 
+  /// What the layer before keeps leaves beside this one's forward; the next forward waits for the storage.
+  void move_out(const Slot& slot, int position, EventId done, std::vector<Wait>& next) {
+    if (const auto [before, finished] = leaving_; before >= 0) {
+      Call call{offload_.out(before), frame_.copies_out, before, slot.chunk, slot.microbatch, {{finished}}, true};
+      next.push_back({out_[{before, slot.microbatch}] = add(call)});
+    }
+    leaving_ = {position >= 0 && offload_.moves(position) ? position : -1, done};
+  }
+
+  /// Copies back what the backward of `position` reads, and what the next one will, under it.
+  void bring_back(const Slot& slot, const ChunkPlacement& c, int position, std::vector<Wait>& waits) {
+    if (!offload_.any()) return;
+    for (const int above : {position + 1, position}) {
+      const int p = offload_.next_needed(above, c.first_layer);
+      const auto left = out_.find({p, slot.microbatch});
+      if (p < 0 || left == out_.end()) continue;
+      Call call{offload_.in(p), frame_.copies, p, slot.chunk, slot.microbatch, {{left->second}}, true};
+      if (last_compute_ >= 0) call.waits.push_back({last_compute_});
+      arriving_[p] = add(call);
+      out_.erase(left);
+    }
+    const auto [first, last] = std::pair{arriving_.lower_bound(c.first_layer), arriving_.end()};
+    for (auto a = first; a != last;) {
+      if (offload_.needed_by(a->first) != position) { ++a; continue; }
+      waits.push_back({a->second});
+      a = arriving_.erase(a);
+    }
+  }
+
+  /// Where a group of layers ends that keeps its first input only, all of it runs again before its backwards.
+  void run_group_again(const Slot& slot, int position, std::vector<Wait>& waits) {
+    const auto group = plan_.groups.find(position);
+    if (group == plan_.groups.end()) return;
+    for (int p = group->second; p <= position; ++p) {
+      add_pass({p == position ? bodies_at(p).again_last : bodies_at(p).again, frame_.compute, p, slot.chunk, slot.microbatch, std::move(waits)});
+      waits.clear();
+    }
+  }
+
   // ---- gradients and update
 
   void list_parameters() {
@@ -256,6 +307,10 @@ class RoleBuilder {
       for (int position = c.first_layer; position < c.last_layer; ++position) {
         const int b = block_at(position);
         const BlockTensors& tensors = plan_.blocks[static_cast<std::size_t>(b)];
+        for (const auto& [name, tensor] : tensors.persistent) {
+          role_.persistent.push_back({tensor, position});
+          if (is_fp8_scales(name)) scales_.push_back({position, tensor});
+        }
         for (std::size_t p = 0; p < tensors.param.size(); ++p) {
           const bool shared = tensors.shared_with[p] >= 0;
           if (!shared) params_.push_back({position, b, static_cast<int>(p)});
@@ -413,6 +468,7 @@ class RoleBuilder {
     for (const Wait& w : take_pending()) norm.waits.push_back(w);
     norm.record = true;
     const EventId norm_done = add(norm);
+    if (!scales_.empty()) add({step_.update_scales(scales_), frame_.compute, scales_.front().first, 0, 0, {{last_compute_}}});
     update(norm_done);
   }
 
@@ -501,6 +557,12 @@ class RoleBuilder {
   int last_pass_ = -1;  ///< Entry of the block's pass before.
   std::map<int, BodyEnds> ends_;
   std::vector<Wait> pending_;
+  std::set<int> cast_;                  ///< Positions whose weights have been cast to fp8.
+  std::vector<std::pair<int, int>> scales_;  ///< Position and tensor of fp8 scales.
+  ActivationOffload offload_;
+  std::pair<int, EventId> leaving_{-1, -1};          ///< Position whose activations go out next, and the end of its forward.
+  std::map<std::pair<int, int>, EventId> out_;       ///< In host memory since, by position and microbatch.
+  std::map<int, EventId> arriving_;                  ///< On their way back, by position.
   UnitPlan units_;
   bool every_;                          ///< Gradients are reduced after every microbatch.
   EventId pass_start_ = -1, last_drop_ = -1;
