@@ -353,6 +353,11 @@ Program lower(const Workload& workload, const StrategySettings& strategy, const 
   if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
     throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
                 "set cluster.nodes to 1, or strategy.data_parallel to replicas");
+  if (workload.training.precision == Precision::fp8_mixed && workload.training.fp8.recipe == Fp8Recipe::mxfp8)
+    for (const Cluster::Part& part : cluster.parts())
+      if (part.gpu->compute_capability < 100)
+        throw Error(ErrorKind::usage, fmt::format("{} has no tensor cores that take scales of blocks", part.gpu->name), "training.fp8.recipe",
+                    "mxfp8 needs Blackwell; set training.fp8.recipe to blockwise, delayed or tensorwise");
   return lower(workload, strategy, cluster.device_count());
 }
 

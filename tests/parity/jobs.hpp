@@ -29,7 +29,11 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
         {"zero1, gathered late", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.zero_stage = 1; s.overlap.param_gather = true; }}}},
       {"pipeline_parallel", {{"pp", 2, [](StrategySettings& s) { s.pp *= 2; }}, {"pp, blocking", 2, [](StrategySettings& s) { s.pp *= 2; s.overlap.pp = false; }},
                              {"pp, scattered messages", 2, [](StrategySettings& s) { s.pp *= 2; s.scatter_gather = true; }}}},
-      {"recompute", {{"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
+      {"offload_activations", {{"activations in host memory", 1, [](StrategySettings& s) { s.offload = Offload::activations; }}}},
+      {"recompute", {{"recomputation of modules", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = {"layernorm", "mlp", "core_attn"}; }},
+                     {"recomputation in groups", 1, [](StrategySettings& s) { s.recompute = Recompute::full; s.recompute_layers = 2; }},
+                     {"recomputation of one layer", 1, [](StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = RecomputeMethod::block; }},
+                     {"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
                      {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
   return kAll;
 }

@@ -154,7 +154,7 @@ TEST_CASE("every registered strategy says when it is in use") {
     StrategySettings central = job.strategy;
     central.dp = central.dp_replicate = 2;
     central.data_parallel = kind;
-    central.offload = Offload::optimizer;
+    central.offload = Offload::all;
     for (const std::string& name : active_strategies({job.workload, central, 4}))
       if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   }
