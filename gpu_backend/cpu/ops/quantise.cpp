@@ -67,17 +67,19 @@ void for_each_tensor(const OperatorCall& c, std::size_t first, Visit visit) {
 template <class T>
 void cast_all(const TensorView& from, const TensorView* copy, double scale, const Format& f) {
   if (copy == nullptr) return;
-  for (std::int64_t i = 0; i < from.elements(); ++i) copy->as<T>()[i] = static_cast<T>(f.round(static_cast<double>(from.as<T>()[i]) * scale) / scale);
+  for (std::int64_t i = 0; i < from.elements(); ++i)
+    copy->as<T>()[i] = scale > 0 ? static_cast<T>(f.round(static_cast<double>(from.as<T>()[i]) * scale) / scale) : from.as<T>()[i];
 }
 
-/// Scales of the three roles and this step's largest values; then tensors. scalars: format (3), role, whether rows and columns are made
+/// Scales of the three roles and this step's largest values; then tensors. Without a scale (the first step) values are not rounded: one of 1, as
+/// frameworks begin with, would treat a gradient by how many replicas its mean is taken over. scalars: format (3), role, whether rows and columns are made
 template <class T>
 struct Delayed {
   static void run(const OperatorCall& c) {
     const Format f = format_of(*c.task);
     T* state = c.operand(0).as<T>();
     const auto role = static_cast<std::size_t>(c.task->scalars.at(3));
-    const double scale = state[role] > 0 ? static_cast<double>(state[role]) : 1.0;
+    const auto scale = static_cast<double>(state[role]);
     for_each_tensor(c, 1, [&](std::size_t, const TensorView& from, const TensorView* rows, const TensorView* columns) {
       state[3 + role] = std::max(state[3 + role], static_cast<T>(largest_of(from.as<T>(), from.elements())));
       cast_all<T>(from, rows, scale, f);

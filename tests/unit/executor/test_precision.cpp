@@ -19,8 +19,8 @@ ComputeTask cast(const char* recipe, bool gradient = false, int role = 0, bool c
   return t;
 }
 
-/// By the scale that the step before left; 0 is none.
-std::vector<double> delayed(std::vector<double> values, double scale, bool gradient = false) {
+/// By the scale that the step before left.
+std::vector<double> delayed(std::vector<double> values, bool gradient = false, double scale = 1) {
   Array state = reals({6}), x = reals({1, static_cast<std::int64_t>(values.size())}), y = x;
   state.real[0] = scale;
   x.real = std::move(values);
@@ -37,12 +37,12 @@ double rms(const std::vector<double>& x) {
 }  // namespace
 
 TEST_CASE("e4m3: three bits behind the point, 448 at most, 2^-9 at least, ties to even") {
-  CHECK(delayed({1.0, 1.0625, 1.1875, 1.125, -3.3, 1e6, 447.0, std::ldexp(1, -9), std::ldexp(1, -11)}, 0) ==
+  CHECK(delayed({1.0, 1.0625, 1.1875, 1.125, -3.3, 1e6, 447.0, std::ldexp(1, -9), std::ldexp(1, -11)}) ==
         std::vector<double>{1.0, 1.0, 1.25, 1.125, -3.25, 448.0, 448.0, std::ldexp(1, -9), 0.0});
 }
 
 TEST_CASE("e5m2: two bits and a wider range") {
-  CHECK(delayed({1.1, 1.2, 5e4, 1e9, std::ldexp(1, -16), std::ldexp(1, -18)}, 0, true) == std::vector<double>{1.0, 1.25, 49152.0, 57344.0, std::ldexp(1, -16), 0.0});
+  CHECK(delayed({1.1, 1.2, 5e4, 1e9, std::ldexp(1, -16), std::ldexp(1, -18)}, true) == std::vector<double>{1.0, 1.25, 49152.0, 57344.0, std::ldexp(1, -16), 0.0});
 }
 
 TEST_CASE("delayed scaling: this step's largest value makes the next step's scale") {
