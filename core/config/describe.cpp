@@ -30,7 +30,7 @@ std::string type_text(const Field& f) {
     case Type::choice: return "one of: " + joined(f.choices);
     case Type::size: return "size with its unit";
     case Type::rate: return "rate with its unit";
-    case Type::axes: return "axes separated by commas, out of: " + joined(f.choices);
+    case Type::axes: return f.nouns + " separated by commas, out of: " + joined(f.choices);
     case Type::integers: return "list of integers, or a text with commas between them";
     case Type::model: return "name, path or object";
     case Type::cluster: return "name, path, object or list";

@@ -131,10 +131,10 @@ std::vector<std::string> read_axes(const Field& f, ObjectReader& r) {
   const std::vector<std::string> axes = v && v->is_array() ? r.strings(name) : split_at_commas(r.string(name));
   for (auto it = axes.begin(); it != axes.end(); ++it) {
     if (std::find(f.choices.begin(), f.choices.end(), *it) == f.choices.end()) {
-      const Error e = unknown_name("axis", *it, f.choices);
+      const Error e = unknown_name(f.noun, *it, f.choices);
       r.fail(name, e.what(), e.hint);
     }
-    if (std::find(axes.begin(), it, *it) != it) r.fail(name, fmt::format("axis '{}' is listed twice", *it));
+    if (std::find(axes.begin(), it, *it) != it) r.fail(name, fmt::format("{} '{}' is listed twice", f.noun, *it));
   }
   return axes;
 }

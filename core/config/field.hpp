@@ -14,6 +14,7 @@
 
 namespace rehearse::schema {
 
+/// `axes` is a list of names out of `choices`, without repeats.
 enum class Type { integer, count, boolean, text, choice, size, rate, axes, integers, model, cluster, parts };
 
 struct Field {
@@ -29,6 +30,7 @@ struct Field {
   std::vector<std::string> choices{};
   std::string detail{};
   std::string example{};
+  std::string noun = "axis", nouns = "axes";  ///< Of Type::axes: what the list is of.
   bool required = false;
   bool automatic = false;  ///< Integer: 0 inside, "auto" in the file.
   Read read{};             ///< Empty for members that their parent reads.

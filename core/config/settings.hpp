@@ -12,10 +12,25 @@
 namespace rehearse {
 
 enum class Precision { fp32, tf32, bf16, fp16_mixed, bf16_mixed, fp8_mixed };
+/// How numbers are brought into the range of fp8.
+enum class Fp8Recipe {
+  delayed,    ///< A scale per tensor, from its largest value of the step before (Micikevicius et al. 2022; Transformer Engine): one pass casts.
+  tensorwise, ///< A scale per tensor, from its own largest value: a pass to find it, one to cast.
+  rowwise,    ///< A scale per row of each operand.
+  blockwise,  ///< 1 x 128 of activations and gradients, 128 x 128 of weights (DeepSeek-AI 2024, sec. 3.3.2).
+  mxfp8       ///< 1 x 32, scales that are powers of two, applied by the tensor cores (OCP Microscaling v1.0): from Blackwell on.
+};
 enum class Recompute { none, selective, full };
+/// Which layers full recomputation is for (Megatron's --recompute-method).
+enum class RecomputeMethod {
+  uniform,  ///< All of a chunk, in groups of `recompute_layers` of which only the first one's input is kept.
+  block     ///< The first `recompute_layers` of a chunk; the others keep everything.
+};
 enum class AttentionKernel { unfused, flash };
 enum class GradientDtype { fp32, model };
-enum class Optimizer { sgd, adam, adamw };
+/// Update rules: SGD with momentum, Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), Adafactor (Shazeer & Stern 2018), LAMB (You
+/// et al. 2020).
+enum class Optimizer { sgd, adam, adamw, adafactor, lamb };
 /// Over which ranks batch statistics, expert capacity and the auxiliary loss are taken.
 enum class StatisticsScope {
   local,  ///< Each data-parallel rank by itself.
@@ -69,6 +84,8 @@ enum class Reshard { automatic, always, never };
 template <class Enum>
 [[nodiscard]] const std::vector<std::string>& names_of();
 template <> const std::vector<std::string>& names_of<Precision>();
+template <> const std::vector<std::string>& names_of<Fp8Recipe>();
+template <> const std::vector<std::string>& names_of<RecomputeMethod>();
 template <> const std::vector<std::string>& names_of<Recompute>();
 template <> const std::vector<std::string>& names_of<AttentionKernel>();
 template <> const std::vector<std::string>& names_of<GradientDtype>();
@@ -84,6 +101,8 @@ template <> const std::vector<std::string>& names_of<Dispatch>();
 template <> const std::vector<std::string>& names_of<ContextExchange>();
 
 [[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Fp8Recipe v) { return names_of<Fp8Recipe>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(RecomputeMethod v) { return names_of<RecomputeMethod>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientDtype v) { return names_of<GradientDtype>()[static_cast<std::size_t>(v)]; }
@@ -108,6 +127,23 @@ struct ExpertSettings {
   bool operator==(const ExpertSettings&) const = default;
 };
 
+/// Products in fp8 (Precision::fp8_mixed): the linear layers between embedding and head, each product of forward and backward.
+struct Fp8Settings {
+  Fp8Recipe recipe = Fp8Recipe::delayed;
+  bool parameters = false;  ///< Working weights are stored, and gathered, in fp8 instead of bf16.
+
+  bool operator==(const Fp8Settings&) const = default;
+};
+
+/// Optimizer::adafactor.
+struct AdafactorSettings {
+  bool relative_step = true;    ///< Step min(1e-2, 1/sqrt(t)); false: the learning rate.
+  bool scale_parameter = true;  ///< The step is multiplied by the root mean square of the parameter, 1e-3 at least.
+  double clip_threshold = 1.0;  ///< Largest root mean square of an update before the step size; above 0.
+
+  bool operator==(const AdafactorSettings&) const = default;
+};
+
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
   std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum, and stays 0 where samples are no sequences.
@@ -123,6 +159,8 @@ struct TrainingSettings {
   std::uint64_t seed = 1;
   StatisticsScope statistics = StatisticsScope::local;
   ExpertSettings experts;
+  Fp8Settings fp8;
+  AdafactorSettings adafactor;
 
   bool operator==(const TrainingSettings&) const = default;
 };
@@ -171,6 +209,9 @@ struct StrategySettings {
   int virtual_stages = 1;            ///< Model chunks per pipeline rank.
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
+  std::vector<std::string> recompute_modules{"core_attn"};  ///< Recompute::selective: modules whose results are made again in backward.
+  RecomputeMethod recompute_method = RecomputeMethod::uniform;
+  int recompute_layers = 1;          ///< Recompute::full: layers per group (uniform) or per chunk (block), at least 1.
   int zero_stage = 0;                ///< Sharded over dp: 1 optimizer state, 2 and gradients, 3 and parameters.
   Bytes bucket{25e6};                ///< Gradient bucket size.
   Bytes first_bucket{0};             ///< Size of the bucket that is full first; 0: as the others.
@@ -184,6 +225,7 @@ struct StrategySettings {
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;
   Offload offload = Offload::none;
+  int offload_layers = 0;            ///< Layers of a chunk, from its first, whose activations go to host memory; 0: all but its last.
 
   bool operator==(const StrategySettings&) const = default;
 };

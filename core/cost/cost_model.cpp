@@ -26,7 +26,8 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::route_grad: return KernelClass::softmax;
     case ComputeOp::norm:
     case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
-    case ComputeOp::statistics: return KernelClass::batch_norm;
+    case ComputeOp::statistics: return task.variant == "adafactor" ? KernelClass::optimizer : KernelClass::batch_norm;
+    case ComputeOp::quantise: return task.variant == "amax" ? KernelClass::reduction : KernelClass::elementwise;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:
@@ -65,10 +66,9 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 
 struct Traffic { double read = 0, written = 0; };
 
-/// Bytes per second that one CPU socket moves in an Adam update on its cores. ZeRO-Offload (Ren et al. 2021, table 4): 10 billion parameters in
-/// 2.57 s on the two Xeon 8168 of a DGX-2, of 28 bytes read and written each (fp32 gradient, master copy and two moments).
-constexpr double kHostUpdateRate = 10e9 * 28 / 2.57 / 2;
-constexpr const char* kHostUpdateSource = "DeepSpeed CPU-Adam, ZeRO-Offload (Ren et al. 2021), table 4: 10 billion parameters in 2.57 s on two Xeon 8168";
+/// Calibration group of updates on CPU cores, and its constant: bytes per second that one socket moves.
+constexpr const char* kHostUpdate = "optimizer_on_cpu";
+constexpr const char* kHostUpdateRate = "bytes_per_s_per_socket";
 
 bool has_halo(const Tensor& t) {
   return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
@@ -121,12 +121,14 @@ struct CostModel::Impl {
   Options options;
   CollectiveModel collectives;
   std::map<std::string, KernelModel> kernels;
+  std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
 
   Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, o.collectives) {
     for (const Cluster::Part& part : c.parts()) {
       const auto at = profiles.find(part.gpu->id);
       if (at == profiles.end()) throw Error(ErrorKind::usage, fmt::format("no calibration for GPU '{}'", part.gpu->id));
       kernels.try_emplace(part.gpu->id, *part.gpu, at->second);
+      host_updates[part.gpu->id] = BytesPerSecond{at->second.value_or(kHostUpdate, kHostUpdateRate, 0)};
     }
   }
 
@@ -138,7 +140,10 @@ struct CostModel::Impl {
   [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
   /// The GPUs of a node share the memory of its sockets.
   [[nodiscard]] BytesPerSecond host_rate(DeviceId d) const {
-    return BytesPerSecond{kHostUpdateRate} * (static_cast<double>(std::max(1, cluster->machine(cluster->node_of(d)).sockets)) / gpus_beside(d));
+    const BytesPerSecond socket = host_updates.at(cluster->gpu(d).id);
+    if (!(socket > BytesPerSecond{0}))
+      throw Error(ErrorKind::usage, fmt::format("no rate of updates on CPU cores ({}.{})", kHostUpdate, kHostUpdateRate), "calibration profile of " + cluster->gpu(d).id);
+    return socket * (static_cast<double>(std::max(1, cluster->machine(cluster->node_of(d)).sockets)) / gpus_beside(d));
   }
   [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
     Traffic t;
@@ -370,7 +375,8 @@ bool updates_on_host(const Program& program) {
 
 std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
   bool communicates = false;
-  const auto used = groups_used(program, communicates);
+  auto used = groups_used(program, communicates);
+  if (updates_on_host(program)) used.insert(kHostUpdate);
   std::vector<EvidenceItem> out;
   for (const auto& [id, model] : impl_->kernels)
     for (EvidenceItem item : model.evidence()) {
@@ -379,7 +385,6 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }
-  if (updates_on_host(program)) out.push_back({"optimizer on CPU cores", Evidence::published, kHostUpdateSource, {}});
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
     const CollectiveConstants* m = part.gpu->collectives.get();

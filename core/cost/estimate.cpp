@@ -47,6 +47,14 @@ Step play_step(const Program& program, const std::vector<Stage>& stages, const P
   return out;
 }
 
+/// Whether every microbatch's forward calls as many bodies: none does anything once a step (casts of weights to fp8).
+bool passes_alike(const Program& program, const Role& role) {
+  std::vector<int> calls(static_cast<std::size_t>(program.microbatches), 0);
+  for (const Entry& e : role.step)
+    if (program.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward) ++calls[static_cast<std::size_t>(e.microbatch)];
+  return std::all_of(calls.begin(), calls.end(), [&](int n) { return n == calls.front(); });
+}
+
 /// The recurrence knows whole passes that set off reductions in the last microbatch only, on stages of one role each.
 bool recurrence_holds(const Program& program, const CostModel& cost, const StrategySettings& s) {
   if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp) return false;
@@ -56,6 +64,8 @@ bool recurrence_holds(const Program& program, const CostModel& cost, const Strat
     const std::string& mine = cost.cluster().gpu(program.device_of_rank[r]).id;
     if (gpu.try_emplace(program.role_of_rank[r], mine).first->second != mine) return false;
   }
+  for (const Role& role : program.roles)
+    if (!passes_alike(program, role)) return false;
   const Schedule& schedule = *schedules().at(s.schedule).value;
   for (int stage = 0; stage < s.pp; ++stage)
     for (const Slot& slot : schedule.order(stage, {s.pp, s.virtual_stages, program.microbatches}))

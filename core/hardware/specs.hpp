@@ -120,6 +120,7 @@ struct MachineSpec {
   std::string cpu_model;
   std::string cpu_vendor;  ///< "intel", "amd", "arm", "power": NCCL's constants differ.
   int sockets = 1;
+  Bytes host_memory{0};        ///< Of all sockets together; 0: not stated, and nothing is held against it.
   bool gpudirect_rdma = true;  ///< NICs read and write GPU memory; otherwise messages are staged in host memory.
   bool peer_to_peer = true;    ///< GPUs reach each other's memory; otherwise their transfers are staged in host memory.
   bool nvls = false;  ///< NVSwitch with multicast (NVLink SHARP).

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "core/strategy/fp8.hpp"
+#include "core/strategy/recompute.hpp"
 
 namespace rehearse {
 
@@ -49,6 +53,24 @@ Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std
   return {};
 }
 
+/// Values that backward reads as forward left them.
+std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec, const BlockOptions& options, const BlockTensors& block) {
+  std::vector<bool> needed(spec.tensors.size(), false);
+  if (block.recompute_all) return needed;
+  for (const OpSpec& op : spec.ops)
+    if (!ops::in_fp8(frame, spec, op))  // Their inputs are kept in fp8.
+      for (const int t : lowering_of(op.kind).saved(op, options, frame)) needed[static_cast<std::size_t>(t)] = true;
+  return kept_values(spec, std::move(needed), block.module_of);
+}
+
+/// Working weights of products in fp8 may be stored so.
+DType weight_dtype(const ProgramFrame& frame, const BlockSpec& spec, std::size_t param) {
+  if (!frame.fp8 || !frame.fp8->parameters) return frame.activation_dtype;
+  for (const OpSpec& op : spec.ops)
+    if (!op.params.empty() && op.params[0] == static_cast<int>(param) && ops::in_fp8(frame, spec, op)) return DType::fp8;
+  return frame.activation_dtype;
+}
+
 }  // namespace
 
 int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const BlockOptions& options) {
@@ -77,7 +99,7 @@ int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const
 }
 
 BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                Recompute recompute) {
+                                const RecomputeChoice& recompute) {
   BlockTensors out;
   out.spec = &spec;
   const auto edge = [&](int t) {
@@ -86,12 +108,11 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   out.in_edge = edge(spec.input);
   out.out_edge = edge(spec.output);
   out.shared_with.assign(spec.params.size(), -1);
-  out.recompute_all = recompute == Recompute::full && spec.input >= 0 && spec.output >= 0;
-  out.recompute_core = recompute == Recompute::selective;
-  out.saved.assign(spec.tensors.size(), false);
-  if (!out.recompute_all)
-    for (const OpSpec& op : spec.ops)
-      for (const int t : lowering_of(op.kind).saved(op, options, frame)) out.saved[static_cast<std::size_t>(t)] = true;
+  const bool selective = recompute.kind == Recompute::selective;
+  out.recompute_all = recompute.kind == Recompute::full && spec.input >= 0 && spec.output >= 0;
+  out.recompute_core = selective && std::find(recompute.modules.begin(), recompute.modules.end(), "core_attn") != recompute.modules.end();
+  out.module_of = selective ? modules_of(spec, recompute.modules) : std::vector<int>(spec.ops.size(), -1);
+  out.saved = saved_values(frame, spec, options, out);
 
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
     const TensorSpec& s = spec.tensors[t];
@@ -117,7 +138,7 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
     Tensor tensor;
     tensor.name = spec.name + (spec.input >= 0 && spec.output >= 0 ? ".{layer}." : ".") + s.name;
     tensor.shape = shape_of(frame, s.shape, options);
-    tensor.dtype = frame.activation_dtype;
+    tensor.dtype = weight_dtype(frame, spec, p);
     tensor.layout = layouts.params[p];
     tensor.lifetime = Lifetime::persistent;
     tensor.category = MemoryCategory::weights;
@@ -136,6 +157,21 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   return out;
 }
 
+BlockTensors keep_values(ProgramFrame& frame, const BlockTensors& block, const BlockOptions& options) {
+  BlockTensors out = block;
+  out.recompute_all = false;
+  out.extra.clear();
+  out.saved = saved_values(frame, *block.spec, options, out);
+  for (std::size_t t = 0; t < out.value.size(); ++t) {
+    if (!out.saved[t] || frame.program.tensors[static_cast<std::size_t>(out.value[t])].lifetime != Lifetime::scratch) continue;
+    Tensor kept = frame.program.tensors[static_cast<std::size_t>(out.value[t])];
+    kept.lifetime = Lifetime::saved;
+    kept.per_layer = kept.per_microbatch = true;
+    out.value[t] = frame.add_tensor(std::move(kept));
+  }
+  return out;
+}
+
 BlockBody::BlockBody(ProgramFrame& frame, BlockTensors& tensors, const BlockOptions& options, const std::string& name, Phase phase)
     : builder_(frame, name, phase), tensors_(tensors), options_(options), phase_(phase), backward_body_(phase != Phase::forward) {}
 
@@ -149,11 +185,14 @@ int BlockBody::value(int t) {
     const BlockTensors::Skip& s = skip->second;
     formal = builder_.bound(name, s.value, {{s.delta, 0, 0}, false, in_backward_body() ? s.release_backward : s.release_forward});
   } else if (t == spec.input) {
-    const bool last_use = in_backward_body() ? true : !(tensors_.saved[i] || tensors_.recompute_all);
+    const bool last_use = in_backward_body() || !(tensors_.saved[i] || (tensors_.recompute_all && tensors_.keeps_input));
     formal = builder_.bound(name, tensors_.value[i], {{}, false, last_use});
   } else if (spec.tensors[i].is_input()) {
     formal = builder_.bound(name, tensors_.value[i], {{}, false, in_backward_body()});
-  } else if (tensors_.saved[i] && phase_ != Phase::forward && phase_ != Phase::recompute) {
+  } else if (const int writer = writer_of(spec, t); backward_body_ && !tensors_.saved[i] && writer >= 0 && tensors_.module_of[static_cast<std::size_t>(writer)] >= 0) {
+    run_again(tensors_.module_of[static_cast<std::size_t>(writer)]);
+    return values_.at(t);
+  } else if (tensors_.saved[i] && backward_body_) {
     const auto made = tensors_.skips_out.find(t);
     formal = builder_.bound(name, tensors_.value[i], {{}, false, made == tensors_.skips_out.end() || made->second.release_backward});
   } else {
@@ -173,7 +212,7 @@ int BlockBody::value(int t, const Layout& layout, const std::string& why) {
   return formal;
 }
 
-bool BlockBody::is_dead(int t) const { return (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
+bool BlockBody::is_dead(int t) const { return !(t == tensors_.spec->output && hands_on_) && (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
 
 int BlockBody::dead_value(int t) {
   const auto [at, fresh] = dead_.try_emplace(t);
@@ -251,7 +290,7 @@ int BlockBody::grad_accumulator(int p) {
 }
 
 int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved) {
-  const bool keep_it = saved && !tensors_.recompute_all;
+  const bool keep_it = saved && !drops();
   auto at = tensors_.extra.find(name);
   if (at == tensors_.extra.end()) {
     Tensor tensor;
@@ -279,7 +318,7 @@ int BlockBody::extra(const std::string& name) {
 }
 
 int BlockBody::shared(const std::string& name, int tensor) {
-  const bool within = tensors_.recompute_all;
+  const bool within = drops();
   return builder_.bound(name, tensor, {{}, within || !in_backward_body(), within || in_backward_body()});
 }
 
@@ -353,14 +392,51 @@ void BlockBody::add_grad(int t, int formal, const std::string& why) {
 }
 
 void BlockBody::forward() {
-  for (const OpSpec& op : tensors_.spec->ops) lowering_of(op.kind).forward(*this, op);
+  for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i) {
+    module_ = tensors_.module_of[i];
+    lowering_of(tensors_.spec->ops[i].kind).forward(*this, tensors_.spec->ops[i]);
+  }
+  module_ = -1;
+}
+
+void BlockBody::forward_again(bool hands_on) {
+  phase_ = Phase::recompute;
+  backward_body_ = false;
+  hands_on_ = hands_on;
+  forward();
+}
+
+void BlockBody::run_again(int m) {
+  if (!ran_again_.insert(m).second) return;
+  const Phase before = std::exchange(phase_, Phase::recompute);
+  const auto fetched = std::exchange(fetched_, {});
+  const int outer = std::exchange(module_, m);
+  for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
+    if (tensors_.module_of[i] == m) lowering_of(tensors_.spec->ops[i].kind).forward(*this, tensors_.spec->ops[i]);
+  module_ = outer;
+  fetched_ = fetched;
+  phase_ = before;
+}
+
+int BlockBody::persistent(const std::string& name, Tensor like) {
+  const auto [at, fresh] = tensors_.persistent.try_emplace(name, -1);
+  if (fresh) {
+    like.lifetime = Lifetime::persistent;
+    like.per_layer = true;
+    like.per_microbatch = false;
+    at->second = builder_.frame().add_tensor(std::move(like));
+  }
+  return at->second;
 }
 
 void BlockBody::backward() {
   phase_ = Phase::input_grad;
   fetched_.clear();  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
   const auto& ops = tensors_.spec->ops;
-  for (std::size_t i = ops.size(); i-- > 0;) lowering_of(ops[i].kind).backward(*this, ops[i]);
+  for (std::size_t i = ops.size(); i-- > 0;) {
+    if (tensors_.module_of[i] >= 0) run_again(tensors_.module_of[i]);
+    lowering_of(ops[i].kind).backward(*this, ops[i]);
+  }
   for (const auto& [t, skip] : tensors_.skips_in) {
     const int sum = grad(t, gradient_layout(stored(t)), "skip.grad");
     if (sum < 0) throw std::logic_error(tensors_.spec->name + ": a skip connection has no gradient");

@@ -23,7 +23,10 @@ struct BlockTensors {
   std::vector<int> shared_with;     ///< Per parameter: block position whose storage it shares on the same stage, or -1 for its own.
   int position = 0;                 ///< Block position of the first use.
   std::map<std::string, int> extra; ///< Tensors that ops make for their own backward: masks, statistics.
+  std::map<std::string, int> persistent; ///< What ops keep from step to step besides parameters: copies in fp8 and their scales.
+  std::vector<int> module_of;       ///< Per op: the module whose results are made again in backward, or -1.
   bool recompute_all = false;       ///< Only the block's input is kept.
+  bool keeps_input = true;          ///< Of those that keep nothing else: false inside a group that is made again from its first layer's input.
   bool recompute_core = false;      ///< The attention core is run again (selective recomputation).
   int in_edge = -1, out_edge = -1;  ///< Index into ProgramFrame::edges; -1 where the block begins or ends the network.
 
@@ -34,6 +37,12 @@ struct BlockTensors {
     bool release_forward = false, release_backward = false;  ///< This block's pass drops the value.
   };
   std::map<int, Skip> skips_in, skips_out;  ///< By tensor of the block: those it reads, those it makes.
+};
+
+/// What a block makes again in backward.
+struct RecomputeChoice {
+  Recompute kind = Recompute::none;
+  std::vector<std::string> modules;  ///< For selective.
 };
 
 /// What the ops of every block share.
@@ -79,10 +88,15 @@ class BlockBody {
   int extra(const std::string& name);  ///< The same tensor, in backward.
   /// An instance of `tensor`, a family that several blocks share: kept from forward to backward unless recomputed.
   int shared(const std::string& name, int tensor);
+  /// A tensor that an op keeps for each layer through the whole run, made on first use. `like` gives shape, type, layout, category.
+  int persistent(const std::string& name, Tensor like);
+  [[nodiscard]] const Tensor& param_tensor(int p) const { return program_tensor(tensors_.param[static_cast<std::size_t>(p)]); }
   int scratch_like(const std::string& name, int formal, const Layout& layout);
   int scratch_like(const std::string& name, int formal, DType dtype);
   /// Of the shape and type of value `t`, which itself may be gone.
   int scratch_of(int t, const std::string& name, const Layout& layout);
+  /// Whether what the op at hand keeps for its own backward is made again there.
+  [[nodiscard]] bool drops() const { return tensors_.recompute_all || module_ >= 0; }
   /// Gradient of `t` in `layout`; -1 when nothing needs it.
   int grad(int t, const Layout& layout, const std::string& why);
   /// Adds a term to the gradient of `t`; its layout is the formal's.
@@ -100,6 +114,8 @@ class BlockBody {
 
   void forward();
   void backward();
+  /// Forward again in a body of its own, before the backward that frees what it makes. `hands_on`: the next layer runs again too.
+  void forward_again(bool hands_on);
   BodyBuilder::Finished finish() { return builder_.finish(); }
   void set_phase(Phase phase) { phase_ = phase; }
 
@@ -112,6 +128,8 @@ class BlockBody {
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
 
   [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
+  /// Runs module `m` of selective recomputation again, once.
+  void run_again(int m);
   void export_grad(int formal, int tensor, const Hold& hold);
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
 
@@ -120,6 +138,9 @@ class BlockBody {
   const BlockOptions& options_;
   Phase phase_;
   bool backward_body_;
+  int module_ = -1;             ///< Of the op at hand, in forward and when run again.
+  std::set<int> ran_again_;
+  bool hands_on_ = false;       ///< Run again, the output is the next layer's input.
   std::map<int, int> values_;
   std::map<std::pair<int, std::string>, int> fetched_;
   std::map<int, std::vector<int>> grads_;
@@ -134,7 +155,10 @@ int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const
 
 /// Creates the Program tensors of a block, between the edges that the plan's layouts ask for.
 BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                Recompute recompute);
+                                const RecomputeChoice& recompute);
+
+/// The same block where it keeps what backward reads instead of making it again: parameters are shared.
+BlockTensors keep_values(ProgramFrame& frame, const BlockTensors& block, const BlockOptions& options);
 
 /// How one kind of op becomes tasks.
 struct OpLowering {

@@ -2,9 +2,11 @@
 // Builds one body: formals bound to tensors, tasks in issue order, dependencies from what tasks read and write.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config/settings.hpp"
 #include "core/program/program.hpp"
 #include "core/strategy/redistribute.hpp"
 
@@ -25,6 +27,7 @@ struct ProgramFrame {
   struct { bool used = false; StreamId send_next = 0, send_prev = 0, receive_prev = 0, receive_next = 0; } back = {};
   int chunk_copies = 1;                   ///< Of every chunk of the model, each on a stage of its own (DualPipe).
   StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
+  std::optional<Fp8Settings> fp8 = {};    ///< Products in fp8 (fp8.hpp).
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };
   std::vector<Edge> edges = {};

@@ -171,7 +171,7 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
       const int master = body.bound("master", s.state[0], {at, false, false});
       Tensor copy = body.tensor(master);
       copy.name += "@model_dtype";
-      copy.dtype = frame_.activation_dtype;
+      copy.dtype = frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].dtype;
       copy.lifetime = Lifetime::scratch;
       copy.category = MemoryCategory::communication;
       copy.per_layer = false;

@@ -9,6 +9,8 @@
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/central_roles.hpp"
+#include "core/strategy/fp8.hpp"
+#include "core/strategy/recompute_groups.hpp"
 #include "core/strategy/roles.hpp"
 #include "core/strategy/segments.hpp"
 #include "core/strategy/shares.hpp"
@@ -74,11 +76,11 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
   }
   if (!sequences) refuse("tp", s.tp);
   if (!sequences) refuse("cp", s.cp);
-  if (precision == Precision::fp8_mixed)
-    throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
-                "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
-  if (s.offload != Offload::none && s.offload != Offload::optimizer)
-    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to optimizer or none");
+  if (precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
+    throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
+                "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
+  if (precision == Precision::fp8_mixed && s.overlap.tp)
+    throw Error(ErrorKind::usage, "overlap.tp has no lowering for products in fp8", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
 
 int microbatches_of(const Workload& w, const StrategySettings& s) {
@@ -127,6 +129,7 @@ class Lowering {
     link_skips(frame_, workload_.network, program_.chunks, tensors_);
     StepBodies step(frame_, workload_, tensors_, plan);
     make_bodies(step);
+    vary_recompute(step);
     make_roles(step);
     count_work();
     return std::move(program_);
@@ -183,7 +186,7 @@ class Lowering {
       case Precision::bf16: frame_.mixed = false; break;
       case Precision::bf16_mixed: break;
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
-      case Precision::fp8_mixed: frame_.arithmetic_dtype = DType::fp8; break;
+      case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
     }
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
   }
@@ -201,7 +204,7 @@ class Lowering {
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, settings_.recompute));
+      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, {settings_.recompute, settings_.recompute_modules}));
       tensors_.back().position = position;
       for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
       position += net.repeat[b];
@@ -276,6 +279,7 @@ class Lowering {
       if (schedule_.copies() > 1)
         for (const int body : {made.forward.body, made.backward.body})
           if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
+      if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
       if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
@@ -291,6 +295,23 @@ class Lowering {
     const SplitBackward halves = split_backward(frame_, made.backward, kept);
     made.backward = halves.input;
     made.weight = halves.weight;
+  }
+
+  StepBodies::Made cast_weights(BlockTensors& block) {
+    BlockBody body(frame_, block, options_, block.spec->name + ".weights_to_fp8", Phase::forward);
+    return ops::fp8_cast_weights(body) ? body.finish() : StepBodies::Made{-1, -1};
+  }
+
+  /// Layers of one block that recompute unlike get bodies of their own (recompute_groups.hpp).
+  void vary_recompute(const StepBodies& step) {
+    body_at_ = block_at_;
+    if (settings_.recompute != Recompute::full) return;
+    RecomputeGroups made = make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
+    body_at_ = std::move(made.body_at);
+    groups_ = std::move(made.groups);
+    if (!step.shards_gradients()) return;
+    for (const auto& [block, body] : made.backwards)
+      overwrite_fresh_gradients(static_cast<std::size_t>(block), program_.bodies[static_cast<std::size_t>(body)], syncs_every_microbatch(settings_, true));
   }
 
   /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
@@ -324,7 +345,7 @@ class Lowering {
   void make_roles(StepBodies& step) {
     find_passing();
     const auto plan = [&](int microbatches) {
-      return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches}, block_at_, bodies_, tensors_, program_.chunks, passing_};
+      return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches}, block_at_, body_at_, groups_, bodies_, tensors_, program_.chunks, passing_};
     };
     if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
       // One process launches the kernels of all GPUs.
@@ -365,7 +386,8 @@ class Lowering {
   ProgramFrame frame_;
   BlockOptions options_;
   std::vector<BlockTensors> tensors_;
-  std::vector<int> block_at_;
+  std::vector<int> block_at_, body_at_;
+  std::map<int, int> groups_;
   std::vector<BlockBodies> bodies_;
   std::map<int, std::array<StepBodies::Passing, 2>> passing_;
 };
@@ -381,6 +403,11 @@ Program lower(const Workload& workload, const StrategySettings& strategy, const 
   if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
     throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
                 "set cluster.nodes to 1, or strategy.data_parallel to replicas");
+  if (workload.training.precision == Precision::fp8_mixed && workload.training.fp8.recipe == Fp8Recipe::mxfp8)
+    for (const Cluster::Part& part : cluster.parts())
+      if (part.gpu->compute_capability < 100)
+        throw Error(ErrorKind::usage, fmt::format("{} has no tensor cores that take scales of blocks", part.gpu->name), "training.fp8.recipe",
+                    "mxfp8 needs Blackwell; set training.fp8.recipe to blockwise, delayed or tensorwise");
   return lower(workload, strategy, cluster.device_count());
 }
 

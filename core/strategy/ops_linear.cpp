@@ -3,6 +3,8 @@
 
 #include "core/strategy/ops_linear.hpp"
 
+#include "core/strategy/fp8.hpp"
+
 namespace rehearse::ops {
 
 namespace {
@@ -13,18 +15,25 @@ bool is_shard(const Layout& layout, Axis axis, int dim) {
   return s != nullptr && s->dim == dim;
 }
 
+ComputeTask product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t = linear_product(b, variant, m, n, k);
+  if (in_fp8(b, op)) t.arithmetic = DType::fp8;
+  return t;
+}
+
 void forward(BlockBody& b, const OpSpec& op) {
   if (gathers_in_pieces(b, op)) return piecewise_gather_forward(b, op);
   if (scatters_in_pieces(b, op)) return piecewise_scatter_forward(b, op);
-  const int x = b.value(op.inputs[0], linear_input(b, op), op.name);
-  const int w = b.param(op.params[0]);
+  const bool fp8 = in_fp8(b, op);
+  const int x = fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name);
+  const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
   for (const int t : op.outputs) {
     results.push_back(b.result(t, linear_output(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask t = linear_product(b, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  ComputeTask t = product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
   t.transpose_b = true;
   add_bias(b, op, t, operands);
   b.builder().compute(op.name, t, operands, b.phase());
@@ -44,9 +53,35 @@ void bias_gradient(BlockBody& b, const OpSpec& op) {
   b.builder().compute(op.name + ".bias_grad", sum, operands, Phase::weight_grad);
 }
 
+/// What the products of backward read.
+struct Backward { int x = -1, w = -1; std::vector<int> dy, dy_columns; };
+
+bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
+  if (in_fp8(b, op)) {
+    for (const Fp8Copies& g : fp8_output_grads(b, op, linear_output)) {
+      out.dy.push_back(g.rows);
+      out.dy_columns.push_back(g.columns);
+    }
+    if (out.dy.empty()) return false;
+    out.w = fp8_weight(b, op).columns;
+    out.x = fp8_input_again(b, op, linear_input(b, op));
+    return true;
+  }
+  for (const int t : op.outputs) {
+    const int g = b.grad(t, gradient_layout(linear_output(b, op, t)), op.name);
+    if (g < 0) return false;
+    out.dy.push_back(g);
+  }
+  out.dy_columns = out.dy;
+  out.w = b.param(op.params[0]);
+  // Asked for before the input gradient is computed, so that a gather runs beside it.
+  out.x = b.value(op.inputs[0], linear_input(b, op), op.name + ".again");
+  return true;
+}
+
 void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<int>& dy) {
   const int w = b.param(op.params[0]);
-  ComputeTask t = linear_product(b, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
+  ComputeTask t = product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
   t.transpose_a = true;
   t.accumulates = true;
   t.accumulate = b.builder().frame().gradient_dtype;
@@ -62,26 +97,19 @@ void backward(BlockBody& b, const OpSpec& op) {
     if (whole >= 0) weight_gradient(b, op, b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
     return;
   }
-  std::vector<int> dy;
-  for (const int t : op.outputs) {
-    const int g = b.grad(t, gradient_layout(linear_output(b, op, t)), op.name);
-    if (g < 0) return;
-    dy.push_back(g);
-  }
-  const int w = b.param(op.params[0]);
-  const ExprId n = b.builder().dim(w, 0), k = b.builder().dim(w, 1), m = b.tokens(dy[0]);
-  // Asked for before the input gradient is computed, so that a gather runs beside it.
-  const int x = b.value(op.inputs[0], linear_input(b, op), op.name + ".again");
+  Backward of;
+  if (!find_operands(b, op, of)) return;
   if (b.wants_grad(op.inputs[0])) {
+    const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
     const Layout in = linear_input(b, op);
     const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
-    const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::tp, Partial{}) : in);
-    std::vector<Operand> operands{read(w), write(dx)};
-    for (const int f : dy) operands.push_back(read(f));
-    b.builder().compute(op.name + ".input_grad", linear_product(b, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+    const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
+    std::vector<Operand> operands{read(of.w), write(dx)};
+    for (const int f : of.dy) operands.push_back(read(f));
+    b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
     b.add_grad(op.inputs[0], dx, op.name);
   }
-  weight_gradient(b, op, x, dy);
+  weight_gradient(b, op, of.x, of.dy_columns);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

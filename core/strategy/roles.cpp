@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "core/strategy/activation_offload.hpp"
 #include "core/strategy/stage_tail.hpp"
 
 namespace rehearse {
@@ -26,11 +28,13 @@ class StageRole {
  public:
   StageRole(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
       : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage), entries_(frame, fmt::format("stage {}", stage)),
-        gradients_(frame, step, plan, stage, entries_, units_) {
+        gradients_(frame, step, plan, stage, entries_, units_), offload_(frame, plan) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
     scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
       return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
     });
+    for (const ChunkPlacement& c : plan.chunks)
+      if (c.stage == stage) offload_.add(c);
   }
 
   Role build() {
@@ -49,7 +53,7 @@ class StageRole {
   }
 
  private:
-  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])]; }
+  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])]; }
 
   // ---- messages
 
@@ -153,12 +157,18 @@ class StageRole {
       walk.waits.push_back({entries_.add(input)});
     }
     if (!weight) gather_units(walk, k);
+    if (walk.forward() && b.weights.body >= 0 && cast_.insert(position).second)
+      entries_.add_pass({b.weights, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})});
+    if (!walk.forward() && !weight) {
+      bring_back(walk, position);
+      run_group_again(walk, position);
+    }
     StepBodies::Made made = walk.forward() ? b.forward : weight ? b.weight : b.backward;
     if (made.body < 0) return std::nullopt;
     if (!walk.forward()) made.bindings = gradients_.with_storage(made.bindings, position);
     RoleCall out{made, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})};
     const bool last = k + 1 == static_cast<int>(walk.positions.size());
-    out.record = last || units_.any() || (!walk.forward() && (plan_.schedule.splits_backward() || gradients_.closes(slot, position) || step_.updates_on_host()));
+    out.record = last || units_.any() || offload_.any() || (!walk.forward() && (plan_.schedule.splits_backward() || gradients_.closes(slot, position) || step_.updates_on_host()));
     return out;
   }
 
@@ -169,6 +179,7 @@ class StageRole {
   /// After the k-th position's last call.
   void finished(Walk& walk, int k, bool weight) {
     drop_units(walk, k, walk.last);
+    if (walk.forward()) move_out(walk, walk.positions[static_cast<std::size_t>(k)]);
     if (walk.forward() || !weight) return;
     const int position = walk.positions[static_cast<std::size_t>(k)];
     gradients_.finished(walk.slot, position, walk.last);
@@ -180,9 +191,48 @@ class StageRole {
     // The next microbatch adds to gradients that are still being reduced.
     const bool final = slot.pass == Pass::backward || slot.pass == Pass::backward_weight;
     if (final && gradients_.every_microbatch() && !step_.shards_gradients() && gradients_.reduced() >= 0) entries_.hold_back(gradients_.reduced());
+    if (walk.forward()) move_out(walk, -1);
     entries_.hold_back(walk.waits);
     if (walk.forward() && remote(slot.chunk + 1, slot.copy)) send(true, slot, slot.chunk + 1, walk.chunk.last_layer, walk.last);
     if (!walk.forward() && slot.pass != Pass::backward_weight && remote(slot.chunk - 1, slot.copy)) send(false, slot, slot.chunk - 1, walk.chunk.first_layer, walk.last);
+  }
+
+  /// What the layer before keeps leaves beside this one's forward; the next forward waits for the storage.
+  void move_out(Walk& walk, int position) {
+    if (const auto [before, done] = leaving_; before >= 0) {
+      const RoleCall call{offload_.out(before), frame_.copies_out, before, walk.slot.chunk, walk.slot.microbatch, walk.slot.copy, {{done}}, true};
+      walk.waits.push_back({out_[{before, walk.slot.microbatch}] = entries_.add(call)});
+    }
+    leaving_ = {position >= 0 && offload_.moves(position) ? position : -1, walk.last};
+  }
+
+  /// Copies back what the backward of `position` reads, and what the next one will, under it.
+  void bring_back(Walk& walk, int position) {
+    if (!offload_.any()) return;
+    const Slot& slot = walk.slot;
+    for (const int above : {position + 1, position}) {
+      const int p = offload_.next_needed(above, walk.chunk.first_layer);
+      const auto left = out_.find({p, slot.microbatch});
+      if (p < 0 || left == out_.end()) continue;
+      RoleCall call{offload_.in(p), frame_.copies, p, slot.chunk, slot.microbatch, slot.copy, {{left->second}}, true};
+      if (last_compute_ >= 0) call.waits.push_back({last_compute_});
+      arriving_[p] = entries_.add(call);
+      out_.erase(left);
+    }
+    for (auto a = arriving_.lower_bound(walk.chunk.first_layer); a != arriving_.end();) {
+      if (offload_.needed_by(a->first) != position) { ++a; continue; }
+      walk.waits.push_back({a->second});
+      a = arriving_.erase(a);
+    }
+  }
+
+  /// Where a group of layers ends that keeps its first input only, all of it runs again before its backwards.
+  void run_group_again(Walk& walk, int position) {
+    const auto group = plan_.groups.find(position);
+    if (group == plan_.groups.end()) return;
+    for (int p = group->second; p <= position; ++p)
+      entries_.add_pass({p == position ? bodies_at(p).again_last : bodies_at(p).again, frame_.compute, p, walk.slot.chunk, walk.slot.microbatch, walk.slot.copy,
+                         std::exchange(walk.waits, {})});
   }
 
   void add(Walk& walk, int k, bool weight) {
@@ -248,6 +298,11 @@ class StageRole {
   std::vector<EventId> pass_ends_;    ///< Of the positions of the pass in hand.
   std::map<int, EventId> whole_;      ///< Units gathered and not used yet.
   int first_gather_ = -1;
+  ActivationOffload offload_;
+  std::pair<int, EventId> leaving_{-1, -1};     ///< Position whose activations go out next, and the end of its forward.
+  std::map<std::pair<int, int>, EventId> out_;  ///< In host memory since, by position and microbatch.
+  std::map<int, EventId> arriving_;             ///< On their way back, by position.
+  std::set<int> cast_;                          ///< Positions whose weights have been cast to fp8.
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/strategy/fp8.hpp"
+
 namespace rehearse {
 
 StageGradients::StageGradients(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage, RoleEntries& entries, const UnitPlan& units)
@@ -22,6 +24,10 @@ void StageGradients::list_parameters() {
     for (int position = c.first_layer; position < c.last_layer; ++position) {
       const int b = plan_.block_at[static_cast<std::size_t>(position)];
       const BlockTensors& tensors = plan_.blocks[static_cast<std::size_t>(b)];
+      for (const auto& [name, tensor] : tensors.persistent) {
+        entries_.role().persistent.push_back({tensor, position});
+        if (is_fp8_scales(name)) scales_.emplace_back(position, tensor);
+      }
       for (std::size_t p = 0; p < tensors.param.size(); ++p)
         if (tensors.shared_with[p] < 0) params_.push_back({position, b, static_cast<int>(p)});
     }

@@ -18,6 +18,7 @@ class StageGradients {
   void plan(const std::vector<Slot>& slots);
 
   [[nodiscard]] const std::vector<ParamRef>& params() const { return params_; }
+  [[nodiscard]] const std::vector<std::pair<int, int>>& scales() const { return scales_; }  ///< Position and tensor of fp8 scales.
   [[nodiscard]] bool every_microbatch() const { return every_; }
   /// Whether `slot` is the last of the step to add to its chunk's gradients.
   [[nodiscard]] bool is_last(const Slot& slot) const;
@@ -67,6 +68,7 @@ class StageGradients {
   const UnitPlan& units_;
   bool every_;                              ///< Gradients are reduced after every microbatch.
   std::vector<ParamRef> params_;
+  std::vector<std::pair<int, int>> scales_;
   std::vector<ChunkPlacement> chunks_;      ///< Of this stage, in the order in which their gradients become final.
   std::map<int, int> last_pass_;            ///< Microbatch by chunk.
   std::vector<int> final_;                  ///< By parameter: the position whose pass makes its gradient final ...

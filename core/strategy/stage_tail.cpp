@@ -24,7 +24,9 @@ class StageTail {
     norm.waits = ready;
     for (const Wait& w : entries_.take_held_back()) norm.waits.push_back(w);
     norm.record = true;
-    const EventId updated = update(entries_.add(norm));
+    const EventId norm_done = entries_.add(norm);
+    if (const auto& scales = gradients_.scales(); !scales.empty()) entries_.add({step_.update_scales(scales), frame_.compute, scales.front().first, 0, 0, 0, {{last_pass}}});
+    const EventId updated = update(norm_done);
     if (first_gather >= 0) entries_.wait_next_step(entries_.role().step[static_cast<std::size_t>(first_gather)], updated);
     if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); })) gather_parameters(updated);
     if (step_.updates_on_host()) wait_for_parameters(updated);

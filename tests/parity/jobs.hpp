@@ -49,7 +49,11 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
         {"etp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.etp *= 2; }}}},
       {"parameter_server", {{"parameter server", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.data_parallel = DataParallelism::parameter_server; s.bucket = Bytes{1e3}; }}}},
       {"tile_parallel", {{"tile_h", 2, [](StrategySettings& s) { s.tile_h *= 2; }}, {"tile_w", 2, [](StrategySettings& s) { s.tile_w *= 2; }}}},
-      {"recompute", {{"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
+      {"offload_activations", {{"activations in host memory", 1, [](StrategySettings& s) { s.offload = Offload::activations; }}}},
+      {"recompute", {{"recomputation of modules", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = {"layernorm", "mlp", "core_attn"}; }},
+                     {"recomputation in groups", 1, [](StrategySettings& s) { s.recompute = Recompute::full; s.recompute_layers = 2; }},
+                     {"recomputation of one layer", 1, [](StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = RecomputeMethod::block; }},
+                     {"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
                      {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
   return kAll;
 }

@@ -74,7 +74,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
     options.on_update = [&](const OperatorCall& call) {
       const std::lock_guard lock(mutex);
       for (const TensorView& x : call.operands)
-        if (x.access == Access::read) {
+        if (x.tensor->category == MemoryCategory::gradients) {
           if (numerics == Numerics::fp64) collect<double>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
           else collect<float>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
         }

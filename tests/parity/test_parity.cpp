@@ -216,10 +216,40 @@ TEST_CASE("kernels that fuse differently compute the same", "[parity]") {
 }
 
 TEST_CASE("every optimizer gives the result of one rank", "[parity]") {
-  for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw}) {
+  // zero1 slices what is updated, tp splits it, and both divide the numbers that LAMB and Adafactor take of whole tensors.
+  const auto& all = variations();
+  const std::vector<std::vector<Variation>> ways{all.at("zero1"), all.at("tensor_parallel"), {all.at("zero1")[0], all.at("tensor_parallel")[0]}};
+  for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw, Optimizer::adafactor, Optimizer::lamb}) {
+    INFO(name_of(optimizer));
     const Job job = small_job(Net::gpt, optimizer);
     const Outcome expected = run(spread(job, {}), kSteps, Numerics::fp64);
-    check_equal(expected, run(spread(job, variations().at("zero1")), kSteps, Numerics::fp64), kTolerance);
+    CHECK(expected.losses.back() < expected.losses.front());
+    for (const std::vector<Variation>& way : ways) check_equal(expected, run(spread(job, way), kSteps, Numerics::fp64), kTolerance);
+  }
+}
+
+TEST_CASE("fp8 with scales of the step before gives the result of one rank", "[parity]") {
+  // Scales are of whole tensors, over all ranks and microbatches: no strategy changes what a product reads.
+  Job job = small_job(Net::gpt);
+  job.workload.training.precision = Precision::fp8_mixed;
+  const Outcome expected = run(spread(job, {}), kSteps, Numerics::fp64);
+  CHECK(expected.losses.back() < expected.losses.front() - 0.1);
+  for (const char* strategy : {"data_parallel", "tensor_parallel", "sequence_parallel", "zero1", "pipeline_parallel", "recompute", "offload_activations"})
+    for (const Variation& v : variations().at(strategy)) {
+      INFO(v.name);
+      check_equal(expected, run(spread(job, {v}), kSteps, Numerics::fp64), kTolerance);
+    }
+}
+
+TEST_CASE("every fp8 recipe trains near what fp32 does", "[parity]") {
+  for (const std::string& recipe : names_of<Fp8Recipe>()) {
+    INFO(recipe);
+    Job job = small_job(Net::llama);
+    job.workload.training.precision = Precision::fp8_mixed;
+    job.workload.training.fp8.recipe = static_cast<Fp8Recipe>(std::find(names_of<Fp8Recipe>().begin(), names_of<Fp8Recipe>().end(), recipe) - names_of<Fp8Recipe>().begin());
+    const Outcome got = run(spread(job, {}), kSteps, Numerics::fp64);
+    CHECK(got.losses.front() != one_rank(Net::llama).losses.front());  // Rounding is there ...
+    CHECK(got.losses.back() == Approx(one_rank(Net::llama).losses.back()).epsilon(0.05));  // ... and small.
   }
 }
 

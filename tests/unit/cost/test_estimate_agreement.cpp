@@ -305,3 +305,66 @@ TEST_CASE("drawn networks over images are estimated as they are played") {
   CHECK(s.median < 0.002);
   CHECK(s.worst < 0.01);
 }
+
+namespace {
+
+/// Llama 3 8B on eight H100 with `change` made to it.
+Compared llama_with(const std::string& name, const std::function<void(Workload&, StrategySettings&)>& change, int steps = 2) {
+  Workload w;
+  w.network = network("llama3_8b");
+  w.training.global_batch = 32;
+  w.training.sequence_length = 2048;
+  StrategySettings s;
+  s.tp = 2;
+  s.pp = 2;
+  s.dp = s.dp_replicate = 2;
+  s.sequence_parallel = true;
+  s.microbatch = 2;
+  change(w, s);
+  const Site& h100 = site({"dgx_h100", 1, "rail_ndr"});
+  return compare(name, lower(w, s, h100.cluster), h100, s, steps);
+}
+
+}  // namespace
+
+TEST_CASE("fp8, update rules, recomputation and offload are estimated as they are played") {
+  std::vector<Compared> rows;
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise, Fp8Recipe::blockwise})
+    for (const int batch : {8, 32})
+      rows.push_back(llama_with("fp8 " + name_of(recipe), [&](Workload& w, StrategySettings&) {
+        w.training.precision = Precision::fp8_mixed;
+        w.training.fp8.recipe = recipe;
+        w.training.global_batch = batch;
+      }));
+  for (const Optimizer o : {Optimizer::sgd, Optimizer::lamb, Optimizer::adafactor})
+    for (const int zero : {0, 1})
+      rows.push_back(llama_with(name_of(o), [&](Workload& w, StrategySettings& s) { w.training.optimizer = o; s.zero_stage = zero; }));
+  for (const auto& modules : {std::vector<std::string>{"layernorm", "mlp"}, {"core_attn", "mlp"}})
+    rows.push_back(llama_with("modules", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = modules; }));
+  for (const RecomputeMethod m : {RecomputeMethod::block, RecomputeMethod::uniform})
+    rows.push_back(llama_with("layers", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = m; s.recompute_layers = 4; }));
+  rows.push_back(llama_with("offload", [](Workload&, StrategySettings& s) { s.offload = Offload::activations; }));
+  const Spread s = print("precision, updates, recomputation, offload", rows);
+  CHECK(s.median < 0.002);
+  CHECK(s.worst < 0.01);
+  for (const Compared& row : rows) check_breakdown(row);
+}
+
+TEST_CASE("fp8 takes less time than bf16, more than half of it") {
+  const auto time = [](Precision p) { return llama_with("", [&](Workload& w, StrategySettings&) { w.training.precision = p; w.training.sequence_length = 8192; w.training.global_batch = 8; }).analytic; };
+  const double bf16 = time(Precision::bf16_mixed), fp8 = time(Precision::fp8_mixed);
+  CHECK(fp8 < 0.95 * bf16);
+  CHECK(fp8 > 0.5 * bf16);
+}
+
+TEST_CASE("activation offload is bound by PCIe where layers keep more than it moves meanwhile") {
+  const auto exposed = [](Recompute r) {
+    return llama_with("", [&](Workload&, StrategySettings& s) {
+             s.recompute = r;
+             s.offload = Offload::activations;
+           }).analytic_parts[TimeCategory::exposed_copy].value();
+  };
+  // 34 bytes per token and feature in two passes against 2: only the first cannot hide.
+  CHECK(exposed(Recompute::none) > 0.05);
+  CHECK(exposed(Recompute::full) < 0.1 * exposed(Recompute::none));
+}

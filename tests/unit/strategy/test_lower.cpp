@@ -156,7 +156,7 @@ TEST_CASE("every registered strategy says when it is in use") {
     StrategySettings central = job.strategy;
     central.dp = central.dp_replicate = 2;
     central.data_parallel = kind;
-    central.offload = Offload::optimizer;
+    central.offload = Offload::all;
     for (const std::string& name : active_strategies({job.workload, central, 4}))
       if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   }
@@ -190,9 +190,7 @@ TEST_CASE("overlap decides who waits for whom") {
 
 TEST_CASE("settings without a lowering are refused, not ignored") {
   Job job(tiny_gpt());
-  job.strategy.offload = Offload::activations;
-  CHECK(refusal(job, 1).where == "strategy.offload");
-  job.strategy.offload = Offload::none;
   job.workload.training.precision = Precision::fp8_mixed;
-  CHECK(refusal(job, 1).where == "training.precision");
+  job.strategy.overlap.tp = job.strategy.sequence_parallel = true;
+  CHECK(refusal(job, 2).where == "strategy.overlap.tp");
 }
