@@ -186,6 +186,30 @@ Drawn draw_sharded(std::mt19937_64& random) {
   }
 }
 
+/// A drawn job some of whose replicas share their sequences, or whose tensor-parallel communication is in pieces.
+Drawn draw_context(std::mt19937_64& random) {
+  for (;;) {
+    Drawn d = draw(random, kDense);
+    StrategySettings& s = d.strategy;
+    s.cp = any_of(random, std::vector{1, 2, 4, 16});
+    s.overlap.tp = s.sequence_parallel && s.tp > 1 && random() % 4 != 0;
+    if (s.dp % s.cp != 0 || (s.cp == 1 && !s.overlap.tp)) continue;
+    if (static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch / (s.dp * s.microbatch) > 512) continue;  // Hops between nodes are played one by one.
+    s.dp = s.dp_replicate = s.dp / s.cp;
+    s.context = any_of(random, std::vector{ContextExchange::ring, ContextExchange::ulysses, ContextExchange::allgather});
+    s.placement = {"tp", "cp", "dp", "pp"};
+    d.workload.training.global_batch /= s.cp;
+    d.workload.kernels.attention = AttentionKernel::flash;
+    d.name += fmt::format(" cp {} {}{}", s.cp, name_of(s.context), s.overlap.tp ? " tp in pieces" : "");
+    try {
+      (void)lower(d.workload, s, d.site->cluster);
+    } catch (const Error&) {
+      continue;
+    }
+    return d;
+  }
+}
+
 /// The breakdown adds up to the step, and no part of it is less than nothing.
 void check_breakdown(const Compared& row) {
   INFO(row.name);
@@ -270,6 +294,13 @@ TEST_CASE("pipelines of every order, and unequal shares, are estimated as they a
     for (const int steps : {1, 3}) rows.push_back(compare(plan.schedule, lower(w, s, 16), dgx, s, steps));
   }
   CHECK(print("orders and shares", rows).worst < 0.005);
+}
+
+TEST_CASE("context-parallel strategies are estimated as they are played") {
+  const Spread one = print("context, one step", compare_drawn(draws(12), 1, 5, draw_context));
+  CHECK(one.worst < 0.01);
+  const Spread period = print("context, period", compare_drawn(draws(8), 3, 6, draw_context));
+  CHECK(period.worst < 0.01);
 }
 
 TEST_CASE("prefetching hides gathers; the first of a step stays exposed") {
