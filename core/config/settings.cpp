@@ -18,6 +18,11 @@ const std::vector<std::string>& names_of<AttentionKernel>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<FlashKernel>() {
+  static const std::vector<std::string> names{"auto", "flash1", "flash2", "flash3", "cudnn"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<GradientDtype>() {
   static const std::vector<std::string> names{"fp32", "model"};
   return names;

@@ -101,6 +101,11 @@ const Source& CalibrationProfile::source(std::string_view key) const {
   throw Error(ErrorKind::usage, "unknown source '" + std::string(key) + "'", "calibration profile " + generation);
 }
 
+CalibrationOptions calibration_options(const KernelSettings& kernels) {
+  if (kernels.attention != AttentionKernel::flash || kernels.flash == FlashKernel::automatic) return {};
+  return {name_of(kernels.flash)};
+}
+
 CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation, const GpuSpec& gpu,
                                        const CalibrationOptions& options) {
   CalibrationProfile p = fallback;

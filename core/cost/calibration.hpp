@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config/settings.hpp"
 #include "core/hardware/specs.hpp"
 
 namespace rehearse {
@@ -89,6 +90,9 @@ struct EvidenceItem {
 struct CalibrationOptions {
   std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
 };
+
+/// What a scenario's kernels ask of a profile.
+[[nodiscard]] CalibrationOptions calibration_options(const KernelSettings& kernels);
 
 /// The profile of one GPU: fallback rules, then its generation, then its own overrides. Where the generation names the
 /// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is
