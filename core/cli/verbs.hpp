@@ -11,6 +11,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb compare_verb();
 [[nodiscard]] Verb run_verb();
 [[nodiscard]] Verb topology_verb();
+[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb import_verb();
 [[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();
