@@ -354,12 +354,15 @@ void add_kernels(std::vector<Field>& t) {
                   .more("unfused writes the s * s scores to memory; flash keeps them on the chip (Dao et al. 2022)."));
   t.push_back(kernels("flash", &KernelSettings::flash, "Which flash attention runs.")
                   .like("flash2")
-                  .more("auto: what frameworks prefer on the GPU's generation. flash1, flash2, flash3: Dao-AILab's; cudnn: NVIDIA's, which Transformer "
+                  .more("auto: what frameworks prefer on the GPU's generation. flash1, flash2, flash3: Dao-AILab's; flash_triton: its first version in Triton; cudnn: NVIDIA's, which Transformer "
                         "Engine prefers from Hopper on. Without effect where attention is unfused."));
   t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout and residual run as fused kernels."));
   t.push_back(
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
+                  .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
+                        "topologies/calibration."));
 }
 
 std::vector<Field> build() {

@@ -89,6 +89,7 @@ struct EvidenceItem {
 
 struct CalibrationOptions {
   std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  std::string host;       ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
 };
 
 /// What a scenario's kernels ask of a profile.

@@ -63,7 +63,7 @@ struct RowPredictor::Impl {
   const Site& site(const Scenario& s) {
     const ClusterPart& part = s.cluster.parts.front();
     const KernelSettings& k = s.kernels;
-    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, name_of(k.attention), name_of(k.flash), k.cuda_graphs)];
+    auto& at = sites[fmt::format("{} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, name_of(k.attention), name_of(k.flash), k.cuda_graphs, name_of(k.host))];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};
@@ -107,7 +107,6 @@ Prediction RowPredictor::predict(const RowJob& job) {
   out.bound_by = bound_by(out.breakdown);
   const MemoryRule rule;
   for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
-  out.mfu = 0;
   return out;
 }
 

@@ -21,7 +21,6 @@ struct Prediction {
   Breakdown breakdown;          ///< Of the slowest stage.
   TimeCategory bound_by = TimeCategory::matmul;
   Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU.
-  double mfu = 0;
 };
 
 class RowPredictor {

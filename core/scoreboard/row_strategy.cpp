@@ -126,8 +126,9 @@ void map_kernels(RowFields& f, RowJob& job) {
   KernelSettings& k = job.scenario.kernels;
   const std::string attention = f.text("attention");
   k.attention = holds(attention, "unfused") || holds(attention, "no flash") ? AttentionKernel::unfused : AttentionKernel::flash;
-  for (const FlashKernel flash : {FlashKernel::flash1, FlashKernel::flash2, FlashKernel::flash3, FlashKernel::cudnn})
+  for (const FlashKernel flash : {FlashKernel::flash_triton, FlashKernel::flash1, FlashKernel::flash2, FlashKernel::flash3, FlashKernel::cudnn})
     if (attention == name_of(flash)) k.flash = flash;
+  if (f.text("host") == name_of(HostCode::megatron_deepspeed)) k.host = HostCode::megatron_deepspeed;
   k.fused_norm = f.truth("fused_kernels");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");
