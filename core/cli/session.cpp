@@ -42,12 +42,11 @@ Network load_model(const DataDirectory& data, const Scenario& scenario) {
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
   const std::string& named = s.scenario.calibration;
-  const CalibrationOptions options = calibration_options(s.scenario.kernels);
-  if (named.empty()) return load_calibration(s.data.calibration(), gpu, options);
+  if (named.empty()) return load_calibration(s.data.calibration(), gpu);
   const auto read = [](const std::string& file) { return parse_calibration(read_text(file), file); };
   const std::string file = is_file_reference(named) ? named : (s.data.calibration() / (named + ".json")).string();
   const CalibrationProfile given = read(file);
-  return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu, options);
+  return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu);
 }
 
 std::string strategy_text(const StrategySettings& s) {

@@ -22,14 +22,19 @@ namespace {
 struct Site {
   Cluster cluster;
   CostModel cost;
-  Site(Cluster c, const std::filesystem::path& calibration, const KernelSettings& kernels) : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, kernels), options(kernels)) {}
+  Site(Cluster c, const std::filesystem::path& calibration, const RowJob& job) : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, job), options(job.scenario.kernels)) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
  private:
-  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const KernelSettings& kernels) {
+  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const RowJob& job) {
     CostModel::Profiles out;
-    for (const Cluster::Part& part : cluster.parts()) out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, calibration_options(kernels)));
+    for (const Cluster::Part& part : cluster.parts()) {
+      CalibrationProfile p = load_calibration(directory, *part.gpu, {job.flash});
+      if (!job.host.empty()) p.groups["launch"] = p.groups.at("launch_" + job.host);
+      std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
+      out.emplace(part.gpu->id, std::move(p));
+    }
     return out;
   }
   static CostModel::Options options(const KernelSettings& kernels) {
@@ -60,15 +65,15 @@ struct RowPredictor::Impl {
 
   Impl(const PredictorPaths& paths, std::string b) : catalogue(paths.topologies), models(paths.models), calibration(paths.topologies / "calibration"), backend(std::move(b)) {}
 
-  const Site& site(const Scenario& s) {
+  const Site& site(const RowJob& job) {
+    const Scenario& s = job.scenario;
     const ClusterPart& part = s.cluster.parts.front();
-    const KernelSettings& k = s.kernels;
-    auto& at = sites[fmt::format("{} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, name_of(k.attention), name_of(k.flash), k.cuda_graphs, name_of(k.host))];
+    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, job.flash, job.host, s.kernels.cuda_graphs)];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};
       spec.network = s.cluster.network;
-      at = std::make_unique<Site>(make_cluster(catalogue, spec), calibration, k);
+      at = std::make_unique<Site>(make_cluster(catalogue, spec), calibration, job);
     }
     return *at;
   }
@@ -93,7 +98,7 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;
   const ModelRef& model = s.model;
   const Workload workload{impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}};
-  const Site& at = impl_->site(s);
+  const Site& at = impl_->site(job);
   Program program = lower(workload, s.strategy, job.gpus);
   program.device_of_rank = devices_of(job, at.cluster);
   Prediction out;

@@ -30,6 +30,8 @@ struct RowJob {
   std::string strategy;      ///< "tp + pp + dp", for groups.
   std::string model_kind;    ///< "dense", "experts", "images".
   std::string release;       ///< Of the software, where known.
+  std::string flash;         ///< Which flash attention, by its calibration group's name; empty: the generation's own.
+  std::string host;          ///< Whose code launches kernels; empty: PyTorch's eager mode.
 };
 
 /// A row, read: either a job or the reason why there is none.

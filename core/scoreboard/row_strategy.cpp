@@ -117,7 +117,6 @@ void map_overlap(RowFields& f, RowJob& job) {
   s.overlap.pp = f.truth("overlap_p2p");
   const std::string tp = f.text("overlap_tp");
   s.overlap.tp = tp == "full" && s.tp > 1;
-  s.overlap.tp_backward = tp != "none";
   s.scatter_gather = s.pp > 1 && s.tp > 1 && f.truth("scatter_gather");
   s.sequence_parallel = s.tp > 1 && f.truth("sequence_parallel");
 }
@@ -126,9 +125,8 @@ void map_kernels(RowFields& f, RowJob& job) {
   KernelSettings& k = job.scenario.kernels;
   const std::string attention = f.text("attention");
   k.attention = holds(attention, "unfused") || holds(attention, "no flash") ? AttentionKernel::unfused : AttentionKernel::flash;
-  for (const FlashKernel flash : {FlashKernel::flash_triton, FlashKernel::flash1, FlashKernel::flash2, FlashKernel::flash3, FlashKernel::cudnn})
-    if (attention == name_of(flash)) k.flash = flash;
-  if (f.text("host") == name_of(HostCode::megatron_deepspeed)) k.host = HostCode::megatron_deepspeed;
+  if (k.attention == AttentionKernel::flash) job.flash = attention;
+  if (const std::string host = f.text("host"); host != "eager") job.host = host;
   k.fused_norm = f.truth("fused_kernels");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");

@@ -43,7 +43,6 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
-  bool overlap_tp_backward = true;  ///< Weight gradients follow input gradients, whose reductions run beside them.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
   ExpertPlan experts;
 };

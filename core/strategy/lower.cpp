@@ -184,7 +184,6 @@ class Lowering {
     options_.sequence = workload_.training.sequence_length;
     program_.first_sample = frame_.mul(program_.exprs.variable(Var::microbatch), frame_.constant(options_.batch));
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
-    options_.overlap_tp_backward = settings_.overlap.tp_backward;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {

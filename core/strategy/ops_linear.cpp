@@ -71,31 +71,6 @@ void bias_gradient(BlockBody& b, const OpSpec& op) {
   b.builder().compute(op.name + ".bias_grad", sum, operands, Phase::weight_grad);
 }
 
-void input_gradient(BlockBody& b, const OpSpec& op, const std::vector<int>& dy, int x) {
-  if (!b.wants_grad(op.inputs[0])) return;
-  const int w = b.param(op.params[0]);
-  const Layout in = input_layout(b, op);
-  const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
-  const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::tp, Partial{}) : in);
-  std::vector<Operand> operands{read(w), write(dx)};
-  for (const int f : dy) operands.push_back(read(f));
-  b.builder().compute(op.name + ".input_grad", product(b, "linear_input_grad", b.tokens(dy[0]), b.builder().dim(w, 1), b.builder().dim(w, 0)), operands,
-                      Phase::input_grad);
-  b.add_grad(op.inputs[0], dx, op.name);
-}
-
-void weight_gradient(BlockBody& b, const OpSpec& op, const std::vector<int>& dy, int x) {
-  const int w = b.param(op.params[0]);
-  ComputeTask t = product(b, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
-  t.transpose_a = true;
-  t.accumulates = true;
-  t.accumulate = b.builder().frame().gradient_dtype;
-  std::vector<Operand> operands{read(x), update(b.grad_accumulator(op.params[0]))};
-  for (const int f : dy) operands.push_back(read(f));
-  b.builder().compute(op.name + ".weight_grad", t, operands, Phase::weight_grad);
-  bias_gradient(b, op);
-}
-
 void backward(BlockBody& b, const OpSpec& op) {
   std::vector<int> dy;
   for (const int t : op.outputs) {
@@ -103,16 +78,27 @@ void backward(BlockBody& b, const OpSpec& op) {
     if (g < 0) return;
     dy.push_back(g);
   }
+  const int w = b.param(op.params[0]);
+  const ExprId n = b.builder().dim(w, 0), k = b.builder().dim(w, 1), m = b.tokens(dy[0]);
   // Asked for before the input gradient is computed, so that a gather runs beside it.
   const int x = b.value(op.inputs[0], input_layout(b, op), op.name + ".again");
-  // What follows the input gradient hides its reduction.
-  if (b.options().overlap_tp_backward) {
-    input_gradient(b, op, dy, x);
-    weight_gradient(b, op, dy, x);
-  } else {
-    weight_gradient(b, op, dy, x);
-    input_gradient(b, op, dy, x);
+  if (b.wants_grad(op.inputs[0])) {
+    const Layout in = input_layout(b, op);
+    const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
+    const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::tp, Partial{}) : in);
+    std::vector<Operand> operands{read(w), write(dx)};
+    for (const int f : dy) operands.push_back(read(f));
+    b.builder().compute(op.name + ".input_grad", product(b, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+    b.add_grad(op.inputs[0], dx, op.name);
   }
+  ComputeTask t = product(b, "linear_weight_grad", n, k, m);
+  t.transpose_a = true;
+  t.accumulates = true;
+  t.accumulate = b.builder().frame().gradient_dtype;
+  std::vector<Operand> operands{read(x), update(b.grad_accumulator(op.params[0]))};
+  for (const int f : dy) operands.push_back(read(f));
+  b.builder().compute(op.name + ".weight_grad", t, operands, Phase::weight_grad);
+  bias_gradient(b, op);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
