@@ -13,6 +13,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();
 [[nodiscard]] Verb topology_verb();
+[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb import_verb();
 [[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();

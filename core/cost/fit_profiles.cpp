@@ -103,13 +103,13 @@ class Recipe {
     auto factor = pcie.constants.at(std::string(name_of(accumulate_factor)));
     p.groups["gemm"].constants["accumulate_factor"] = factor;
     p.gpus["a40"]["gemm"].constants["accumulate_factor"] = factor;
-    flash(p, "a100_sxm4_80", "flash2", "flash2");
+    for (const char* implementation : {"flash2", "flash1", "flash_triton"}) flash(p, "a100_sxm4_80", implementation, "flash2");
   }
 
   void hopper(CalibrationProfile& p) {
     p.groups["gemm"] = best_formula(p, "h100_sxm5_80");
     fp8(p, p.groups.at("gemm_fp8"), "h100_sxm5_80");
-    flash(p, "h100_sxm5_80", "flash2", "flash2");
+    for (const char* implementation : {"flash2", "flash1"}) flash(p, "h100_sxm5_80", implementation, "flash2");
     flash(p, "h100_sxm5_80", "flash3", "flash3");
     flash(p, "h100_sxm5_80", "cudnn", "flash3");
   }
