@@ -9,6 +9,8 @@ const std::vector<Verb>& verbs() {
       memory_verb(),
       compare_verb(),
       run_verb(),
+      calibrate_verb(),
+      validate_verb(),
       topology_verb(),
       import_verb(),
       collectives_verb(),

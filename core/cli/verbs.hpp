@@ -10,6 +10,8 @@ namespace rehearse::cli {
 [[nodiscard]] Verb memory_verb();
 [[nodiscard]] Verb compare_verb();
 [[nodiscard]] Verb run_verb();
+[[nodiscard]] Verb calibrate_verb();
+[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb topology_verb();
 [[nodiscard]] Verb import_verb();
 [[nodiscard]] Verb collectives_verb();
