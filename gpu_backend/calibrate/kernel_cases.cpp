@@ -56,7 +56,8 @@ void add_probe_cases(const ComputeDevice& device, std::vector<KernelCase>& out) 
       if (op == nullptr || (c->op == ComputeOp::matmul && c->variant.starts_with("linear"))) continue;
       const auto sized = sized_operations(probe->program, *in.task, *in.body, in.at);
       if (sized.size() != 1 || sized.front().repeats != 1) continue;
-      if (p.fills_gaps && earlier.contains(sized.front().name)) continue;
+      const bool by_heads = sized.front().axes.front() == "heads";
+      if (p.heads ? !by_heads : (p.fills_gaps || by_heads) && earlier.contains(sized.front().name)) continue;
       here.insert(sized.front().name);
       if (seen.emplace(sized.front().name, sized.front().size).second) out.push_back(case_of(probe, in, sized.front(), op, device.numerics()));
     }

@@ -69,19 +69,18 @@ std::vector<Variant> variants() {
 std::vector<Probe> calibration_probes() {
   std::vector<Probe> out;
   const auto all = variants();
-  // Heads and lengths first: the others then find attention measured.
   for (const AttentionKernel kernel : {AttentionKernel::flash, AttentionKernel::unfused})
     for (const std::int64_t length : {32, 128, 512})
       for (const std::int64_t head_dim : {16, 64})
         for (const std::int64_t heads : {2, 8}) {
           Variant v{gpt_with_dropout, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
-          out.push_back({lowered(v, {1, length, heads * head_dim, heads, 64}), false});
+          out.push_back({lowered(v, {1, length, heads * head_dim, heads, 64}), true, false});
         }
   // Rows and widths.
   struct Width { std::int64_t width, vocabulary; };
   for (const Variant& v : all)
     for (const std::int64_t tokens : {64, 512, 2048})
-      for (const Width w : {Width{64, 256}, Width{256, 1024}, Width{1024, 4096}}) out.push_back({lowered(v, {tokens / 64, 64, w.width, w.width / 32, w.vocabulary}), v.fills_gaps});
+      for (const Width w : {Width{64, 256}, Width{256, 1024}, Width{1024, 4096}}) out.push_back({lowered(v, {tokens / 64, 64, w.width, w.width / 32, w.vocabulary}), false, v.fills_gaps});
   return out;
 }
 

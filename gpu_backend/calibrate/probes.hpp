@@ -11,6 +11,7 @@ namespace rehearse {
 
 struct Probe {
   Program program;      ///< Of one rank, or seen from the first.
+  bool heads;           ///< Its lengths and heads lie on the grid: operators sized by these are measured in it, and no others.
   bool fills_gaps;      ///< Only operators that no probe before it has are measured in it.
 };
 
