@@ -46,6 +46,7 @@ Pictures pictures_of(const Network& network) {
   }
   return out;
 }
+}  // namespace
 
 std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments) {
   const std::uint64_t seed = session.scenario.training.seed;
@@ -65,6 +66,8 @@ Numerics numerics_of(const Arguments& arguments) {
   e.where = "--numerics";
   throw e;
 }
+
+namespace {
 
 /// Where a rank has failed the others' calls may never return, so the process ends here, by design without destructors.
 [[noreturn]] void end_process(int code) {
@@ -213,11 +216,11 @@ std::int64_t whole_number(const Arguments& arguments, const std::string& option,
   return value;
 }
 
-int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
+int as_rank(const Place& place, Console& console, const std::function<int(Transport&)>& work) {
   const Connection connection = connect(place, console.err);
-  if (place.ranks == 1) return train_and_print(session, place, arguments, console, *connection.transport);
+  if (place.ranks == 1) return work(*connection.transport);
   try {
-    return train_and_print(session, place, arguments, console, *connection.transport);
+    return work(*connection.transport);
   } catch (Error& e) {
     connection.transport->fail(e.what());
     e.where = fmt::format("rank {}{}{}", place.rank, e.where.empty() ? "" : ": ", e.where);
@@ -228,6 +231,10 @@ int run_rank(const Session& session, const Place& place, const Arguments& argume
     print_error(Error(ErrorKind::check_failed, e.what(), fmt::format("rank {}", place.rank)), console.err);
     end_process(1);
   }
+}
+
+int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
+  return as_rank(place, console, [&](Transport& transport) { return train_and_print(session, place, arguments, console, transport); });
 }
 
 }  // namespace rehearse::cli

@@ -1,94 +1,37 @@
-// validate: the model against what others measured. A scenario against real runs will be its other form.
+// validate: how far predictions are off, by a run on this machine or by what others measured.
 
-#include <algorithm>
-#include <charconv>
-
-#include <fmt/format.h>
-
-#include "core/backend/backend.hpp"
-#include "core/cli/data_directory.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/validate_measurements.hpp"
+#include "core/cli/validate_run.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/report/scoreboard_report.hpp"
 
 namespace rehearse::cli {
 
 namespace {
 
-double limit_of(const Arguments& arguments) {
-  const std::string text = arguments.text("--max-error");
-  double value = 0;
-  const std::string number = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
-  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (failed != std::errc{} || end != number.data() + number.size() || !(value >= 0))
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", text), "--max-error", "example: --max-error 5%, or 0.05");
-  return text.ends_with('%') ? value / 100 : value;
-}
-
-std::string backend_of(const Arguments& arguments) {
-  const std::string name = arguments.text("--backend", "estimate");
-  if (name != "estimate") (void)backends().at(name);
-  return name;
-}
-
-std::vector<Measurement> read_all(const std::vector<std::string>& files) {
-  std::vector<Measurement> out;
-  for (const std::string& file : files) {
-    std::vector<Measurement> rows = read_measurements(file);
-    std::move(rows.begin(), rows.end(), std::back_inserter(out));
-  }
-  return out;
-}
-
-const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
-  const auto at = std::find_if(board.rows.begin(), board.rows.end(), [&](const ScoredRow& r) { return r.row.id == id; });
-  if (at != board.rows.end()) return *at;
-  std::vector<std::string> ids;
-  for (const ScoredRow& r : board.rows) ids.push_back(r.row.id);
-  throw unknown_entry("row", id, ids, "... --format csv");
-}
-
 int validate(const Arguments& arguments, Console& console) {
-  check_output(arguments);
-  std::vector<std::string> files = arguments.all("--measurements");
-  const std::vector<std::string> more = arguments.all("FILE");
-  files.insert(files.end(), more.begin(), more.end());
-  if (!arguments.has("--measurements"))
-    throw Error(ErrorKind::usage, "nothing to hold predictions against", "validate", "example: rehearse validate --measurements tests/published/data/torchtitan.json");
-  const DataDirectory data = find_data();
-  ScoreOptions options;
-  options.backend = backend_of(arguments);
-  const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
-  std::vector<Measurement> rows = read_all(files);
-  const std::string explained = arguments.text("--explain");
-  if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
-    std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
-  const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
-  print(explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained)), arguments, console);
-  if (!arguments.has("--max-error")) return 0;
-  if (board.time.rows == 0) {
-    console.err << "no row counts: nothing was checked\n";
-    return static_cast<int>(ErrorKind::check_failed);
-  }
-  return board.time.median <= limit ? 0 : static_cast<int>(ErrorKind::check_failed);
+  if (arguments.has("--measurements")) return validate_measurements(arguments, console);
+  if (!arguments.has("SCENARIO"))
+    throw Error(ErrorKind::usage, "nothing to hold predictions against", "validate", "give a SCENARIO to run it here, or --measurements FILE");
+  return validate_run(arguments, console);
 }
 
 }  // namespace
 
 Verb validate_verb() {
   Verb verb{"validate",
-            "How far predictions are off, held against what others measured.",
-            {"rehearse validate --measurements tests/published/data/torchtitan.json", "rehearse validate --measurements tests/published/data/*.json --format md -o scoreboard.md",
+            "How far predictions are off: against a run on this machine, or against what others measured.",
+            {"rehearse validate scenarios/tiny_gpt2.json --device cpu --calibration this_machine.json",
+             "rehearse validate --measurements tests/published/data/torchtitan.json",
              "rehearse validate --measurements tests/published/data/simumax_b200.json --explain simumax_b200_llama3_70b_l12_tp4_pp1_dp2_mbc8_cef"},
-            {{"FILE", "further measurement files", false, true}},
-            {{"--measurements", "FILE", "file of measured steps: JSON entries, or CSV with a single-node profile's columns", "", true},
-             {"--explain", "ROW", "one row: every field of its scenario and where it is from"},
-             {"--backend", "NAME", "what predicts: estimate (closed form), analytic or simgrid", "estimate"},
-             {"--max-error", "SHARE", "exit with 1 where the median error of step times is larger, as in 5%"}},
-            "A row's fields come from the row, else from topologies/software, where each has its citation. Rows are skipped for stated reasons only.",
+            {{"SCENARIO", "the scenario to run; with --measurements, further measurement files", false, true}},
+            validate_measurements_options(),
+            "A run needs a profile of this machine: 'rehearse calibrate --device cpu --ranks N -o this_machine.json'. A measured row's fields come from the "
+            "row, else from topologies/software, where each has its citation; rows are skipped for stated reasons only. --max-error looks at the step, or "
+            "at the median of the rows.",
             validate};
-  for (Option& o : result_options())
-    if (o.name != "--set") verb.options.push_back(std::move(o));
+  for (Option& o : validate_run_options()) verb.options.push_back(std::move(o));
+  for (Option& o : result_options()) verb.options.push_back(std::move(o));
   return verb;
 }
 

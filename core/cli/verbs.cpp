@@ -11,6 +11,7 @@ const std::vector<Verb>& verbs() {
       lesson_verb(),
       replay_verb(),
       run_verb(),
+      calibrate_verb(),
       validate_verb(),
       topology_verb(),
       import_verb(),

@@ -12,6 +12,8 @@ namespace rehearse::cli {
 [[nodiscard]] Verb lesson_verb();
 [[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();
+[[nodiscard]] Verb calibrate_verb();
+[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb topology_verb();
 [[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb import_verb();

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/cost/body_play.hpp"
+#include "core/cost/device_profile.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/units/error.hpp"
 
@@ -122,6 +125,7 @@ struct CostModel::Impl {
   CollectiveModel collectives;
   std::map<std::string, KernelModel> kernels;
   std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
+  std::optional<MeasuredKernels> measured;
 
   Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, o.collectives) {
     for (const Cluster::Part& part : c.parts()) {
@@ -130,6 +134,7 @@ struct CostModel::Impl {
       kernels.try_emplace(part.gpu->id, *part.gpu, at->second);
       host_updates[part.gpu->id] = BytesPerSecond{at->second.value_or(kHostUpdate, kHostUpdateRate, 0)};
     }
+    if (options.profile) measured.emplace(*options.profile, c.device_count());
   }
 
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
@@ -205,6 +210,11 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
     out.category = category_of(p, c, task.phase);
     return out;
   }
+  if (measured)
+    if (const auto time = measured->time(sized_operations(p, task, body, at), c.arithmetic)) {
+      // Cores do kernels, dispatch and communication: nothing hides a launch, and whatever runs beside takes from any kernel.
+      return {*time + measured->dispatch(), Seconds{0}, category_of(p, c, task.phase), 1, 0, 1};
+    }
   const Kernel kernel = kernel_of(p, task, body, c, at);
   const KernelModel& m = model(p, rank);
   const KernelTime t = m.price(kernel);
@@ -283,6 +293,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
 }
 
 Seconds CostModel::launch_overhead(const Program& program, int rank) const {
+  if (impl_->measured) return {};  // In the time of each kernel.
   return impl_->model(program, rank).launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0);
 }
 
@@ -329,6 +340,7 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
   Interference out;
   if (choice.time <= Seconds{0}) return out;
+  if (impl_->measured) return {impl_->measured->taken_by_communication(), 0};
   const CollectiveConstants constants = gpu.collectives ? *gpu.collectives : CollectiveConstants{};
   out.sm_share = gpu.sm_count > 0 ? constants.sms_per_channel * choice.channels / gpu.sm_count : 0.0;
   const bool reducing = op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce;
@@ -371,9 +383,25 @@ bool updates_on_host(const Program& program) {
   return false;
 }
 
+/// What a calibrated device measured, and the operators that it did not.
+std::vector<EvidenceItem> measured_evidence(const Program& program, const DeviceProfile& profile, int ranks) {
+  std::set<std::string, std::less<>> missing;
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+      const auto* setting = c != nullptr ? profile.find(ranks, c->arithmetic) : nullptr;
+      if (c != nullptr && (setting == nullptr || !setting->operators.contains(measured_name(*c)))) missing.insert(measured_name(*c));
+    }
+  const Source source = profile.sources.empty() ? Source{"", profile.origin, Evidence::measured_here} : profile.sources.front();
+  std::vector<EvidenceItem> out{{"operators and collectives", source.evidence, source.text, {}}};
+  if (!missing.empty()) out.push_back({fmt::format("not calibrated: {}", fmt::join(missing, ", ")), Evidence::estimate, "the kernel model's fallback constants on the rates of this machine", {}});
+  return out;
+}
+
 }  // namespace
 
 std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
+  if (impl_->measured) return measured_evidence(program, *impl_->options.profile, impl_->cluster->device_count());
   bool communicates = false;
   auto used = groups_used(program, communicates);
   if (updates_on_host(program)) used.insert(kHostUpdate);
