@@ -11,6 +11,7 @@
 #include "core/cli/run_watch.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/config/json_file.hpp"
+#include "core/report/format.hpp"
 #include "core/report/text_output.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/machine.hpp"
