@@ -103,8 +103,9 @@ struct Executor::Impl {
     const Operator* op = nullptr;
     const Operator* clear = nullptr;   ///< Runs first on what the task would add to, where it overwrites.
     OperatorCall call;
-    std::unique_ptr<CollectiveWork> collective;
-    std::unique_ptr<CountedExchange> exchange;
+    // What is in flight outlives an executor that fails.
+    std::shared_ptr<CollectiveWork> collective;
+    std::shared_ptr<CountedExchange> exchange;
     Channel* channel = nullptr;
   };
   std::vector<Prepared> prepared;
@@ -149,8 +150,8 @@ struct Executor::Impl {
     if (const ComputeTask* c = compute_of(*in.task)) prepare_compute(in, *c, out);
     if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
       Communicator* who = communicator(c->group, in.task->stream);
-      if (in.values.empty()) out.collective = std::make_unique<CollectiveWork>(plan, in, who, device.numerics());
-      else out.exchange = std::make_unique<CountedExchange>(plan, in, who, device.numerics());
+      if (in.values.empty()) out.collective = std::make_shared<CollectiveWork>(plan, in, who, device.numerics());
+      else out.exchange = std::make_shared<CountedExchange>(plan, in, who, device.numerics());
     }
     if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
       out.channel = channel(*m, in.at);
@@ -244,7 +245,8 @@ struct Executor::Impl {
     Placed at = placed(in);
     const std::int64_t step = next_step;
     if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
-    if (what.collective) return {.run = {}, .start = [&what, at = std::move(at)](Done done) { what.collective->start(at.all(), [at, done](std::exception_ptr e) { done(e); }); }};
+    if (what.collective)
+      return {.run = {}, .start = [made = what.collective, at = std::move(at)](Done done) { made->start(at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
     if (what.exchange) return exchange(in, what, std::move(at));
     if (what.channel != nullptr) return message(in, what, std::move(at));
     if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
@@ -270,14 +272,14 @@ struct Executor::Impl {
   Work exchange(const Instruction& in, const Prepared& what, Placed at) {
     std::vector<std::shared_ptr<Storage>> counts;
     for (const PlannedOperand& v : in.values) counts.push_back(v.slot < 0 ? nullptr : storage[static_cast<std::size_t>(v.slot)]);
-    return {.run = {}, .start = [this, &in, &what, counts = std::move(counts), at = std::move(at)](Done done) {
+    return {.run = {}, .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](Done done) {
               CountedExchange::Values values(counts.size());
               for (std::size_t d = 0; d < counts.size(); ++d)
                 if (counts[d]) {
                   values[d].resize(static_cast<std::size_t>(in.values[d].held->elements()));
                   device.read(*counts[d], 0, std::as_writable_bytes(std::span(values[d])));
                 }
-              what.exchange->start(at.all(), values, [at, done](std::exception_ptr e) { done(e); });
+              made->start(at.all(), values, [made, at, done](std::exception_ptr e) { done(e); });
             }};
   }
 
@@ -304,7 +306,7 @@ struct Executor::Impl {
       pack(data, blocks, size, buffer->data());
       return channel.send(buffer->data(), bytes, name, [buffer, done](std::exception_ptr failed) { done(failed); });
     }
-    channel.receive(buffer->data(), bytes, name, [buffer, data, &blocks, size, done](std::exception_ptr failed) {
+    channel.receive(buffer->data(), bytes, name, [buffer, data, blocks, size, done](std::exception_ptr failed) {
       if (failed == nullptr) unpack(buffer->data(), blocks, size, data);
       done(failed);
     });

@@ -272,7 +272,10 @@ class PlanBuilder {
         return;
       }
     }
-    formals[f].slot = find(instance(view.alias_of, r, where), view.name);
+    // A view of the body's own names no instance: the formal it was made of is the only one of its tensor.
+    const int only = holder_of(formals, view.alias_of);
+    if (formals[f].binding == nullptr && only >= 0) formals[f].base = only;
+    else formals[f].slot = find(instance(view.alias_of, r, where), view.name);
   }
 
   /// Elements between neighbours along the dimension in which a view begins.

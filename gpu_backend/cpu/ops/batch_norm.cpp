@@ -1,7 +1,9 @@
 // Batch norm (Ioffe and Szegedy 2015). Sums over the pixels of a rank are made by one operator, added up over the ranks of the statistics'
 // scope by a collective, and used by another.
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/cpu/ops/image.hpp"
@@ -37,15 +39,15 @@ template <class T>
 struct Sums {
   static void run(const OperatorCall& c) {
     const TensorView& x = c.operand(0);
-    T* sums = c.operand(1).as<T>();
-    std::fill_n(sums, c.operand(1).elements(), T{0});
+    std::vector<double> sums(static_cast<std::size_t>(c.operand(1).elements()), 0.0);
     own_rows<1>({&x}, [&](const Index& at, const auto& starts, std::int64_t n) {
       for (std::int64_t i = 0; i < n; ++i) {
-        const T v = x.as<T>()[starts[0] + i];
-        sums[at[1]] += v;
-        sums[x.extent(1) + at[1]] += v * v;
+        const auto v = static_cast<double>(x.as<T>()[starts[0] + i]);
+        sums[static_cast<std::size_t>(at[1])] += v;
+        sums[static_cast<std::size_t>(x.extent(1) + at[1])] += v * v;
       }
     });
+    std::copy(sums.begin(), sums.end(), c.operand(1).as<T>());
   }
 };
 
@@ -69,19 +71,20 @@ struct GradientSums {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &dy = c.operand(1);
     const Moments<T> m(c, x, c.operand(2));
-    T* sums = c.operand(3).as<T>();
-    std::fill_n(sums, c.operand(3).elements(), T{0});
+    std::vector<double> sums(static_cast<std::size_t>(c.operand(3).elements()), 0.0);
+    const auto at_channel = [](std::int64_t ch) { return static_cast<std::size_t>(ch); };
     own_rows<2>({&x, &dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
       const T mean = m.mean(at[1]), inverse = m.inverse(at[1]);
       for (std::int64_t i = 0; i < n; ++i) {
         const T g = dy.as<T>()[starts[1] + i];
-        sums[at[1]] += g;
-        sums[m.channels + at[1]] += g * (x.as<T>()[starts[0] + i] - mean) * inverse;
+        sums[at_channel(at[1])] += static_cast<double>(g);
+        sums[at_channel(m.channels + at[1])] += static_cast<double>(g * (x.as<T>()[starts[0] + i] - mean) * inverse);
       }
     });
+    std::copy(sums.begin(), sums.end(), c.operand(3).as<T>());
     for (std::int64_t ch = 0; ch < m.channels; ++ch) {
-      c.operand(4).as<T>()[ch] += sums[m.channels + ch];
-      c.operand(5).as<T>()[ch] += sums[ch];
+      c.operand(4).as<T>()[ch] += static_cast<T>(sums[at_channel(m.channels + ch)]);
+      c.operand(5).as<T>()[ch] += static_cast<T>(sums[at_channel(ch)]);
     }
   }
 };

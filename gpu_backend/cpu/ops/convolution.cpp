@@ -156,9 +156,11 @@ template <class T>
 struct ChannelSum {
   static void run(const OperatorCall& c) {
     const TensorView& dy = c.operand(0);
+    std::vector<double> sums(static_cast<std::size_t>(dy.extent(1)), 0.0);
     own_rows<1>({&dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i) c.operand(1).as<T>()[at[1]] += dy.as<T>()[starts[0] + i];
+      for (std::int64_t i = 0; i < n; ++i) sums[static_cast<std::size_t>(at[1])] += static_cast<double>(dy.as<T>()[starts[0] + i]);
     });
+    for (std::size_t ch = 0; ch < sums.size(); ++ch) c.operand(1).as<T>()[ch] += static_cast<T>(sums[ch]);
   }
 };
 

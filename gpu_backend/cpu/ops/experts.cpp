@@ -5,6 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
@@ -95,13 +98,21 @@ struct UnpermuteGrad {
   }
 };
 
+/// Counts that came from other ranks may not lead beyond a buffer.
+void check_room(const OperatorCall& c, std::int64_t end, std::int64_t rows, std::int64_t room) {
+  if (rows < 0 || end > room) throw Error(ErrorKind::check_failed, fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
+}
+
 /// Rows that came from each peer for each expert here, in that order: of the counts where there are any, else all alike.
 /// scalars: experts here, peers, capacity.
 std::vector<std::int64_t> pieces(const OperatorCall& c) {
   const auto here = static_cast<std::size_t>(c.task->scalars.at(0)), peers = static_cast<std::size_t>(c.task->scalars.at(1));
   if (c.task->group_sizes < 0) return std::vector<std::int64_t>(here * peers, static_cast<std::int64_t>(c.task->scalars.at(2)));
   const auto* counts = c.operands.back().as<std::int64_t>();
-  return {counts, counts + here * peers};
+  std::vector<std::int64_t> out{counts, counts + here * peers};
+  std::int64_t rows = 0;
+  for (const std::int64_t n : out) check_room(c, rows += n, n, c.operand(0).extent(0));
+  return out;
 }
 
 /// from, to, [weights from, to], [counts]: from the order (peer, expert) to (expert, peer), or back.
@@ -149,6 +160,7 @@ struct Groups {
       for (std::int64_t e = 0; e < experts; ++e) {
         std::int64_t n = 0;
         for (std::int64_t p = 0; p < peers; ++p) n += counts.as<std::int64_t>()[s * per_slice + p * experts + e];
+        check_room(c, first + n, n, rows);
         of_expert[static_cast<std::size_t>(e)].push_back({first, n});
         first += n;
       }
