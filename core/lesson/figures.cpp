@@ -45,7 +45,6 @@ bool moves(SpanKind kind) { return kind == SpanKind::collective || kind == SpanK
 
 void add_payloads(const Trace& trace, Figures& out) {
   std::map<std::pair<std::string, int>, double> by_rank;
-  for (const char* axis : {"dp", "tp", "pp", "cp", "ep", "tile"}) out[std::string("payload.") + axis] = 0;
   for (const Span& s : trace.spans)
     if (moves(s.kind)) by_rank[{axis_of(s.group), s.rank}] += s.bytes.value();
   for (const auto& [where, bytes] : by_rank) {

@@ -8,8 +8,9 @@
 //   time.CATEGORY                              seconds of the slowest rank; CATEGORY as in JSON's breakdown (matmul, exposed_dp, bubble, ...)
 //   time.compute, time.communication           sums: everything but communication, input and bubble; every exposed axis and exposed copies
 //   mean.CATEGORY                              the same, mean of the ranks
-//   payload.AXIS                               bytes that one rank hands to communication of that axis ("dp", "tp", "pp", ...) in a step: what
-//                                              collectives reduce or gather, not what crosses the wire; the largest of the ranks drawn
+//   payload.AXIS                               bytes that one rank hands to communication of that axis in a step: what collectives reduce or gather,
+//                                              not what crosses the wire; the largest of the ranks drawn. Of axes whose messages a trace tells
+//                                              apart ("dp" always; "tp" and "tile" run as parts of their layers)
 //   link.used, link.bytes                      the busiest link's share of the step and its bytes
 
 #include <map>

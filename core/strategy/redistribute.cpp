@@ -23,6 +23,8 @@ LayoutStep step_on(Axis axis, const AxisLayout& from, const AxisLayout& to) {
     if (is<Replicate>(to)) return {axis, CollectiveOp::all_reduce, p->op};
     if (is<Shard>(to)) return {axis, CollectiveOp::reduce_scatter, p->op};
   }
+  // A halo lies around a slice, and what is gathered is the slices.
+  if (is<Halo>(from) && is<Replicate>(to)) return {axis, CollectiveOp::all_gather};
   if (is<Shard>(from)) {
     if (is<Replicate>(to)) return {axis, CollectiveOp::all_gather};
     if (is<Shard>(to)) return {axis, moves_on_a_ring(std::get<Shard>(from), std::get<Shard>(to)) ? CollectiveOp::send_recv : CollectiveOp::all_to_all};
