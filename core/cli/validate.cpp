@@ -4,6 +4,7 @@
 #include "core/cli/validate_measurements.hpp"
 #include "core/cli/validate_run.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse::cli {
 

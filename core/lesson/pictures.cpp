@@ -147,7 +147,7 @@ std::string draw_steps(const std::vector<LessonAnswer>& shown, const TextStyle& 
   return out;
 }
 
-Block steps(const std::string& title, const std::vector<const LessonAnswer*>& answers) {
+DocumentBlock steps(const std::string& title, const std::vector<const LessonAnswer*>& answers) {
   std::vector<LessonAnswer> shown;
   for (const LessonAnswer* a : answers)
     if (a->report.trace && !a->report.rows.empty()) shown.push_back(*a);
@@ -155,7 +155,7 @@ Block steps(const std::string& title, const std::vector<const LessonAnswer*>& an
   return Picture{title, [shown](const TextStyle& style) { return draw_steps(shown, style); }};
 }
 
-Block bars_of(const LessonPicture& picture, const std::vector<const LessonAnswer*>& answers) {
+DocumentBlock bars_of(const LessonPicture& picture, const std::vector<const LessonAnswer*>& answers) {
   std::vector<Bar> bars;
   for (const LessonAnswer* a : answers) {
     const std::optional<double> v = figure({*a}, a->key + "." + picture.figure);
@@ -166,7 +166,7 @@ Block bars_of(const LessonPicture& picture, const std::vector<const LessonAnswer
 
 }  // namespace
 
-Block draw_picture(const LessonPicture& picture, const Answers& answers) {
+DocumentBlock draw_picture(const LessonPicture& picture, const Answers& answers) {
   const auto title = [&](const char* own) { return picture.title.empty() ? std::string(own) : picture.title; };
   std::vector<Bar> bars;
   switch (picture.kind) {

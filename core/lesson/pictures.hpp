@@ -10,6 +10,6 @@
 namespace rehearse {
 
 /// The blocks that draw `picture` of those answers that it names. Plans that do not fit are left out of pictures of time.
-[[nodiscard]] Block draw_picture(const LessonPicture& picture, const std::vector<LessonAnswer>& answers);
+[[nodiscard]] DocumentBlock draw_picture(const LessonPicture& picture, const std::vector<LessonAnswer>& answers);
 
 }  // namespace rehearse

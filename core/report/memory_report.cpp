@@ -119,9 +119,9 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
   return report;
 }
 
-std::vector<Block> memory_blocks(const MemoryReport& report) {
+std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
-  std::vector<Block> blocks{stage_table(report)};
+  std::vector<DocumentBlock> blocks{stage_table(report)};
   blocks.push_back(Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
   if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
   // To be copied: never broken into lines.

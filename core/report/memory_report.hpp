@@ -44,7 +44,7 @@ struct MemoryReport {
 [[nodiscard]] MemoryReport memory_report(const Program& program, const Cluster& cluster, const MemoryRule& rule);
 
 /// Table of stages and categories, where the tightest peak stands, the rule, and the suggestion.
-[[nodiscard]] std::vector<Block> memory_blocks(const MemoryReport& report);
+[[nodiscard]] std::vector<DocumentBlock> memory_blocks(const MemoryReport& report);
 /// The array `memory` of JSON results: {stage, rank, peak_bytes, needed_bytes, capacity_bytes, peak_at, by_category{}}.
 [[nodiscard]] nlohmann::ordered_json memory_json(const MemoryReport& report);
 /// {changes, needed_bytes} or null.

@@ -46,7 +46,7 @@ void add_row(Table& table, const std::string& name, const ErrorStatistics& s) {
   table.rows.push_back(std::move(cells));
 }
 
-void add_groups(const Scoreboard& board, std::vector<Block>& out) {
+void add_groups(const Scoreboard& board, std::vector<DocumentBlock>& out) {
   for (const std::string by : {"source", "GPU", "strategy", "model"}) {
     Table table{"Step time by " + by, statistics_columns(by), {}};
     for (const ScoreGroup& g : board.groups)

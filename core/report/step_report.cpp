@@ -175,7 +175,7 @@ TimeCategory bound_by(const Breakdown& breakdown) {
 Document step_document(const StepReport& r) {
   Document out;
   out.blocks = {heading(r.head.plan), metric_facts(r), Paragraph{utilisation_text(r.metrics)}, breakdown_table(r)};
-  for (Block& b : memory_blocks(r.memory)) out.blocks.push_back(std::move(b));
+  for (DocumentBlock& b : memory_blocks(r.memory)) out.blocks.push_back(std::move(b));
   if (!r.busiest_links.empty()) out.blocks.push_back(link_table(r));
   if (!r.evidence.empty()) out.blocks.push_back(evidence_table(r.evidence));
   if (r.trace && !r.rows.empty())
@@ -190,7 +190,7 @@ Document step_document(const StepReport& r) {
 Document memory_document(const ReportHead& head, const MemoryReport& memory) {
   Document out;
   out.blocks.push_back(heading(head.plan));
-  for (Block& b : memory_blocks(memory)) out.blocks.push_back(std::move(b));
+  for (DocumentBlock& b : memory_blocks(memory)) out.blocks.push_back(std::move(b));
   out.records = memory_records(memory);
   ordered_json json = head_json(head, memory.fits());
   json["memory"] = memory_json(memory);
