@@ -38,7 +38,8 @@ enum class ComputeOp : std::uint8_t {
   embedding, embedding_grad,
   cross_entropy, cross_entropy_grad,  ///< Vocabulary-parallel pieces are separated by their collectives. dims {tokens} of the gradient: how many
                                       ///< the loss is a mean over, apart from what the gradients' reduction divides by.
-  route,               ///< Experts: top-k gate; dims {tokens, experts, k, groups, groups per token}, scalars {scale, aux, z}
+  route,               ///< Experts: top-k gate; dims {tokens, experts, k, groups, groups per token, tokens of the replica,
+                       ///< microbatches, replicas in the loss's scope}, scalars {scale, aux, z, whether weights are normalised}
   permute, unpermute,  ///< Tokens to expert order and back.
   convolution,         ///< dims {groups, m, n, k} of the product it is: m output pixels of the batch, n output channels and k input channels
                        ///< times window of a group. scalars: per side kernel, stride, padding, dilation; then groups, transposed (0 or 1),
