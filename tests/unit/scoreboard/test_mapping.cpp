@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;
