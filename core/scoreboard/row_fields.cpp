@@ -35,6 +35,13 @@ FieldValue RowFields::find(const std::string& field) {
   return d.value;
 }
 
+std::string RowFields::fallback(const std::string& field) {
+  const auto at = defaults_.find(field);
+  if (at == defaults_.end()) return {};
+  trail_.push_back({field, text_of(at->second.value), at->second.source.text, at->second.source.evidence});
+  return text_of(at->second.value);
+}
+
 std::string RowFields::text(const std::string& field) {
   const FieldValue v = find(field);
   if (std::holds_alternative<std::monostate>(v)) return {};

@@ -47,6 +47,9 @@ class RowFields {
   [[nodiscard]] std::int64_t needed(const std::string& field, std::int64_t most = 1'000'000'000);
   [[nodiscard]] std::string needed_text(const std::string& field);
 
+  /// The default's text, whatever the row says; empty where there is none.
+  [[nodiscard]] std::string fallback(const std::string& field);
+
   /// Remembers a value that the mapping worked out itself.
   void note(const std::string& field, const std::string& value, const std::string& from, Evidence evidence = Evidence::published);
   /// A field that matters and that nobody states: the row is predicted with `value`, and counts in no error figure.
