@@ -54,7 +54,9 @@ EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
       stage_matters_(program.bodies.size(), -1) {
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
-    if (first_rank_[role] < 0 || neighbours(r) > neighbours(first_rank_[role])) first_rank_[role] = r;
+    // Of a ring of context-parallel ranks the last has the larger half blocks throughout: all its queries with half of the keys.
+    const auto busy = [&](int rank) { return std::pair(neighbours(rank), p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::cp)]); };
+    if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();

@@ -125,6 +125,48 @@ Case flash(double p) {
   return {"flash attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
 }
 
+/// The later two of three queries against the first two keys: nothing else has an output, or a gradient.
+Case flash_block() {
+  const auto block = [](ComputeOp op, const std::vector<Argument>& arguments) {
+    ComputeTask t = attention_task(op, 0.0);
+    t.variant = "flash_block";
+    t.causal = false;
+    call(t, arguments, {2, 4, 2, 2, 2, 2}, {1});
+  };
+  const auto forward = [block](Arrays& a) {
+    Array y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4});
+    block(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
+    return y;
+  };
+  const auto backward = [block](Arrays& a, const Array& g) {
+    Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk;
+    block(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
+    block(ComputeOp::attention_grad, {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)});
+    return Arrays{dq, dk, dv};
+  };
+  return {"a block of attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+}
+
+/// The first two of three tokens of each sample.
+Case linear_piece() {
+  const auto forward = [](Arrays& a) {
+    Array y = reals({2, 2, 4});
+    call(task_of(ComputeOp::matmul, "linear_piece"), {in(a[0]), in(a[1]), out(y)});
+    return y;
+  };
+  const auto backward = [](Arrays& a, const Array& g) {
+    Array dy = g, dx = reals({2, 3, 5});
+    call(task_of(ComputeOp::matmul, "linear_input_grad_piece"), {in(a[1]), out(dx), in(dy)});
+    Array dw = reals({4, 5});  // Of the tokens of the piece: the weight's gradient is computed whole.
+    for (std::size_t b = 0; b < 2; ++b)
+      for (std::size_t t = 0; t < 2; ++t)
+        for (std::size_t o = 0; o < 4; ++o)
+          for (std::size_t i = 0; i < 5; ++i) dw.real[o * 5 + i] += g.real[(b * 2 + t) * 4 + o] * a[0].real[(b * 3 + t) * 5 + i];
+    return Arrays{dx, dw};
+  };
+  return {"a piece of a linear layer", {random_reals({2, 3, 5}, 1), random_reals({4, 5}, 2)}, forward, backward};
+}
+
 /// Scores, softmax and context as three operators.
 Case unfused() {
   ComputeTask softmax = task_of(ComputeOp::softmax);
@@ -241,6 +283,8 @@ TEST_CASE("gradients are derivatives") {
   check(rope());
   check(flash(0.0));
   check(flash(0.3));
+  check(flash_block());
+  check(linear_piece());
   check(unfused());
   check(dropout(false));
   check(dropout(true));
@@ -251,9 +295,9 @@ TEST_CASE("gradients are derivatives") {
 
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.relu", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
+  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.relu", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
                                       "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
-                                      "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_weight_grad",
+                                      "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_input_grad_piece", "matmul.linear_weight_grad",
                                       "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",
                                       "softmax_grad"};
   for (const auto& entry : cpu_operators().entries())
