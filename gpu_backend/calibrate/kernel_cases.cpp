@@ -86,7 +86,7 @@ KernelCase product_case(const ComputeDevice& device, const std::string& variant,
   out.call.task = &made->task;
   out.call.dims = {1, m, n, k};
   const ElementType type = stored_as(DType::fp32, device.numerics());
-  for (const Extents& e : extents) made->held.push_back({e, e, {{{0, e[0]}}, {{0, e[1]}}}, {0, e[0] * e[1]}});
+  for (const Extents& e : extents) made->held.push_back({e, e, {{{0, e[0]}}, {{0, e[1]}}}, {0, e[0] * e[1]}, {{0, e[0]}, {0, e[1]}}});
   for (std::size_t i = 0; i < 3; ++i) {
     out.buffers.push_back({extents[i][0] * extents[i][1], type, i == weight, i != weight && access[i] == Access::write});
     out.places.push_back({i, 0});

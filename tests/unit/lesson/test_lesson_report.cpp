@@ -65,7 +65,7 @@ TEST_CASE("time and its categories add up") {
 
 TEST_CASE("bars are to one scale, no wider than the page, and parts add up to the bar") {
   for (const int width : {60, 80, 120}) {
-    const Block block = draw_picture({PictureKind::time, "", "", "", {}}, {answer("long_name", 4), answer("b", 2)});
+    const DocumentBlock block = draw_picture({PictureKind::time, "", "", "", {}}, {answer("long_name", 4), answer("b", 2)});
     const std::string text = std::get<Picture>(block).draw({width, false});
     const std::string first = text.substr(0, text.find('\n')), second = text.substr(first.size() + 1, text.find('\n', first.size() + 1) - first.size() - 1);
     CHECK(columns_of(first) <= width);
