@@ -168,7 +168,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
 Verb calibrate_verb() {
   return {"calibrate",
           "Measure this machine's kernels and collectives: a profile for simulate, estimate, memory and validate.",
-          {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json", "rehearse simulate scenarios/tiny_gpt2.json --set cluster=this_machine.json"},
+          {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json", "rehearse calibrate --device cpu --ranks 1 --budget 20 -o laptop.json"},
           {},
           {{"--device", "NAME", "what is measured: cpu", "cpu"},
            {"--ranks", "N", "most ranks at work at once; 1, 2, 4, ... of them are measured, too", "1"},

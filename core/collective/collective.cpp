@@ -133,7 +133,7 @@ struct CollectiveModel::Impl {
   [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
     const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
     if (is_point_to_point(call.op))
-      return point_to_point(g, call.op, call.bytes, g.switched ? Seconds{} : wire_time("P2P"));
+      return point_to_point(g, call.op, call.bytes, g.switched && !traffic::routed_by_nodes(cluster) ? Seconds{} : wire_time("P2P"));
     return tuned(g, call, options.measured_latency, wire_time);
   }
 

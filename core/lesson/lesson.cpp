@@ -74,8 +74,8 @@ Saying read_saying(const nlohmann::json& value, const std::string& origin, const
   return out;
 }
 
-Measurement read_measurement(ObjectReader in) {
-  Measurement out;
+MeasuredFigure read_measurement(ObjectReader in) {
+  MeasuredFigure out;
   out.id = in.string("id");
   out.what = in.string("what");
   out.unit = in.string("unit");

@@ -63,7 +63,7 @@ enum class Standing {
 /// "measured", "unverified", "claim".
 [[nodiscard]] std::string_view name_of(Standing standing);
 
-struct Measurement {
+struct MeasuredFigure {
   std::string id;
   std::string what;      ///< "8 GPUs: training"
   std::string unit;
@@ -90,7 +90,7 @@ struct Lesson {
   std::vector<Showing> shows;
   std::vector<std::string> next;     ///< Commands to go on with.
   std::vector<std::string> assumes;  ///< What the published result leaves open, and what is taken instead.
-  std::vector<Measurement> measurements;
+  std::vector<MeasuredFigure> measurements;
   std::vector<PopularClaim> claims;
 };
 

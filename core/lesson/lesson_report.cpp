@@ -166,7 +166,7 @@ Table records(const Lesson& lesson, const Answers& answers, const std::vector<Re
 
 std::vector<ReplayRow> replay_rows(const Lesson& lesson, const Answers& answers) {
   std::vector<ReplayRow> out;
-  for (const Measurement& m : lesson.measurements) {
+  for (const MeasuredFigure& m : lesson.measurements) {
     ReplayRow row{m, std::nullopt, m.skipped};
     if (m.predicted) row.predicted = m.predicted->value(lookup(answers));
     if (m.predicted && !row.predicted) row.skipped = "a plan of it does not fit into memory";

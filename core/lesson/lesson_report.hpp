@@ -14,7 +14,7 @@ inline constexpr const char* kLessonResultSchema = "rehearse/lesson_result/v1";
 
 /// One measurement beside its prediction.
 struct ReplayRow {
-  Measurement measurement;
+  MeasuredFigure measurement;
   std::optional<double> predicted;  ///< Absent: `skipped` says why.
   std::string skipped;
   [[nodiscard]] bool counts() const { return predicted.has_value() && measurement.standing == Standing::measured; }

@@ -34,16 +34,20 @@ ComputeTask routing_task(BlockBody& b, const OpSpec& op, ComputeOp kind, int x) 
   return t;
 }
 
-/// Tokens per expert over the ranks that share a sequence, and over all replicas for a loss that balances the whole batch.
+/// Tokens per expert over the ranks that share a sequence (tp, cp), and over all replicas for a loss that balances the whole batch.
 void reduce_load(BlockBody& b, const OpSpec& op, int load) {
   ProgramFrame& f = b.builder().frame();
   AxisSet axes;
   for (const auto& [axis, l] : b.stored(op.outputs[0]))
-    if (axis == Axis::tp || (b.options().global_statistics && (axis == Axis::dp_replicate || axis == Axis::dp_shard))) axes.insert(axis);
+    if (axis == Axis::tp || axis == Axis::cp || (b.options().global_statistics && (axis == Axis::dp_replicate || axis == Axis::dp_shard))) axes.insert(axis);
   if (axes.empty()) return;
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
-  c.group = f.group(!axes.contains(Axis::tp) ? "dp" : b.options().global_statistics ? "dp.tp" : "tp", axes);
+  std::string name;
+  if (axes.contains(Axis::dp_replicate) || axes.contains(Axis::dp_shard)) name = "dp";
+  for (const auto& [axis, part] : {std::pair(Axis::cp, "cp"), std::pair(Axis::tp, "tp")})
+    if (axes.contains(axis)) name += (name.empty() ? "" : ".") + std::string(part);
+  c.group = f.group(name, axes);
   Task task;
   task.name = key(op, "load.all_reduce");
   task.kind = c;

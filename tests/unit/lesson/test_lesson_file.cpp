@@ -48,6 +48,6 @@ TEST_CASE("a measurement needs a source, a claim does not") {
   std::string text = test::kLesson;
   text.replace(text.find("\"title\": \"T\""), 12, with);
   CHECK(parse_lesson(text, "lesson.json").measurements[0].standing == Standing::claim);
-  CHECK(refusal(text, "\"claim\" }]", "\"measured\" }]").where == "dir/lesson.json: /measurements/0/source");
+  CHECK(refusal(text, "\"claim\" }]", "\"measured\" }]").where == "dir/lesson.json: /measurements/0");
   CHECK(refusal(text, "\"measured\": 2", "\"measured\": 0").where == "dir/lesson.json: /measurements/0/measured");
 }

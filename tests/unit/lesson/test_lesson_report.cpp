@@ -18,7 +18,7 @@ namespace {
 std::string printed(const Document& d, int width = 80) { return formats().at("table").value(d, {width, false}); }
 
 ReplayRow row(double predicted, double measured, Standing standing = Standing::measured) {
-  Measurement m;
+  MeasuredFigure m;
   m.measured = measured;
   m.standing = standing;
   return {m, predicted, {}};

@@ -191,6 +191,7 @@ TEST_CASE("overlap decides who waits for whom") {
 TEST_CASE("settings without a lowering are refused, not ignored") {
   Job job(tiny_gpt());
   job.workload.training.precision = Precision::fp8_mixed;
+  job.strategy.tp = 2;
   job.strategy.overlap.tp = job.strategy.sequence_parallel = true;
   CHECK(refusal(job, 2).where == "strategy.overlap.tp");
 }
