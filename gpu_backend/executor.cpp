@@ -360,6 +360,13 @@ struct Executor::Impl {
     std::int64_t per_sample = 1;
     for (std::size_t d = 1; d < out.held->shape.size(); ++d) per_sample *= out.held->shape[d];
     const std::vector<std::int64_t> elements = out.held->global_elements();
+    const auto own = [&held = *out.held](std::size_t i) {
+      for (std::size_t d = held.inner.size(); d-- > 0; i /= static_cast<std::size_t>(held.extents[d])) {
+        const auto x = static_cast<std::int64_t>(i % static_cast<std::size_t>(held.extents[d]));
+        if (x < held.inner[d].first || x >= held.inner[d].first + held.inner[d].length) return false;
+      }
+      return true;
+    };
     std::vector<double> numbers;
     std::int64_t loaded = -1;
     for (std::size_t i = 0; i < elements.size(); ++i) {
@@ -370,7 +377,7 @@ struct Executor::Impl {
       }
       if (sample != loaded) data.image(step, sample, per_sample, numbers);
       loaded = sample;
-      const double x = numbers[static_cast<std::size_t>(element)];
+      const double x = own(i) ? numbers[static_cast<std::size_t>(element)] : 0;
       if (out.type == ElementType::real64) reinterpret_cast<double*>(at.data(0))[i] = x;
       else reinterpret_cast<float*>(at.data(0))[i] = static_cast<float>(x);
     }

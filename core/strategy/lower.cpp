@@ -306,6 +306,9 @@ class Lowering {
   void vary_recompute(const StepBodies& step) {
     body_at_ = block_at_;
     if (settings_.recompute != Recompute::full) return;
+    if (schedule_.splits_backward() && (settings_.recompute_layers > 1 || settings_.recompute_method == RecomputeMethod::block))
+      throw Error(ErrorKind::usage, fmt::format("schedule '{}' runs weight gradients later, for which layers that recompute unlike have no lowering", settings_.schedule),
+                  "strategy.recompute_layers", "set strategy.recompute_method to uniform and strategy.recompute_layers to 1");
     RecomputeGroups made = make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
     body_at_ = std::move(made.body_at);
     groups_ = std::move(made.groups);

@@ -151,6 +151,7 @@ class TileParallel final : public Strategy {
     const Network& net = request.workload.network;
     const Shape& first = net.blocks.front().tensors.front().shape;
     if (dim_of(first, DimTag::height) < 0) refuse(fmt::format("{} takes no images: there is nothing to tile", net.name), "strategy.tile_h", "set strategy.tile_h and strategy.tile_w to 1");
+    if (request.settings.fsdp.enabled) refuse("fsdp with tiles has no lowering: parameters of one unit are summed over tiles, others are not", "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false");
     if (request.settings.zero_stage > 0) refuse("zero_stage with tiles has no lowering: the optimizer state would be divided over replicas only", "strategy.zero_stage", "set strategy.zero_stage to 0");
   }
 

@@ -74,10 +74,14 @@ void check_parity(Net net, const std::vector<Variation>& chosen, int steps = kSt
   std::string names;
   for (const Variation& v : chosen) names += v.name + "; ";
   INFO(names);
-  const Program p = spread(small_job(net), chosen);
-  const Outcome got = run(p, steps, Numerics::fp64);
-  check_equal(one_rank(net), got, kTolerance);
-  check_accounts(p, got);
+  try {
+    const Program p = spread(small_job(net), chosen);
+    const Outcome got = run(p, steps, Numerics::fp64);
+    check_equal(one_rank(net), got, kTolerance);
+    check_accounts(p, got);
+  } catch (const std::exception& e) {
+    FAIL_CHECK("it does not run: " << e.what());
+  }
 }
 
 int ranks_of(const std::vector<Variation>& chosen) {
@@ -255,7 +259,7 @@ TEST_CASE("every fp8 recipe trains near what fp32 does", "[parity]") {
     job.workload.training.precision = Precision::fp8_mixed;
     job.workload.training.fp8.recipe = static_cast<Fp8Recipe>(std::find(names_of<Fp8Recipe>().begin(), names_of<Fp8Recipe>().end(), recipe) - names_of<Fp8Recipe>().begin());
     const Outcome got = run(spread(job, {}), kSteps, Numerics::fp64);
-    CHECK(got.losses.front() != one_rank(Net::llama).losses.front());  // Rounding is there ...
+    CHECK(got.losses.at(1) != one_rank(Net::llama).losses.at(1));  // Rounding is there, for delayed scales from the second step on ...
     CHECK(got.losses.back() == Approx(one_rank(Net::llama).losses.back()).epsilon(0.05));  // ... and small.
   }
 }
