@@ -145,7 +145,7 @@ struct AdafactorRun {
 TEST_CASE("Adafactor: squares of rank one are factored exactly, so that the first update is the gradient's sign") {
   Array g = reals({3, 4});
   for (std::size_t r = 0; r < 3; ++r)
-    for (std::size_t c = 0; c < 4; ++c) g.real[r * 4 + c] = (r + 1.0) * (c + 2.0) * ((r + c) % 2 == 0 ? 1 : -1);
+    for (std::size_t c = 0; c < 4; ++c) g.real[r * 4 + c] = (static_cast<double>(r) + 1) * (static_cast<double>(c) + 2) * ((r + c) % 2 == 0 ? 1 : -1);
   AdafactorRun run(g);
   const auto change = run.step(10.0);
   for (std::size_t i = 0; i < change.size(); ++i) CHECK(change[i] == Approx(g.real[i] > 0 ? -1.0 : 1.0));
