@@ -31,7 +31,7 @@ using Gradients = std::map<std::string, std::vector<double>>;
 
 struct Outcome {
   std::vector<double> losses;
-  std::vector<double> norms;               ///< Of the gradients, per step.
+  std::vector<std::vector<double>> norms;  ///< Of the gradients, per step and rank.
   std::vector<Gradients> gradients;        ///< Per step.
   std::vector<StepResult> last;            ///< Per rank.
 };
@@ -63,7 +63,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
   set_blas_threads(1);
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));
-  out.norms.resize(static_cast<std::size_t>(steps));
+  out.norms.assign(static_cast<std::size_t>(steps), std::vector<double>(static_cast<std::size_t>(program.mesh.ranks())));
   out.gradients.resize(static_cast<std::size_t>(steps));
   out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
   std::mutex mutex;
@@ -86,7 +86,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
       const StepResult result = executor.step();
       const std::lock_guard lock(mutex);
       out.losses[static_cast<std::size_t>(s)] = result.loss;
-      out.norms[static_cast<std::size_t>(s)] = result.gradient_norm;
+      out.norms[static_cast<std::size_t>(s)][static_cast<std::size_t>(transport.rank())] = result.gradient_norm;
       out.last[static_cast<std::size_t>(transport.rank())] = result;
     }
     executor.drain();
