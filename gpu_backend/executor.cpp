@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -12,6 +11,7 @@
 #include "core/units/error.hpp"
 #include "gpu_backend/collective_work.hpp"
 #include "gpu_backend/initial.hpp"
+#include "gpu_backend/out_of_memory.hpp"
 #include "gpu_backend/plan.hpp"
 
 namespace rehearse {
@@ -49,6 +49,7 @@ class MemoryBook {
     now_[static_cast<std::size_t>(t.category)] += Bytes{-bytes};
     total_ -= bytes;
   }
+  [[nodiscard]] const CategoryBytes& now() const { return now_; }
   [[nodiscard]] const CategoryBytes& at_peak() const { return at_peak_; }
   [[nodiscard]] Bytes peak() const { return Bytes{peak_}; }
 
@@ -104,6 +105,8 @@ struct Executor::Impl {
     storage.resize(plan.slots().size());
     initialise();
     for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));
+    if (transport.ranks() > 1) control = transport.control("losses");
+    transport.ready();
   }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
@@ -111,7 +114,7 @@ struct Executor::Impl {
 
   void take(int slot) {
     const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
-    storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
+    storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
 
@@ -122,9 +125,11 @@ struct Executor::Impl {
       if (!s.persistent) continue;
       take(static_cast<int>(i));
       const std::vector<double> values = initial_values(tensor(s.tensor), *plan.held_by(s.tensor, at), s.layer, program.seed);
-      const std::vector<float> narrow(values.begin(), values.end());
-      const auto bytes = type_of(s) == ElementType::real64 ? std::as_bytes(std::span(values)) : std::as_bytes(std::span(narrow));
-      device.write(*storage[i], 0, bytes);
+      try {
+        device.write(*storage[i], 0, encoded(values, type_of(s)));
+      } catch (const OutOfMemory& e) {
+        throw explained(e, program, plan.rank(), memory.now(), tensor(s.tensor).name);
+      }
     }
   }
 
@@ -196,7 +201,13 @@ struct Executor::Impl {
     for (const int a : in.after) after.push_back(events[static_cast<std::size_t>(a)]);
     if (!events_before.empty())
       for (const int a : in.after_previous) after.push_back(events_before[static_cast<std::size_t>(a)]);
-    events[i] = device.submit(in.task->stream, after, work_of(in, prepared[i]));
+    Work work = work_of(in, prepared[i]);
+    work.name = in.task->name;
+    try {
+      events[i] = device.submit(in.task->stream, after, std::move(work));
+    } catch (const OutOfMemory& e) {
+      throw explained(e, program, plan.rank(), memory.now(), in.body->name + "/" + in.task->name);
+    }
     for (const int slot : in.frees) {
       const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
       storage[static_cast<std::size_t>(slot)].reset();
@@ -229,12 +240,14 @@ struct Executor::Impl {
     Placed at = placed(in);
     const std::int64_t step = next_step;
     if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
-    if (what.collective) return {.run = {}, .start = [&what, at = std::move(at)](Done done) { what.collective->start(at.all(), [at, done](std::exception_ptr e) { done(e); }); }};
+    if (what.collective) return {.run = {}, .start = [this, &what, at = std::move(at)](Done done) { what.collective->start(device, at.all(), [at, done](std::exception_ptr e) { done(e); }); }};
     if (what.channel != nullptr) return message(in, what, std::move(at));
     if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
-    return {.run = [&what, at = std::move(at)] {  // CopyTask
-              const TensorView& from = what.call.operands.at(0);
-              std::copy_n(at.data(0), static_cast<std::size_t>(from.elements()) * size_of(from.type), at.data(1));
+    return {.run = [this, &what, at = std::move(at)] {  // CopyTask: pairs of what is read and what is written.
+              for (std::size_t i = 0; i + 1 < what.call.operands.size(); i += 2) {
+                const TensorView& from = what.call.operands[i];
+                device.copy(at.data(i + 1), at.data(i), static_cast<std::size_t>(from.elements()) * size_of(from.type));
+              }
             }, .start = {}};
   }
 
@@ -245,7 +258,7 @@ struct Executor::Impl {
     if (!call.task->random.empty())
       call.random = RandomKey(program.seed).with(call.task->random).with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(in.at.layer));
     if (call.task->op == ComputeOp::optimizer && options.on_update) options.on_update(call);
-    (*what.op)(call, device.numerics());
+    device.execute(*what.op, call);
   }
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
@@ -264,12 +277,13 @@ struct Executor::Impl {
     const TensorView& out = what.call.operands.at(0);
     if (task.what != "tokens" && task.what != "labels") throw Error(ErrorKind::unavailable, fmt::format("input '{}' has no source", task.what), "program");
     const std::int64_t shift = task.what == "labels" ? 1 : 0, length = out.held->shape.at(1);
-    auto* to = reinterpret_cast<std::int64_t*>(at.data(0));
-    std::vector<std::int64_t> tokens;
+    std::vector<std::int64_t> tokens, values;
+    values.reserve(static_cast<std::size_t>(out.elements()));
     for (std::int64_t b = 0; b < out.extent(0); ++b) {
       data.tokens(step, what.call.first_sample + out.held->global_index(0, b), length, tokens);
-      for (std::int64_t s = 0; s < out.extent(1); ++s) *to++ = tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)];
+      for (std::int64_t s = 0; s < out.extent(1); ++s) values.push_back(tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)]);
     }
+    device.put(at.data(0), std::as_bytes(std::span(values)));
   }
 
   [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {
@@ -282,11 +296,6 @@ struct Executor::Impl {
   /// Over all ranks, while whatever the step left in flight goes on.
   double mean_loss() {
     if (transport.ranks() > 1) {
-      if (!control) {
-        std::vector<int> all(static_cast<std::size_t>(transport.ranks()));
-        std::iota(all.begin(), all.end(), 0);
-        control = transport.communicator("losses", all);
-      }
       sums = {observed.loss_sum, static_cast<double>(observed.tokens)};
       CollectiveCall call;
       call.type = ElementType::real64;
