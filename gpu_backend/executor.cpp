@@ -61,15 +61,19 @@ class MemoryBook {
 }  // namespace
 
 std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device) {
+  return missing_operators(program, [&](std::string_view name) { return device.find(name) != nullptr; });
+}
+
+std::vector<std::string> missing_operators(const Program& program, const std::function<bool(std::string_view)>& has) {
   std::set<std::string> out;
   for (const Body& body : program.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr && device.find(operator_name(*c)) == nullptr) out.insert(operator_name(*c));
+      if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr && !has(operator_name(*c))) out.insert(operator_name(*c));
   return {out.begin(), out.end()};
 }
 
-Error lacks(const ComputeDevice& device, const std::vector<std::string>& operators) {
-  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device.name(), fmt::join(operators, ", ")), "--device",
+Error lacks(const std::string& device, const std::vector<std::string>& operators) {
+  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device, fmt::join(operators, ", ")), "--device",
           "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
 }
 
@@ -92,6 +96,7 @@ struct Executor::Impl {
   std::map<std::string, std::unique_ptr<Channel>> channels;
   /// What an instruction does on this device, made once.
   struct Prepared {
+    std::string name;   ///< As in traces: body and task.
     const Operator* op = nullptr;
     OperatorCall call;
     std::unique_ptr<CollectiveWork> collective;
@@ -101,7 +106,7 @@ struct Executor::Impl {
 
   Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
       : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()) {
-    if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d, missing);
+    if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
     for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));
@@ -137,6 +142,7 @@ struct Executor::Impl {
 
   Prepared prepare(const Instruction& in) {
     Prepared out;
+    out.name = in.body->name + "/" + in.task->name;
     for (const PlannedOperand& o : in.operands)
       out.call.operands.push_back({nullptr, stored_as(tensor(o.tensor).dtype, device.numerics()), o.access, &tensor(o.tensor), o.held, o.layer});
     out.call.first_sample = program.exprs.evaluate(program.first_sample, in.at);
@@ -202,11 +208,11 @@ struct Executor::Impl {
     if (!events_before.empty())
       for (const int a : in.after_previous) after.push_back(events_before[static_cast<std::size_t>(a)]);
     Work work = work_of(in, prepared[i]);
-    work.name = in.task->name;
+    work.name = prepared[i].name;
     try {
       events[i] = device.submit(in.task->stream, after, std::move(work));
     } catch (const OutOfMemory& e) {
-      throw explained(e, program, plan.rank(), memory.now(), in.body->name + "/" + in.task->name);
+      throw explained(e, program, plan.rank(), memory.now(), prepared[i].name);
     }
     for (const int slot : in.frees) {
       const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];

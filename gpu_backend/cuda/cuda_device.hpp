@@ -21,7 +21,7 @@ struct CudaOptions {
 /// Throws Error (unavailable) with the next step to take where there is no such device, or this build has none.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_cuda_device(const CudaOptions& options);
 
-/// The same without looking for the device first. Present only in builds with CUDA.
+/// The same without looking for the device first.
 [[nodiscard]] std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions& options);
 
 /// Device memory that tensors and scratch of `device` held at most, and now: what the driver counts. Throws std::logic_error for other devices.

@@ -25,6 +25,8 @@ std::unique_ptr<ComputeDevice> make_cuda_device(const CudaOptions&) {
   throw absent();
 }
 
+std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions&) { throw absent(); }
+
 CudaMemory cuda_memory(const ComputeDevice& device) { throw std::logic_error("device '" + device.name() + "' is no GPU"); }
 
 }  // namespace rehearse

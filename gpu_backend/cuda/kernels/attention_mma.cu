@@ -110,22 +110,24 @@ __device__ void store(const FragmentC (&sum)[D / 8], Half* head, std::int64_t ap
   }
 }
 
-/// Positions that are consecutive let tiles beyond the diagonal be left out.
-__host__ __device__ bool in_order(const AttentionShape& z) { return z.query.length >= z.queries && z.key.length >= z.keys; }
-/// Keys that queries before `end` can see, rounded up to tiles; all of them without a mask.
-__device__ std::int64_t last_key_tile(const AttentionShape& z, std::int64_t end) {
-  std::int64_t keys = z.keys;
-  if (z.causal && in_order(z)) {
-    const std::int64_t seen = z.query.at((end < z.queries ? end : z.queries) - 1) - z.key.first + 1;
-    keys = seen < 0 ? 0 : seen < keys ? seen : keys;
-  }
-  return (keys + kTile - 1) / kTile;
+/// Key minus query position of the first of each: a query sees the keys with key + shift <= query.
+__device__ int shift_of(const AttentionShape& z) { return static_cast<int>(z.key.first - z.query.first); }
+/// Last key that a query sees; -1 for queries that do not exist.
+__device__ int last_key(const AttentionShape& z, int query) {
+  if (query >= z.queries) return -1;
+  const int all = static_cast<int>(z.keys) - 1, seen = query - shift_of(z);
+  return z.causal && seen < all ? seen : all;
 }
-/// First tile of queries that can see keys from `first` on.
-__device__ std::int64_t first_query_tile(const AttentionShape& z, std::int64_t first) {
-  if (!z.causal || !in_order(z)) return 0;
-  const std::int64_t blind = z.key.at(first) - z.query.first;  // Queries before the first that sees one.
-  return blind <= 0 ? 0 : blind / kTile;
+/// First query that sees a key; beyond all where there is none.
+__device__ int first_query(const AttentionShape& z, int key) {
+  if (key >= z.keys) return static_cast<int>(z.queries);
+  const int first = key + shift_of(z);
+  return z.causal && first > 0 ? first : 0;
+}
+/// Tiles of keys that queries before `end` see.
+__device__ int key_tiles(const AttentionShape& z, int end) {
+  const int last = last_key(z, end < z.queries ? end - 1 : static_cast<int>(z.queries) - 1);
+  return last < 0 ? 0 : last / kTile + 1;
 }
 
 constexpr int kForwardWarps = 8;
@@ -138,17 +140,18 @@ template <int D>
 __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Half* q, const Half* k, const Half* v, Half* out, float* lse, AttentionShape z) {
   Half* query_tile = reinterpret_cast<Half*>(launch_memory());
   Half* streamed = query_tile + kForwardRows * kStride<D>;
-  const auto key_tile = [&](std::int64_t j) { return streamed + (j % 2) * 2 * kTile * kStride<D>; };
-  const auto value_tile = [&](std::int64_t j) { return key_tile(j) + kTile * kStride<D>; };
+  const auto key_tile = [&](int j) { return streamed + (j % 2) * 2 * kTile * kStride<D>; };
+  const auto value_tile = [&](int j) { return key_tile(j) + kTile * kStride<D>; };
 
   const std::int64_t b = blockIdx.y / z.heads, h = blockIdx.y % z.heads, shared_head = h / (z.heads / z.kv_heads);
-  const std::int64_t first = static_cast<std::int64_t>(gridDim.x - 1 - blockIdx.x) * kForwardRows;  // The longest rows begin first.
+  const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kForwardRows;  // The longest rows begin first.
   const Half *keys = k + place(b, 0, shared_head, z.keys, z.kv_heads, D), *values = v + place(b, 0, shared_head, z.keys, z.kv_heads, D);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp_row = static_cast<int>(threadIdx.x) / kWarp * 16;
-  const std::int64_t row = first + warp_row + lane / 4, tiles = last_key_tile(z, first + kForwardRows);
+  const int row = first + warp_row + lane / 4, tiles = key_tiles(z, first + kForwardRows);
+  const int last[2] = {last_key(z, row), last_key(z, row + 8)};
   const float factor = static_cast<float>(z.scale) * kLog2E;
 
-  const auto fetch_tiles = [&](std::int64_t j) {
+  const auto fetch_tiles = [&](int j) {
     fetch<D, kTile>(key_tile(j), keys, z.kv_heads * D, j * kTile, z.keys);
     fetch<D, kTile>(value_tile(j), values, z.kv_heads * D, j * kTile, z.keys);
     end_copies();
@@ -158,7 +161,7 @@ __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Ha
 
   FragmentC sum[D / 8];
   float largest[2] = {kNone, kNone}, total[2] = {0, 0};
-  for (std::int64_t j = 0; j < tiles; ++j) {
+  for (int j = 0; j < tiles; ++j) {
     if (j + 1 < tiles) {
       fetch_tiles(j + 1);
       wait_for_copies<1>();
@@ -168,17 +171,13 @@ __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Ha
     __syncthreads();
     FragmentC s[kColumns];
     times_transposed<D>(s, query_tile, warp_row, key_tile(j));
-    const bool masked = (j + 1) * kTile > z.keys || (z.causal && !(in_order(z) && z.key.at((j + 1) * kTile - 1) <= z.query.at(first + warp_row)));
     float now[2] = {largest[0], largest[1]};
 #pragma unroll
     for (int n = 0; n < kColumns; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        s[n].x[i] *= factor;
-        if (masked) {
-          const std::int64_t key = j * kTile + n * 8 + lane % 4 * 2 + i % 2, query = row + i / 2 * 8;
-          if (key >= z.keys || query >= z.queries || hidden(z, query, key)) s[n].x[i] = kNone;
-        }
+        const int key = j * kTile + n * 8 + lane % 4 * 2 + i % 2;
+        s[n].x[i] = key <= last[i / 2] ? s[n].x[i] * factor : kNone;
         now[i / 2] = Max::of(now[i / 2], s[n].x[i]);
       }
 #pragma unroll
@@ -197,10 +196,6 @@ __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Ha
       for (int i = 0; i < 4; ++i) {
         s[n].x[i] = exp2f(s[n].x[i] - now[i / 2]);
         total[i / 2] += s[n].x[i];
-        if (z.dropout.on()) {
-          const std::int64_t key = j * kTile + n * 8 + lane % 4 * 2 + i % 2, query = row + i / 2 * 8;
-          if (key < z.keys && query < z.queries) s[n].x[i] *= kept<float>(z, b, h, query, key);
-        }
       }
     times<D>(sum, s, value_tile(j));
     __syncthreads();  // The next fetch writes where this tile was read.
@@ -230,28 +225,31 @@ __global__ void __launch_bounds__(kGradWarps * kWarp)
   Half* second_kept = kept_tiles + kGradRows * kStride<D>;
   Half* streamed = second_kept + kGradRows * kStride<D>;
   float* per_column = reinterpret_cast<float*>(streamed + 4 * kTile * kStride<D>);  // Log-sum-exp and delta of streamed queries, two deep.
-  const auto tile = [&](std::int64_t j, int which) { return streamed + ((j % 2) * 2 + which) * kTile * kStride<D>; };
-  const auto column_numbers = [&](std::int64_t j) { return per_column + (j % 2) * 2 * kTile; };
+  const auto tile = [&](int j, int which) { return streamed + ((j % 2) * 2 + which) * kTile * kStride<D>; };
+  const auto column_numbers = [&](int j) { return per_column + (j % 2) * 2 * kTile; };
 
-  const std::int64_t row_heads = kKeys ? z.kv_heads : z.heads, rows = kKeys ? z.keys : z.queries, columns = kKeys ? z.queries : z.keys;
-  const std::int64_t column_heads = kKeys ? z.heads : z.kv_heads, group = z.heads / z.kv_heads;
-  const std::int64_t b = blockIdx.y / row_heads, row_head = blockIdx.y % row_heads;
-  const std::int64_t first = static_cast<std::int64_t>(kKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * kGradRows;
+  const int row_heads = static_cast<int>(kKeys ? z.kv_heads : z.heads), rows = static_cast<int>(kKeys ? z.keys : z.queries), columns = static_cast<int>(kKeys ? z.queries : z.keys);
+  const int column_heads = static_cast<int>(kKeys ? z.heads : z.kv_heads), group = static_cast<int>(z.heads / z.kv_heads);
+  const int b = static_cast<int>(blockIdx.y) / row_heads, row_head = static_cast<int>(blockIdx.y) % row_heads;
+  const int first = static_cast<int>(kKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * kGradRows;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp_row = static_cast<int>(threadIdx.x) / kWarp * 16;
-  const std::int64_t row = first + warp_row + lane / 4;
+  const int row = first + warp_row + lane / 4;
   const float factor = static_cast<float>(z.scale) * kLog2E;
-  const std::int64_t begin = kKeys ? first_query_tile(z, first) : 0, end = kKeys ? (columns + kTile - 1) / kTile : last_key_tile(z, first + kGradRows);
-  const std::int64_t per_head = end > begin ? end - begin : 0, steps = kKeys ? group * per_head : per_head;
-  const auto column_head = [&](std::int64_t step) { return kKeys ? row_head * group + step / per_head : row_head / group; };
-  const auto column_tile = [&](std::int64_t step) { return begin + (kKeys ? step % per_head : step); };
+  // The columns that a row sees: queries from one on, or keys up to one.
+  const int bound[2] = {kKeys ? first_query(z, row) : last_key(z, row), kKeys ? first_query(z, row + 8) : last_key(z, row + 8)};
+  const int begin = kKeys ? first_query(z, first) / kTile : 0, end = kKeys ? (columns + kTile - 1) / kTile : key_tiles(z, first + kGradRows);
+  const int per_head = end > begin ? end - begin : 0, steps = kKeys ? group * per_head : per_head;
+  const auto column_head = [&](int step) { return kKeys ? row_head * group + step / per_head : row_head / group; };
+  const auto column_tile = [&](int step) { return begin + (kKeys ? step % per_head : step); };
 
-  const auto fetch_tiles = [&](std::int64_t step) {
-    const std::int64_t head = column_head(step), at = column_tile(step) * kTile, from = place(b, 0, head, columns, column_heads, D);
+  const auto fetch_tiles = [&](int step) {
+    const int head = column_head(step), at = column_tile(step) * kTile;
+    const std::int64_t from = place(b, 0, head, columns, column_heads, D);
     fetch<D, kTile>(tile(step, 0), (kKeys ? q : k) + from, column_heads * D, at, columns);
     fetch<D, kTile>(tile(step, 1), (kKeys ? dout : v) + from, column_heads * D, at, columns);
     if (kKeys)
       for (int i = static_cast<int>(threadIdx.x); i < kTile; i += static_cast<int>(blockDim.x)) {
-        const std::int64_t query = at + i < columns ? at + i : columns - 1;
+        const int query = at + i < columns ? at + i : columns - 1;
         column_numbers(step)[i] = lse[(b * z.queries + query) * z.heads + head] * kLog2E;
         column_numbers(step)[kTile + i] = delta[(b * z.heads + head) * z.queries + query];
       }
@@ -265,12 +263,12 @@ __global__ void __launch_bounds__(kGradWarps * kWarp)
   float row_lse[2] = {0, 0}, row_delta[2] = {0, 0};
   if (!kKeys)
     for (int half = 0; half < 2; ++half) {
-      const std::int64_t query = row + half * 8 < rows ? row + half * 8 : rows - 1;
+      const int query = row + half * 8 < rows ? row + half * 8 : rows - 1;
       row_lse[half] = lse[(b * z.queries + query) * z.heads + row_head] * kLog2E;
       row_delta[half] = delta[(b * z.heads + row_head) * z.queries + query];
     }
   FragmentC first_sum[D / 8], second_sum[kKeys ? D / 8 : 1];
-  for (std::int64_t step = 0; step < steps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     if (step + 1 < steps) {
       fetch_tiles(step + 1);
       wait_for_copies<1>();
@@ -281,19 +279,16 @@ __global__ void __launch_bounds__(kGradWarps * kWarp)
     FragmentC s[kColumns], ds[kColumns];
     times_transposed<D>(s, kept_tiles, warp_row, tile(step, 0));
     times_transposed<D>(ds, second_kept, warp_row, tile(step, 1));
-    const std::int64_t at = column_tile(step) * kTile, query_head = kKeys ? column_head(step) : row_head;
+    const int at = column_tile(step) * kTile;
 #pragma unroll
     for (int n = 0; n < kColumns; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int c = n * 8 + lane % 4 * 2 + i % 2;
-        const std::int64_t query = kKeys ? at + c : row + i / 2 * 8, key = kKeys ? row + i / 2 * 8 : at + c;
-        const bool seen = query < z.queries && key < z.keys && !hidden(z, query, key);
+        const bool seen = kKeys ? at + c >= bound[i / 2] && at + c < columns : at + c <= bound[i / 2];
         const float log_sum = kKeys ? column_numbers(step)[c] : row_lse[i / 2], less = kKeys ? column_numbers(step)[kTile + c] : row_delta[i / 2];
-        const float p = seen ? exp2f(s[n].x[i] * factor - log_sum) : 0.0f;
-        const float keep = seen && z.dropout.on() ? kept<float>(z, b, query_head, query, key) : 1.0f;
-        s[n].x[i] = p * keep;
-        ds[n].x[i] = p * (ds[n].x[i] * keep - less);
+        s[n].x[i] = seen ? exp2f(s[n].x[i] * factor - log_sum) : 0.0f;
+        ds[n].x[i] = s[n].x[i] * (ds[n].x[i] - less);
       }
     times<D>(first_sum, ds, tile(step, 0));
     if constexpr (kKeys) times<D>(second_sum, s, tile(step, 1));
@@ -327,7 +322,9 @@ void backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals 
 }  // namespace
 
 bool on_tensor_cores(const AttentionShape& z, ElementType type) {
-  return type == ElementType::real16 && z.d == z.v && (z.d == 64 || z.d == 128) && z.queries > 0 && z.keys > 0 && z.batch * z.heads < 65536;
+  // Positions in one piece, so that a mask is a bound per row; dropout's random numbers would crowd out the products.
+  const bool in_order = z.query.length >= z.queries && z.key.length >= z.keys;
+  return in_order && !z.dropout.on() && type == ElementType::real16 && z.d == z.v && (z.d == 64 || z.d == 128) && z.queries > 0 && z.keys > 0 && z.queries < (1 << 30) && z.keys < (1 << 30) && z.batch * z.heads < 65536;
 }
 
 void attention_mma(cudaStream_t stream, Reals q, Reals k, Reals v, Reals to, Reals lse, const AttentionShape& z) {
