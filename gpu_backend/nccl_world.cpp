@@ -8,6 +8,7 @@
 #include <nccl.h>
 
 #include "gpu_backend/cuda/check.hpp"
+#include "gpu_backend/cuda/load_library.hpp"
 #include "gpu_backend/cuda/stream_of_task.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
 #include "gpu_backend/split_plan.hpp"
@@ -16,10 +17,12 @@ namespace rehearse {
 
 namespace {
 
+#define NCCL(name) REHEARSE_CALL_OF(nccl_library, name)
+
 void check(ncclResult_t status, const std::string& what) {
   if (status == ncclSuccess || status == ncclInProgress) return;
-  const char* last = ncclGetLastError(nullptr);
-  throw Error(ErrorKind::check_failed, fmt::format("{}: NCCL says: {}{}{}", what, ncclGetErrorString(status), last != nullptr && *last != '\0' ? ": " : "", last != nullptr ? last : ""), "nccl",
+  const char* last = NCCL(ncclGetLastError)(nullptr);
+  throw Error(ErrorKind::check_failed, fmt::format("{}: NCCL says: {}{}{}", what, NCCL(ncclGetErrorString)(status), last != nullptr && *last != '\0' ? ": " : "", last != nullptr ? last : ""), "nccl",
               "NCCL_DEBUG=WARN says more; several ranks on one GPU need --share-gpu");
 }
 
@@ -49,7 +52,7 @@ struct Comm {
   int rank = 0, size = 0;
   Comm() = default;
   ~Comm() {
-    if (handle != nullptr) ncclCommDestroy(handle);
+    if (handle != nullptr) NCCL(ncclCommDestroy)(handle);
   }
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
@@ -74,14 +77,14 @@ class NcclCommunicator final : public Communicator {
     const cudaStream_t stream = streams_.stream_of_task();
     const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
     switch (c.op) {
-      case CollectiveOp::all_reduce: return ncclAllReduce(c.receive, c.receive, count(c.receive_counts[0]), type, op_of(c.reduce), comm_->handle, stream);
-      case CollectiveOp::broadcast: return ncclBroadcast(c.receive, c.receive, count(c.receive_counts[0]), type, c.root, comm_->handle, stream);
+      case CollectiveOp::all_reduce: return NCCL(ncclAllReduce)(c.receive, c.receive, count(c.receive_counts[0]), type, op_of(c.reduce), comm_->handle, stream);
+      case CollectiveOp::broadcast: return NCCL(ncclBroadcast)(c.receive, c.receive, count(c.receive_counts[0]), type, c.root, comm_->handle, stream);
       case CollectiveOp::all_gather:
-        if (equal(c.receive_counts)) return ncclAllGather(c.send, c.receive, count(c.receive_counts[0]), type, comm_->handle, stream);
-        return each_member(c, c.receive_counts, [&](int m, std::size_t offset) { return ncclBroadcast(c.send, c.receive + offset, count(c.receive_counts[static_cast<std::size_t>(m)]), type, m, comm_->handle, stream); });
+        if (equal(c.receive_counts)) return NCCL(ncclAllGather)(c.send, c.receive, count(c.receive_counts[0]), type, comm_->handle, stream);
+        return each_member(c, c.receive_counts, [&](int m, std::size_t offset) { return NCCL(ncclBroadcast)(c.send, c.receive + offset, count(c.receive_counts[static_cast<std::size_t>(m)]), type, m, comm_->handle, stream); });
       case CollectiveOp::reduce_scatter:
-        if (equal(c.send_counts)) return ncclReduceScatter(c.send, c.receive, count(c.send_counts[0]), type, op_of(c.reduce), comm_->handle, stream);
-        return each_member(c, c.send_counts, [&](int m, std::size_t offset) { return ncclReduce(c.send + offset, c.receive, count(c.send_counts[static_cast<std::size_t>(m)]), type, op_of(c.reduce), m, comm_->handle, stream); });
+        if (equal(c.send_counts)) return NCCL(ncclReduceScatter)(c.send, c.receive, count(c.send_counts[0]), type, op_of(c.reduce), comm_->handle, stream);
+        return each_member(c, c.send_counts, [&](int m, std::size_t offset) { return NCCL(ncclReduce)(c.send + offset, c.receive, count(c.send_counts[static_cast<std::size_t>(m)]), type, op_of(c.reduce), m, comm_->handle, stream); });
       case CollectiveOp::all_to_all: return exchange(c, type, stream);
       default: throw Error(ErrorKind::unavailable, fmt::format("{}: no such collective between GPUs", c.name));
     }
@@ -90,27 +93,27 @@ class NcclCommunicator final : public Communicator {
   /// One call per member, as one group: parts of different sizes.
   template <class F>
   ncclResult_t each_member(const CollectiveCall& c, const std::vector<std::int64_t>& counts, F call) const {
-    ncclResult_t out = ncclGroupStart();
+    ncclResult_t out = NCCL(ncclGroupStart)();
     std::size_t offset = 0;
     for (int m = 0; m < comm_->size && out == ncclSuccess; ++m) {
       if (counts[static_cast<std::size_t>(m)] > 0) out = call(m, offset);
       offset += static_cast<std::size_t>(counts[static_cast<std::size_t>(m)]) * size_of(c.type);
     }
-    const ncclResult_t ended = ncclGroupEnd();
+    const ncclResult_t ended = NCCL(ncclGroupEnd)();
     return out != ncclSuccess ? out : ended;
   }
 
   ncclResult_t exchange(const CollectiveCall& c, ncclDataType_t type, cudaStream_t stream) const {
-    ncclResult_t out = ncclGroupStart();
+    ncclResult_t out = NCCL(ncclGroupStart)();
     std::size_t sent = 0, received = 0;
     for (int m = 0; m < comm_->size && out == ncclSuccess; ++m) {
       const auto i = static_cast<std::size_t>(m);
-      if (c.send_counts[i] > 0) out = ncclSend(c.send + sent, static_cast<std::size_t>(c.send_counts[i]), type, m, comm_->handle, stream);
-      if (c.receive_counts[i] > 0 && out == ncclSuccess) out = ncclRecv(c.receive + received, static_cast<std::size_t>(c.receive_counts[i]), type, m, comm_->handle, stream);
+      if (c.send_counts[i] > 0) out = NCCL(ncclSend)(c.send + sent, static_cast<std::size_t>(c.send_counts[i]), type, m, comm_->handle, stream);
+      if (c.receive_counts[i] > 0 && out == ncclSuccess) out = NCCL(ncclRecv)(c.receive + received, static_cast<std::size_t>(c.receive_counts[i]), type, m, comm_->handle, stream);
       sent += static_cast<std::size_t>(c.send_counts[i]) * size_of(c.type);
       received += static_cast<std::size_t>(c.receive_counts[i]) * size_of(c.type);
     }
-    const ncclResult_t ended = ncclGroupEnd();
+    const ncclResult_t ended = NCCL(ncclGroupEnd)();
     return out != ncclSuccess ? out : ended;
   }
 
@@ -124,11 +127,11 @@ class NcclChannel final : public Channel {
  public:
   NcclChannel(CommPtr comm, const cuda::StreamOfTask& streams, std::string name) : comm_(std::move(comm)), streams_(streams), name_(std::move(name)) {}
   void send(const std::byte* data, std::size_t bytes, std::uint64_t, Done done) override {
-    check(ncclSend(data, bytes, ncclUint8, 1, comm_->handle, streams_.stream_of_task()), name_);
+    check(NCCL(ncclSend)(data, bytes, ncclUint8, 1, comm_->handle, streams_.stream_of_task()), name_);
     done(nullptr);
   }
   void receive(std::byte* data, std::size_t bytes, std::uint64_t, Done done) override {
-    check(ncclRecv(data, bytes, ncclUint8, 0, comm_->handle, streams_.stream_of_task()), name_);
+    check(NCCL(ncclRecv)(data, bytes, ncclUint8, 0, comm_->handle, streams_.stream_of_task()), name_);
     done(nullptr);
   }
 
@@ -157,7 +160,7 @@ class Control {
       room_ = bytes;
     }
     REHEARSE_CUDA(cudaMemcpyAsync(buffer_, data, bytes, cudaMemcpyHostToDevice, stream_));
-    check(ncclAllReduce(buffer_, buffer_, static_cast<std::size_t>(n), type_of(type), op_of(op), world_, stream_), "control");
+    check(NCCL(ncclAllReduce)(buffer_, buffer_, static_cast<std::size_t>(n), type_of(type), op_of(op), world_, stream_), "control");
     REHEARSE_CUDA(cudaMemcpyAsync(data, buffer_, bytes, cudaMemcpyDeviceToHost, stream_));
     REHEARSE_CUDA(cudaStreamSynchronize(stream_));
   }
@@ -188,7 +191,7 @@ class NcclTransport final : public Transport {
       : rank_(rank), ranks_(ranks), streams_(streams), client_(at.host, at.port, rank, std::move(on_failure)) {
     ncclUniqueId id{};
     if (rank == 0) {
-      check(ncclGetUniqueId(&id), "meeting");
+      check(NCCL(ncclGetUniqueId)(&id), "meeting");
       client_.set("nccl", std::string(id.internal, sizeof id.internal));
     } else {
       const std::string text = client_.get("nccl");
@@ -196,7 +199,7 @@ class NcclTransport final : public Transport {
       std::memcpy(id.internal, text.data(), text.size());
     }
     world_.rank = rank, world_.size = ranks;
-    check(ncclCommInitRank(&world_.handle, ranks, id, rank), fmt::format("rank {} joins {} ranks", rank, ranks));
+    check(NCCL(ncclCommInitRank)(&world_.handle, ranks, id, rank), fmt::format("rank {} joins {} ranks", rank, ranks));
     control_ = std::make_shared<Control>(world_.handle);
   }
 
@@ -238,7 +241,7 @@ class NcclTransport final : public Transport {
       own = &round[i];
     }
     ncclComm_t made = nullptr;
-    check(ncclCommSplit(world_.handle, color, place, &made, nullptr), own != nullptr ? own->name : "communicator of others");
+    check(NCCL(ncclCommSplit)(world_.handle, color, place, &made, nullptr), own != nullptr ? own->name : "communicator of others");
     if (own == nullptr) return;
     const CommPtr comm = want(*own);
     comm->handle = made, comm->rank = place, comm->size = static_cast<int>(own->members.size());
@@ -263,7 +266,11 @@ std::unique_ptr<Transport> join_nccl(int rank, int ranks, const MeetingPoint& at
 
 std::string nccl_version() {
   int v = 0;
-  if (ncclGetVersion(&v) != ncclSuccess) return {};
+  try {
+    if (NCCL(ncclGetVersion)(&v) != ncclSuccess) return {};
+  } catch (const Error&) {
+    return {};  // It is not installed here.
+  }
   return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 

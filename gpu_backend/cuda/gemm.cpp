@@ -3,14 +3,17 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <mutex>
+#include <stdexcept>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "gpu_backend/cuda/check.hpp"
+#include "gpu_backend/cuda/load_library.hpp"
 
 namespace rehearse::cuda {
 
@@ -18,8 +21,10 @@ namespace {
 
 constexpr int kMostCandidates = 32;
 
+#define CUBLASLT(name) REHEARSE_CALL_OF(cublaslt_library, name)
+
 void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw Error(ErrorKind::check_failed, fmt::format("{}: {}", call, cublasLtGetStatusString(status)), "cuda");
+  if (status != CUBLAS_STATUS_SUCCESS) throw Error(ErrorKind::check_failed, fmt::format("{}: {}", call, CUBLASLT(cublasLtGetStatusString)(status)), "cuda");
 }
 #define REHEARSE_CUBLAS(call) check((call), #call)
 
@@ -32,13 +37,17 @@ cudaDataType_t type_of(ElementType type) {
   }
 }
 
+void destroy(cublasLtMatmulDesc_t x) { CUBLASLT(cublasLtMatmulDescDestroy)(x); }
+void destroy(cublasLtMatrixLayout_t x) { CUBLASLT(cublasLtMatrixLayoutDestroy)(x); }
+void destroy(cublasLtMatmulPreference_t x) { CUBLASLT(cublasLtMatmulPreferenceDestroy)(x); }
+
 /// Owns a cuBLASLt descriptor.
-template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
+template <class Handle>
 class Owned {
  public:
   Owned() = default;
   ~Owned() {
-    if (handle_ != nullptr) kDestroy(handle_);
+    if (handle_ != nullptr) destroy(handle_);
   }
   Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Owned& operator=(Owned&& other) noexcept {
@@ -51,9 +60,9 @@ class Owned {
  private:
   Handle handle_ = nullptr;
 };
-using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Matrix = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+using Description = Owned<cublasLtMatmulDesc_t>;
+using Matrix = Owned<cublasLtMatrixLayout_t>;
+using Preference = Owned<cublasLtMatmulPreference_t>;
 
 /// What the choice of an algorithm depends on.
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>, std::array<int, 3>, int, int>;
@@ -74,8 +83,8 @@ Key key_of(const GemmCall& g) {
 
 struct Gemm::Impl {
   cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;
   std::size_t workspace_bytes;
+  std::map<cudaStream_t, void*> workspaces;   ///< Products of different streams may run at once.
 
   /// A shape, described and decided. cuBLASLt is column-major: it computes C^T = op(B)^T op(A)^T, for which row-major storage needs no copy.
   struct Plan {
@@ -86,33 +95,32 @@ struct Gemm::Impl {
   std::map<Key, Plan> plans;
 
   explicit Impl(std::size_t bytes) : workspace_bytes(bytes) {
-    REHEARSE_CUBLAS(cublasLtCreate(&handle));
-    if (bytes > 0) REHEARSE_CUDA(cudaMalloc(&workspace, bytes));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtCreate)(&handle));
   }
   ~Impl() {
     plans.clear();
-    if (workspace != nullptr) cudaFree(workspace);
-    cublasLtDestroy(handle);
+    for (const auto& [stream, memory] : workspaces) cudaFree(memory);
+    CUBLASLT(cublasLtDestroy)(handle);
   }
 
   static void describe(Matrix& to, const GemmOperand& x, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
     // Stored rows are columns to cuBLASLt.
-    REHEARSE_CUBLAS(cublasLtMatrixLayoutCreate(to.put(), type_of(x.type), static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), x.stride));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutCreate)(to.put(), type_of(x.type), static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), x.stride));
     if (batch <= 1) return;
     const auto count = static_cast<std::int32_t>(batch);
-    REHEARSE_CUBLAS(cublasLtMatrixLayoutSetAttribute(to.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-    REHEARSE_CUBLAS(cublasLtMatrixLayoutSetAttribute(to.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &x.next, sizeof x.next));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutSetAttribute)(to.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutSetAttribute)(to.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &x.next, sizeof x.next));
   }
 
   static void set(Description& d, cublasLtMatmulDescAttributes_t what, const void* value, std::size_t bytes) {
-    REHEARSE_CUBLAS(cublasLtMatmulDescSetAttribute(d.get(), what, value, bytes));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulDescSetAttribute)(d.get(), what, value, bytes));
   }
 
   Plan make(const GemmCall& g) {
     Plan plan;
     const bool wide = g.c.type == ElementType::real64;
     const cublasComputeType_t arithmetic = wide ? CUBLAS_COMPUTE_64F : g.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    REHEARSE_CUBLAS(cublasLtMatmulDescCreate(plan.product.put(), arithmetic, wide ? CUDA_R_64F : CUDA_R_32F));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulDescCreate)(plan.product.put(), arithmetic, wide ? CUDA_R_64F : CUDA_R_32F));
     const cublasOperation_t first = g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
@@ -127,8 +135,8 @@ struct Gemm::Impl {
     describe(plan.second, g.a, g.a.transposed ? g.k : g.m, g.a.transposed ? g.m : g.k, g.batch);
     describe(plan.out, g.c, g.m, g.n, g.batch);
     Preference preference;
-    REHEARSE_CUBLAS(cublasLtMatmulPreferenceCreate(preference.put()));
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) { REHEARSE_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference.get(), what, &value, sizeof value)); };
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulPreferenceCreate)(preference.put()));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) { REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulPreferenceSetAttribute)(preference.get(), what, &value, sizeof value)); };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment(g.b.data)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment(g.a.data)));
@@ -136,7 +144,7 @@ struct Gemm::Impl {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment(g.c.data)));
     plan.candidates.resize(kMostCandidates);
     int found = 0;
-    REHEARSE_CUBLAS(cublasLtMatmulAlgoGetHeuristic(handle, plan.product.get(), plan.first.get(), plan.second.get(), plan.out.get(), plan.out.get(), preference.get(), kMostCandidates,
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulAlgoGetHeuristic)(handle, plan.product.get(), plan.first.get(), plan.second.get(), plan.out.get(), plan.out.get(), preference.get(), kMostCandidates,
                                                    plan.candidates.data(), &found));
     plan.candidates.resize(static_cast<std::size_t>(found));
     if (found == 0) throw Error(ErrorKind::unavailable, fmt::format("cuBLASLt has no algorithm for a product of {} x {} x {}", g.m, g.n, g.k), "cuda");
@@ -151,16 +159,22 @@ struct Gemm::Impl {
     return at->second;
   }
 
-  void launch(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
+  void* workspace_of(cudaStream_t stream) {
+    void*& out = workspaces[stream];
+    if (out == nullptr && workspace_bytes > 0) REHEARSE_CUDA(cudaMalloc(&out, workspace_bytes));
+    return out;
+  }
+
+  void launch(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
     const float alpha = static_cast<float>(g.alpha), beta = static_cast<float>(g.beta);
     const bool wide = g.c.type == ElementType::real64;
     const void *times = wide ? static_cast<const void*>(&g.alpha) : &alpha, *plus = wide ? static_cast<const void*>(&g.beta) : &beta;
     auto* c = const_cast<void*>(g.c.data);
-    REHEARSE_CUBLAS(cublasLtMatmul(handle, plan.product.get(), times, g.b.data, plan.first.get(), g.a.data, plan.second.get(), plus, c, plan.out.get(), c, plan.out.get(), &algorithm,
-                                   workspace, workspace_bytes, stream));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmul)(handle, plan.product.get(), times, g.b.data, plan.first.get(), g.a.data, plan.second.get(), plus, c, plan.out.get(), c, plan.out.get(), &algorithm,
+                                   workspace_of(stream), workspace_bytes, stream));
   }
 
-  double median_of(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, int repeats) const {
+  double median_of(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, int repeats) {
     cudaEvent_t begin = nullptr, end = nullptr;
     REHEARSE_CUDA(cudaEventCreate(&begin));
     REHEARSE_CUDA(cudaEventCreate(&end));

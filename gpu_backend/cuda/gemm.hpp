@@ -32,7 +32,7 @@ struct GemmCall {
 /// fp32 x fp32, fp64 x fp64 (DGEMM) and bfloat16 x bfloat16 into bfloat16 or fp32; sums in fp32, or fp64 for fp64.
 class Gemm {
  public:
-  /// `workspace` bytes of device memory are taken for it at once.
+  /// `workspace` bytes of device memory are taken for each stream that products run on.
   explicit Gemm(std::size_t workspace);
   ~Gemm();
   Gemm(const Gemm&) = delete;

@@ -61,24 +61,32 @@ __global__ void mask_kernel(T* scores, std::int64_t rows, std::int64_t n, Mask m
 /// Column of a row's label, or -1 where another rank holds it.
 __device__ std::int64_t column_of(const Logits& z, std::int64_t label) { return label >= z.first && label < z.first + z.valid ? label - z.first : -1; }
 
-template <class T>
+template <int V, class T>
 __global__ void max_kernel(const T* logits, Acc<T>* max, Logits z) {
   using A = Acc<T>;
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
     A largest = lowest<A>();
-    for (std::int64_t j = threadIdx.x; j < z.valid; j += blockDim.x) largest = Max::of(largest, widen(logits[r * z.stored + j]));
+    for (std::int64_t j = threadIdx.x * V; j < z.valid; j += blockDim.x * V) {
+      const auto v = read<V>(logits, r * z.stored + j);
+#pragma unroll
+      for (int i = 0; i < V; ++i) largest = Max::of(largest, v.at[i]);
+    }
     largest = over_block<Max>(largest, lowest<A>());
     if (threadIdx.x == 0) max[r] = largest;
   }
 }
 
-template <class T>
+template <int V, class T>
 __global__ void sums_kernel(const T* logits, const std::int64_t* labels, const Acc<T>* max, Acc<T>* sums, Logits z) {
   using A = Acc<T>;
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
     const T* row = logits + r * z.stored;
     A sum{0};
-    for (std::int64_t j = threadIdx.x; j < z.valid; j += blockDim.x) sum += exp(widen(row[j]) - max[r]);
+    for (std::int64_t j = threadIdx.x * V; j < z.valid; j += blockDim.x * V) {
+      const auto v = read<V>(row, j);
+#pragma unroll
+      for (int i = 0; i < V; ++i) sum += exp(v.at[i] - max[r]);
+    }
     sum = over_block<Sum>(sum, A(0));
     if (threadIdx.x != 0) continue;
     const std::int64_t at = column_of(z, labels[r]);
@@ -129,18 +137,28 @@ __global__ void loss_kernel(const A* sum, const A* target, A* loss, double* tota
   *loss = static_cast<A>(mine / static_cast<double>(rows > 0 ? rows : 1));
 }
 
-template <class T>
+template <int V, class T>
 __global__ void grad_kernel(const T* from, const std::int64_t* labels, T* to, const Acc<T>* max, const Acc<T>* sums, Logits z, double tokens) {
   using A = Acc<T>;
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
     const std::int64_t label = column_of(z, labels[r]);
-    for (std::int64_t j = threadIdx.x; j < z.stored; j += blockDim.x) {
-      const std::int64_t at = r * z.stored + j;
-      A p = widen(from[at]);
-      if (max != nullptr) p = exp(p - max[r]) / sums[2 * r];
-      to[at] = narrow<T>(j < z.valid ? (p - (j == label ? A(1) : A(0))) / static_cast<A>(tokens) : A(0));
+    for (std::int64_t j = threadIdx.x * V; j < z.stored; j += blockDim.x * V) {
+      auto v = read<V>(from, r * z.stored + j);
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const A p = max != nullptr ? exp(v.at[i] - max[r]) / sums[2 * r] : v.at[i];
+        v.at[i] = j + i < z.valid ? (p - (j + i == label ? A(1) : A(0))) / static_cast<A>(tokens) : A(0);
+      }
+      write<V>(to, r * z.stored + j, v);
     }
   }
+}
+
+/// Calls f<V>() with vectors where rows and their padding are made of them.
+template <class T, class F>
+void by_columns(const Logits& z, F f) {
+  if (z.stored % kVector<T> == 0 && z.valid % kVector<T> == 0) f(std::integral_constant<int, kVector<T>>{});
+  else f(std::integral_constant<int, 1>{});
 }
 
 dim3 grid_of(std::int64_t rows) { return dim3(blocks_for(rows)); }
@@ -178,14 +196,14 @@ void mask_later(cudaStream_t stream, Reals scores, std::int64_t rows, std::int64
 void xent_max(cudaStream_t stream, Reals logits, Reals max, const Logits& z) {
   with_real(logits.type, [&](auto t) {
     using T = decltype(t);
-    launch(&max_kernel<T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), kept<T>(max), z);
+    by_columns<T>(z, [&](auto v) { launch(&max_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), kept<T>(max), z); });
   });
 }
 
 void xent_sums(cudaStream_t stream, Reals logits, const std::int64_t* labels, Reals max, Reals sums, const Logits& z) {
   with_real(logits.type, [&](auto t) {
     using T = decltype(t);
-    launch(&sums_kernel<T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), labels, kept<T>(max), kept<T>(sums), z);
+    by_columns<T>(z, [&](auto v) { launch(&sums_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), labels, kept<T>(max), kept<T>(sums), z); });
   });
 }
 
@@ -223,7 +241,10 @@ void xent_loss(cudaStream_t stream, Reals sum, const void* target, Reals loss, d
 void xent_grad(cudaStream_t stream, Reals from, const std::int64_t* labels, Reals to, const void* max, const void* sums, const Logits& z, double tokens) {
   with_real(to.type, [&](auto t) {
     using T = decltype(t);
-    launch(&grad_kernel<T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(from), labels, out<T>(to), static_cast<const Acc<T>*>(max), static_cast<const Acc<T>*>(sums), z, tokens);
+    by_columns<T>(z, [&](auto v) {
+      launch(&grad_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(from), labels, out<T>(to), static_cast<const Acc<T>*>(max), static_cast<const Acc<T>*>(sums),
+             z, tokens);
+    });
   });
 }
 
