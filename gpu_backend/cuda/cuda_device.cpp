@@ -47,7 +47,10 @@ class CudaStorage final : public Storage {
   CudaStorage& operator=(const CudaStorage&) = delete;
   ~CudaStorage() override {
     if (memory_ == nullptr) return;
-    if (on_host_) return shared_->pinned.give_back(memory_, bytes_, std::move(users_));
+    if (on_host_) {
+      shared_->pinned.give_back(memory_, bytes_, std::move(users_));
+      return;
+    }
     // On the stream that used it last, after the others.
     cudaStream_t stream = shared_->own;
     if (!users_.empty()) stream = users_.back()->stream;

@@ -29,4 +29,4 @@ class Library {
 }  // namespace rehearse::cuda
 
 /// The function of a library that a header declares, looked up once per place: REHEARSE_CALL_OF(nccl_library, ncclGroupStart)().
-#define REHEARSE_CALL_OF(library, name) ([] { static const auto found = ::rehearse::cuda::library().function<decltype(&name)>(#name); return found; }())
+#define REHEARSE_CALL_OF(library, name) ([] { static const auto function_of_library = ::rehearse::cuda::library().function<decltype(&name)>(#name); return function_of_library; }())

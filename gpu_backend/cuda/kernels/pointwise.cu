@@ -6,22 +6,31 @@ namespace rehearse::cuda {
 
 namespace {
 
+/// sqrt(2 / pi) (x + 0.044715 x^3), and its slope.
+template <class A>
+__device__ A inner(A x) { return A(0.7978845608028653558798921198687637) * (x + A(0.044715) * x * x * x); }
+template <class A>
+__device__ A inner_slope(A x) { return A(0.7978845608028653558798921198687637) * (A(1) + A(3 * 0.044715) * x * x); }
+/// Of the standard normal distribution: cumulative, density.
+template <class A>
+__device__ A cumulative(A x) { return A(0.5) * (A(1) + erf(x * A(0.7071067811865475244008443621048490))); }
+template <class A>
+__device__ A density(A x) { return exp(-x * x / A(2)) * A(0.3989422804014326779399460599343819); }
+
 template <bool kTanh>
 struct GeluOf {
-  static constexpr double kInner = 0.044715, kFactor = 0.7978845608028653558798921198687637, kRootHalf = 0.7071067811865475244008443621048490,
-                          kDensity = 0.3989422804014326779399460599343819;
   template <class A>
   __device__ static A value(A x) {
-    if constexpr (kTanh) return A(0.5) * x * (A(1) + tanh(A(kFactor) * (x + A(kInner) * x * x * x)));
-    else return x * A(0.5) * (A(1) + erf(x * A(kRootHalf)));
+    if constexpr (kTanh) return A(0.5) * x * (A(1) + tanh(inner(x)));
+    else return x * cumulative(x);
   }
   template <class A>
   __device__ static A slope(A x) {
     if constexpr (kTanh) {
-      const A t = tanh(A(kFactor) * (x + A(kInner) * x * x * x));
-      return A(0.5) * (A(1) + t) + A(0.5) * x * (A(1) - t * t) * A(kFactor) * (A(1) + A(3 * kInner) * x * x);
+      const A t = tanh(inner(x));
+      return A(0.5) * (A(1) + t) + A(0.5) * x * (A(1) - t * t) * inner_slope(x);
     } else {
-      return A(0.5) * (A(1) + erf(x * A(kRootHalf))) + x * exp(-x * x / A(2)) * A(kDensity);
+      return cumulative(x) + x * density(x);
     }
   }
 };
