@@ -1,5 +1,6 @@
 #include "machine.hpp"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstring>
@@ -16,8 +17,11 @@ namespace {
 constexpr std::size_t kStack = std::size_t{128} << 10;
 constexpr unsigned kMaxThreads = 1024;
 
+/// Begun as a context; changes after that by jumps, which save no signal mask and so need no system call.
 struct Coroutine {
   ucontext_t context{};
+  jmp_buf at;
+  bool begun = false;
   std::unique_ptr<char[]> stack;
   dim3 thread;
   bool done = true;
@@ -34,7 +38,8 @@ struct Warp {
 struct Machine {
   std::vector<Coroutine> coroutines{kMaxThreads};
   std::vector<Warp> warps{kMaxThreads / 32};
-  ucontext_t scheduler{};
+  ucontext_t unused{};
+  jmp_buf scheduler;
   unsigned current = 0;
   int alive = 0, arrived = 0;
   std::uint64_t meetings = 0;
@@ -70,13 +75,13 @@ void body() {
   --warp.alive;
   complete_block_if_all_came();  // Threads that have ended are not waited for.
   complete_warp_if_all_came(warp);
-  swapcontext(&me.context, &machine.scheduler);
+  _longjmp(machine.scheduler, 1);
 }
 
 void yield_until(int kind, std::uint64_t meetings) {
   Coroutine& me = machine.coroutines[machine.current];
   me.kind = kind, me.waits_for = meetings;
-  swapcontext(&me.context, &machine.scheduler);
+  if (_setjmp(me.at) == 0) _longjmp(machine.scheduler, 1);
 }
 
 bool ready(const Coroutine& c, unsigned i) {
@@ -91,9 +96,16 @@ void begin(unsigned i, dim3 thread) {
   getcontext(&c.context);
   c.context.uc_stack.ss_sp = c.stack.get();
   c.context.uc_stack.ss_size = kStack;
-  c.context.uc_link = &machine.scheduler;
-  c.thread = thread, c.done = false, c.kind = 0;
+  c.thread = thread, c.done = false, c.begun = false, c.kind = 0;
   makecontext(&c.context, body, 0);
+}
+
+/// Until it waits or ends.
+void resume(Coroutine& c) {
+  if (_setjmp(machine.scheduler) != 0) return;
+  if (c.begun) _longjmp(c.at, 1);
+  c.begun = true;
+  swapcontext(&machine.unused, &c.context);
 }
 
 void run_block(dim3 block) {
@@ -110,7 +122,7 @@ void run_block(dim3 block) {
       c.kind = 0;
       machine.current = i;
       threadIdx = c.thread;
-      swapcontext(&machine.scheduler, &c.context);
+      resume(c);
       moved = true;
     }
     if (!moved) throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
