@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "gpu_backend/transfer.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -13,6 +15,12 @@ void divide_all(std::byte* data, std::int64_t n, double by) {
 }
 
 }  // namespace
+
+std::byte* ComputeDevice::pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) { return pack(from, blocks, size_of(type), to); }
+
+const std::byte* ComputeDevice::unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) {
+  return unpack(from, blocks, size_of(type), to);
+}
 
 void ComputeDevice::divide_on_host(std::byte* data, std::int64_t n, ElementType type, double by) {
   if (type == ElementType::real64) divide_all<double>(data, n, by);

@@ -15,9 +15,9 @@
 #include "core/program/tensor.hpp"
 #include "core/units/error.hpp"
 #include "core/units/units.hpp"
+#include "gpu_backend/element_range.hpp"
 #include "gpu_backend/numerics.hpp"
 #include "gpu_backend/operator.hpp"
-#include "gpu_backend/transfer.hpp"
 
 namespace rehearse {
 
@@ -75,8 +75,8 @@ class ComputeDevice {
   /// Between two operands, of any spaces.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::copy_n(from, bytes, to); }
   /// Blocks of `from` one after the other to `to`, and back; both return the place after the last.
-  virtual std::byte* pack_blocks(const std::byte* from, const Blocks& blocks, ElementType type, std::byte* to) { return pack(from, blocks, size_of(type), to); }
-  virtual const std::byte* unpack_blocks(const std::byte* from, const Blocks& blocks, ElementType type, std::byte* to) { return unpack(from, blocks, size_of(type), to); }
+  virtual std::byte* pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to);
+  virtual const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to);
   /// Divides `n` real numbers.
   virtual void divide(std::byte* data, std::int64_t n, ElementType type, double by) { divide_on_host(data, n, type, by); }
   /// An operand to host memory, after all before it; for tools and tests.

@@ -199,22 +199,22 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
     if (bytes > 0 && to != from) REHEARSE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of_task()));
   }
-  std::byte* pack_blocks(const std::byte* from, const Blocks& blocks, ElementType type, std::byte* to) override {
+  std::byte* pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
     std::int64_t at = 0;
     std::vector<cuda::Piece> pieces;
     const auto size = static_cast<std::int64_t>(size_of(type));
-    for (const Block& b : blocks) {
+    for (const ElementRange& b : blocks) {
       pieces.push_back({b.first * size, at, b.length * size});
       at += b.length * size;
     }
     move(from, to, pieces);
     return to + at;
   }
-  const std::byte* unpack_blocks(const std::byte* from, const Blocks& blocks, ElementType type, std::byte* to) override {
+  const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
     std::int64_t at = 0;
     std::vector<cuda::Piece> pieces;
     const auto size = static_cast<std::int64_t>(size_of(type));
-    for (const Block& b : blocks) {
+    for (const ElementRange& b : blocks) {
       pieces.push_back({at, b.first * size, b.length * size});
       at += b.length * size;
     }
