@@ -12,14 +12,19 @@ namespace {
 
 Blocks whole(const Held& h) { return {{0, h.elements()}}; }
 
+/// Whether every rank of a group numbers the elements for itself.
+bool ragged(const Program& p, int tensor, int group) {
+  for (const auto& [axis, l] : p.tensors[static_cast<std::size_t>(tensor)].layout)
+    if (std::holds_alternative<Ragged>(l) && p.groups[static_cast<std::size_t>(group)].axes.contains(axis)) return true;
+  return false;
+}
+
 }  // namespace
 
 CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics) : communicator_(communicator) {
   const Program& p = plan.program();
   const auto& c = std::get<CollectiveTask>(task.task->kind);
-  if (c.variable_counts)
-    throw Error(ErrorKind::unavailable, "collectives whose counts only the data decides cannot be executed yet", task.task->name, "'rehearse simulate' plays them");
-  call_.op = c.op;
+  call_.op = c.op == CollectiveOp::send_recv ? CollectiveOp::all_to_all : c.op;  // A hop is an exchange in which all but one part is empty.
   call_.reduce = c.reduce;
   call_.root = std::max(0, c.root);
   call_.name = task.body->name + "/" + task.task->name;
@@ -32,7 +37,8 @@ CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communic
       throw std::logic_error(call_.name + ": operands of different types in one collective");
     out_elements_.push_back(task.operands[pair.out].held->elements());
   }
-  list_parts(plan, task, members);
+  if (c.op == CollectiveOp::halo_exchange) list_halo(plan, task, members);
+  else list_parts(plan, task, members);
   count_bytes(plan, task);
 }
 
@@ -49,6 +55,7 @@ void CollectiveWork::list_pairs(const Instruction& task) {
 
 void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
   const Program& p = plan.program();
+  const auto& c = std::get<CollectiveTask>(task.task->kind);
   send_.resize(members.size());
   receive_.resize(members.size());
   for (std::size_t m = 0; m < members.size(); ++m)
@@ -56,6 +63,10 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
       const PlannedOperand &in = task.operands[pair.in], &out = task.operands[pair.out];
       const ExprContext there = p.mesh.context(members[m]);
       const Held *in_there = plan.held_by(in.tensor, there), *out_there = plan.held_by(out.tensor, there);
+      if (ragged(p, in.tensor, c.group) && ragged(p, out.tensor, c.group)) {
+        list_local(in, out, m, members.size());
+        continue;
+      }
       switch (call_.op) {
         case CollectiveOp::reduce_scatter: send_[m].push_back(common(*in.held, *out_there)); break;
         case CollectiveOp::all_gather: receive_[m].push_back(common(*out.held, *in_there)); break;
@@ -89,6 +100,55 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
   };
   call_.send_counts = counts(send_);
   call_.receive_counts = counts(receive_);
+}
+
+/// Tensors that every rank numbers for itself are exchanged in equal parts, and gathered one after the other.
+void CollectiveWork::list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members) {
+  const auto part = [](std::int64_t n, std::size_t i, std::size_t k) {
+    const std::int64_t length = n / static_cast<std::int64_t>(k);
+    return Blocks{{static_cast<std::int64_t>(i) * length, length}};
+  };
+  if (call_.op == CollectiveOp::all_to_all) send_[member].push_back(part(in.held->elements(), member, members));
+  else if (call_.op != CollectiveOp::all_gather) throw std::logic_error(call_.name + ": a reduction of tensors that every rank numbers for itself");
+  receive_[member].push_back(part(out.held->elements(), member, members));
+}
+
+/// Neighbours lend each other what lies at their edges; axes that an earlier exchange has filled are sent with their halos.
+void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
+  const Program& p = plan.program();
+  const PlannedOperand &in = task.operands[pairs_[0].in], &out = task.operands[pairs_[0].out];
+  const Tensor& tensor = p.tensors[static_cast<std::size_t>(out.tensor)];
+  const AxisSet axes = p.groups[static_cast<std::size_t>(std::get<CollectiveTask>(task.task->kind).group)].axes;
+  std::vector<bool> filled(out.held->extents.size(), false);
+  std::size_t dim = filled.size();
+  for (const auto& [axis, l] : tensor.layout)
+    if (const auto* h = std::get_if<Halo>(&l); h != nullptr && dim == filled.size()) {
+      if (axes.contains(axis)) dim = static_cast<std::size_t>(h->dim);
+      else filled[static_cast<std::size_t>(h->dim)] = true;
+    }
+  if (dim == filled.size()) throw std::logic_error(call_.name + ": no halo along the group");
+  call_.op = CollectiveOp::all_to_all;
+  for (const int m : members) {
+    const Held* there = plan.held_by(out.tensor, p.mesh.context(m));
+    const bool self = m == plan.rank();
+    send_.push_back({self ? Blocks{} : halo_part(*out.held, *there, dim, filled, true)});
+    receive_.push_back({self ? Blocks{} : halo_part(*out.held, *there, dim, filled, false)});
+    call_.send_counts.push_back(total(send_.back()[0]));
+    call_.receive_counts.push_back(total(receive_.back()[0]));
+  }
+  if (in_place_) return;
+  own_from_ = common(*in.held, *out.held);
+  own_to_ = common(*out.held, *in.held);
+  own_ = pairs_[0];
+  pairs_[0].in = pairs_[0].out;
+}
+
+/// What is sent is read where the halo will be, so that a rank's own elements come first.
+void CollectiveWork::copy_own(ComputeDevice& device, const std::vector<std::byte*>& data) const {
+  if (own_from_.empty()) return;
+  const std::shared_ptr<Storage> buffer = device.allocate(static_cast<std::size_t>(total(own_from_)) * size_of(call_.type));
+  device.pack_blocks(data[own_.in], own_from_, call_.type, buffer->data());
+  device.unpack_blocks(buffer->data(), own_to_, call_.type, data[own_.out]);
 }
 
 void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) {
@@ -161,6 +221,7 @@ void CollectiveWork::copy_through(ComputeDevice& device, const std::vector<std::
 }
 
 void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>& data, Done done) const {
+  copy_own(device, data);
   if (communicator_ == nullptr) {
     copy_through(device, data);
     done(nullptr);

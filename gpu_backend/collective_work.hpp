@@ -12,7 +12,7 @@ namespace rehearse {
 
 class CollectiveWork {
  public:
-  /// `communicator` is null for a group of one. Throws Error (unavailable) for collectives whose counts only the data decides.
+  /// `communicator` is null for a group of one. For counts that only the data decides see CountedExchange.
   CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics);
 
   /// Starts it on operands at `data`, which stay valid until it is done.
@@ -28,6 +28,8 @@ class CollectiveWork {
 
   void list_pairs(const Instruction& task);
   void list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
+  void list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members);
+  void list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
   void count_bytes(const RankPlan& plan, const Instruction& task);
   /// Elements of all parts, one after the other: memory of the device, or the operand itself where they lie there like that.
   struct Buffer { std::shared_ptr<Storage> storage; std::byte* data = nullptr; };
@@ -35,6 +37,7 @@ class CollectiveWork {
   [[nodiscard]] Buffer packed(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
   void unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& from) const;
   void copy_through(ComputeDevice& device, const std::vector<std::byte*>& data) const;
+  void copy_own(ComputeDevice& device, const std::vector<std::byte*>& data) const;
   void divide(ComputeDevice& device, std::byte* data, std::int64_t n) const;
 
   CollectiveCall call_;
@@ -42,6 +45,8 @@ class CollectiveWork {
   std::vector<Pair> pairs_;
   std::vector<std::int64_t> out_elements_;
   Parts send_, receive_;
+  Pair own_{};
+  Blocks own_from_, own_to_;  ///< Own elements that a halo exchange into another buffer copies; empty in place.
   bool in_place_ = false;   ///< One operand, reduced where it lies.
   double divisor_ = 1, bytes_ = 0;
 };

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "core/units/error.hpp"
 #include "gpu_backend/collective_work.hpp"
+#include "gpu_backend/counted_exchange.hpp"
 #include "gpu_backend/initial.hpp"
 #include "gpu_backend/out_of_memory.hpp"
 #include "gpu_backend/plan.hpp"
@@ -17,6 +20,8 @@
 namespace rehearse {
 
 namespace {
+
+constexpr std::string_view kZeros = "fill.zeros";
 
 const ComputeTask* compute_of(const Task& task) { return std::get_if<ComputeTask>(&task.kind); }
 
@@ -26,7 +31,8 @@ bool first_replica(const Program& p, const Tensor& t, const ExprContext& at) {
     const auto axis = static_cast<Axis>(a);
     const auto i = static_cast<std::size_t>(a);
     if (axis == Axis::pp || at.extent[i] == 1 || at.coord[i] == 0) continue;
-    if (!std::holds_alternative<Shard>(layout_on(t.layout, axis))) return false;
+    const AxisLayout l = layout_on(t.layout, axis);
+    if (!std::holds_alternative<Shard>(l) && !std::holds_alternative<Halo>(l)) return false;
   }
   (void)p;
   return true;
@@ -68,7 +74,10 @@ std::vector<std::string> missing_operators(const Program& program, const std::fu
   std::set<std::string> out;
   for (const Body& body : program.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr && !has(operator_name(*c))) out.insert(operator_name(*c));
+      if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr) {
+        if (!has(operator_name(*c))) out.insert(operator_name(*c));
+        if (c->accumulates && c->accumulate_if != ExprPool::kOne && !has(kZeros)) out.insert(std::string(kZeros));
+      }
   return {out.begin(), out.end()};
 }
 
@@ -88,7 +97,7 @@ struct Executor::Impl {
   MemoryBook memory;
   Observations observed;
   std::int64_t next_step = 0;
-  double last_end = 0;
+  double last_end = 0, moved_before = 0;
   std::unique_ptr<Communicator> control;
   std::array<double, 2> sums{};                   ///< Loss and tokens.
   std::vector<EventPtr> events, events_before;    ///< By instruction, of this step and the one before.
@@ -98,8 +107,11 @@ struct Executor::Impl {
   struct Prepared {
     std::string name;   ///< As in traces: body and task.
     const Operator* op = nullptr;
+    const Operator* clear = nullptr;   ///< Runs first on what the task would add to, where it overwrites.
     OperatorCall call;
-    std::unique_ptr<CollectiveWork> collective;
+    // What is in flight outlives an executor that fails.
+    std::shared_ptr<CollectiveWork> collective;
+    std::shared_ptr<CountedExchange> exchange;
     Channel* channel = nullptr;
   };
   std::vector<Prepared> prepared;
@@ -149,20 +161,24 @@ struct Executor::Impl {
     if (const ComputeTask* c = compute_of(*in.task)) prepare_compute(in, *c, out);
     if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
       Communicator* who = communicator(c->group, in.task->stream);
-      out.collective = std::make_unique<CollectiveWork>(plan, in, who, device.numerics());
+      if (in.values.empty()) out.collective = std::make_shared<CollectiveWork>(plan, in, who, device.numerics());
+      else out.exchange = std::make_shared<CountedExchange>(plan, in, who, device.numerics());
     }
     if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
-      if (in.operands.size() != 1) throw Error(ErrorKind::unavailable, "messages of several tensors (skip connections between stages) cannot be executed yet", in.task->name);
       out.channel = channel(*m, in.at);
     }
-    if (std::holds_alternative<ScalarTask>(in.task->kind) || std::holds_alternative<HostTask>(in.task->kind))
+    if (std::holds_alternative<ScalarTask>(in.task->kind))
       throw Error(ErrorKind::unavailable, fmt::format("task '{}' cannot be executed yet", in.task->name), "program");
     return out;
   }
 
+  /// Whether a task that adds to its results overwrites them here: the first of those that would.
+  [[nodiscard]] bool overwrites(const ComputeTask& c, const ExprContext& at) const { return c.accumulates && program.exprs.evaluate(c.accumulate_if, at) == 0; }
+
   void prepare_compute(const Instruction& in, const ComputeTask& c, Prepared& out) {
     out.op = device.find(operator_name(c));
     out.call.task = &c;
+    if (overwrites(c, in.at)) out.clear = device.find(kZeros);
     for (const ExprId e : c.dims) out.call.dims.push_back(program.exprs.evaluate(e, in.at));
     for (const ExprId e : c.offsets) out.call.offsets.push_back(program.exprs.evaluate(e, in.at));
     out.call.observed = &observed;
@@ -246,15 +262,13 @@ struct Executor::Impl {
     Placed at = placed(in);
     const std::int64_t step = next_step;
     if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
-    if (what.collective) return {.run = {}, .start = [this, &what, at = std::move(at)](Done done) { what.collective->start(device, at.all(), [at, done](std::exception_ptr e) { done(e); }); }};
+    if (what.collective)
+      return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) { made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
+    if (what.exchange) return exchange(in, what, std::move(at));
     if (what.channel != nullptr) return message(in, what, std::move(at));
     if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
-    return {.run = [this, &what, at = std::move(at)] {  // CopyTask: pairs of what is read and what is written.
-              for (std::size_t i = 0; i + 1 < what.call.operands.size(); i += 2) {
-                const TensorView& from = what.call.operands[i];
-                device.copy(at.data(i + 1), at.data(i), static_cast<std::size_t>(from.elements()) * size_of(from.type));
-              }
-            }, .start = {}};
+    if (std::holds_alternative<HostTask>(in.task->kind)) return {.run = [] {}, .start = {}};  // A data source hands out what is decoded.
+    return {.run = [this, &what, at = std::move(at)] { copy(what, at); }, .start = {}};  // CopyTask
   }
 
   void compute(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
@@ -264,24 +278,90 @@ struct Executor::Impl {
     if (!call.task->random.empty())
       call.random = RandomKey(program.seed).with(call.task->random).with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(in.at.layer));
     if (call.task->op == ComputeOp::optimizer && options.on_update) options.on_update(call);
+    if (what.clear != nullptr) {
+      OperatorCall fresh = call;
+      std::erase_if(fresh.operands, [](const TensorView& x) { return x.access != Access::update; });
+      device.execute(*what.clear, fresh);
+    }
     device.execute(*what.op, call);
+  }
+
+  Work exchange(const Instruction& in, const Prepared& what, Placed at) {
+    std::vector<std::shared_ptr<Storage>> counts;
+    for (const PlannedOperand& v : in.values) counts.push_back(v.slot < 0 ? nullptr : storage[static_cast<std::size_t>(v.slot)]);
+    return {.run = {}, .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](Done done) {
+              CountedExchange::Values values(counts.size());
+              for (std::size_t d = 0; d < counts.size(); ++d)
+                if (counts[d]) {
+                  values[d].resize(static_cast<std::size_t>(in.values[d].held->elements()));
+                  device.read(*counts[d], 0, std::as_writable_bytes(std::span(values[d])));
+                }
+              made->start(at.all(), values, [made, at, done](std::exception_ptr e) { done(e); });
+            }};
   }
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
     const auto& m = std::get<P2pTask>(in.task->kind);
-    const TensorView& view = what.call.operands.at(0);
-    const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
-    return {.run = {}, .start = [&m, &what, bytes, name = label(m, in), at = std::move(at)](Done done) {
-              const Done keep = [at, done](std::exception_ptr e) { done(e); };
-              if (m.direction == P2pTask::Direction::send) what.channel->send(at.data(0), bytes, name, keep);
-              else what.channel->receive(at.data(0), bytes, name, keep);
+    return {.run = {}, .start = [&on = device, &m, &in, &what, name = label(m, in), at = std::move(at)](Done done) {
+              const Done keep = all_of(what.call.operands.size(), [at, done = std::move(done)](std::exception_ptr e) { done(e); });
+              for (std::size_t i = 0; i < what.call.operands.size(); ++i) {
+                const TensorView& view = what.call.operands[i];
+                const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
+                const bool sends = m.direction == P2pTask::Direction::send;
+                if (!in.operands[i].within.empty()) message_inside(on, *what.channel, sends, at.data(i), in.operands[i].within, view, name + i, keep);
+                else if (sends) what.channel->send(at.data(i), bytes, name + i, keep);
+                else what.channel->receive(at.data(i), bytes, name + i, keep);
+              }
             }};
+  }
+
+  /// A message of a part of a storage, by way of a buffer.
+  static void message_inside(ComputeDevice& device, Channel& channel, bool sends, std::byte* data, const Blocks& blocks, const TensorView& view, std::uint64_t name, const Done& done) {
+    const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
+    const std::shared_ptr<Storage> buffer = device.allocate(bytes);
+    if (sends) {
+      device.pack_blocks(data, blocks, view.type, buffer->data());
+      return channel.send(buffer->data(), bytes, name, [buffer, done](std::exception_ptr failed) { done(failed); });
+    }
+    channel.receive(buffer->data(), bytes, name, [&device, buffer, data, blocks, type = view.type, done](std::exception_ptr failed) {
+      if (failed == nullptr) device.unpack_blocks(buffer->data(), blocks, type, data);
+      done(failed);
+    });
+  }
+
+  /// To be called `n` times: calls `done` with the last, or with the first failure.
+  static Done all_of(std::size_t n, Done done) {
+    struct Left { std::mutex mutex; std::size_t calls; std::exception_ptr failed; };
+    auto left = std::make_shared<Left>();
+    left->calls = n;
+    return [left, done = std::move(done)](std::exception_ptr failed) {
+      {
+        const std::lock_guard lock(left->mutex);
+        if (!left->failed) left->failed = failed;
+        if (--left->calls > 0) return;
+      }
+      done(left->failed);
+    };
+  }
+
+  /// Copies between memory spaces: pairs of what is read and written, or one that is divided among several in their order.
+  void copy(const Prepared& what, const Placed& at) const {
+    const auto& o = what.call.operands;
+    const auto bytes = [](const TensorView& x) { return static_cast<std::size_t>(x.elements()) * size_of(x.type); };
+    const bool pairs = o.size() < 3 || o[2].access == Access::read;
+    const std::byte* from = at.data(0);
+    for (std::size_t i = 1; i < o.size(); ++i) {
+      if (o[i].access == Access::read) continue;
+      if (pairs) from = at.data(i - 1);
+      device.copy(at.data(i), from, bytes(o[i]));
+      from += bytes(o[i]);
+    }
   }
 
   void input(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
     const auto& task = std::get<InputTask>(in.task->kind);
     const TensorView& out = what.call.operands.at(0);
-    if (task.what != "tokens" && task.what != "labels") throw Error(ErrorKind::unavailable, fmt::format("input '{}' has no source", task.what), "program");
+    if (program.tokens_per_step <= 0) return image_input(what, at, step);
     const std::int64_t shift = task.what == "labels" ? 1 : 0, length = out.held->shape.at(1);
     std::vector<std::int64_t> tokens, values;
     values.reserve(static_cast<std::size_t>(out.elements()));
@@ -292,11 +372,43 @@ struct Executor::Impl {
     device.put(at.data(0), std::as_bytes(std::span(values)));
   }
 
+  /// Numbers of images or vectors, or classes of samples or pixels, as the operand holds them; halos come from the neighbours.
+  void image_input(const Prepared& what, const Placed& at, std::int64_t step) const {
+    const TensorView& out = what.call.operands.at(0);
+    std::int64_t per_sample = 1;
+    for (std::size_t d = 1; d < out.held->shape.size(); ++d) per_sample *= out.held->shape[d];
+    const std::vector<std::int64_t> elements = out.held->global_elements();
+    const auto own = [&held = *out.held](std::size_t i) {
+      for (std::size_t d = held.inner.size(); d-- > 0; i /= static_cast<std::size_t>(held.extents[d])) {
+        const auto x = static_cast<std::int64_t>(i % static_cast<std::size_t>(held.extents[d]));
+        if (x < held.inner[d].first || x >= held.inner[d].first + held.inner[d].length) return false;
+      }
+      return true;
+    };
+    std::vector<double> numbers, values;
+    std::vector<std::int64_t> classes;
+    std::int64_t loaded = -1;
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const std::int64_t sample = what.call.first_sample + elements[i] / per_sample, element = elements[i] % per_sample;
+      if (out.type == ElementType::int64) {
+        classes.push_back(per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element));
+        continue;
+      }
+      if (sample != loaded) data.image(step, sample, per_sample, numbers);
+      loaded = sample;
+      values.push_back(own(i) ? numbers[static_cast<std::size_t>(element)] : 0);
+    }
+    if (out.type == ElementType::int64) device.put(at.data(0), std::as_bytes(std::span(classes)));
+    else device.put(at.data(0), encoded(values, out.type));
+  }
+
   [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {
     if (what.collective) return what.collective->bytes();
     const auto* m = std::get_if<P2pTask>(&in.task->kind);
     if (m == nullptr || m->direction != P2pTask::Direction::send) return 0;
-    return static_cast<double>(in.operands.at(0).held->elements()) * size_of(tensor(in.operands[0].tensor).dtype);
+    double bytes = 0;
+    for (const PlannedOperand& o : in.operands) bytes += static_cast<double>(o.held->elements()) * size_of(tensor(o.tensor).dtype);
+    return bytes;
   }
 
   /// Over all ranks, while whatever the step left in flight goes on.
@@ -332,6 +444,10 @@ struct Executor::Impl {
         break;
       }
     out.loss = mean_loss();
+    double moved = 0;
+    for (const Prepared& p : prepared)
+      if (p.exchange) moved += p.exchange->moved();
+    out.communicated += Bytes{moved - std::exchange(moved_before, moved)};
     last_end = device.now();
     out.gradient_norm = std::sqrt(observed.norm_squared);
     out.seconds = last_end - begin;

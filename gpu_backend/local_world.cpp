@@ -79,6 +79,12 @@ void check_alike(const Round& round) {
     if (m->call.op != a.op || m->call.name != a.name || m->call.type != a.type ||
         (a.op == CollectiveOp::all_reduce && m->call.receive_counts != a.receive_counts))
       throw Error(ErrorKind::check_failed, fmt::format("ranks of one group disagree: '{}' meets '{}'", a.name, m->call.name));
+  if (a.op != CollectiveOp::all_to_all) return;
+  for (std::size_t i = 0; i < round.members.size(); ++i)
+    for (std::size_t j = 0; j < round.members.size(); ++j)
+      if (round.members[i]->call.receive_counts.at(j) != round.members[j]->call.send_counts.at(i))
+        throw Error(ErrorKind::check_failed, fmt::format("{}: one rank sends {} elements where another expects {}", a.name, round.members[j]->call.send_counts[i],
+                                                         round.members[i]->call.receive_counts[j]));
 }
 
 struct Group {

@@ -1,6 +1,6 @@
 #include "gpu_backend/operator.hpp"
 
-#include "core/program/program.hpp"
+#include "core/cost/sized_operation.hpp"
 
 namespace rehearse {
 
@@ -11,9 +11,7 @@ std::int64_t TensorView::from(std::size_t d) const {
 }
 
 std::string operator_name(const ComputeTask& task) {
-  std::string out(name_of(task.op));
-  if (!task.variant.empty()) out += "." + task.variant;
-  return out;
+  return operation_name(task);
 }
 
 }  // namespace rehearse

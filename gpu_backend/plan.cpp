@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/units/error.hpp"
+#include "gpu_backend/bounds.hpp"
 
 namespace rehearse {
 
@@ -40,6 +41,7 @@ class PlanBuilder {
       if (tensor(t.tensor).alias_of < 0) live_[instance(t.tensor, {}, t.layer)] = make_slot(t.tensor, t.layer, self_, true);
     events_.resize(static_cast<std::size_t>(role_.events));
     for (const Entry& e : role_.step) add(e);
+    if (!plan_.step_.empty()) plan_.step_.back().frees.insert(plan_.step_.back().frees.end(), beside_.begin(), beside_.end());
     for (auto& [instruction, event] : later_) merge(plan_.step_[static_cast<std::size_t>(instruction)].after_previous, events_[static_cast<std::size_t>(event)]);
   }
 
@@ -67,11 +69,12 @@ class PlanBuilder {
     int base = -1;       ///< Formal whose storage it is, where that is of this body; else `slot`.
     int slot = -1;
     std::int64_t first = 0;
+    int inside = -1;     ///< Tensor of whose storage it is the part without halos.
     int first_use = -1, last_use = -1;  ///< Instructions.
   };
 
   void add(const Entry& e) {
-    if (e.interleave >= 0) gap("interleaved entries");
+    // Interleaved entries run one after the other: the same values, without the overlap.
     const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
     ExprContext at = self_;
     at.layer = e.layer, at.chunk = e.chunk, at.microbatch = e.microbatch, at.copy = e.copy, at.pass = e.pass;
@@ -83,6 +86,21 @@ class PlanBuilder {
     const auto first = static_cast<int>(plan_.step_.size());
     add_tasks(e, body, at, waits);
     bind(e, body, at, first);
+    free_buffers(e, body);
+  }
+
+  /// What the entry gave back of buffers of communication is in use until the compute issued beside it is done (core/program/liveness).
+  void free_buffers(const Entry& e, const Body& body) {
+    if (plan_.step_.empty()) return;
+    std::vector<int>& frees = plan_.step_.back().frees;
+    const auto free_all = [&frees](std::vector<int>& slots) {
+      frees.insert(frees.end(), slots.begin(), slots.end());
+      slots.clear();
+    };
+    if (e.stream == kCompute) free_all(given_back_);
+    else beside_.insert(beside_.end(), given_back_.begin(), given_back_.end());
+    given_back_.clear();
+    if (e.stream == kCompute && boost::num_vertices(body.graph) > 0) free_all(beside_);
   }
 
   [[nodiscard]] bool runs(ExprId predicate, const ExprContext& at) const {
@@ -147,17 +165,65 @@ class PlanBuilder {
 
   void bind(const Entry& e, const Body& body, const ExprContext& at, int first) {
     std::vector<Bound> formals = resolve(e, body, at);
-    find_uses(body, formals, first);
+    find_uses(formals, first);
     for (std::size_t f = 0; f < formals.size(); ++f) allocate(body, e, at, formals[f], body.formals[f].name);
     for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i) {
       Instruction& in = plan_.step_[i];
       for (const Operand& o : in.task->operands) {
         const Bound& b = formals[static_cast<std::size_t>(o.formal)];
         const Bound& base = formals[static_cast<std::size_t>(root(formals, o.formal))];
-        in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access});
+        in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access, {}});
+        if (b.inside >= 0) take_inside(in, b.inside, at);
+        else check_room(in, in.operands.back());
       }
+      if (const CollectiveTask* c = counted(*in.task)) bind_values(in, *c, formals, at);
     }
     for (Bound& b : formals) release(e, b);
+  }
+
+  /// Messages carry what a rank owns of a tensor with halos: all others work on whole storage.
+  void take_inside(Instruction& in, int base, const ExprContext& at) {
+    PlannedOperand& o = in.operands.back();
+    if (!std::holds_alternative<P2pTask>(in.task->kind)) gap("a view that is not contiguous ('" + tensor(o.tensor).name + "')");
+    o.within = common(*plan_.held_by(base, at), *o.held);
+  }
+
+  /// The task, where it is a collective whose counts only the data decides.
+  [[nodiscard]] static const CollectiveTask* counted(const Task& task) {
+    const auto* c = std::get_if<CollectiveTask>(&task.kind);
+    return c != nullptr && c->variable_counts && c->op != CollectiveOp::halo_exchange ? c : nullptr;
+  }
+  [[nodiscard]] bool asks_for(const CollectiveTask& c, int dim) const {
+    return p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) || p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim);
+  }
+  /// Formal that holds a tensor, or -1.
+  [[nodiscard]] static int holder_of(const std::vector<Bound>& formals, int tensor) {
+    for (std::size_t f = 0; f < formals.size(); ++f)
+      if (formals[f].tensor == tensor) return static_cast<int>(f);
+    return -1;
+  }
+
+  /// The tensors that hold what a task's counts ask for; some formal of the body is each of them.
+  void bind_values(Instruction& in, const CollectiveTask& c, const std::vector<Bound>& formals, const ExprContext& at) {
+    for (std::size_t d = 0; d < p_.dynamic_dims.size(); ++d) {
+      in.values.push_back({-1, 0, p_.dynamic_dims[d].source, 0, nullptr, Access::read, {}});
+      if (!asks_for(c, static_cast<int>(d))) continue;
+      if (const int f = holder_of(formals, p_.dynamic_dims[d].source); f >= 0) {
+        const Bound& b = formals[static_cast<std::size_t>(f)];
+        in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read, {}};
+      }
+      if (in.values.back().slot < 0) throw std::logic_error(fmt::format("{}/{}: nothing holds '{}'", in.body->name, in.task->name, p_.dynamic_dims[d].name));
+    }
+  }
+
+  /// An operand that reaches beyond its storage is a mistake of the plan.
+  void check_room(const Instruction& in, const PlannedOperand& o) const {
+    if (o.slot < 0) throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' has no storage", plan_.rank(), in.body->name, in.task->name, tensor(o.tensor).name));
+    const StorageSlot& s = plan_.slots_[static_cast<std::size_t>(o.slot)];
+    const double end = static_cast<double>(o.first + o.held->elements()) * size_of(tensor(o.tensor).dtype);
+    if (o.first < 0 || end > s.bytes)
+      throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' ends at byte {} of '{}', which has {}", plan_.rank(), in.body->name, in.task->name, tensor(o.tensor).name,
+                                         end, tensor(s.tensor).name, s.bytes));
   }
 
   [[nodiscard]] static int root(const std::vector<Bound>& formals, int f) {
@@ -195,9 +261,9 @@ class PlanBuilder {
       const InstanceRef& own = formals[f].binding->instance;
       r.layer_delta += own.layer_delta, r.chunk_delta += own.chunk_delta, r.microbatch_delta += own.microbatch_delta, r.pass_delta += own.pass_delta;
     }
-    if (view.alias_dim > 0) gap("a view that is not contiguous ('" + view.name + "')");
+    if (plan_.held_by(view.alias_of, at)->haloed() && !plan_.held_by(formals[f].tensor, at)->haloed()) formals[f].inside = view.alias_of;
     formals[f].first = p_.exprs.evaluate(view.alias_offset, at);
-    if (view.alias_dim == 0) formals[f].first *= plan_.held_by(view.alias_of, at)->elements() / std::max<std::int64_t>(1, plan_.held_by(view.alias_of, at)->extents[0]);
+    if (view.alias_dim >= 0) formals[f].first *= elements_apart(view, at);
     for (std::size_t b = 0; b < formals.size(); ++b) {
       const Binding* binding = formals[b].binding;
       if (formals[b].tensor != view.alias_of || b == f) continue;
@@ -206,7 +272,21 @@ class PlanBuilder {
         return;
       }
     }
-    formals[f].slot = find(instance(view.alias_of, r, where), view.name);
+    // A view of the body's own names no instance: the formal it was made of is the only one of its tensor.
+    const int only = holder_of(formals, view.alias_of);
+    if (formals[f].binding == nullptr && only >= 0) formals[f].base = only;
+    else formals[f].slot = find(instance(view.alias_of, r, where), view.name);
+  }
+
+  /// Elements between neighbours along the dimension in which a view begins.
+  std::int64_t elements_apart(const Tensor& view, const ExprContext& at) {
+    const std::vector<std::int64_t>& extents = plan_.held_by(view.alias_of, at)->extents;
+    std::int64_t out = 1;
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+      if (d < static_cast<std::size_t>(view.alias_dim) && extents[d] != 1) gap("a view that is not contiguous ('" + view.name + "')");
+      if (d > static_cast<std::size_t>(view.alias_dim)) out *= extents[d];
+    }
+    return out;
   }
 
   [[nodiscard]] int find(const Instance& i, const std::string& name) const {
@@ -217,15 +297,20 @@ class PlanBuilder {
     return at->second;
   }
 
-  void find_uses(const Body& body, std::vector<Bound>& formals, int first) const {
-    for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i)
-      for (const Operand& o : plan_.step_[i].task->operands)
-        for (int f = o.formal; f >= 0; f = formals[static_cast<std::size_t>(f)].base) {
-          Bound& b = formals[static_cast<std::size_t>(f)];
-          if (b.first_use < 0) b.first_use = static_cast<int>(i);
-          b.last_use = static_cast<int>(i);
-        }
-    (void)body;
+  void find_uses(std::vector<Bound>& formals, int first) const {
+    const auto use = [&](int f, std::size_t i) {
+      for (; f >= 0; f = formals[static_cast<std::size_t>(f)].base) {
+        Bound& b = formals[static_cast<std::size_t>(f)];
+        if (b.first_use < 0) b.first_use = static_cast<int>(i);
+        b.last_use = static_cast<int>(i);
+      }
+    };
+    for (auto i = static_cast<std::size_t>(first); i < plan_.step_.size(); ++i) {
+      for (const Operand& o : plan_.step_[i].task->operands) use(o.formal, i);
+      if (const CollectiveTask* c = counted(*plan_.step_[i].task))
+        for (std::size_t d = 0; d < p_.dynamic_dims.size(); ++d)
+          if (asks_for(*c, static_cast<int>(d))) use(holder_of(formals, p_.dynamic_dims[d].source), i);
+    }
   }
 
   void allocate(const Body& body, const Entry& e, const ExprContext& at, Bound& b, const std::string& name) {
@@ -243,7 +328,9 @@ class PlanBuilder {
   void release(const Entry& e, Bound& b) {
     const bool scratch = b.binding == nullptr;
     if (tensor(b.tensor).alias_of >= 0 || (!scratch && !b.binding->release) || b.slot < 0) return;
-    if (b.last_use >= 0) plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
+    const bool buffer = !scratch && !b.binding->allocate && tensor(b.tensor).category == MemoryCategory::communication;
+    if (buffer || b.last_use < 0) given_back_.push_back(b.slot);
+    else plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
     if (!scratch) live_.erase(instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass}));
   }
 
@@ -251,13 +338,15 @@ class PlanBuilder {
   const Program& p_;
   const Role& role_;
   ExprContext self_;
+  static constexpr StreamId kCompute = 0;
+  std::vector<int> given_back_, beside_;     ///< Slots released by the entry at hand; by entries since the last compute.
   std::map<Instance, int> live_;             ///< StorageSlot by instance.
   std::vector<std::vector<int>> events_;     ///< Instructions that an event completes with.
   std::vector<std::pair<int, EventId>> later_;  ///< Waits for events of the step before.
 };
 
-RankPlan::RankPlan(const Program& program, int rank) : program_(program), rank_(rank) {
-  if (!program.dynamic_dims.empty()) gap("sizes that only the data decides");
+RankPlan::RankPlan(const Program& program, int rank)
+    : bounded_(program.dynamic_dims.empty() ? nullptr : std::make_unique<const Program>(at_bounds(program))), program_(bounded_ ? *bounded_ : program), rank_(rank) {
   PlanBuilder(*this).build();
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/program/held.hpp"
 #include "core/program/program.hpp"
+#include "gpu_backend/transfer.hpp"
 
 namespace rehearse {
 
@@ -29,6 +30,7 @@ struct PlannedOperand {
   int layer = 0;
   const Held* held = nullptr;
   Access access = Access::read;
+  Blocks within;            ///< Of the slot, where the operand is what stands inside a halo; empty where it is one block.
 };
 
 struct Instruction {
@@ -38,6 +40,7 @@ struct Instruction {
   const Task* task = nullptr;
   ExprContext at;
   std::vector<PlannedOperand> operands;
+  std::vector<PlannedOperand> values;  ///< Where the counts of the task ask for dynamic dimensions: the tensor of each, by number; slot -1 for others.
   std::vector<int> after;           ///< Instructions of this step, on other streams.
   std::vector<int> after_previous;  ///< Instructions of the step before.
   std::vector<int> allocates, frees;  ///< Slots, at issue: before and after this task.
@@ -45,7 +48,7 @@ struct Instruction {
 
 class RankPlan {
  public:
-  /// Throws Error (unavailable) that names what the Program needs and no device here can do: a listed gap.
+  /// Memory is planned for the bounds of sizes that only the data decides. Throws Error (unavailable) that names what the Program needs and no device here can do: a listed gap.
   RankPlan(const Program& program, int rank);
 
   [[nodiscard]] const Program& program() const { return program_; }
@@ -58,6 +61,7 @@ class RankPlan {
 
  private:
   friend class PlanBuilder;
+  std::unique_ptr<const Program> bounded_;  ///< Where sizes are dynamic.
   const Program& program_;
   int rank_;
   std::vector<StorageSlot> slots_;

@@ -28,6 +28,19 @@ Blocks positions(const Runs& mine, const Runs& other) {
   return out;
 }
 
+/// Elements of a storage at positions that are listed for every dimension.
+Blocks rectangle(const Held& in, const std::vector<Blocks>& along) {
+  Blocks out{{0, 1}};
+  for (std::size_t d = 0; d < along.size(); ++d) {
+    Blocks next;
+    for (const Block& b : out)
+      for (std::int64_t i = 0; i < b.length; ++i)
+        for (const Block& a : along[d]) append(next, {(b.first + i) * in.extents[d] + a.first, a.length});
+    out = std::move(next);
+  }
+  return out;
+}
+
 }  // namespace
 
 Blocks common(const Held& mine, const Held& other) {
@@ -39,17 +52,24 @@ Blocks common(const Held& mine, const Held& other) {
     append(out, {from - mine.flat.first, to - from});
     return out;
   }
-  Blocks out{{0, 1}};
+  std::vector<Blocks> along;
+  for (std::size_t d = 0; d < mine.shape.size(); ++d) along.push_back(positions(mine.global[d], other.global[d]));
+  return rectangle(mine, along);
+}
+
+Blocks halo_part(const Held& mine, const Held& other, std::size_t dim, const std::vector<bool>& filled, bool sends) {
+  // What goes along `dim` is what one side owns and the other only borrows.
+  const auto own = [](const Held& h, std::size_t d) { return Runs{{h.global[d].front().first + h.inner[d].first, h.inner[d].length}}; };
+  std::vector<Blocks> along;
   for (std::size_t d = 0; d < mine.shape.size(); ++d) {
-    const Blocks along = positions(mine.global[d], other.global[d]);
-    const std::int64_t n = mine.extents[d];
-    Blocks next;
-    for (const Block& b : out)
-      for (std::int64_t i = 0; i < b.length; ++i)
-        for (const Block& a : along) append(next, {(b.first + i) * n + a.first, a.length});
-    out = std::move(next);
+    const bool whole = d != dim && filled[d];
+    const Runs from = whole ? mine.global[d] : d == dim && !sends ? mine.global[d] : own(mine, d);
+    const Runs to = whole ? other.global[d] : d == dim && sends ? other.global[d] : own(other, d);
+    along.push_back(positions(from, to));
+    const std::int64_t skipped = from.front().first - mine.global[d].front().first;
+    for (Block& b : along.back()) b.first += skipped;
   }
-  return out;
+  return rectangle(mine, along);
 }
 
 std::int64_t total(const Blocks& blocks) {

@@ -18,6 +18,9 @@ using Blocks = ElementRanges;
 /// The stored elements of `mine` that `other` holds too, in ascending global order: both sides of a transfer list them alike.
 /// Where one is a flat slice, both must have the same extents.
 [[nodiscard]] Blocks common(const Held& mine, const Held& other);
+/// Where the halos of `mine` and `other` along `dim` meet the other's own elements: what `mine` sends, or receives. Along dimensions that are
+/// `filled`, halos go along; along the others only a rank's own elements do.
+[[nodiscard]] Blocks halo_part(const Held& mine, const Held& other, std::size_t dim, const std::vector<bool>& filled, bool sends);
 [[nodiscard]] std::int64_t total(const Blocks& blocks);
 
 /// Copies the blocks of `from` to `to`, one after the other, and back. Return the place after the last.

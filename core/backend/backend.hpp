@@ -37,6 +37,7 @@ struct Breach { std::string rule; std::string detail; };
 struct RunResult {
   std::string backend;
   Seconds step_time;
+  Seconds begin;                    ///< Of the measured step, on the clock of its spans: 0 unless steps before it were played.
   std::vector<RankMetrics> ranks;   ///< One per played stream of ranks (its first rank).
   int slowest = 0;                  ///< Index into `ranks`.
   bool folded = false;

@@ -324,6 +324,7 @@ class Player final : public PlayClock::Handler {
     out.backend = name;
     const double begin = options_.steps > 1 ? step_end_[static_cast<std::size_t>(options_.steps - 2)] : 0.0;
     out.step_time = Seconds{step_end_.back() - begin};
+    out.begin = Seconds{begin};
     accounts_.close(begin, step_end_.back(), out);
     out.folded = cast_.lanes > 1;
     out.folding = cast_.folding;

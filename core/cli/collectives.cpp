@@ -13,6 +13,7 @@
 #include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/collective/collective_table.hpp"
+#include "core/collective/torus_rings.hpp"
 #include "core/config/json_file.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/report/collective_report.hpp"
@@ -155,6 +156,12 @@ std::vector<std::string> sources_of(const Cluster& cluster, int nodes, const Col
   return out;
 }
 
+std::vector<std::string> sources_on_torus(const Cluster& cluster) {
+  std::vector<std::string> out{"No NCCL: chips reduce along the rings of their torus, both ways round (Jain and Sabharwal 2010), at the rate of its links."};
+  for (const Source& s : cluster.network().sources) out.push_back(fmt::format("{}, {}: {}.", s.key, name_of(s.evidence), s.text));
+  return out;
+}
+
 int collectives(const Arguments& arguments, Console& console) {
   check_output(arguments);
   const std::string backend = checked_backend(arguments);
@@ -177,7 +184,8 @@ int collectives(const Arguments& arguments, Console& console) {
   report.type = type.name;
   report.redop = checked_redop(arguments, op);
   report.backend = backend;
-  report.rests_on = sources_of(cluster, report.nodes, options);
+  const bool torus = !is_point_to_point(op) && torus_box(cluster, group);
+  report.rests_on = torus ? sources_on_torus(cluster) : sources_of(cluster, report.nodes, options);
 
   CallOptions call;
   call.grouped = whole_number(arguments, "--grouped", 1, 1);

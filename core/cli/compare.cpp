@@ -60,6 +60,7 @@ ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all,
   const StepReport report = play_step(session, program, std::move(memory), request);
   out.metrics = report.metrics;
   out.breakdown = report.breakdown;
+  out.begin = report.begin;
   out.trace = report.trace;
   return out;
 }

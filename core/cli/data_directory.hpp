@@ -10,6 +10,8 @@ struct DataDirectory {
   [[nodiscard]] std::filesystem::path topologies() const { return root / "topologies"; }
   [[nodiscard]] std::filesystem::path calibration() const { return topologies() / "calibration"; }
   [[nodiscard]] std::filesystem::path models() const { return root / "scenarios" / "models"; }
+  [[nodiscard]] std::filesystem::path lessons() const { return root / "scenarios" / "lessons"; }
+  [[nodiscard]] std::filesystem::path published() const { return root / "scenarios" / "published"; }
 };
 
 /// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), ../share/rehearse beside the program, the

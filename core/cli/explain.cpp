@@ -21,7 +21,7 @@ namespace rehearse::cli {
 
 namespace {
 
-using Blocks = std::vector<Block>;
+using Blocks = std::vector<DocumentBlock>;
 
 /// "3 x 224 x 224": channels and sides, or features.
 std::string sample_text(const Network& network) {
@@ -98,7 +98,7 @@ Blocks explain_strategy(const std::string& name) {
   const StrategyAlias* alias = find_strategy_alias(name);
   if (alias == nullptr) return explain_entry(strategies(), name);
   Blocks out{Paragraph{fmt::format("{} ({}): {}", alias->name, alias->framework, alias->settings)}};
-  for (Block& b : explain_entry(strategies(), alias->strategy)) out.push_back(std::move(b));
+  for (DocumentBlock& b : explain_entry(strategies(), alias->strategy)) out.push_back(std::move(b));
   return out;
 }
 

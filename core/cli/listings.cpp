@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "core/backend/backend.hpp"
+#include "core/cli/lesson_answers.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/config/scenario.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "core/lesson/lesson.hpp"
 #include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/report/format.hpp"
@@ -102,6 +104,15 @@ Table keys(const DataDirectory&) {
   return t;
 }
 
+Table lessons_in(const std::vector<std::string>& files, const char* kind) {
+  Table t{"", {{kind}, {"what"}}, {}};
+  for (const std::string& file : files) {
+    const Lesson lesson = load_lesson(file);
+    t.rows.push_back({lesson.name, lesson.title});
+  }
+  return t;
+}
+
 struct Kind {
   std::string name;
   Table (*make)(const DataDirectory&);
@@ -120,6 +131,8 @@ const std::vector<Kind>& kinds() {
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},
                                        {"formats", [](const DataDirectory&) { return registered(formats()); }},
                                        {"collectives", collectives},
+                                       {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
+                                       {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
                                        {"keys", keys}};
   return table;
 }

@@ -44,6 +44,8 @@ std::vector<Change> candidates(const Session& session) {
   const int layers = session.workload.network.layers();
   for (int f = 2; f <= now.dp && now.pp * f <= layers; ++f)
     if (now.dp % f == 0 && layers % (now.pp * f) == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
+  for (int f = 2; f <= now.dp && session.workload.network.sequences; ++f)
+    if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::cp, f); });
   return out;
 }
 
@@ -58,6 +60,7 @@ std::vector<std::string> settings_text(const StrategySettings& from, const Strat
   changed("zero_stage", from.zero_stage, to.zero_stage);
   changed("microbatch", from.microbatch, to.microbatch);
   changed("tp", from.tp, to.tp);
+  changed("cp", from.cp, to.cp);
   changed("pp", from.pp, to.pp);
   changed("ep", from.ep, to.ep);
   changed("dp", from.dp, to.dp);

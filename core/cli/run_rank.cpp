@@ -35,9 +35,30 @@ std::int64_t vocabulary_of(const Network& network) {
   throw Error(ErrorKind::unavailable, "a network without a vocabulary has no data to run on", "model", "'rehearse simulate' plays it");
 }
 
+/// Numbers of a sample, and the classes that the loss tells apart.
+struct Pictures { std::int64_t numbers = 1, classes = 1; };
+Pictures pictures_of(const Network& network) {
+  Pictures out;
+  const BlockSpec& last = network.blocks.back();
+  for (const TensorSpec& t : network.blocks.front().tensors)
+    if (t.loaded)
+      for (std::size_t d = 1; d < t.shape.size(); ++d) out.numbers *= t.shape[d].size;
+  for (const OpSpec& op : last.ops) {
+    const Shape& logits = last.tensors[static_cast<std::size_t>(op.inputs[0])].shape;
+    if (op.kind == OpKind::cross_entropy) out.classes = logits.back().size;
+    if (op.kind == OpKind::pixel_loss) out.classes = logits[1].size;
+  }
+  return out;
+}
+}  // namespace
+
 std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments) {
-  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
   const std::uint64_t seed = session.scenario.training.seed;
+  if (!session.workload.network.sequences) {
+    const Pictures p = pictures_of(session.workload.network);
+    return arguments.has("--data") ? images_of_file(arguments.text("--data"), seed, p.classes, p.numbers) : synthetic_images(seed, p.classes);
+  }
+  const std::int64_t vocabulary = vocabulary_of(session.workload.network);
   return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
 }
 
@@ -54,6 +75,8 @@ Numerics numerics_of(const Arguments& arguments) {
   throw e;
 }
 
+namespace {
+
 /// Where a rank has failed the others' calls may never return, so the process ends here, by design without destructors.
 [[noreturn]] void end_process(int code) {
   std::fflush(nullptr);
@@ -66,9 +89,13 @@ void print_error(const Error& e, std::ostream& to) {
   to.flush();
 }
 
-std::string step_line(const StepResult& r, double tokens) {
-  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} tokens/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
-                     tokens / r.seconds, r.peak_bytes.value() / 1e6);
+/// What a step is measured in: tokens, or samples where they are no sequences.
+struct Pace { double amount; const char* unit; };
+Pace work_of(const Program& p) { return p.tokens_per_step > 0 ? Pace{p.tokens_per_step, "tokens"} : Pace{p.samples_per_step, "samples"}; }
+
+std::string step_line(const StepResult& r, const Pace& work) {
+  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} {}/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
+                     work.amount / r.seconds, work.unit, r.peak_bytes.value() / 1e6);
 }
 
 /// What computed, for people.
@@ -107,11 +134,12 @@ std::string summary_json(const Session& session, const Program& program, const T
 Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data, const ComputeDevice& device) {
   Document out;
   const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
+  const Pace work = work_of(program);
   Facts facts{"", {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step) : fmt::format("{}", s.last.step + 1)},
                    {"ranks", fmt::format("{} on {}", place.ranks, described(device))},
                    {"data", data.describe()},
                    {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
-                   {"speed", fmt::format("{:.0f} tokens/s, {:.2f} GFLOP/s", tokens, tokens > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
+                   {"speed", fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0, work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
                    {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
   if (device.name() == "cuda")
     facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB", cuda_memory(device).peak.value() / 1e6, cuda_memory(device).capacity.value() / 1e6)});
@@ -153,10 +181,11 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
   return make_cuda_device({.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)});
 }
 
-Connection connect(const Place& place, const Arguments& arguments, std::ostream& err) {
+/// `device` is null where the work makes its own, on the CPU.
+Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, std::ostream& err) {
   Connection out;
+  out.device = std::move(device);
   if (place.ranks == 1) {
-    out.device = device_of(place, arguments);
     out.alone = std::make_unique<LocalWorld>(1);
     out.transport = out.alone->transport(0);
     return out;
@@ -167,9 +196,8 @@ Connection connect(const Place& place, const Arguments& arguments, std::ostream&
     if (tells) print_error(Error(ErrorKind::check_failed, cause, "run", "the newest complete checkpoint is intact: --resume goes on from it"), err);
     end_process(1);
   };
-  out.device = device_of(place, arguments);
   const MeetingPoint at{place.host, place.port};
-  out.transport = on_cuda(arguments) ? join_nccl(place.rank, place.ranks, at, *out.device, on_failure) : join_gloo(place.rank, place.ranks, at, on_failure);
+  out.transport = out.device && out.device->name() == "cuda" ? join_nccl(place.rank, place.ranks, at, *out.device, on_failure) : join_gloo(place.rank, place.ranks, at, on_failure);
   return out;
 }
 
@@ -190,7 +218,7 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.on_step = [&](const StepResult& r) {
-    if (lines) console.out << step_line(r, program.tokens_per_step) << std::flush;
+    if (lines) console.out << step_line(r, work_of(program)) << std::flush;
   };
   const TrainingSummary result = train(program, device, transport, *data, run);
   if (!tells) return 0;
@@ -226,21 +254,35 @@ std::int64_t whole_number(const Arguments& arguments, const std::string& option,
   return value;
 }
 
-int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
-  const Connection connection = connect(place, arguments, console.err);
-  if (place.ranks == 1) return train_and_print(session, place, arguments, console, *connection.device, *connection.transport);
+namespace {
+
+/// Does a rank's work. With several ranks its failure is told to the others and ends the process.
+int guarded(const Place& place, Console& console, Transport& transport, const std::function<int()>& work) {
+  if (place.ranks == 1) return work();
   try {
-    return train_and_print(session, place, arguments, console, *connection.device, *connection.transport);
+    return work();
   } catch (Error& e) {
-    connection.transport->fail(e.what());
+    transport.fail(e.what());
     e.where = fmt::format("rank {}{}{}", place.rank, e.where.empty() ? "" : ": ", e.where);
     print_error(e, console.err);
     end_process(static_cast<int>(e.kind));
   } catch (const std::exception& e) {
-    connection.transport->fail(e.what());
+    transport.fail(e.what());
     print_error(Error(ErrorKind::check_failed, e.what(), fmt::format("rank {}", place.rank)), console.err);
     end_process(1);
   }
+}
+
+}  // namespace
+
+int as_rank(const Place& place, Console& console, const std::function<int(Transport&)>& work) {
+  const Connection connection = connect(place, nullptr, console.err);
+  return guarded(place, console, *connection.transport, [&] { return work(*connection.transport); });
+}
+
+int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
+  const Connection connection = connect(place, device_of(place, arguments), console.err);
+  return guarded(place, console, *connection.transport, [&] { return train_and_print(session, place, arguments, console, *connection.device, *connection.transport); });
 }
 
 }  // namespace rehearse::cli

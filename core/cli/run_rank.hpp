@@ -1,14 +1,27 @@
 #pragma once
 // One rank of `rehearse run`: joins the others, trains, prints on rank 0.
 
+#include <functional>
+#include <memory>
+
 #include "core/cli/session.hpp"
 #include "core/cli/verb.hpp"
+#include "gpu_backend/communicator.hpp"
+#include "gpu_backend/data.hpp"
 #include "gpu_backend/launch.hpp"
 
 namespace rehearse::cli {
 
 /// Returns the exit code. With several ranks it ends the process itself where a rank fails: calls in flight may never return then.
 int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console);
+
+/// Joins the others as `place` and does `work` on their transport; returns its exit code. Errors and dying ranks as in run_rank().
+int as_rank(const Place& place, Console& console, const std::function<int(Transport&)>& work);
+
+/// --numerics. Throws Error (usage).
+[[nodiscard]] Numerics numerics_of(const Arguments& arguments);
+/// --data, or synthetic. Throws Error (unavailable) for networks that have none.
+[[nodiscard]] std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments);
 
 /// Throws what every rank would: wrong options, data that cannot be read, a plan that no device here executes. To be called once, before
 /// ranks are started.

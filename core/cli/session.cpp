@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/cli/make_it_fit.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
+#include "core/cost/balance.hpp"
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
 #include "core/schedule/schedule.hpp"
@@ -42,11 +44,21 @@ Network load_model(const DataDirectory& data, const Scenario& scenario) {
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
   const std::string& named = s.scenario.calibration;
-  if (named.empty()) return load_calibration(s.data.calibration(), gpu);
+  if (named.empty() || s.profile) return load_calibration(s.data.calibration(), gpu);
   const auto read = [](const std::string& file) { return parse_calibration(read_text(file), file); };
   const std::string file = is_file_reference(named) ? named : (s.data.calibration() / (named + ".json")).string();
   const CalibrationProfile given = read(file);
   return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu);
+}
+
+/// Where one of the files that the scenario names is a device profile. A cluster that is one is priced by it.
+std::shared_ptr<const DeviceProfile> profile_of(const Scenario& scenario) {
+  for (const std::string* file : {&scenario.calibration, &scenario.cluster.file}) {
+    if (file->empty() || !is_file_reference(*file)) continue;
+    const std::string text = read_text(*file);
+    if (is_device_profile(text, *file)) return std::make_shared<const DeviceProfile>(parse_device_profile(text, *file));
+  }
+  return nullptr;
 }
 
 std::string strategy_text(const StrategySettings& s) {
@@ -64,7 +76,11 @@ std::string strategy_text(const StrategySettings& s) {
   if (s.ep > 1 && s.dispatch == Dispatch::hierarchical) out += ", hierarchical dispatch";
   if (s.pp > 1) out += ", " + s.schedule;
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
+  if (!s.layers_per_stage.empty()) out += fmt::format(", {} layers", fmt::join(s.layers_per_stage, "+"));
+  if (!s.batch_per_replica.empty()) out += fmt::format(", replicas of {} sequences", fmt::join(s.batch_per_replica, "+"));
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
+  if (s.overlap.tp && s.tp > 1) out += " in pieces";
+  if (s.cp > 1) out += fmt::format(", {} attention", name_of(s.context));
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
   if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
   if (s.data_parallel != DataParallelism::replicas && s.dp > 1) out += ", " + name_of(s.data_parallel);
@@ -72,13 +88,20 @@ std::string strategy_text(const StrategySettings& s) {
   return out + fmt::format(", recompute {}", name_of(s.recompute));
 }
 
+/// Images have a height and a width; vectors and sequences are samples.
+std::string name_of_samples(const Network& network) {
+  if (network.sequences) return "samples";
+  const auto& shape = network.blocks.front().tensors.front().shape;
+  const auto sides = std::count_if(shape.begin(), shape.end(), [](const Dim& d) { return d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1); });
+  return sides > 1 ? "images" : "samples";
+}
+
 }  // namespace
 
 Program Session::lowered(const StrategySettings& settings) const {
-  if (devices.empty()) return lower(workload, settings, cluster);
-  Program program = lower(workload, settings, static_cast<int>(devices.size()));
-  program.device_of_rank = devices;
-  return program;
+  Program program = devices.empty() ? lower(workload, settings, cluster) : lower(workload, settings, static_cast<int>(devices.size()));
+  if (!devices.empty()) program.device_of_rank = devices;
+  return profile && profile->kind == "cpu" ? with_real_type(std::move(program), profile->settings.front().arithmetic) : program;
 }
 
 Program Session::lowered() const {
@@ -92,6 +115,10 @@ CostModel Session::cost_model() const {
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
   options.input = scenario.input;
+  options.profile = profile;
+  if (profile)
+    if (const std::string table = collective_table_text(*profile); !table.empty())
+      options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, profile->origin));
   if (const std::string& file = scenario.collective_table; !file.empty())
     options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
   return {cluster, profiles, options};
@@ -101,7 +128,7 @@ ReportHead Session::head(const Program& program) const {
   ReportHead out{program_version(), resolved_json(scenario), {}};
   const std::string batch = fmt::format(", {} microbatches of {}, {}", program.microbatches, scenario.strategy.microbatch, name_of(scenario.training.precision));
   out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), static_cast<int>(program.device_of_rank.size()), cluster.name(),
-              strategy_text(scenario.strategy) + batch, program.microbatches};
+              strategy_text(scenario.strategy) + batch, program.microbatches, name_of_samples(workload.network)};
   return out;
 }
 
@@ -109,14 +136,19 @@ Session open_session(const std::string& path, const std::vector<std::string>& ov
   DataDirectory data = find_data();
   Catalogue catalogue(data.topologies());
   Scenario scenario = load_scenario(path, overrides);
-  Cluster cluster = scenario_cluster(catalogue, scenario);
+  std::shared_ptr<const DeviceProfile> profile = profile_of(scenario);
+  const bool on_profile = profile && scenario.cluster.file == profile->origin;
+  Cluster cluster = on_profile ? profile_cluster(*profile, ranks.value_or(profile->most_ranks()), *catalogue.network("single_switch")) : scenario_cluster(catalogue, scenario);
   std::vector<DeviceId> devices;
   if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
   resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
   if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
-  return {std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload)};
+  Session out{std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload), std::move(profile)};
+  if (StrategySettings& strategy = out.scenario.strategy; strategy.balance != Balance::none)
+    strategy = in_scenario(out.scenario, "strategy.balance", [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });
+  return out;
 }
 
 MemoryReport check_memory(const Session& session, const Program& program) {

@@ -9,6 +9,7 @@
 #include "core/cluster/cluster.hpp"
 #include "core/config/scenario.hpp"
 #include "core/cost/cost_model.hpp"
+#include "core/cost/device_profile.hpp"
 #include "core/cost/memory_rule.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/program/program.hpp"
@@ -25,6 +26,9 @@ struct Session {
   Cluster cluster;
   std::vector<DeviceId> devices;  ///< By rank, where the scenario's strategy.devices says; else empty: rank i on device i.
   Workload workload;
+  /// Where the scenario's cluster or calibration is one: measured on this machine by `rehearse calibrate`. Programs are then as that device
+  /// stores them.
+  std::shared_ptr<const DeviceProfile> profile{};
 
   /// Throws Error (usage) where axes, sizes or the schedule do not work out.
   [[nodiscard]] Program lowered() const;

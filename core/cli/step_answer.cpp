@@ -57,7 +57,10 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   out.head = session.head(program);
   out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
   out.memory = std::move(memory);
+  out.begin = run.begin;
   out.breakdown = slowest.breakdown;
+  for (const RankMetrics& rank : run.ranks) out.mean += rank.breakdown;
+  out.mean *= 1.0 / static_cast<double>(run.ranks.size());
   out.slowest_rank = slowest.rank;
   out.slowest_role = program.roles[static_cast<std::size_t>(slowest.role)].name;
   out.backend = run.backend;

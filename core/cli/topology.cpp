@@ -119,7 +119,7 @@ Document measure_document(const Cluster& cluster, const Measure& measure, const 
     table.rows.push_back(std::move(row));
     json["rows"].push_back(std::move(values));
   }
-  std::vector<Block> blocks{Heading{cluster.summary()}};
+  std::vector<DocumentBlock> blocks{Heading{cluster.summary()}};
   if (static_cast<int>(devices.size()) < cluster.device_count())
     blocks.push_back(Paragraph{fmt::format("{} of {} devices; others: --devices LIST.", devices.size(), cluster.device_count())});
   blocks.push_back(table);
@@ -161,7 +161,7 @@ void add_matrix(const MachineSpec& machine, const std::string& title, Document& 
   json["machines"].push_back(std::move(entry));
 }
 
-Block legend() {
+DocumentBlock legend() {
   return Picture{"Legend:", [](const TextStyle& style) {
                    std::string out;
                    for (const auto& [name, meaning] : path_legend()) out += fmt::format("  {:<4} = {}\n", name, wrap(std::string(meaning), std::max(20, style.width - 9), 9));

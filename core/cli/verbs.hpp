@@ -9,8 +9,13 @@ namespace rehearse::cli {
 [[nodiscard]] Verb estimate_verb();
 [[nodiscard]] Verb memory_verb();
 [[nodiscard]] Verb compare_verb();
+[[nodiscard]] Verb lesson_verb();
+[[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();
+[[nodiscard]] Verb calibrate_verb();
+[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb topology_verb();
+[[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb import_verb();
 [[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();

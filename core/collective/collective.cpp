@@ -14,6 +14,7 @@
 #include "core/collective/nccl_search.hpp"
 #include "core/collective/point_to_point.hpp"
 #include "core/collective/prepared_group.hpp"
+#include "core/collective/torus_rings.hpp"
 #include "core/collective/traffic.hpp"
 #include "core/units/error.hpp"
 
@@ -122,6 +123,7 @@ struct CollectiveModel::Impl {
     check(call);
     const std::scoped_lock lock(mutex);
     if (group.size() == 1 || call.bytes.value() == 0) return nothing();
+    if (const auto box = is_point_to_point(call.op) ? std::nullopt : torus_box(cluster, group)) return on_torus(*box, call, group);
     const PreparedGroup& g = group_of(group);
     const Call key{call.op, call.bytes.value(), &g, call.options};
     if (const auto at = choices.find(key); at != choices.end()) return at->second;
@@ -131,8 +133,27 @@ struct CollectiveModel::Impl {
   [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
     const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
     if (is_point_to_point(call.op))
-      return point_to_point(g, call.op, call.bytes, g.switched ? Seconds{} : wire_time("P2P"));
+      return point_to_point(g, call.op, call.bytes, g.switched && !traffic::routed_by_nodes(cluster) ? Seconds{} : wire_time("P2P"));
     return tuned(g, call, options.measured_latency, wire_time);
+  }
+
+  /// The user's measured time, where there is one, or the rings'.
+  [[nodiscard]] CollectiveChoice on_torus(const TorusBox& box, const CallShape& call, std::span<const DeviceId> group) const {
+    CollectiveChoice c = torus_choice(box, call.op, call.bytes);
+    if (options.table == nullptr) return c;
+    const int ranks = static_cast<int>(group.size());
+    const auto time = options.table->time(call.op, ranks, ranks, call.bytes, [&](Bytes bytes) { return torus_choice(box, call.op, bytes).time; });
+    if (!time) return c;
+    const Seconds streaming = c.time - c.latency;
+    if (*time < streaming * (1 - 1e-9)) throw faster_than_wires(call, group.size(), *time, streaming);
+    c.from_table = true;
+    c.latency = *time - streaming;
+    return timed(c, call.bytes, *time);
+  }
+
+  [[nodiscard]] Error faster_than_wires(const CallShape& call, std::size_t ranks, Seconds time, Seconds least) const {
+    return {ErrorKind::usage, fmt::format("{} of {:.0f} bytes over {} ranks in {:.4g} us: the wires need {:.4g} us", name_of(call.op), call.bytes.value(), ranks, time.value() * 1e6, least.value() * 1e6),
+            options.table->origin(), "check the table, and that the cluster is the one it was measured on"};
   }
 
   /// `c` with the user's measured time, where there is one.
@@ -141,10 +162,7 @@ struct CollectiveModel::Impl {
     const auto model_time = [&](Bytes bytes) { return model(g, {call.op, bytes, call.options}, group).time; };
     const auto time = options.table->time(call.op, g.shape.ranks, g.shape.nodes, call.bytes, model_time);
     if (!time) return c;
-    if (const Seconds least = fastest(g, call.op, call.bytes); *time < least * (1 - 1e-9))
-      throw Error(ErrorKind::usage, fmt::format("{} of {:.0f} bytes over {} ranks in {:.4g} us: the wires need {:.4g} us", name_of(call.op), call.bytes.value(), g.shape.ranks,
-                                                time->value() * 1e6, least.value() * 1e6),
-                  options.table->origin(), "check the table, and that the cluster is the one it was measured on");
+    if (const Seconds least = fastest(g, call.op, call.bytes); *time < least * (1 - 1e-9)) throw faster_than_wires(call, group.size(), *time, least);
     c.from_table = true;
     const Seconds streaming = c.time - c.latency;
     c.latency = *time > streaming ? *time - streaming : Seconds{};
@@ -163,6 +181,7 @@ struct CollectiveModel::Impl {
 
   [[nodiscard]] std::vector<FluidEdge> edges(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
                                              std::string_view algorithm) const {
+    if (algorithm == "Torus") return torus_edges(*torus_box(cluster, group), op, bytes);
     const GroupLayout layout = layout_of(cluster, group);
     const auto orders = [&](const GroupLayout::Node& n) {
       std::vector<int> local;

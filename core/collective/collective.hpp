@@ -20,7 +20,8 @@ namespace rehearse {
 
 /// What was chosen for one call and what it costs with the wires to itself.
 struct CollectiveChoice {
-  std::string algorithm;  ///< "Ring", "Tree", "NVLS", "NVLSTree", "CollNetDirect", "CollNetChain", "PAT", "P2P", "none" for one rank.
+  std::string algorithm;  ///< "Ring", "Tree", "NVLS", "NVLSTree", "CollNetDirect", "CollNetChain", "PAT", "P2P", "none" for one rank;
+                          ///< "Torus" where chips reduce along their own rings.
   std::string protocol;   ///< "LL", "LL128", "Simple".
   int channels = 0;       ///< Thread blocks, hence SMs, the kernel occupies.
   Seconds latency;        ///< Size-independent part.

@@ -57,7 +57,7 @@ CollectiveChoice point_to_point(const PreparedGroup& g, CollectiveOp op, Bytes b
   out.channels = single ? channels.per_peer : std::min(channels.total, channels.per_peer * (g.shape.ranks - 1));
   out.latency = message_latency(g) * (single ? 1.0 : std::ceil(double(g.shape.ranks - 1) / channels.at_once()));
   Seconds streaming = single ? shift(g, bytes) : spread(g, bytes);
-  if (!g.switched) streaming = max(streaming, wires);
+  streaming = max(streaming, wires);
   out.time = out.latency + streaming;
   out.bandwidth = bytes / streaming;
   return out;

@@ -48,14 +48,17 @@ std::vector<FluidEdge> merged(std::vector<FluidEdge> edges) {
   return edges;
 }
 
+bool routed_by_nodes(const Cluster& cluster) { return cluster.network().kind == "torus"; }
+
 Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges) {
   long in_nodes = 0;
   for (const auto& part : cluster.parts()) in_nodes += 2L * long(part.machine->links.size()) * part.nodes;
+  const bool every = routed_by_nodes(cluster);
   std::map<LinkId, Bytes> load;
   std::map<std::tuple<NodeId, int, bool>, Bytes> ports;  // node, NIC, outgoing
   for (const auto& e : edges) {
     for (const LinkId l : cluster.route(e.src, e.dst).links)
-      if (l < in_nodes) load[l] += e.bytes;
+      if (every || l < in_nodes) load[l] += e.bytes;
     const NodeId from = cluster.node_of(e.src), to = cluster.node_of(e.dst);
     if (from == to) continue;
     ports[{from, cluster.nic_of(e.src), true}] += e.bytes;

@@ -31,6 +31,8 @@ using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout:
 /// back once. An edge needs two devices, so it is laid as a ring over the heads of one rail: each NIC carries what it carries in truth.
 [[nodiscard]] std::vector<FluidEdge> reduced_in_network(const GroupLayout& g, Bytes bytes);
 
+/// Whether nodes pass on the traffic of others: the links of a torus then count with those of nodes.
+[[nodiscard]] bool routed_by_nodes(const Cluster& cluster);
 /// Longest time that any link inside a node, or any NIC, needs for these edges all at once; the fabric's switches are left out.
 [[nodiscard]] Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges);
 

@@ -30,7 +30,8 @@ std::string type_text(const Field& f) {
     case Type::choice: return "one of: " + joined(f.choices);
     case Type::size: return "size with its unit";
     case Type::rate: return "rate with its unit";
-    case Type::axes: return "axes separated by commas, out of: " + joined(f.choices);
+    case Type::axes: return f.nouns + " separated by commas, out of: " + joined(f.choices);
+    case Type::integers: return "list of integers, or a text with commas between them";
     case Type::model: return "name, path or object";
     case Type::cluster: return "name, path, object or list";
     case Type::parts: return "list of objects";
@@ -40,6 +41,7 @@ std::string type_text(const Field& f) {
 
 std::string range_text(const Field& f) {
   switch (f.type) {
+    case Type::integers:
     case Type::integer: return fmt::format("{} to {}", static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max));
     case Type::count: return fmt::format("{:g} to {:g}", f.min, f.max);
     case Type::size: return fmt::format("{} to {}", to_string(Bytes{f.min}), to_string(Bytes{f.max}));
@@ -135,6 +137,9 @@ ordered_json type_schema(const Field& f) {
     case Type::rate: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?)(/s|ps) *$"}};
     case Type::size: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?) *$"}};
     case Type::axes: return {{"type", {"string", "array"}}, {"items", {{"enum", f.choices}}}, {"uniqueItems", true}};
+    case Type::integers:
+      return {{"type", {"string", "array"}},
+              {"items", {{"type", "integer"}, {"minimum", static_cast<std::int64_t>(f.min)}, {"maximum", static_cast<std::int64_t>(f.max)}}}};
     case Type::model: return {{"type", {"string", "object"}}};
     case Type::cluster: return cluster_schema();
     case Type::parts: return {{"type", "array"}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -87,27 +88,53 @@ BytesPerSecond read_rate(const Field& f, ObjectReader& r) {
   return value;
 }
 
+namespace {
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    std::string part = text.substr(at, comma - at);
+    std::erase(part, ' ');
+    out.push_back(std::move(part));
+    at = comma + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_integers(const Field& f, ObjectReader& r) {
+  const std::string name = f.name();
+  std::vector<std::int64_t> values;
+  const auto take = [&](double value, const std::string& text) {
+    if (!(value >= f.min && value <= f.max) || value != std::floor(value))
+      r.fail(name, fmt::format("{} is no integer from {} to {}", text, static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max)), "example: " + f.example);
+    values.push_back(static_cast<std::int64_t>(value));
+  };
+  if (const json* v = r.raw(name); v && v->is_string()) {
+    for (const std::string& part : split_at_commas(r.string(name))) {
+      double value = 0;
+      const auto [end, status] = std::from_chars(part.data(), part.data() + part.size(), value);
+      if (status != std::errc{} || end != part.data() + part.size()) r.fail(name, fmt::format("wanted integers separated by commas, found '{}'", part), "example: " + f.example);
+      take(value, part);
+    }
+  } else {
+    for (const double value : r.numbers(name)) take(value, fmt::format("{:g}", value));
+  }
+  return values;
+}
+
 std::vector<std::string> read_axes(const Field& f, ObjectReader& r) {
   const std::string name = f.name();
-  std::vector<std::string> axes;
-  if (const json* v = r.raw(name); v && v->is_array()) {
-    axes = r.strings(name);
-  } else {
-    const std::string text = r.string(name);
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', at), text.size());
-      std::string axis = text.substr(at, comma - at);
-      std::erase(axis, ' ');
-      axes.push_back(std::move(axis));
-      at = comma + 1;
-    }
-  }
+  const json* v = r.raw(name);
+  const std::vector<std::string> axes = v && v->is_array() ? r.strings(name) : split_at_commas(r.string(name));
   for (auto it = axes.begin(); it != axes.end(); ++it) {
     if (std::find(f.choices.begin(), f.choices.end(), *it) == f.choices.end()) {
-      const Error e = unknown_name("axis", *it, f.choices);
+      const Error e = unknown_name(f.noun, *it, f.choices);
       r.fail(name, e.what(), e.hint);
     }
-    if (std::find(axes.begin(), it, *it) != it) r.fail(name, fmt::format("axis '{}' is listed twice", *it));
+    if (std::find(axes.begin(), it, *it) != it) r.fail(name, fmt::format("{} '{}' is listed twice", f.noun, *it));
   }
   return axes;
 }
@@ -219,6 +246,7 @@ ordered_json write_quantity(Q value, const char* unit) {
 ordered_json write_size(Bytes value) { return write_quantity(value, "B"); }
 ordered_json write_rate(BytesPerSecond value) { return write_quantity(value, "B/s"); }
 
+ordered_json write_integers(const std::vector<std::int64_t>& values) { return values.empty() ? ordered_json() : ordered_json(values); }
 ordered_json write_axes(const std::vector<std::string>& axes) { return fmt::format("{}", fmt::join(axes, ",")); }
 
 ordered_json write_model(const ModelRef& model) {

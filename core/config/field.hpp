@@ -14,7 +14,8 @@
 
 namespace rehearse::schema {
 
-enum class Type { integer, count, boolean, text, choice, size, rate, axes, model, cluster, parts };
+/// `axes` is a list of names out of `choices`, without repeats.
+enum class Type { integer, count, boolean, text, choice, size, rate, axes, integers, model, cluster, parts };
 
 struct Field {
   /// `complete` is false for one layer of a scenario, whose missing parts another layer has.
@@ -29,6 +30,7 @@ struct Field {
   std::vector<std::string> choices{};
   std::string detail{};
   std::string example{};
+  std::string noun = "axis", nouns = "axes";  ///< Of Type::axes: what the list is of.
   bool required = false;
   bool automatic = false;  ///< Integer: 0 inside, "auto" in the file.
   Read read{};             ///< Empty for members that their parent reads.
@@ -78,6 +80,8 @@ Bytes read_size(const Field& f, ObjectReader& r);
 BytesPerSecond read_rate(const Field& f, ObjectReader& r);
 std::string read_text(const Field& f, ObjectReader& r);
 std::vector<std::string> read_axes(const Field& f, ObjectReader& r);
+/// A list, or one text with commas.
+std::vector<std::int64_t> read_integers(const Field& f, ObjectReader& r);
 ModelRef read_model(const Field& f, ObjectReader& r);
 ClusterRef read_cluster(const Field& f, ObjectReader& r, bool complete);
 
@@ -85,6 +89,7 @@ nlohmann::ordered_json write_integer(const Field& f, std::int64_t value);
 nlohmann::ordered_json write_count(double value);
 nlohmann::ordered_json write_size(Bytes value);
 nlohmann::ordered_json write_rate(BytesPerSecond value);
+nlohmann::ordered_json write_integers(const std::vector<std::int64_t>& values);
 nlohmann::ordered_json write_axes(const std::vector<std::string>& axes);
 nlohmann::ordered_json write_model(const ModelRef& model);
 nlohmann::ordered_json write_cluster(const ClusterRef& cluster);

@@ -41,6 +41,10 @@ void bind(Field& f, auto access) {
     f.type = Type::text;
     f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_text(self, r); };
     f.write = [access](const Scenario& s) { return access(s).empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(access(s)); };
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    f.type = Type::integers;
+    f.read = [access](const Field& self, Scenario& s, ObjectReader& r, bool) { access(s) = read_integers(self, r); };
+    f.write = [access](const Scenario& s) { return write_integers(access(s)); };
   } else {
     static_assert(std::is_integral_v<T>);
     f.type = Type::integer;
@@ -66,6 +70,12 @@ Field training(const std::string& name, auto member, std::string help) {
 }
 Field experts(const std::string& name, auto member, std::string help) {
   return row("training.experts." + name, at(&Scenario::training, &TrainingSettings::experts, member), std::move(help));
+}
+Field fp8(const std::string& name, auto member, std::string help) {
+  return row("training.fp8." + name, at(&Scenario::training, &TrainingSettings::fp8, member), std::move(help));
+}
+Field adafactor(const std::string& name, auto member, std::string help) {
+  return row("training.adafactor." + name, at(&Scenario::training, &TrainingSettings::adafactor, member), std::move(help));
 }
 Field strategy(const std::string& name, auto member, std::string help) {
   return row("strategy." + name, at(&Scenario::strategy, member), std::move(help));
@@ -135,6 +145,18 @@ Field placement_row() {
           "inside a node, where NVLink is.");
 }
 
+Field recompute_modules_row() {
+  Field f{.key = "strategy.recompute_modules", .help = "Modules whose results selective recomputation makes again in backward.", .type = Type::axes};
+  f.noun = "module", f.nouns = "modules";
+  f.choices = {"core_attn", "layernorm", "mlp", "moe_act", "moe", "shared_experts", "mla_up_proj"};
+  f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.strategy.recompute_modules = read_axes(self, r); };
+  f.write = [](const Scenario& s) { return write_axes(s.strategy.recompute_modules); };
+  return std::move(f)
+      .like("core_attn,layernorm,mlp")
+      .more("Megatron-Core's --recompute-modules. core_attn: scores, softmax and dropout of unfused attention; flash attention keeps none. layernorm, "
+            "moe_act and mla_up_proj drop their results and make them from inputs that are kept; mlp, moe and shared_experts run again as a whole.");
+}
+
 void add_head(std::vector<Field>& t) {
   t.push_back(schema_row());
   t.push_back(model_row());
@@ -182,12 +204,14 @@ void add_training(std::vector<Field>& t) {
       training("precision", &TrainingSettings::precision, "Arithmetic of the matrix products and storage of the weights.")
           .like("bf16_mixed")
           .more("The mixed precisions keep fp32 master weights and optimizer state beside 16-bit working weights; bf16 keeps everything "
-                "in bf16; fp8_mixed computes matrix products in fp8; tf32 stores fp32."));
+                "in bf16; fp8_mixed computes the linear layers between embedding and head in fp8 and leaves attention, norms, router, embedding and "
+                "head in bf16; tf32 stores fp32."));
   t.push_back(training("gradient_dtype", &TrainingSettings::gradient_dtype, "Type in which gradients are accumulated and reduced.")
                   .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed "
                         "precision."));
   t.push_back(training("optimizer", &TrainingSettings::optimizer, "Update rule; sets the state kept per parameter.")
-                  .more("adam and adamw keep two fp32 moments per parameter, sgd with momentum one."));
+                  .more("adam, adamw and lamb keep two fp32 moments per parameter, sgd with momentum one, adafactor one number per row and column "
+                        "of a matrix. lamb scales each parameter's step by the ratio of its norm to the update's."));
   t.push_back(training("learning_rate", &TrainingSettings::learning_rate, "Step size of the update.")
                   .in(0, 1e3)
                   .like("6e-4")
@@ -207,6 +231,15 @@ void add_training(std::vector<Field>& t) {
                   .more("local: each data-parallel rank by itself. global: all data-parallel ranks, as SyncBatchNorm does."));
   t.push_back(training("seed", &TrainingSettings::seed, "Seed of initialisation, dropout and data.").in(0, kMaxSeed));
   add_experts(t);
+  t.push_back(fp8("recipe", &Fp8Settings::recipe, "How numbers are scaled into the range of fp8.")
+                  .like("blockwise")
+                  .more("delayed: a scale per tensor from the step before (Transformer Engine's default). tensorwise: from the tensor itself, one more "
+                        "pass. rowwise: a scale per row. blockwise: 1 x 128 and 128 x 128 (DeepSeek-V3). mxfp8: 1 x 32, on Blackwell."));
+  t.push_back(fp8("parameters", &Fp8Settings::parameters, "Working weights are stored and gathered in fp8.")
+                  .more("Megatron's --fp8-param-gather, torchao's enable_fsdp_float8_all_gather: half the bytes of weights and of their all-gathers."));
+  t.push_back(adafactor("relative_step", &AdafactorSettings::relative_step, "Step min(1e-2, 1/sqrt(t)) instead of the learning rate."));
+  t.push_back(adafactor("scale_parameter", &AdafactorSettings::scale_parameter, "Steps in proportion to a parameter's root mean square."));
+  t.push_back(adafactor("clip_threshold", &AdafactorSettings::clip_threshold, "Largest root mean square of an update.").in(1e-6, 1e6).like("1"));
 }
 
 void add_axes(std::vector<Field>& t) {
@@ -268,6 +301,10 @@ void add_sharding(std::vector<Field>& t) {
 
 void add_strategy(std::vector<Field>& t) {
   add_axes(t);
+  t.push_back(strategy("context", &StrategySettings::context, "How context-parallel ranks attend to one another's keys.")
+                  .like("ulysses")
+                  .more("For cp > 1. ring: keys and values go around, block by block, under the attention of the block at hand. ulysses: all-to-all "
+                        "between slices of the sequence and slices of the heads. allgather: every rank gathers all keys and values."));
   t.push_back(strategy("dispatch", &StrategySettings::dispatch, "How tokens reach the ranks of their experts.")
                   .like("hierarchical")
                   .more("all_to_all: one exchange, a row for each expert chosen. hierarchical: one copy of a token for each node, handed on inside "
@@ -286,13 +323,32 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("uneven_layers", &StrategySettings::uneven_layers, "Stages may differ by one layer.")
                   .more("Where pp * virtual_stages does not divide the layers, the extra ones are spread from the first stage on; the last, which has the head, "
                         "has none. false refuses such a pp."));
+  t.push_back(strategy("layers_per_stage", &StrategySettings::layers_per_stage, "Layers of each pipeline stage.")
+                  .in(1, kMaxSize)
+                  .like("20,24,24,20")
+                  .more("One number for each of the pp * virtual_stages chunks, in the order of the model; they add up to its layers. Left out, shares are equal."));
+  t.push_back(strategy("batch_per_replica", &StrategySettings::batch_per_replica, "Sequences of each replica per step.")
+                  .in(1, kMaxSize)
+                  .like("48,16")
+                  .more("One number for each of the dp replicas, a multiple of microbatch; they add up to the global batch. Left out, shares are equal."));
+  t.push_back(strategy("balance", &StrategySettings::balance, "Which shares follow the speed of the devices.")
+                  .like("auto")
+                  .more("layers chooses layers_per_stage, batch chooses batch_per_replica, auto each where devices differ along its axis. What is given stays."));
   t.push_back(strategy("sequence_parallel", &StrategySettings::sequence_parallel,
                        "Split norms and dropout over the sequence inside the tensor-parallel group.")
                   .more("Replaces each all-reduce by a reduce-scatter and an all-gather (Korthikanti et al. 2022): the same bytes, less "
                         "memory. No effect with tp = 1."));
   t.push_back(strategy("recompute", &StrategySettings::recompute, "Activations dropped in forward and computed again in backward.")
                   .like("selective")
-                  .more("selective drops those inside attention; full keeps only each layer's input."));
+                  .more("selective drops those of recompute_modules; full keeps only each layer's input, or that of each group of recompute_layers."));
+  t.push_back(recompute_modules_row());
+  t.push_back(strategy("recompute_method", &StrategySettings::recompute_method, "Which layers full recomputation is for.")
+                  .like("block")
+                  .more("uniform: all layers, in groups of recompute_layers of which the first one's input is kept. block: the first recompute_layers "
+                        "of each chunk; the others keep everything (Megatron's --recompute-method)."));
+  t.push_back(strategy("recompute_layers", &StrategySettings::recompute_layers, "Layers of a group (uniform) or of a chunk (block) that full recomputation runs again.")
+                  .in(1, kMaxSize)
+                  .like("4"));
   t.push_back(strategy("zero_stage", &StrategySettings::zero_stage, "What is sharded over data-parallel ranks.")
                   .in(0, 3)
                   .like("1")
@@ -320,7 +376,13 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
                        "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
                   .more("Narayanan et al. 2021, section 4.1."));
-  t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe."));
+  t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe.")
+                  .more("optimizer: updated on CPU cores (ZeRO-Offload). activations: what a layer keeps for backward is copied out after its forward "
+                        "and brought back before its backward, beside the compute of its neighbours."));
+  t.push_back(strategy("offload_layers", &StrategySettings::offload_layers, "Layers of a chunk whose activations are offloaded, from its first on.")
+                  .in(0, kMaxSize)
+                  .like("16")
+                  .more("0: all but its last, whose backward follows at once."));
   add_sharding(t);
   t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
   t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
@@ -382,6 +444,8 @@ const std::vector<Field>& fields() {
 const std::vector<Group>& groups() {
   static const std::vector<Group> table{{"training", "What one step and the whole run train."},
                                         {"training.experts", "How many tokens each expert takes."},
+                                        {"training.fp8", "Products in fp8, for precision fp8_mixed."},
+                                        {"training.adafactor", "The Adafactor update."},
                                         {"strategy", "How the work is split over the GPUs."},
                                         {"strategy.fsdp", "Fully sharded data parallelism."},
                                         {"strategy.zero3", "ZeRO stage 3."},

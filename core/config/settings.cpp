@@ -8,6 +8,16 @@ const std::vector<std::string>& names_of<Precision>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<Fp8Recipe>() {
+  static const std::vector<std::string> names{"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<RecomputeMethod>() {
+  static const std::vector<std::string> names{"uniform", "block"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Recompute>() {
   static const std::vector<std::string> names{"none", "selective", "full"};
   return names;
@@ -24,7 +34,7 @@ const std::vector<std::string>& names_of<GradientDtype>() {
 }
 template <>
 const std::vector<std::string>& names_of<Optimizer>() {
-  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  static const std::vector<std::string> names{"sgd", "adam", "adamw", "adafactor", "lamb"};
   return names;
 }
 template <>
@@ -48,6 +58,11 @@ const std::vector<std::string>& names_of<GradientSync>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<Balance>() {
+  static const std::vector<std::string> names{"none", "layers", "batch", "auto"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Reshard>() {
   static const std::vector<std::string> names{"auto", "always", "never"};
   return names;
@@ -55,6 +70,11 @@ const std::vector<std::string>& names_of<Reshard>() {
 template <>
 const std::vector<std::string>& names_of<Imbalance>() {
   static const std::vector<std::string> names{"none", "multinomial", "zipf"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<ContextExchange>() {
+  static const std::vector<std::string> names{"ring", "ulysses", "allgather"};
   return names;
 }
 template <>

@@ -12,10 +12,25 @@
 namespace rehearse {
 
 enum class Precision { fp32, tf32, bf16, fp16_mixed, bf16_mixed, fp8_mixed };
+/// How numbers are brought into the range of fp8.
+enum class Fp8Recipe {
+  delayed,    ///< A scale per tensor, from its largest value of the step before (Micikevicius et al. 2022; Transformer Engine): one pass casts.
+  tensorwise, ///< A scale per tensor, from its own largest value: a pass to find it, one to cast.
+  rowwise,    ///< A scale per row of each operand.
+  blockwise,  ///< 1 x 128 of activations and gradients, 128 x 128 of weights (DeepSeek-AI 2024, sec. 3.3.2).
+  mxfp8       ///< 1 x 32, scales that are powers of two, applied by the tensor cores (OCP Microscaling v1.0): from Blackwell on.
+};
 enum class Recompute { none, selective, full };
+/// Which layers full recomputation is for (Megatron's --recompute-method).
+enum class RecomputeMethod {
+  uniform,  ///< All of a chunk, in groups of `recompute_layers` of which only the first one's input is kept.
+  block     ///< The first `recompute_layers` of a chunk; the others keep everything.
+};
 enum class AttentionKernel { unfused, flash };
 enum class GradientDtype { fp32, model };
-enum class Optimizer { sgd, adam, adamw };
+/// Update rules: SGD with momentum, Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), Adafactor (Shazeer & Stern 2018), LAMB (You
+/// et al. 2020).
+enum class Optimizer { sgd, adam, adamw, adafactor, lamb };
 /// Over which ranks batch statistics, expert capacity and the auxiliary loss are taken.
 enum class StatisticsScope {
   local,  ///< Each data-parallel rank by itself.
@@ -35,6 +50,13 @@ enum class Dispatch {
   hierarchical  ///< Each node gets one copy of a token, which is handed on inside it.
 };
 
+/// How context-parallel ranks, each with a slice of every sequence, attend to the others' keys.
+enum class ContextExchange {
+  ring,      ///< Keys and values travel from rank to rank, block by block, under the attention of the block at hand (Liu et al. 2023).
+  ulysses,   ///< All-to-all: from slices of the sequence to slices of the heads, and back (Jacobs et al. 2023).
+  allgather  ///< Every rank gathers all keys and values (Llama 3: Dubey et al. 2024, section 3.3.2).
+};
+
 /// Where data-parallel replicas find parameters and leave gradients.
 enum class DataParallelism {
   replicas,         ///< Each keeps a copy; gradients are reduced between them (DistributedDataParallel).
@@ -48,6 +70,13 @@ enum class GradientSync {
   last,       ///< Once per step, after the last microbatch (`no_sync` before it).
   every       ///< After every microbatch.
 };
+/// Which shares follow the speed of the devices, where machines differ.
+enum class Balance {
+  none,      ///< Equal shares, or those given.
+  layers,    ///< Layers per stage: the slowest stage is as fast as contiguous layers allow.
+  batch,     ///< Microbatches per replica, in proportion to speed.
+  automatic  ///< Each of the two where devices differ along its axis.
+};
 /// Whether gathered parameters are dropped after a pass.
 enum class Reshard { automatic, always, never };
 
@@ -55,6 +84,8 @@ enum class Reshard { automatic, always, never };
 template <class Enum>
 [[nodiscard]] const std::vector<std::string>& names_of();
 template <> const std::vector<std::string>& names_of<Precision>();
+template <> const std::vector<std::string>& names_of<Fp8Recipe>();
+template <> const std::vector<std::string>& names_of<RecomputeMethod>();
 template <> const std::vector<std::string>& names_of<Recompute>();
 template <> const std::vector<std::string>& names_of<AttentionKernel>();
 template <> const std::vector<std::string>& names_of<GradientDtype>();
@@ -63,11 +94,15 @@ template <> const std::vector<std::string>& names_of<StatisticsScope>();
 template <> const std::vector<std::string>& names_of<Offload>();
 template <> const std::vector<std::string>& names_of<DataParallelism>();
 template <> const std::vector<std::string>& names_of<GradientSync>();
+template <> const std::vector<std::string>& names_of<Balance>();
 template <> const std::vector<std::string>& names_of<Reshard>();
 template <> const std::vector<std::string>& names_of<Imbalance>();
 template <> const std::vector<std::string>& names_of<Dispatch>();
+template <> const std::vector<std::string>& names_of<ContextExchange>();
 
 [[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Fp8Recipe v) { return names_of<Fp8Recipe>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(RecomputeMethod v) { return names_of<RecomputeMethod>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientDtype v) { return names_of<GradientDtype>()[static_cast<std::size_t>(v)]; }
@@ -76,9 +111,11 @@ template <> const std::vector<std::string>& names_of<Dispatch>();
 [[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(DataParallelism v) { return names_of<DataParallelism>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientSync v) { return names_of<GradientSync>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Balance v) { return names_of<Balance>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Reshard v) { return names_of<Reshard>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Imbalance v) { return names_of<Imbalance>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Dispatch v) { return names_of<Dispatch>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(ContextExchange v) { return names_of<ContextExchange>()[static_cast<std::size_t>(v)]; }
 
 /// How many tokens an expert takes, and how many choose it.
 struct ExpertSettings {
@@ -88,6 +125,23 @@ struct ExpertSettings {
   double zipf_exponent = 0.5;       ///< For Imbalance::zipf, at least 0.
 
   bool operator==(const ExpertSettings&) const = default;
+};
+
+/// Products in fp8 (Precision::fp8_mixed): the linear layers between embedding and head, each product of forward and backward.
+struct Fp8Settings {
+  Fp8Recipe recipe = Fp8Recipe::delayed;
+  bool parameters = false;  ///< Working weights are stored, and gathered, in fp8 instead of bf16.
+
+  bool operator==(const Fp8Settings&) const = default;
+};
+
+/// Optimizer::adafactor.
+struct AdafactorSettings {
+  bool relative_step = true;    ///< Step min(1e-2, 1/sqrt(t)); false: the learning rate.
+  bool scale_parameter = true;  ///< The step is multiplied by the root mean square of the parameter, 1e-3 at least.
+  double clip_threshold = 1.0;  ///< Largest root mean square of an update before the step size; above 0.
+
+  bool operator==(const AdafactorSettings&) const = default;
 };
 
 struct TrainingSettings {
@@ -105,6 +159,8 @@ struct TrainingSettings {
   std::uint64_t seed = 1;
   StatisticsScope statistics = StatisticsScope::local;
   ExpertSettings experts;
+  Fp8Settings fp8;
+  AdafactorSettings adafactor;
 
   bool operator==(const TrainingSettings&) const = default;
 };
@@ -142,13 +198,20 @@ struct Zero3Settings {
 struct StrategySettings {
   int dp = 1, dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1, tile_h = 1, tile_w = 1;
   std::int64_t microbatch = 1;       ///< Sequences per microbatch and replica.
+  ContextExchange context = ContextExchange::ring;  ///< With cp > 1.
   Dispatch dispatch = Dispatch::all_to_all;
   int dispatch_node = 0;             ///< Neighbouring expert-parallel ranks that one copy of a token serves; 0: those of one routing group.
   std::string schedule = "1f1b";     ///< Registered pipeline schedule.
   bool uneven_layers = false;        ///< Stages may differ by one layer where the chunks do not divide the layers.
+  std::vector<std::int64_t> layers_per_stage;   ///< Layers of each chunk in model order, pp * virtual_stages of them; empty: equal shares.
+  std::vector<std::int64_t> batch_per_replica;  ///< Sequences of each replica per step, multiples of `microbatch`; empty: equal shares.
+  Balance balance = Balance::none;   ///< Fills in those two that are empty.
   int virtual_stages = 1;            ///< Model chunks per pipeline rank.
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
+  std::vector<std::string> recompute_modules{"core_attn"};  ///< Recompute::selective: modules whose results are made again in backward.
+  RecomputeMethod recompute_method = RecomputeMethod::uniform;
+  int recompute_layers = 1;          ///< Recompute::full: layers per group (uniform) or per chunk (block), at least 1.
   int zero_stage = 0;                ///< Sharded over dp: 1 optimizer state, 2 and gradients, 3 and parameters.
   Bytes bucket{25e6};                ///< Gradient bucket size.
   Bytes first_bucket{0};             ///< Size of the bucket that is full first; 0: as the others.
@@ -162,6 +225,7 @@ struct StrategySettings {
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;
   Offload offload = Offload::none;
+  int offload_layers = 0;            ///< Layers of a chunk, from its first, whose activations go to host memory; 0: all but its last.
 
   bool operator==(const StrategySettings&) const = default;
 };

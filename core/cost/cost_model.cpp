@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/cost/body_play.hpp"
+#include "core/cost/device_profile.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/units/error.hpp"
 
@@ -26,7 +29,8 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::route_grad: return KernelClass::softmax;
     case ComputeOp::norm:
     case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
-    case ComputeOp::statistics: return KernelClass::batch_norm;
+    case ComputeOp::statistics: return task.variant == "adafactor" ? KernelClass::optimizer : KernelClass::batch_norm;
+    case ComputeOp::quantise: return task.variant == "amax" ? KernelClass::reduction : KernelClass::elementwise;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:
@@ -41,7 +45,7 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::cast:
     case ComputeOp::copy:
     case ComputeOp::fill: return KernelClass::copy;
-    case ComputeOp::add: return task.variant == "column_sum" ? KernelClass::reduction : KernelClass::elementwise;
+    case ComputeOp::add: return task.variant == "column_sum" || task.variant == "channel_sum" ? KernelClass::reduction : KernelClass::elementwise;
     default: return KernelClass::elementwise;
   }
 }
@@ -65,10 +69,9 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 
 struct Traffic { double read = 0, written = 0; };
 
-/// Bytes per second that one CPU socket moves in an Adam update on its cores. ZeRO-Offload (Ren et al. 2021, table 4): 10 billion parameters in
-/// 2.57 s on the two Xeon 8168 of a DGX-2, of 28 bytes read and written each (fp32 gradient, master copy and two moments).
-constexpr double kHostUpdateRate = 10e9 * 28 / 2.57 / 2;
-constexpr const char* kHostUpdateSource = "DeepSpeed CPU-Adam, ZeRO-Offload (Ren et al. 2021), table 4: 10 billion parameters in 2.57 s on two Xeon 8168";
+/// Calibration group of updates on CPU cores, and its constant: bytes per second that one socket moves.
+constexpr const char* kHostUpdate = "optimizer_on_cpu";
+constexpr const char* kHostUpdateRate = "bytes_per_s_per_socket";
 
 bool has_halo(const Tensor& t) {
   return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
@@ -121,13 +124,17 @@ struct CostModel::Impl {
   Options options;
   CollectiveModel collectives;
   std::map<std::string, KernelModel> kernels;
+  std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
+  std::optional<MeasuredKernels> measured;
 
   Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, o.collectives) {
     for (const Cluster::Part& part : c.parts()) {
       const auto at = profiles.find(part.gpu->id);
       if (at == profiles.end()) throw Error(ErrorKind::usage, fmt::format("no calibration for GPU '{}'", part.gpu->id));
       kernels.try_emplace(part.gpu->id, *part.gpu, at->second);
+      host_updates[part.gpu->id] = BytesPerSecond{at->second.value_or(kHostUpdate, kHostUpdateRate, 0)};
     }
+    if (options.profile) measured.emplace(*options.profile, c.device_count());
   }
 
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
@@ -138,7 +145,10 @@ struct CostModel::Impl {
   [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
   /// The GPUs of a node share the memory of its sockets.
   [[nodiscard]] BytesPerSecond host_rate(DeviceId d) const {
-    return BytesPerSecond{kHostUpdateRate} * (static_cast<double>(std::max(1, cluster->machine(cluster->node_of(d)).sockets)) / gpus_beside(d));
+    const BytesPerSecond socket = host_updates.at(cluster->gpu(d).id);
+    if (!(socket > BytesPerSecond{0}))
+      throw Error(ErrorKind::usage, fmt::format("no rate of updates on CPU cores ({}.{})", kHostUpdate, kHostUpdateRate), "calibration profile of " + cluster->gpu(d).id);
+    return socket * (static_cast<double>(std::max(1, cluster->machine(cluster->node_of(d)).sockets)) / gpus_beside(d));
   }
   [[nodiscard]] static Traffic traffic(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
     Traffic t;
@@ -175,6 +185,10 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
   if (cls == KernelClass::attention_flash)
     return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal}, c.arithmetic, c.op == ComputeOp::attention_grad);
   Traffic t = traffic(p, task, body, at);
+  if (c.op == ComputeOp::attention_merge) {
+    const double part = d[0] * d[1] * d[2] * d[3] * size_of(out);  // Of the outputs, the queries of the block.
+    t = {2 * part, part};
+  }
   if (cls == KernelClass::convolution) return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
   if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
     // Only the rows looked up are touched: as many as tokens, not the whole table.
@@ -196,6 +210,11 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
     out.category = category_of(p, c, task.phase);
     return out;
   }
+  if (measured)
+    if (const auto time = measured->time(sized_operations(p, task, body, at), c.arithmetic)) {
+      // Cores do kernels, dispatch and communication: nothing hides a launch, and whatever runs beside takes from any kernel.
+      return {*time + measured->dispatch(), Seconds{0}, category_of(p, c, task.phase), 1, 0, 1};
+    }
   const Kernel kernel = kernel_of(p, task, body, c, at);
   const KernelModel& m = model(p, rank);
   const KernelTime t = m.price(kernel);
@@ -274,6 +293,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
 }
 
 Seconds CostModel::launch_overhead(const Program& program, int rank) const {
+  if (impl_->measured) return {};  // In the time of each kernel.
   return impl_->model(program, rank).launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0);
 }
 
@@ -320,6 +340,7 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
   const GpuSpec& gpu = impl_->cluster->gpu(program.device_of_rank[static_cast<std::size_t>(rank)]);
   Interference out;
   if (choice.time <= Seconds{0}) return out;
+  if (impl_->measured) return {impl_->measured->taken_by_communication(), 0};
   const CollectiveConstants constants = gpu.collectives ? *gpu.collectives : CollectiveConstants{};
   out.sm_share = gpu.sm_count > 0 ? constants.sms_per_channel * choice.channels / gpu.sm_count : 0.0;
   const bool reducing = op == CollectiveOp::reduce_scatter || op == CollectiveOp::reduce;
@@ -362,11 +383,28 @@ bool updates_on_host(const Program& program) {
   return false;
 }
 
+/// What a calibrated device measured, and the operators that it did not.
+std::vector<EvidenceItem> measured_evidence(const Program& program, const DeviceProfile& profile, int ranks) {
+  std::set<std::string, std::less<>> missing;
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+      const auto* setting = c != nullptr ? profile.find(ranks, c->arithmetic) : nullptr;
+      if (c != nullptr && (setting == nullptr || !setting->operators.contains(measured_name(*c)))) missing.insert(measured_name(*c));
+    }
+  const Source source = profile.sources.empty() ? Source{"", profile.origin, Evidence::measured_here} : profile.sources.front();
+  std::vector<EvidenceItem> out{{"operators and collectives", source.evidence, source.text, {}}};
+  if (!missing.empty()) out.push_back({fmt::format("not calibrated: {}", fmt::join(missing, ", ")), Evidence::estimate, "the kernel model's fallback constants on the rates of this machine", {}});
+  return out;
+}
+
 }  // namespace
 
 std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
+  if (impl_->measured) return measured_evidence(program, *impl_->options.profile, impl_->cluster->device_count());
   bool communicates = false;
-  const auto used = groups_used(program, communicates);
+  auto used = groups_used(program, communicates);
+  if (updates_on_host(program)) used.insert(kHostUpdate);
   std::vector<EvidenceItem> out;
   for (const auto& [id, model] : impl_->kernels)
     for (EvidenceItem item : model.evidence()) {
@@ -375,7 +413,6 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }
-  if (updates_on_host(program)) out.push_back({"optimizer on CPU cores", Evidence::published, kHostUpdateSource, {}});
   if (!communicates) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
     const CollectiveConstants* m = part.gpu->collectives.get();

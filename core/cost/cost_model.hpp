@@ -15,6 +15,8 @@
 
 namespace rehearse {
 
+struct DeviceProfile;  // device_profile.hpp
+
 /// One task alone, with the machine to itself.
 struct PricedTask {
   Seconds time;
@@ -54,6 +56,8 @@ class CostModel {
     CollectiveModel::Options collectives;
     bool cuda_graphs = false;      ///< Launches cost a tenth.
     InputSettings input;           ///< Rates of storage and decoding.
+    /// Measured on the cluster's one machine: goes before the kernel model, operator by operator. May be null.
+    std::shared_ptr<const DeviceProfile> profile{};
   };
   /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when one is missing.
   using Profiles = std::map<std::string, CalibrationProfile>;

@@ -1,6 +1,7 @@
 #include "core/cost/estimate.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "core/backend/analytic_clock.hpp"
 #include "core/backend/player.hpp"
@@ -46,10 +47,25 @@ Step play_step(const Program& program, const std::vector<Stage>& stages, const P
   return out;
 }
 
+/// Whether every microbatch's forward calls as many bodies: none does anything once a step (casts of weights to fp8).
+bool passes_alike(const Program& program, const Role& role) {
+  std::vector<int> calls(static_cast<std::size_t>(program.microbatches), 0);
+  for (const Entry& e : role.step)
+    if (program.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward) ++calls[static_cast<std::size_t>(e.microbatch)];
+  return std::all_of(calls.begin(), calls.end(), [&](int n) { return n == calls.front(); });
+}
+
 /// The recurrence knows whole passes that set off reductions in the last microbatch only, on stages of one role each.
-bool recurrence_holds(const Program& program, const StrategySettings& s) {
+bool recurrence_holds(const Program& program, const CostModel& cost, const StrategySettings& s) {
   if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp) return false;
   if (program.microbatches > 1 && syncs_every_microbatch(s, false)) return false;
+  std::map<int, std::string> gpu;  // By role: ranks of one role take as long as one another.
+  for (std::size_t r = 0; r < program.role_of_rank.size() && cost.cluster().parts().size() > 1; ++r) {
+    const std::string& mine = cost.cluster().gpu(program.device_of_rank[r]).id;
+    if (gpu.try_emplace(program.role_of_rank[r], mine).first->second != mine) return false;
+  }
+  for (const Role& role : program.roles)
+    if (!passes_alike(program, role)) return false;
   const Schedule& schedule = *schedules().at(s.schedule).value;
   for (int stage = 0; stage < s.pp; ++stage)
     for (const Slot& slot : schedule.order(stage, {s.pp, s.virtual_stages, program.microbatches}))
@@ -72,7 +88,7 @@ Estimate played(const Program& program, const CostModel& cost, int steps) {
 }  // namespace
 
 Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& settings, int steps) {
-  if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, settings)) return played(program, cost, steps);
+  if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, cost, settings)) return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
   const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},

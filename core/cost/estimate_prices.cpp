@@ -36,6 +36,15 @@ int stride_of(const Mesh& mesh, Axis axis) {
 /// Calls in which several stages take part; their members are no property of one role.
 bool spans_stages(const GroupSpec& group) { return group.axes.contains(Axis::pp); }
 
+/// Whether ranks that share their sequences compute products of different shapes.
+bool differs_along_cp(const Program& p) {
+  const auto differs = [&](ExprId e) { return p.exprs.depends_on(e, Var::coord, static_cast<int>(Axis::cp)); };
+  for (const Body& body : p.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind); c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs)) return true;
+  return false;
+}
+
 }  // namespace
 
 void ComputeWork::append(const ComputeWork& next) {
@@ -52,9 +61,12 @@ void ComputeWork::append(const ComputeWork& next) {
 EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
     : p_(program), cost_(cost), routes_(cost.cluster()), first_rank_(program.roles.size(), -1), ranks_of_role_(program.roles.size()),
       stage_matters_(program.bodies.size(), -1) {
+  const bool uneven = differs_along_cp(p_);
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
-    if (first_rank_[role] < 0 || neighbours(r) > neighbours(first_rank_[role])) first_rank_[role] = r;
+    // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of the keys.
+    const auto busy = [&](int rank) { return std::pair(neighbours(rank), uneven ? p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::cp)] : 0); };
+    if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
   decide_lanes();

@@ -31,7 +31,8 @@ class EstimatePrices {
  public:
   EstimatePrices(const Program& program, const CostModel& cost);
 
-  /// The rank that stands for a role: the first of those with most neighbouring tiles.
+  /// The rank that stands for a role: the first of those with most neighbouring tiles, and of these
+  /// the last along cp where its work depends on that.
   [[nodiscard]] int rank_of(int role) const { return first_rank_[static_cast<std::size_t>(role)]; }
   [[nodiscard]] const ExprContext& context(int role) const { return contexts_[static_cast<std::size_t>(role)]; }
 

@@ -36,6 +36,7 @@ NetworkCollectives read_network_collectives(ObjectReader& group) {
   number("message_share", kShare, out.message_share);
   number("all_to_all_share", kShare, out.all_to_all_share);
   out.sharp = group.boolean("sharp", false);
+  out.torus = group.boolean("torus", false);
   return out;
 }
 

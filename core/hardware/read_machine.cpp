@@ -21,6 +21,8 @@ void read_cpu(ObjectReader group, SourceTable& sources, MachineSpec& machine, Wi
   machine.cpu_model = group.string("model");
   machine.cpu_vendor = group.choice("vendor", kCpuVendors);
   machine.sockets = static_cast<int>(group.integer("sockets", {1, 1024}));
+  group.expect("memory");
+  if (group.has("memory")) machine.host_memory = group.quantity<Bytes>("memory");
   defaults.socket_link = group.string("socket_link", "");
   if (machine.sockets > 1 && defaults.socket_link.empty())
     group.fail("socket_link", "several sockets need the link between them", "name an entry of \"sockets\" in interconnects.json");

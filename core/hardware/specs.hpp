@@ -120,6 +120,7 @@ struct MachineSpec {
   std::string cpu_model;
   std::string cpu_vendor;  ///< "intel", "amd", "arm", "power": NCCL's constants differ.
   int sockets = 1;
+  Bytes host_memory{0};        ///< Of all sockets together; 0: not stated, and nothing is held against it.
   bool gpudirect_rdma = true;  ///< NICs read and write GPU memory; otherwise messages are staged in host memory.
   bool peer_to_peer = true;    ///< GPUs reach each other's memory; otherwise their transfers are staged in host memory.
   bool nvls = false;  ///< NVSwitch with multicast (NVLink SHARP).
@@ -142,6 +143,7 @@ struct NetworkCollectives {
   std::optional<double> message_share;     ///< Of a NIC's rate that one message reaches; 0 to 1.
   std::optional<double> all_to_all_share;  ///< Of a node's NICs that an all-to-all reaches; 0 to 1.
   bool sharp = false;                      ///< Switches reduce in the network and NCCL's CollNet plug-in is installed.
+  bool torus = false;                      ///< Chips on a torus reduce along its rings by themselves, without NCCL (core/collective/torus_rings.hpp).
 };
 
 /// A fabric that joins machines: a generator with parameters, or a named preset of one.

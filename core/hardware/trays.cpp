@@ -57,6 +57,7 @@ void repeat_trays(MachineSpec& machine, int trays) {
   machine.gpus *= trays;
   machine.nics *= trays;
   machine.sockets *= trays;
+  machine.host_memory = machine.host_memory * trays;
 }
 
 }  // namespace rehearse

@@ -24,7 +24,9 @@ enum class ComputeOp : std::uint8_t {
   grouped_matmul,      ///< dims {groups, m, n, k}: a product per group, where m (or k, with transpose_a) is the sum over all groups, divided
                        ///< as `group_sizes` says
   attention,           ///< dims {batch, heads, kv_heads, seq_q, seq_k, head_dim}: fused (flash) forward; writes log-sum-exp. head_dim is the
-                       ///< mean of that of queries and of values, where they differ
+                       ///< mean of that of queries and of values, where they differ. Variant "flash_block": offsets {first local query},
+                       ///< of the operands' queries seq_q from there on, and of their keys the first seq_k; scalars {scale, weight}, weight
+                       ///< being what the full square counts for the block over its own size
   attention_grad,      ///< same dims
   softmax,             ///< scale, causal mask and softmax over rows
   softmax_grad,

@@ -17,6 +17,7 @@ using Of = std::type_identity<T>;
 template <class F> void each(Of<Replicate>, F&&) {}
 template <class F> void each(Of<Shard>, F&& f) {
   f("dim", &Shard::dim); f("parts", &Shard::parts); f("flat", &Shard::flat); f("zigzag", &Shard::zigzag); f("padded", &Shard::padded);
+  f("turned", &Shard::turned);
 }
 template <class F> void each(Of<Partial>, F&& f) { f("op", &Partial::op); }
 template <class F> void each(Of<Halo>, F&& f) {

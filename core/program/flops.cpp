@@ -18,6 +18,7 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
   const bool attention = task.op == ComputeOp::attention || task.op == ComputeOp::attention_grad;
   double product = factor;
   const bool grouped = task.op == ComputeOp::grouped_matmul;
+  if (attention && task.scalars.size() > 1) product *= task.scalars[1];
   for (std::size_t i = 0; i < task.dims.size(); ++i)
     if (!(attention && i == 2) && !(grouped && i == 0)) product *= static_cast<double>(program.exprs.evaluate(task.dims[i], at));  // kv_heads adds no work; rows are those of all groups.
   return Flops{product};

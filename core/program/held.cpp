@@ -20,7 +20,8 @@ Run block(std::int64_t n, std::int64_t index, std::int64_t count, bool padded) {
   return {first, padded ? step : std::min(n, first + step) - first};
 }
 
-Runs slice_of_piece(const Shard& shard, std::int64_t n, int i, int k) {
+Runs slice_of_piece(const Shard& shard, std::int64_t n, int place, int k) {
+  const int i = owner_on_ring(shard, place, k);
   Runs out;
   if (!shard.parts.empty()) {
     const auto at = shard.parts.begin() + i;
@@ -56,6 +57,18 @@ std::int64_t length_of(const Runs& runs) {
   return std::accumulate(runs.begin(), runs.end(), std::int64_t{0}, [](std::int64_t sum, const Run& r) { return sum + r.length; });
 }
 
+/// Takes a slice of the dimension, one run, with what its neighbours lend.
+void lengthen(Held& out, std::vector<Run>& inner, const Halo& halo, int i, int k) {
+  const auto d = static_cast<std::size_t>(halo.dim);
+  Shard own;
+  own.parts = halo.parts;
+  const Runs mine = pick(out.global[d], slice_of_piece(own, length_of(out.global[d]), i, k));
+  if (mine.size() != 1) throw std::logic_error("a halo around a slice that is not one run");
+  const std::int64_t before = i > 0 ? halo.before : 0, after = i + 1 < k ? halo.after : 0;
+  out.global[d] = {{mine[0].first - before, mine[0].length + before + after}};
+  inner[d] = {before, mine[0].length};
+}
+
 }  // namespace
 
 Runs slice_of(const Shard& shard, std::int64_t n, int i, int k, const std::vector<std::int64_t>& segments) {
@@ -72,6 +85,12 @@ Runs slice_of(const Shard& shard, std::int64_t n, int i, int k, const std::vecto
 bool Held::sliced() const {
   const std::int64_t all = std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
   return flat.length != all;
+}
+
+bool Held::haloed() const {
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    if (inner[d].length != extents[d]) return true;
+  return false;
 }
 
 std::int64_t Held::global_index(std::size_t d, std::int64_t x) const {
@@ -105,23 +124,29 @@ std::vector<std::int64_t> Held::global_elements() const {
 
 Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
   Held out;
+  std::vector<Run> inner(tensor.shape.size(), {-1, 0});
   for (const ExprId e : tensor.shape) {
     out.shape.push_back(program.exprs.evaluate(e, at));
     out.global.push_back({{0, out.shape.back()}});
   }
+  // Weights of experts, which name their view, concatenate along their second dimension.
+  const bool experts = std::any_of(tensor.layout.begin(), tensor.layout.end(), [](const auto& on) { return on.first == Axis::ep; });
+  const std::size_t pieces = experts ? 1 : 0;
   for (const auto& [axis, l] : tensor.layout) {
-    if (std::holds_alternative<Halo>(l) || std::holds_alternative<Ragged>(l)) throw std::logic_error("no rank alone owns the elements of '" + tensor.name + "'");
+    if (const auto* h = std::get_if<Halo>(&l)) lengthen(out, inner, *h, at.coord[static_cast<std::size_t>(axis)], at.extent[static_cast<std::size_t>(axis)]);
     const auto* s = std::get_if<Shard>(&l);
     if (s == nullptr || s->flat) continue;
     const auto a = static_cast<std::size_t>(axis), d = static_cast<std::size_t>(s->dim);
     const bool whole = length_of(out.global[d]) == out.shape[d];
-    const auto& segments = d == 0 && whole ? tensor.segments : std::vector<std::int64_t>{};
+    const auto& segments = d == pieces && whole ? tensor.segments : std::vector<std::int64_t>{};
     out.global[d] = pick(out.global[d], slice_of(*s, length_of(out.global[d]), at.coord[a], at.extent[a], segments));
   }
   std::int64_t n = 1;
   for (const Runs& runs : out.global) {
     out.extents.push_back(length_of(runs));
     n *= out.extents.back();
+    const Run& own = inner[out.extents.size() - 1];
+    out.inner.push_back(own.first < 0 ? Run{0, out.extents.back()} : own);
   }
   out.flat = {0, n};
   for (const auto& [axis, l] : tensor.layout) {

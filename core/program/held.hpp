@@ -27,18 +27,22 @@ struct Held {
   std::vector<std::int64_t> extents;  ///< Local, before flat sharding.
   std::vector<Runs> global;           ///< Per dimension; an index of shape[d] or more is padding.
   Run flat;                           ///< Which of the local elements are stored.
+  std::vector<Run> inner;             ///< Per dimension: local coordinates that are its own; those around them are a halo of neighbours' elements.
 
   /// Elements stored.
   [[nodiscard]] std::int64_t elements() const { return flat.length; }
   /// Whether flat sharding leaves a part only.
   [[nodiscard]] bool sliced() const;
+  /// Whether it holds elements of its neighbours beside its own.
+  [[nodiscard]] bool haloed() const;
   /// Global index along dimension `d` of local coordinate `x`; -1 for padding.
   [[nodiscard]] std::int64_t global_index(std::size_t d, std::int64_t x) const;
   /// Row-major global element of every stored element, in order; -1 for padding.
   [[nodiscard]] std::vector<std::int64_t> global_elements() const;
 };
 
-/// Throws std::logic_error for halos and ragged dimensions, whose elements no rank owns alone.
+/// Halos are elements that neighbours hold too; at the edge of the tensor there are none. Ragged dimensions are local: every rank numbers its
+/// own elements from 0.
 [[nodiscard]] Held held(const Program& program, const Tensor& tensor, const ExprContext& at);
 
 }  // namespace rehearse

@@ -38,6 +38,7 @@ struct BodyCurve {
   std::vector<LateRelease> later;
   Amounts at_peak{};
   Amounts at_end{};
+  std::array<double, 4> host_up{}, host_down{};  ///< Of bound tensors outside the device, by memory space.
   Amounts beside{};  ///< Communication buffers it gives back: in use until the compute issued beside it is done.
   double peak = 0;
   int peak_task = -1;
@@ -65,6 +66,12 @@ class CurveMaker {
       const bool makes = binding == nullptr || binding->allocate, drops = binding == nullptr || binding->release;
       // What is bound changes hands even where the tasks that would touch it are skipped; scratch then is not needed.
       const Range range = ranges[f].first < 0 && binding != nullptr ? all[f] : ranges[f];
+      if (tensor.alias_of < 0 && tensor.space != MemorySpace::device && binding != nullptr) {
+        const auto space = static_cast<std::size_t>(tensor.space);
+        const double size = makes || drops ? program_.local_bytes(tensor, at_) : 0.0;
+        curve.host_up[space] += makes ? size : 0.0;
+        curve.host_down[space] += drops ? size : 0.0;
+      }
       if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || (!makes && !drops) || (range.first < 0 && binding == nullptr)) continue;
       const double bytes = program_.local_bytes(tensor, at_);
       const auto category = static_cast<std::size_t>(tensor.category);
@@ -136,6 +143,7 @@ class Walk {
     now_[static_cast<std::size_t>(MemoryCategory::workspace)] = workspace.value();
     now_[static_cast<std::size_t>(MemoryCategory::framework)] = framework.value();
     hold_persistent();
+    for (std::size_t s = 0; s < elsewhere_.size(); ++s) out_.peak_by_space[s] = Bytes{elsewhere_[s]};
     best_ = now_;
     best_sum_ = sum(now_);
     waiting_.resize(static_cast<std::size_t>(role_.events));
@@ -153,7 +161,7 @@ class Walk {
       at_.layer = std::max(held.layer, 0);
       const double bytes = p_.local_bytes(t, at_);
       if (t.space == MemorySpace::device) now_[static_cast<std::size_t>(t.category)] += bytes;
-      else out_.peak_by_space[static_cast<std::size_t>(t.space)] += Bytes{bytes};
+      else elsewhere_[static_cast<std::size_t>(t.space)] += bytes;
     }
   }
 
@@ -171,6 +179,11 @@ class Walk {
       add(best_, c.at_peak);
       best_entry_ = &e;
       best_task_ = c.peak_task;
+    }
+    for (std::size_t s = 0; s < elsewhere_.size(); ++s) {
+      elsewhere_[s] += c.host_up[s];
+      out_.peak_by_space[s] = max(out_.peak_by_space[s], Bytes{elsewhere_[s]});
+      elsewhere_[s] -= c.host_down[s];
     }
     add(now_, c.at_end);
     // Communication runs beside the compute that is issued after it: its buffers go back when that is done.
@@ -221,6 +234,7 @@ class Walk {
   ExprContext at_;
   RoleMemory out_;
   Amounts now_{}, best_{}, beside_{};
+  std::array<double, 4> elsewhere_{};  ///< Outside the device, by memory space.
   double best_sum_ = 0;
   const Entry* best_entry_ = nullptr;
   int best_task_ = -1;

@@ -10,7 +10,8 @@ namespace rehearse {
 namespace {
 
 /// Elements of [0, n) that rank `i` of `k` holds.
-std::int64_t slice_length(const Shard& shard, std::int64_t n, int i, int k) {
+std::int64_t slice_length(const Shard& shard, std::int64_t n, int place, int k) {
+  const int i = owner_on_ring(shard, place, k);
   if (!shard.parts.empty()) return shard.padded ? *std::max_element(shard.parts.begin(), shard.parts.end()) : shard.parts.at(static_cast<std::size_t>(i));
   const auto piece = [n](std::int64_t index, std::int64_t count) {
     const std::int64_t step = (n + count - 1) / count;
@@ -55,7 +56,7 @@ std::string to_string(const Layout& layout) {
     if (!out.empty()) out += ' ';
     out += name_of(axis);
     if (std::holds_alternative<Replicate>(l)) out += ":R";
-    if (const auto* s = std::get_if<Shard>(&l)) out += s->flat ? ":S(flat)" : fmt::format(":S({})", s->dim);
+    if (const auto* s = std::get_if<Shard>(&l)) out += s->flat ? ":S(flat)" : fmt::format(":S({}{})", s->dim, s->turned != 0 ? fmt::format("+{}", s->turned) : "");
     if (std::holds_alternative<Partial>(l)) out += ":P";
     if (const auto* r = std::get_if<Ragged>(&l)) out += fmt::format(":G({})", r->dim);
     if (const auto* h = std::get_if<Halo>(&l)) out += fmt::format(":H({},{},{})", h->dim, h->before, h->after);

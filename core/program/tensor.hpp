@@ -19,15 +19,19 @@ struct Replicate { bool operator==(const Replicate&) const = default; };
 /// Ranks along the axis hold consecutive slices of dimension `dim`. `parts` are the slice lengths in elements; empty means equal
 /// slices, the last ones shorter by rounding up: rank i holds [i*ceil(n/k), min(n, (i+1)*ceil(n/k))). `flat` shards the flattened
 /// tensor that the other axes leave (ZeRO). `zigzag` deals 2k blocks, rank i holding i and 2k-1-i, as balanced causal ring attention
-/// does. `padded` rounds storage and wire up to the largest slice, as collectives of equal counts need.
+/// does. `padded` rounds storage and wire up to the largest slice, as collectives of equal counts need. `turned` counts the ranks that
+/// slices have moved on around a ring: rank i holds the slice of rank (i - turned) mod k.
 struct Shard {
   int dim = 0;
   std::vector<std::int64_t> parts;
   bool flat = false;
   bool zigzag = false;
   bool padded = false;
+  int turned = 0;
   bool operator==(const Shard&) const = default;
 };
+/// Whose slice rank `i` of `k` holds.
+[[nodiscard]] inline int owner_on_ring(const Shard& shard, int i, int k) { return ((i - shard.turned) % k + k) % k; }
 /// Equal slices of dimension `dim`.
 [[nodiscard]] inline Shard shard_on(int dim) { Shard s; s.dim = dim; return s; }
 /// Equal slices of the flattened tensor.

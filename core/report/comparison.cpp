@@ -57,7 +57,8 @@ Table figures(const Steps& steps) {
   if (base != nullptr)
     table.rows.push_back(row(fmt::format("times {}", letter(static_cast<std::size_t>(base - steps.data()))), steps,
                              [base](const ComparedStep& s) { return fmt::format("{:.3f}", s.metrics.step_time / base->metrics.step_time); }));
-  table.rows.push_back(row("samples/s", steps, [](const ComparedStep& s) { return fmt::format("{:.4g}", s.metrics.samples_per_s); }));
+  const bool same = std::all_of(steps.begin(), steps.end(), [&](const ComparedStep& s) { return s.plan.samples == steps.front().plan.samples; });
+  table.rows.push_back(row(same ? steps.front().plan.samples + "/s" : "samples/s", steps, [](const ComparedStep& s) { return fmt::format("{:.4g}", s.metrics.samples_per_s); }));
   if (tokens) table.rows.push_back(row("tokens/s", steps, [](const ComparedStep& s) { return with_commas(s.metrics.tokens_per_s); }));
   table.rows.push_back(row("MFU %", steps, [](const ComparedStep& s) { return fmt::format("{:.1f}", 100 * s.metrics.mfu); }));
   std::vector<std::string> memory{"memory needed, GiB"}, capacity{"memory there, GiB"};
@@ -183,8 +184,8 @@ std::string blank_after(std::string picture, double part) {
 
 /// To the scale of the longest, so that a shorter step is a shorter picture; where that would cut its end off, to its own.
 std::string draw(const ComparedStep& s, Seconds longest, const TextStyle& style) {
-  const std::string text = draw_gantt(*s.trace, s.rows, Seconds{0}, longest, style);
-  if (text.find("~ left out") != std::string::npos) return draw_gantt(*s.trace, s.rows, Seconds{0}, s.metrics.step_time, style);
+  const std::string text = draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style);
+  if (text.find("~ left out") != std::string::npos) return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.metrics.step_time, style);
   return blank_after(text, s.metrics.step_time / longest);
 }
 

@@ -19,6 +19,7 @@ struct ComparedStep {
   Bytes capacity;
   StepMetrics metrics;
   Breakdown breakdown;  ///< Of the slowest rank; adds up to the step time.
+  Seconds begin;        ///< Of the step, on the trace's clock.
   std::shared_ptr<const Trace> trace;  ///< For the picture; may be null.
   std::vector<GanttRow> rows;
 };

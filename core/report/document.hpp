@@ -47,10 +47,10 @@ struct Picture {
   std::function<std::string(const TextStyle&)> draw;
 };
 
-using Block = std::variant<Heading, Paragraph, Facts, Table, Picture>;
+using DocumentBlock = std::variant<Heading, Paragraph, Facts, Table, Picture>;
 
 struct Document {
-  std::vector<Block> blocks;
+  std::vector<DocumentBlock> blocks;
   Table records;     ///< One table of plain values, for csv: no units in cells, no rounding for the eye.
   std::string json;  ///< A complete JSON text that ends in a newline.
 };

@@ -52,7 +52,7 @@ class MarkdownPrinter {
 
 std::string print(const Document& document, const TextStyle&) {
   std::string out;
-  for (const Block& block : document.blocks) out += (out.empty() ? "" : "\n") + std::visit(MarkdownPrinter(), block);
+  for (const DocumentBlock& block : document.blocks) out += (out.empty() ? "" : "\n") + std::visit(MarkdownPrinter(), block);
   return out;
 }
 

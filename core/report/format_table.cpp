@@ -89,7 +89,7 @@ class TablePrinter {
 std::string print(const Document& document, const TextStyle& style) {
   TablePrinter printer(style);
   std::string out;
-  for (const Block& block : document.blocks) {
+  for (const DocumentBlock& block : document.blocks) {
     std::visit(printer, block);
     const std::string text = printer.take();
     if (!out.empty()) out += "\n";

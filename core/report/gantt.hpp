@@ -25,8 +25,15 @@ struct GanttRow {
 /// At most `most` of `rows`, evenly spaced, first and last kept. `most` is at least 2.
 [[nodiscard]] std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t most = 16);
 
+struct GanttOptions {
+  bool communication = false;  ///< Draw every collective, message and copy as '=', not gradient reduction alone, and input as 'i'.
+  bool cut = true;             ///< A step too long for one character per pass shows its ends only.
+  bool axis = true;            ///< With the line of time and the legend.
+  Seconds until{1e300};        ///< Nothing is drawn after it, not even idle time.
+};
+
 /// The time from `begin` to `end` > begin, as wide as `style` says, with a time axis and a legend. Each character shows what filled most
 /// of its slice. Ends in a newline.
-[[nodiscard]] std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style);
+[[nodiscard]] std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style, const GanttOptions& options = {});
 
 }  // namespace rehearse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,7 +59,15 @@ std::string rule_text(const MemoryReport& report) {
                      report.rule.allocator_factor, to_string(report.rule.framework));
 }
 
+std::string over_host_text(const StageMemory& s) {
+  return fmt::format("Does not fit: the ranks of one node need {} of its {} of host memory. Offload less: strategy.offload none, or fewer offload_layers; or divide "
+                     "optimizer state over more ranks.",
+                     to_string_iec(s.host_needed), to_string_iec(s.host_capacity));
+}
+
 std::string over_text(const MemoryReport& report) {
+  for (const StageMemory& s : report.stages)
+    if (!s.host_fits()) return over_host_text(s);
   const StageMemory& worst = report.tightest();
   std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed), to_string_iec(worst.capacity));
   if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, ep, or two of them) makes it fit.";
@@ -76,6 +85,19 @@ const StageMemory& MemoryReport::tightest() const {
                            [](const StageMemory& a, const StageMemory& b) { return a.needed - a.capacity < b.needed - b.capacity; });
 }
 
+namespace {
+
+/// What the ranks of each node keep in host memory. Every rank counts as its role's worst does.
+std::map<NodeId, Bytes> host_memory_by_node(const Program& program, const Cluster& cluster, const MemoryReport& report) {
+  std::map<NodeId, Bytes> out;
+  for (std::size_t r = 0; r < program.role_of_rank.size(); ++r)
+    for (const StageMemory& s : report.stages)
+      if (s.memory.role == program.role_of_rank[r]) out[cluster.node_of(program.device_of_rank[r])] += host_bytes(s);
+  return out;
+}
+
+}  // namespace
+
 MemoryReport memory_report(const Program& program, const Cluster& cluster, const MemoryRule& rule) {
   MemoryReport report{rule, {}, {}};
   for (RoleMemory& memory : rule.peaks(program)) {
@@ -83,15 +105,23 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
     s.stage = program.mesh.context(memory.rank).coord[static_cast<std::size_t>(Axis::pp)];
     s.needed = rule.needed(memory);
     s.capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
+    for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
+      if (program.role_of_rank[r] == memory.role) s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).memory);
     s.memory = std::move(memory);
     report.stages.push_back(std::move(s));
+  }
+  const std::map<NodeId, Bytes> hosts = host_memory_by_node(program, cluster, report);
+  for (StageMemory& s : report.stages) {
+    const NodeId node = cluster.node_of(program.device_of_rank[static_cast<std::size_t>(s.memory.rank)]);
+    s.host_needed = hosts.at(node);
+    s.host_capacity = cluster.machine(node).host_memory;
   }
   return report;
 }
 
-std::vector<Block> memory_blocks(const MemoryReport& report) {
+std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
-  std::vector<Block> blocks{stage_table(report)};
+  std::vector<DocumentBlock> blocks{stage_table(report)};
   blocks.push_back(Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
   if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
   // To be copied: never broken into lines.
@@ -112,7 +142,7 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
                    {"capacity_bytes", whole(s.capacity)},
                    {"peak_at", s.memory.peak_at},
                    {"by_category", std::move(categories)}});
-    if (host_bytes(s) > Bytes{0}) out.back()["host_bytes"] = whole(host_bytes(s));
+    if (host_bytes(s) > Bytes{0}) out.back().update({{"host_bytes", whole(host_bytes(s))}, {"host_needed_bytes", whole(s.host_needed)}, {"host_capacity_bytes", whole(s.host_capacity)}});
   }
   return out;
 }

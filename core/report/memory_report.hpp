@@ -19,7 +19,10 @@ struct StageMemory {
   RoleMemory memory;  ///< Of the stage's worst rank.
   Bytes needed;
   Bytes capacity;
-  [[nodiscard]] bool fits() const { return needed <= capacity; }
+  Bytes host_needed{0};    ///< Of all ranks on the node of that rank: offloaded state and staging buffers.
+  Bytes host_capacity{0};  ///< Of that node; 0 where its machine states none, and nothing is held against it.
+  [[nodiscard]] bool host_fits() const { return host_capacity == Bytes{0} || host_needed <= host_capacity; }
+  [[nodiscard]] bool fits() const { return needed <= capacity && host_fits(); }
 };
 
 /// Fewest changes of the scenario that were found to make it fit, as `--set` takes them.
@@ -41,7 +44,7 @@ struct MemoryReport {
 [[nodiscard]] MemoryReport memory_report(const Program& program, const Cluster& cluster, const MemoryRule& rule);
 
 /// Table of stages and categories, where the tightest peak stands, the rule, and the suggestion.
-[[nodiscard]] std::vector<Block> memory_blocks(const MemoryReport& report);
+[[nodiscard]] std::vector<DocumentBlock> memory_blocks(const MemoryReport& report);
 /// The array `memory` of JSON results: {stage, rank, peak_bytes, needed_bytes, capacity_bytes, peak_at, by_category{}}.
 [[nodiscard]] nlohmann::ordered_json memory_json(const MemoryReport& report);
 /// {changes, needed_bytes} or null.

@@ -35,7 +35,7 @@ Facts metric_facts(const StepReport& r) {
   if (m.tokens_per_s > 0) {
     facts.rows.emplace_back("tokens/s", fmt::format("{}, {:.4g} per GPU", with_commas(m.tokens_per_s), m.tokens_per_s_per_gpu));
   } else {
-    facts.rows.emplace_back("samples/s", fmt::format("{:.4g}", m.samples_per_s));
+    facts.rows.emplace_back(r.head.plan.samples + "/s", fmt::format("{:.4g}", m.samples_per_s));
   }
   facts.rows.emplace_back("model FLOP/s", fmt::format("{:.1f} TFLOP/s per GPU", m.model_flops_per_s_per_gpu.value() / 1e12));
   facts.rows.emplace_back("MFU, HFU", fmt::format("{:.1f} %, {:.1f} %", 100 * m.mfu, 100 * m.hfu));
@@ -68,6 +68,10 @@ Table breakdown_table(const StepReport& r) {
   table.rows.push_back({"step", shown(r.breakdown.total().value()), "100.0"});
   table.bars.push_back(0);
   return table;
+}
+
+std::string utilisation_text(const StepMetrics& m) {
+  return m.mfu > 1 || m.hfu > 1 ? fmt::format("{} {}", kUtilisationDefinition, kMinimalFilteringNote) : kUtilisationDefinition;
 }
 
 Table link_table(const StepReport& r) {
@@ -170,13 +174,13 @@ TimeCategory bound_by(const Breakdown& breakdown) {
 
 Document step_document(const StepReport& r) {
   Document out;
-  out.blocks = {heading(r.head.plan), metric_facts(r), Paragraph{kUtilisationDefinition}, breakdown_table(r)};
-  for (Block& b : memory_blocks(r.memory)) out.blocks.push_back(std::move(b));
+  out.blocks = {heading(r.head.plan), metric_facts(r), Paragraph{utilisation_text(r.metrics)}, breakdown_table(r)};
+  for (DocumentBlock& b : memory_blocks(r.memory)) out.blocks.push_back(std::move(b));
   if (!r.busiest_links.empty()) out.blocks.push_back(link_table(r));
   if (!r.evidence.empty()) out.blocks.push_back(evidence_table(r.evidence));
   if (r.trace && !r.rows.empty())
-    out.blocks.push_back(Picture{"One step, one row per stage", [trace = r.trace, rows = r.rows, end = r.metrics.step_time](const TextStyle& style) {
-                                   return draw_gantt(*trace, rows, Seconds{0}, end, style);
+    out.blocks.push_back(Picture{"One step, one row per stage", [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + r.metrics.step_time](const TextStyle& style) {
+                                   return draw_gantt(*trace, rows, begin, end, style);
                                  }});
   out.records = step_records(r);
   out.json = step_json(r).dump(2) + "\n";
@@ -186,7 +190,7 @@ Document step_document(const StepReport& r) {
 Document memory_document(const ReportHead& head, const MemoryReport& memory) {
   Document out;
   out.blocks.push_back(heading(head.plan));
-  for (Block& b : memory_blocks(memory)) out.blocks.push_back(std::move(b));
+  for (DocumentBlock& b : memory_blocks(memory)) out.blocks.push_back(std::move(b));
   out.records = memory_records(memory);
   ordered_json json = head_json(head, memory.fits());
   json["memory"] = memory_json(memory);

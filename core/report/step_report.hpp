@@ -25,6 +25,7 @@ struct PlanSummary {
   std::string cluster;
   std::string strategy;
   int microbatches = 0;  ///< Per replica and step.
+  std::string samples = "samples";  ///< What they are called: "images" of a network over images.
 };
 
 /// What every JSON result starts with.
@@ -38,7 +39,9 @@ struct StepReport {
   ReportHead head;
   StepMetrics metrics;
   MemoryReport memory;
+  Seconds begin;           ///< Of the step that is reported, on the trace's clock.
   Breakdown breakdown;     ///< Of the slowest rank.
+  Breakdown mean;          ///< Over the ranks that were played; adds up to the step time.
   int slowest_rank = 0;
   std::string slowest_role;
   std::string backend;

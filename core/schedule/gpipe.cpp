@@ -1,8 +1,6 @@
 // GPipe (Huang et al. 2019): all forwards, then all backwards. Bubble (p-1)/m; every microbatch's activations are kept.
 
-#include <fmt/format.h>
-
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/one_chunk.hpp"
 
 namespace rehearse {
 
@@ -10,18 +8,14 @@ namespace {
 
 class GPipe final : public Schedule {
  public:
-  void check(const PipelineShape& shape) const override {
-    if (shape.virtual_stages != 1)
-      throw Error(ErrorKind::usage, fmt::format("schedule gpipe runs one chunk per stage, not {}", shape.virtual_stages),
-                  "strategy.virtual_stages", "set strategy.virtual_stages to 1 or strategy.schedule to interleaved_1f1b");
-  }
+  void check(const PipelineShape& shape) const override { check_one_chunk("gpipe", shape); }
   std::vector<Slot> order(int stage, const PipelineShape& shape) const override {
     std::vector<Slot> out;
     for (int m = 0; m < shape.microbatches; ++m) out.push_back({Pass::forward, stage, m});
     for (int m = 0; m < shape.microbatches; ++m) out.push_back({Pass::backward, stage, m});
     return out;
   }
-  double bubble_ratio(const PipelineShape& shape) const override {
+  double bubble_ratio(const PipelineShape& shape, const PassTimes&) const override {
     return static_cast<double>(shape.stages - 1) / shape.microbatches;
   }
   int chunks_in_flight(int, const PipelineShape& shape) const override { return shape.microbatches; }

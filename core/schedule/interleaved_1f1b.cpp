@@ -40,7 +40,7 @@ class Interleaved final : public Schedule {
     return out;
   }
 
-  double bubble_ratio(const PipelineShape& shape) const override {
+  double bubble_ratio(const PipelineShape& shape, const PassTimes&) const override {
     return static_cast<double>(shape.stages - 1) / (static_cast<double>(shape.virtual_stages) * shape.microbatches);
   }
 

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "core/schedule/schedule.hpp"
+#include "core/schedule/one_chunk.hpp"
 
 namespace rehearse {
 
@@ -13,11 +11,7 @@ namespace {
 
 class OneFOneB final : public Schedule {
  public:
-  void check(const PipelineShape& shape) const override {
-    if (shape.virtual_stages != 1)
-      throw Error(ErrorKind::usage, fmt::format("schedule 1f1b runs one chunk per stage, not {}", shape.virtual_stages),
-                  "strategy.virtual_stages", "set strategy.virtual_stages to 1 or strategy.schedule to interleaved_1f1b");
-  }
+  void check(const PipelineShape& shape) const override { check_one_chunk("1f1b", shape); }
   std::vector<Slot> order(int stage, const PipelineShape& shape) const override {
     const int m = shape.microbatches;
     const int ahead = std::min(m, shape.stages - 1 - stage);
@@ -29,7 +23,7 @@ class OneFOneB final : public Schedule {
     }
     return out;
   }
-  double bubble_ratio(const PipelineShape& shape) const override {
+  double bubble_ratio(const PipelineShape& shape, const PassTimes&) const override {
     return static_cast<double>(shape.stages - 1) / shape.microbatches;
   }
   int chunks_in_flight(int stage, const PipelineShape& shape) const override {

@@ -34,6 +34,18 @@ const std::vector<StrategyAlias>& strategy_aliases() {
         {"--tensor-model-parallel-size", "Megatron-LM", "tensor_parallel", "strategy.tp=N"},
         {"--pipeline-model-parallel-size", "Megatron-LM", "pipeline_parallel", "strategy.pp=N"},
         {"--num-layers-per-virtual-pipeline-stage", "Megatron-LM", "pipeline_parallel", "strategy.schedule=interleaved_1f1b, strategy.virtual_stages=layers / (pp * N)"},
+        {"device_map", "Hugging Face Accelerate", "model_parallel", "strategy.pp=N, strategy.schedule=model_parallel"},
+        {"ScheduleGPipe", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=gpipe"},
+        {"Schedule1F1B", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=1f1b"},
+        {"ScheduleInterleaved1F1B", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=interleaved_1f1b, strategy.virtual_stages=V"},
+        {"ScheduleZBVZeroBubble", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=zb_v, strategy.virtual_stages=2"},
+        {"--context-parallel-size", "Megatron-LM", "context_parallel", "strategy.cp=N"},
+        {"--cp-comm-type p2p", "Megatron-LM", "context_parallel", "strategy.context=ring"},
+        {"--cp-comm-type a2a", "Megatron-LM", "context_parallel", "strategy.context=ulysses"},
+        {"--cp-comm-type all_gather", "Megatron-LM", "context_parallel", "strategy.context=allgather"},
+        {"DeepSpeed-Ulysses", "DeepSpeed", "context_parallel", "strategy.cp=N, strategy.context=ulysses"},
+        {"--tp-comm-overlap", "Megatron-LM", "overlapped_tensor_parallel", "strategy.overlap.tp=true"},
+        {"async tensor parallel", "torchtitan", "overlapped_tensor_parallel", "strategy.overlap.tp=true, strategy.sequence_parallel=true"},
         {"--sequence-parallel", "Megatron-LM", "sequence_parallel", "strategy.sequence_parallel=true"},
     };
     std::sort(t.begin(), t.end(), [](const StrategyAlias& a, const StrategyAlias& b) { return a.name < b.name; });

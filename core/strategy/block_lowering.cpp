@@ -2,139 +2,13 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "core/strategy/recompute.hpp"
+
 namespace rehearse {
-
-namespace {
-
-ExprId size_of_dim(ProgramFrame& frame, const Dim& dim, const BlockOptions& options) {
-  if (dim.tag == DimTag::batch) return frame.constant(options.batch);
-  if (dim.tag == DimTag::sequence) return frame.constant(options.sequence);
-  if (dim.tag == DimTag::routed) return options.experts.arrived;
-  return frame.constant(dim.size);
-}
-
-std::vector<ExprId> shape_of(ProgramFrame& frame, const Shape& shape, const BlockOptions& options) {
-  std::vector<ExprId> out;
-  for (const Dim& d : shape) out.push_back(size_of_dim(frame, d, options));
-  return out;
-}
-
-/// A parameter's gradient is a partial sum over every axis that divides the tokens but not the parameter.
-Layout gradient_of_param(const Layout& param, const Layout& tokens) {
-  Layout out = gradient_layout(param);
-  for (const auto& [axis, l] : without_halos(tokens))
-    if ((std::holds_alternative<Shard>(l) || std::holds_alternative<Ragged>(l)) && std::holds_alternative<Replicate>(layout_on(param, axis)))
-      out.emplace_back(axis, Partial{});
-  return out;
-}
-
-/// Layout of the tokens an op's weight gradient sums over: its gradient of output, which is sharded as the output is stored unless
-/// the op gathers it first (a row- or column-parallel product sees all tokens of the group).
-Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std::size_t param) {
-  for (const OpSpec& op : spec.ops) {
-    if (std::find(op.params.begin(), op.params.end(), static_cast<int>(param)) == op.params.end()) continue;
-    const auto at = static_cast<std::size_t>(op.outputs.empty() ? op.inputs.at(0) : op.outputs.at(0));
-    Layout out = layouts.tensors[at];
-    const auto& weight = layouts.params[static_cast<std::size_t>(op.params.at(0))];
-    const bool weight_split = std::holds_alternative<Shard>(layout_on(weight, Axis::tp));
-    // A bias of a row-parallel product is added after the reduction, to the stored output.
-    const bool is_weight = op.params.at(0) == static_cast<int>(param);
-    if (weight_split && (is_weight || std::holds_alternative<Shard>(layout_on(layouts.params[param], Axis::tp))))
-      out = with_axis(out, Axis::tp, Replicate{});
-    return out;
-  }
-  return {};
-}
-
-}  // namespace
-
-int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const BlockOptions& options) {
-  Tensor hidden;
-  hidden.shape = shape_of(frame, shape, options);
-  for (std::size_t e = 0; e < frame.edges.size(); ++e) {
-    const Tensor& known = frame.program.tensors[static_cast<std::size_t>(frame.edges[e].value)];
-    if (known.shape == hidden.shape && known.layout == layout) return static_cast<int>(e);
-  }
-  const std::string kind = frame.edges.empty() ? "" : fmt::format(" {}", frame.edges.size() + 1);
-  hidden.name = fmt::format("hidden{}.{{layer}}", kind.empty() ? "" : kind.substr(1));
-  hidden.dtype = frame.activation_dtype;
-  hidden.layout = layout;
-  hidden.lifetime = Lifetime::saved;
-  hidden.per_layer = hidden.per_microbatch = true;
-  ProgramFrame::Edge edge;
-  edge.value = frame.add_tensor(hidden);
-  hidden.name += ".grad";
-  hidden.layout = gradient_layout(hidden.layout);
-  hidden.lifetime = Lifetime::step;
-  edge.grad = frame.add_tensor(hidden);
-  frame.program.edges.push_back({"activations forward" + kind, edge.value});
-  frame.program.edges.push_back({"gradients backward" + kind, edge.grad});
-  frame.edges.push_back(edge);
-  return static_cast<int>(frame.edges.size()) - 1;
-}
-
-BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                Recompute recompute) {
-  BlockTensors out;
-  out.spec = &spec;
-  const auto edge = [&](int t) {
-    return t < 0 ? -1 : edge_of(frame, spec.tensors[static_cast<std::size_t>(t)].shape, layouts.tensors[static_cast<std::size_t>(t)], options);
-  };
-  out.in_edge = edge(spec.input);
-  out.out_edge = edge(spec.output);
-  out.shared_with.assign(spec.params.size(), -1);
-  out.recompute_all = recompute == Recompute::full && spec.input >= 0 && spec.output >= 0;
-  out.recompute_core = recompute == Recompute::selective;
-  out.saved.assign(spec.tensors.size(), false);
-  if (!out.recompute_all)
-    for (const OpSpec& op : spec.ops)
-      for (const int t : lowering_of(op.kind).saved(op, options, frame)) out.saved[static_cast<std::size_t>(t)] = true;
-
-  for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
-    const TensorSpec& s = spec.tensors[t];
-    if (static_cast<int>(t) == spec.input || static_cast<int>(t) == spec.output) {
-      out.value.push_back(frame.edges[static_cast<std::size_t>(static_cast<int>(t) == spec.input ? out.in_edge : out.out_edge)].value);
-      continue;
-    }
-    if (!s.from.empty()) {
-      out.value.push_back(-1);  // The maker's tensor, known once all blocks are.
-      continue;
-    }
-    Tensor tensor;
-    tensor.name = spec.name + "." + s.name;
-    tensor.shape = shape_of(frame, s.shape, options);
-    tensor.dtype = s.integer ? DType::int64 : s.fp32 ? DType::fp32 : frame.activation_dtype;
-    tensor.layout = layouts.tensors[t];
-    tensor.lifetime = s.is_input() ? Lifetime::step : out.saved[t] ? Lifetime::saved : Lifetime::scratch;
-    tensor.per_layer = tensor.per_microbatch = tensor.lifetime != Lifetime::scratch;
-    out.value.push_back(frame.add_tensor(std::move(tensor)));
-  }
-  for (std::size_t p = 0; p < spec.params.size(); ++p) {
-    const ParamSpec& s = spec.params[p];
-    Tensor tensor;
-    tensor.name = spec.name + (spec.input >= 0 && spec.output >= 0 ? ".{layer}." : ".") + s.name;
-    tensor.shape = shape_of(frame, s.shape, options);
-    tensor.dtype = frame.activation_dtype;
-    tensor.layout = layouts.params[p];
-    tensor.lifetime = Lifetime::persistent;
-    tensor.category = MemoryCategory::weights;
-    tensor.per_layer = true;
-    tensor.segments = s.segments;
-    tensor.initial_key = s.tied_to;
-    tensor.initial = s.init_one ? "ones" : s.init_std > 0 ? fmt::format("normal({})", s.init_std) : "zeros";
-    out.param.push_back(frame.add_tensor(tensor));
-    tensor.name += ".grad";
-    tensor.dtype = frame.gradient_dtype;
-    tensor.category = MemoryCategory::gradients;
-    tensor.layout = gradient_of_param(layouts.params[p], token_layout(spec, layouts, p));
-    tensor.initial = "zeros";
-    out.grad.push_back(frame.add_tensor(std::move(tensor)));
-  }
-  return out;
-}
 
 BlockBody::BlockBody(ProgramFrame& frame, BlockTensors& tensors, const BlockOptions& options, const std::string& name, Phase phase)
     : builder_(frame, name, phase), tensors_(tensors), options_(options), phase_(phase), backward_body_(phase != Phase::forward) {}
@@ -149,11 +23,14 @@ int BlockBody::value(int t) {
     const BlockTensors::Skip& s = skip->second;
     formal = builder_.bound(name, s.value, {{s.delta, 0, 0}, false, in_backward_body() ? s.release_backward : s.release_forward});
   } else if (t == spec.input) {
-    const bool last_use = in_backward_body() ? true : !(tensors_.saved[i] || tensors_.recompute_all);
+    const bool last_use = in_backward_body() || !(tensors_.saved[i] || (tensors_.recompute_all && tensors_.keeps_input));
     formal = builder_.bound(name, tensors_.value[i], {{}, false, last_use});
   } else if (spec.tensors[i].is_input()) {
     formal = builder_.bound(name, tensors_.value[i], {{}, false, in_backward_body()});
-  } else if (tensors_.saved[i] && phase_ != Phase::forward && phase_ != Phase::recompute) {
+  } else if (const int writer = writer_of(spec, t); backward_body_ && !tensors_.saved[i] && writer >= 0 && tensors_.module_of[static_cast<std::size_t>(writer)] >= 0) {
+    run_again(tensors_.module_of[static_cast<std::size_t>(writer)]);
+    return values_.at(t);
+  } else if (tensors_.saved[i] && backward_body_) {
     const auto made = tensors_.skips_out.find(t);
     formal = builder_.bound(name, tensors_.value[i], {{}, false, made == tensors_.skips_out.end() || made->second.release_backward});
   } else {
@@ -173,7 +50,7 @@ int BlockBody::value(int t, const Layout& layout, const std::string& why) {
   return formal;
 }
 
-bool BlockBody::is_dead(int t) const { return (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
+bool BlockBody::is_dead(int t) const { return !(t == tensors_.spec->output && hands_on_) && (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
 
 int BlockBody::dead_value(int t) {
   const auto [at, fresh] = dead_.try_emplace(t);
@@ -251,7 +128,7 @@ int BlockBody::grad_accumulator(int p) {
 }
 
 int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved) {
-  const bool keep_it = saved && !tensors_.recompute_all;
+  const bool keep_it = saved && !drops();
   auto at = tensors_.extra.find(name);
   if (at == tensors_.extra.end()) {
     Tensor tensor;
@@ -279,7 +156,7 @@ int BlockBody::extra(const std::string& name) {
 }
 
 int BlockBody::shared(const std::string& name, int tensor) {
-  const bool within = tensors_.recompute_all;
+  const bool within = drops();
   return builder_.bound(name, tensor, {{}, within || !in_backward_body(), within || in_backward_body()});
 }
 
@@ -305,6 +182,14 @@ int BlockBody::scratch_of(int t, const std::string& name, const Layout& layout) 
   made.lifetime = Lifetime::scratch;
   made.per_layer = made.per_microbatch = false;
   return builder_.scratch(name, builder_.frame().add_tensor(std::move(made)));
+}
+
+ExprId BlockBody::replicas(const Layout& value) {
+  ProgramFrame& f = builder_.frame();
+  ExprId n = ExprPool::kOne;
+  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
+    if (!std::holds_alternative<Replicate>(layout_on(value, a))) n = f.mul(n, f.program.exprs.extent(a));
+  return n;
 }
 
 bool BlockBody::wants_grad(int t) const {
@@ -345,14 +230,51 @@ void BlockBody::add_grad(int t, int formal, const std::string& why) {
 }
 
 void BlockBody::forward() {
-  for (const OpSpec& op : tensors_.spec->ops) lowering_of(op.kind).forward(*this, op);
+  for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i) {
+    module_ = tensors_.module_of[i];
+    lowering_of(tensors_.spec->ops[i].kind).forward(*this, tensors_.spec->ops[i]);
+  }
+  module_ = -1;
+}
+
+void BlockBody::forward_again(bool hands_on) {
+  phase_ = Phase::recompute;
+  backward_body_ = false;
+  hands_on_ = hands_on;
+  forward();
+}
+
+void BlockBody::run_again(int m) {
+  if (!ran_again_.insert(m).second) return;
+  const Phase before = std::exchange(phase_, Phase::recompute);
+  const auto fetched = std::exchange(fetched_, {});
+  const int outer = std::exchange(module_, m);
+  for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
+    if (tensors_.module_of[i] == m) lowering_of(tensors_.spec->ops[i].kind).forward(*this, tensors_.spec->ops[i]);
+  module_ = outer;
+  fetched_ = fetched;
+  phase_ = before;
+}
+
+int BlockBody::persistent(const std::string& name, Tensor like) {
+  const auto [at, fresh] = tensors_.persistent.try_emplace(name, -1);
+  if (fresh) {
+    like.lifetime = Lifetime::persistent;
+    like.per_layer = true;
+    like.per_microbatch = false;
+    at->second = builder_.frame().add_tensor(std::move(like));
+  }
+  return at->second;
 }
 
 void BlockBody::backward() {
   phase_ = Phase::input_grad;
   fetched_.clear();  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
   const auto& ops = tensors_.spec->ops;
-  for (std::size_t i = ops.size(); i-- > 0;) lowering_of(ops[i].kind).backward(*this, ops[i]);
+  for (std::size_t i = ops.size(); i-- > 0;) {
+    if (tensors_.module_of[i] >= 0) run_again(tensors_.module_of[i]);
+    lowering_of(ops[i].kind).backward(*this, ops[i]);
+  }
   for (const auto& [t, skip] : tensors_.skips_in) {
     const int sum = grad(t, gradient_layout(stored(t)), "skip.grad");
     if (sum < 0) throw std::logic_error(tensors_.spec->name + ": a skip connection has no gradient");

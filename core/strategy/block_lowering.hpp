@@ -23,7 +23,10 @@ struct BlockTensors {
   std::vector<int> shared_with;     ///< Per parameter: block position whose storage it shares on the same stage, or -1 for its own.
   int position = 0;                 ///< Block position of the first use.
   std::map<std::string, int> extra; ///< Tensors that ops make for their own backward: masks, statistics.
+  std::map<std::string, int> persistent; ///< What ops keep from step to step besides parameters: copies in fp8 and their scales.
+  std::vector<int> module_of;       ///< Per op: the module whose results are made again in backward, or -1.
   bool recompute_all = false;       ///< Only the block's input is kept.
+  bool keeps_input = true;          ///< Of those that keep nothing else: false inside a group that is made again from its first layer's input.
   bool recompute_core = false;      ///< The attention core is run again (selective recomputation).
   int in_edge = -1, out_edge = -1;  ///< Index into ProgramFrame::edges; -1 where the block begins or ends the network.
 
@@ -36,6 +39,12 @@ struct BlockTensors {
   std::map<int, Skip> skips_in, skips_out;  ///< By tensor of the block: those it reads, those it makes.
 };
 
+/// What a block makes again in backward.
+struct RecomputeChoice {
+  Recompute kind = Recompute::none;
+  std::vector<std::string> modules;  ///< For selective.
+};
+
 /// What the ops of every block share.
 struct BlockOptions {
   KernelSettings kernels;
@@ -43,6 +52,8 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  ContextExchange context = ContextExchange::ring;  ///< Over context-parallel ranks, where there are several.
+  bool sums_gradients = false;     ///< Gradients of replicas are added up and divided by nothing later: the loss is a mean over all of them.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
   ExpertPlan experts;
 };
@@ -63,6 +74,9 @@ class BlockBody {
   int value(int t);
   /// The value in another layout.
   int value(int t, const Layout& layout, const std::string& why);
+  /// Whether the body has it in that layout already, and that it has it now.
+  [[nodiscard]] bool has_value(int t, const Layout& layout) const { return fetched_.contains({t, to_string(layout)}); }
+  void has_now(int t, const Layout& layout, int formal) { fetched_.emplace(std::pair(t, to_string(layout)), formal); }
   /// A formal for an op's result in layout `raw`; call keep() once the task is added.
   int result(int t, const Layout& raw);
   /// Brings a result from its raw layout to the stored one.
@@ -74,10 +88,15 @@ class BlockBody {
   int extra(const std::string& name);  ///< The same tensor, in backward.
   /// An instance of `tensor`, a family that several blocks share: kept from forward to backward unless recomputed.
   int shared(const std::string& name, int tensor);
+  /// A tensor that an op keeps for each layer through the whole run, made on first use. `like` gives shape, type, layout, category.
+  int persistent(const std::string& name, Tensor like);
+  [[nodiscard]] const Tensor& param_tensor(int p) const { return program_tensor(tensors_.param[static_cast<std::size_t>(p)]); }
   int scratch_like(const std::string& name, int formal, const Layout& layout);
   int scratch_like(const std::string& name, int formal, DType dtype);
   /// Of the shape and type of value `t`, which itself may be gone.
   int scratch_of(int t, const std::string& name, const Layout& layout);
+  /// Whether what the op at hand keeps for its own backward is made again there.
+  [[nodiscard]] bool drops() const { return tensors_.recompute_all || module_ >= 0; }
   /// Gradient of `t` in `layout`; -1 when nothing needs it.
   int grad(int t, const Layout& layout, const std::string& why);
   /// Adds a term to the gradient of `t`; its layout is the formal's.
@@ -89,8 +108,14 @@ class BlockBody {
   int with_halos(int t, const std::string& why);
   ExprId tokens(int formal) { return builder_.frame().local_product(builder_.tensor(formal), 0, 2); }
 
+  /// Replicas that share a value's samples, and those whose gradients a reduction divides by: a loss is a mean over the others.
+  [[nodiscard]] ExprId replicas(const Layout& value);
+  [[nodiscard]] ExprId divided_later(const Layout& value) { return options_.sums_gradients ? ExprPool::kOne : replicas(value); }
+
   void forward();
   void backward();
+  /// Forward again in a body of its own, before the backward that frees what it makes. `hands_on`: the next layer runs again too.
+  void forward_again(bool hands_on);
   BodyBuilder::Finished finish() { return builder_.finish(); }
   void set_phase(Phase phase) { phase_ = phase; }
 
@@ -103,6 +128,8 @@ class BlockBody {
   [[nodiscard]] bool in_backward_body() const { return backward_body_; }
 
   [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
+  /// Runs module `m` of selective recomputation again, once.
+  void run_again(int m);
   void export_grad(int formal, int tensor, const Hold& hold);
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
 
@@ -111,6 +138,9 @@ class BlockBody {
   const BlockOptions& options_;
   Phase phase_;
   bool backward_body_;
+  int module_ = -1;             ///< Of the op at hand, in forward and when run again.
+  std::set<int> ran_again_;
+  bool hands_on_ = false;       ///< Run again, the output is the next layer's input.
   std::map<int, int> values_;
   std::map<std::pair<int, std::string>, int> fetched_;
   std::map<int, std::vector<int>> grads_;
@@ -125,7 +155,10 @@ int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const
 
 /// Creates the Program tensors of a block, between the edges that the plan's layouts ask for.
 BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                Recompute recompute);
+                                const RecomputeChoice& recompute);
+
+/// The same block where it keeps what backward reads instead of making it again: parameters are shared.
+BlockTensors keep_values(ProgramFrame& frame, const BlockTensors& block, const BlockOptions& options);
 
 /// How one kind of op becomes tasks.
 struct OpLowering {

@@ -44,7 +44,8 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
     const auto* halo = std::get_if<Halo>(&l);
     const bool slices = shard != nullptr ? !shard->flat && shard->dim == dim : halo != nullptr && halo->dim == dim;
     if (!slices) continue;
-    if (shard != nullptr && (!shard->parts.empty() || shard->zigzag)) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
+    const bool uneven_blocks = shard != nullptr && shard->zigzag && !(e.is_constant(n) && e.nodes()[n.index].value % (2 * program.mesh.islands().front().extent(axis)) == 0);
+    if (shard != nullptr && (!shard->parts.empty() || uneven_blocks)) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
     const int k = program.mesh.islands().front().extent(axis);
     const bool one_island = program.mesh.islands().size() == 1;
     if (one_island && e.is_constant(n) && e.nodes()[n.index].value % k == 0) {
@@ -149,9 +150,10 @@ int BodyBuilder::compute(const std::string& name, ComputeTask work, std::vector<
 int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& name, Phase phase) {
   const std::vector<LayoutStep> steps = redistribution(tensor(formal).layout, to);
   int current = formal;
-  for (const LayoutStep& step : steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const LayoutStep& step = steps[i];
     Tensor result = tensor(current);
-    result.layout = with_axis(result.layout, step.axis, layout_on(to, step.axis));
+    result.layout = i + 1 == steps.size() ? to : with_axis(result.layout, step.axis, layout_on(to, step.axis));
     result.lifetime = Lifetime::scratch;
     result.per_layer = result.per_chunk = result.per_microbatch = false;
     result.name = fmt::format("{}@{}", result.name.substr(0, result.name.find('@')), to_string(result.layout));

@@ -2,9 +2,11 @@
 // Builds one body: formals bound to tensors, tasks in issue order, dependencies from what tasks read and write.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config/settings.hpp"
 #include "core/program/program.hpp"
 #include "core/strategy/redistribute.hpp"
 
@@ -21,7 +23,11 @@ struct ProgramFrame {
   bool mixed = true;                      ///< fp32 master weights beside the model's.
   StreamId copies_out = 0;                ///< Device to host, beside `copies` from host to device.
   StreamId dp_replicate = 0;              ///< Between the copies of hybrid sharding; `dp` where there is one copy.
+  /// The same messages in the other direction, where chunks run back along the stages: a V, or a second copy of each chunk.
+  struct { bool used = false; StreamId send_next = 0, send_prev = 0, receive_prev = 0, receive_next = 0; } back = {};
+  int chunk_copies = 1;                   ///< Of every chunk of the model, each on a stage of its own (DualPipe).
   StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
+  std::optional<Fp8Settings> fp8 = {};    ///< Products in fp8 (fp8.hpp).
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };
   std::vector<Edge> edges = {};

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "core/strategy/body_builder.hpp"
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/expert_plan.hpp"
 
 namespace rehearse {
@@ -104,7 +103,6 @@ class ExpertParallel final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"expert_parallel", "", {}, "no operators for routing and grouped products, and sizes that only the data decides"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"expert_parallel", "experts dealt to the ranks of a stage; tokens travel to them and back, gradients are reduced over copies of the experts",
      {{"ep", "ranks over which experts are dealt", "1"},
@@ -176,13 +174,22 @@ void add_dynamic(ProgramFrame& frame, ExpertPlan& plan, const ExpertSettings& se
   here.source = plan.rows_here;
   plan.arrived = p.exprs.dynamic(static_cast<int>(p.dynamic_dims.size()), expectation);
   p.dynamic_dims.push_back(here);
+  if (plan.capacity == 0) return;
+  DynamicDim sent = to;
+  sent.name = "rows sent";
+  sent.length = ExprPool::kOne;
+  sent.bound = frame.constant(plan.tokens * plan.routing.top_k);
+  sent.expectation = plan.sent_rows;
+  sent.source = -1;
+  plan.sent_rows = p.exprs.dynamic(static_cast<int>(p.dynamic_dims.size()), sent.expectation);
+  p.dynamic_dims.push_back(sent);
 }
 
 }  // namespace
 
 Layout rows_at_source(const StrategySettings& s) {
   Layout out;
-  if (copies_of(s) > 1 || s.dp > 1) out.emplace_back(Axis::edp, Ragged{0});
+  if (copies_of(s) > 1 || s.dp * s.cp > 1) out.emplace_back(Axis::edp, Ragged{0});
   out.emplace_back(Axis::ep, Ragged{0});
   if (s.etp > 1) out.emplace_back(Axis::etp, Ragged{0});
   return out;
@@ -231,7 +238,7 @@ ExpertPlan plan_experts(ProgramFrame& frame, const Workload& workload, const Str
   plan.node = ranks_per_copy(s, *routing);
   plan.at_source = rows_at_source(s);
   plan.at_expert = rows_at_expert(s);
-  plan.tokens = s.microbatch * workload.training.sequence_length / s.tp;
+  plan.tokens = s.microbatch * workload.training.sequence_length / (s.tp * s.cp);
   const double even = static_cast<double>(plan.tokens * routing->top_k) / static_cast<double>(routing->experts);
   if (settings.capacity_factor > 0) plan.capacity = static_cast<std::int64_t>(std::ceil(settings.capacity_factor * even));
   plan.padded = settings.pad_to_capacity;
@@ -242,9 +249,11 @@ ExpertPlan plan_experts(ProgramFrame& frame, const Workload& workload, const Str
   plan.sent = plan.padded ? routing->experts * plan.capacity : std::min<std::int64_t>(std::llround(kept), plan.tokens * routing->top_k);
   if (plan.node > 0) plan.copies = std::llround(static_cast<double>(plan.tokens) * nodes_visited(*routing, plan.ep / plan.node));
   plan.arrived = frame.constant(plan.sent * plan.etp);
+  plan.sent_rows = frame.constant(plan.sent);
   if (!plan.padded) {
     plan.counts_to = counts(frame, "experts.rows_to", routing->experts, plan.at_source);
     plan.counts_from = plan.ep > 1 ? counts(frame, "experts.rows_from", routing->experts, plan.at_source) : plan.counts_to;
+    plan.counts_all = plan.etp > 1 ? counts(frame, "experts.rows_all", routing->experts * plan.etp, plan.at_source) : plan.counts_from;
   }
   if (!plan.counted) return plan;
   const auto loads = rows_per_rank(*routing, rows, plan.sent * plan.etp * plan.ep, plan.ep, plan.etp, settings.imbalance, workload.training.seed);

@@ -25,6 +25,8 @@ struct ExpertPlan {
   bool counted = false;           ///< Sizes are known only once the tokens are counted.
   int rows_from = -1, rows_to = -1;      ///< Dynamic dimensions: rows from each peer's tokens per expert here, rows to each expert.
   int counts_to = -1, counts_from = -1, rows_here = -1;  ///< Tensors that hold the counts in execution.
+  int counts_all = -1;            ///< counts_from of all ranks that split an expert.
+  ExprId sent_rows;               ///< `sent`, dynamic where tokens are dropped.
   Layout at_source;               ///< Of rows on the ranks whose tokens they are: local already.
   Layout at_expert;               ///< Of rows on the ranks of their experts: local but for etp, which divides them.
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -23,14 +22,15 @@ class Fsdp final : public Strategy {
                   "set strategy.fsdp.reshard_after_forward to never, or reshard_after_backward to always");
   }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
-    if (request.settings.dp_shard == 1) return;
-    plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    const auto& s = request.settings;
+    if (s.dp_shard * s.cp == 1) return;
+    if (s.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    if (s.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
     plan.shard_gradients = plan.shard_parameters = true;
     plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"fsdp", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"fsdp", "parameters, gradients and optimizer state divided over dp_shard; one unit per block, gathered around its use",
      {{"fsdp.enabled", "true", "false"},

@@ -83,6 +83,19 @@ StepBodies::Made StepBodies::reduce_tp(const std::vector<ParamRef>& params, int 
   return cached("norm_gradients.reduce", partial, base, &StepBodies::fill_reduce_tp);
 }
 
+void StepBodies::fill_reduce_copies(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
+  std::vector<Operand> operands;
+  for (const ParamRef& p : params) operands.push_back(update(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
+  ExprPool& e = frame_.program.exprs;
+  const ExprId stage = e.coord(Axis::pp), mirrored = e.apply(ExprOp::sub, e.apply(ExprOp::sub, e.extent(Axis::pp), ExprPool::kOne), stage);
+  CollectiveTask c;
+  c.op = CollectiveOp::all_reduce;
+  c.group = frame_.group("copies", {Axis::pp}, e.apply(ExprOp::min, stage, mirrored));
+  body.add({.name = "copies", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+}
+
+StepBodies::Made StepBodies::reduce_copies(const std::vector<ParamRef>& params, int base) { return cached("copies.reduce", params, base, &StepBodies::fill_reduce_copies); }
+
 void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> operands;
   AxisSet axes;
@@ -158,7 +171,7 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
       const int master = body.bound("master", s.state[0], {at, false, false});
       Tensor copy = body.tensor(master);
       copy.name += "@model_dtype";
-      copy.dtype = frame_.activation_dtype;
+      copy.dtype = frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].dtype;
       copy.lifetime = Lifetime::scratch;
       copy.category = MemoryCategory::communication;
       copy.per_layer = false;

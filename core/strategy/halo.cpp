@@ -186,9 +186,9 @@ int with_gradient_halos(BlockBody& b, const OpSpec& op, int formal, const std::s
     any = true;
   }
   if (!any) return formal;
-  // The buffer has room for them around it: a view of a little more.
+  // Copied into a buffer with room for them around it.
   Tensor padded = b.builder().tensor(formal);
-  padded.alias_of = b.builder().tensor_id(formal);
+  padded.alias_of = -1;
   padded.alias_instance = {};
   padded.layout = layout;
   padded.lifetime = Lifetime::scratch;

@@ -27,7 +27,7 @@ struct HaloNeed {
 [[nodiscard]] HaloNeed gradient_need(const OpSpec& op, std::size_t side, std::int64_t in, std::int64_t out, int tiles);
 
 /// Adds one exchange per axis on which `formal`, a tensor with halos, has one; later axes send the earlier ones' halos too, so corners
-/// arrive without messages of their own. Works in place; where `formal` is a view that leaves room around `base`, what is sent is read there.
+/// arrive without messages of their own. Works in place; where `base` is given, `formal` first gets its elements.
 void exchange_halos(BodyBuilder& builder, int formal, const std::string& name, Phase phase, int base = -1);
 
 /// Input of a convolution or pool as its kernel reads it: halos filled, or gathered where the output is not tiled.

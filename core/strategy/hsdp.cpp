@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -15,13 +14,12 @@ class Hsdp final : public Strategy {
   bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled && request.settings.dp_replicate > 1; }
   void check(const PlanRequest& request) const override {
     const StrategySettings& s = request.settings;
-    if (s.dp_shard == 1)
+    if (s.dp_shard * s.cp == 1)
       throw Error(ErrorKind::usage, fmt::format("fsdp.enabled shards over dp_shard({}): dp_replicate({}) whole copies are plain data parallelism", s.dp_shard, s.dp_replicate),
                   "strategy.dp_shard", "set strategy.dp_shard to the ranks of a node, or strategy.fsdp.enabled to false");
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"hsdp", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"hsdp", "FSDP within groups of dp_shard ranks, dp_replicate copies; scattered gradients all-reduced between the copies",
      {{"fsdp.enabled", "true", "false"}, {"dp_shard", "ranks over which one copy is sharded", "dp"}, {"dp_replicate", "copies", "1"}},

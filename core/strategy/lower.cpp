@@ -9,8 +9,13 @@
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/central_roles.hpp"
+#include "core/strategy/fp8.hpp"
+#include "core/strategy/recompute_groups.hpp"
 #include "core/strategy/roles.hpp"
+#include "core/strategy/segments.hpp"
+#include "core/strategy/shares.hpp"
 #include "core/strategy/skips.hpp"
+#include "core/strategy/split_backward.hpp"
 #include "core/strategy/stage_cuts.hpp"
 
 namespace rehearse {
@@ -65,19 +70,17 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
       throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
                   fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
   };
-  refuse("cp", s.cp);
   if (!experts) {
     refuse("ep", s.ep);
     refuse("etp", s.etp);
   }
   if (!sequences) refuse("tp", s.tp);
-  if (precision == Precision::fp8_mixed)
-    throw Error(ErrorKind::usage, "precision 'fp8_mixed' has no lowering: its quantisation passes would be left out", "training.precision",
-                "choose bf16_mixed, fp16_mixed, bf16, tf32 or fp32");
-  if (s.offload != Offload::none && s.offload != Offload::optimizer)
-    throw Error(ErrorKind::usage, fmt::format("offload '{}' has no lowering for this network", name_of(s.offload)), "strategy.offload", "set strategy.offload to optimizer or none");
-  if (s.overlap.tp)
-    throw Error(ErrorKind::usage, "overlap.tp has no lowering for this network", "strategy.overlap.tp", "set strategy.overlap.tp to false");
+  if (!sequences) refuse("cp", s.cp);
+  if (precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
+    throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
+                "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
+  if (precision == Precision::fp8_mixed && s.overlap.tp)
+    throw Error(ErrorKind::usage, "overlap.tp has no lowering for products in fp8", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
 
 int microbatches_of(const Workload& w, const StrategySettings& s) {
@@ -103,7 +106,7 @@ void check_sequence(const Workload& w) {
 class Lowering {
  public:
   Lowering(const Workload& workload, const StrategySettings& settings, int ranks)
-      : workload_(workload), settings_(completed(settings)), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
+      : workload_(workload), settings_(completed(settings)), schedule_(*schedules().at(settings.schedule).value), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
 
   Program run() {
     check_product(settings_, ranks_);
@@ -111,7 +114,8 @@ class Lowering {
     check_sequence(workload_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};
-    schedules().at(settings_.schedule).value->check({settings_.pp, settings_.virtual_stages, m});
+    microbatches_ = microbatches_per_replica(settings_, workload_, m);
+    for (const int own : microbatches_) schedule_.check({settings_.pp, settings_.virtual_stages, own});
     const LayoutPlan plan = plan_layouts(request);
     program_.name = workload_.network.name;
     program_.microbatches = m;
@@ -121,9 +125,11 @@ class Lowering {
     set_types();
     make_blocks(plan);
     place_chunks();
+    share_tied();
     link_skips(frame_, workload_.network, program_.chunks, tensors_);
     StepBodies step(frame_, workload_, tensors_, plan);
     make_bodies(step);
+    vary_recompute(step);
     make_roles(step);
     count_work();
     return std::move(program_);
@@ -155,6 +161,7 @@ class Lowering {
     frame_.receive_prev = stream("pp.receive_prev");
     frame_.send_prev = stream("pp.send_prev");
     frame_.receive_next = stream("pp.receive_next");
+    frame_.chunk_copies = schedule_.copies();
     frame_.copies = stream("copies");
     frame_.io = stream("io", StreamKind::storage);
     frame_.host = stream("host", StreamKind::host);
@@ -163,6 +170,13 @@ class Lowering {
     frame_.dp_replicate = settings_.fsdp.enabled && settings_.dp_replicate > 1 ? stream("dp.replicate") : frame_.dp;
     if (settings_.data_parallel == DataParallelism::parameter_server) frame_.dp_replicate = stream("dp.receive");
     if (settings_.tile_h * settings_.tile_w > 1) frame_.tile = stream("tile");
+    if (runs_back()) frame_.back = {true, stream("pp.gradients.send_next"), stream("pp.activations.send_prev"), stream("pp.gradients.receive_prev"), stream("pp.activations.receive_next")};
+  }
+
+  /// Whether some chunk's successor is on the stage before, not counting the way round from the last stage to the first.
+  [[nodiscard]] bool runs_back() const {
+    const PipelineShape shape{settings_.pp, settings_.virtual_stages, microbatches_.front()};
+    return settings_.pp > 1 && (schedule_.copies() > 1 || schedule_.stage_of(settings_.pp, shape) == settings_.pp - 1);
   }
 
   void set_types() {
@@ -172,7 +186,7 @@ class Lowering {
       case Precision::bf16: frame_.mixed = false; break;
       case Precision::bf16_mixed: break;
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
-      case Precision::fp8_mixed: frame_.arithmetic_dtype = DType::fp8; break;
+      case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
     }
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
   }
@@ -180,19 +194,21 @@ class Lowering {
   void make_blocks(const LayoutPlan& plan) {
     const Network& net = workload_.network;
     options_.kernels = workload_.kernels;
+    options_.context = settings_.context;
+    options_.overlap_tp = settings_.overlap.tp;
     options_.batch = settings_.microbatch * settings_.dp;
     options_.sequence = workload_.training.sequence_length;
-    program_.first_sample = frame_.mul(program_.exprs.variable(Var::microbatch), frame_.constant(options_.batch));
+    program_.first_sample = first_samples(frame_, microbatches_, settings_);
+    options_.sums_gradients = settings_.data_parallel == DataParallelism::parameter_server && settings_.dp > 1;
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, settings_.recompute));
+      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, {settings_.recompute, settings_.recompute_modules}));
       tensors_.back().position = position;
       for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
       position += net.repeat[b];
     }
-    share_tied();
   }
 
   /// Where both lie on one stage, a tied parameter is stored once, with the block that owns its name.
@@ -202,30 +218,39 @@ class Lowering {
       for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
         for (std::size_t o = 0; o < net.blocks.size(); ++o)
           for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
-            if ((settings_.pp == 1 || b == o) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
+            if ((b == o || lies_with(tensors_[b].position, tensors_[o].position)) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
               tensors_[b].param[p] = tensors_[o].param[q];
               tensors_[b].grad[p] = tensors_[o].grad[q];
               tensors_[b].shared_with[p] = tensors_[o].position;
             }
   }
 
-  /// Layers in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
+  /// Whether every stage that holds the block at `position` holds that at `other` too.
+  [[nodiscard]] bool lies_with(int position, int other) const {
+    const auto holds = [](const ChunkPlacement& c, int at) { return at >= c.first_layer && at < c.last_layer; };
+    return std::all_of(program_.chunks.begin(), program_.chunks.end(), [&](const ChunkPlacement& c) {
+      return !holds(c, position) ||
+             std::any_of(program_.chunks.begin(), program_.chunks.end(), [&](const ChunkPlacement& o) { return o.stage == c.stage && holds(o, other); });
+    });
+  }
+
+  /// Layers as given, in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
   /// layer goes with it, what stands after the last with that.
   void place_chunks() {
     const Network& net = workload_.network;
-    const Schedule& schedule = *schedules().at(settings_.schedule).value;
     const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
     const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
     int before = 0;
     for (std::size_t b = 0; b < net.blocks.size() && !net.uneven() && !net.blocks[b].is_layer(); ++b) before += net.repeat[b];
-    const std::vector<int> cuts = net.uneven() ? cut_by_work(net, count) : std::vector<int>{};
+    const std::vector<int> cuts = !settings_.layers_per_stage.empty() ? cuts_of(settings_.layers_per_stage, before) : net.uneven() ? cut_by_work(net, count) : std::vector<int>{};
     const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : cuts[static_cast<std::size_t>(c)]; };
-    for (int c = 0; c < count; ++c) {
-      ChunkPlacement chunk{c, 0, schedule.stage_of(c, shape), 0, first(c), first(c + 1)};
-      if (c == 0) chunk.first_layer = 0;
-      if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
-      program_.chunks.push_back(chunk);
-    }
+    for (int copy = 0; copy < schedule_.copies(); ++copy)
+      for (int c = 0; c < count; ++c) {
+        ChunkPlacement chunk{c, copy, schedule_.stage_of(c, shape, copy), 0, first(c), first(c + 1)};
+        if (c == 0) chunk.first_layer = 0;
+        if (c + 1 == count) chunk.last_layer = static_cast<int>(block_at_.size());
+        program_.chunks.push_back(chunk);
+      }
   }
 
   /// What goes from stage to stage at each boundary behind which another chunk begins.
@@ -250,6 +275,11 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
+      if (schedule_.splits_backward()) split(b, made);
+      if (schedule_.copies() > 1)
+        for (const int body : {made.forward.body, made.backward.body})
+          if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
+      if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
       if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
@@ -257,6 +287,34 @@ class Lowering {
       if (!integers.empty()) made.input = step.input(static_cast<int>(b), integers);
       bodies_.push_back(made);
     }
+  }
+
+  void split(std::size_t b, BlockBodies& made) {
+    std::set<int> kept;
+    for (const auto& [t, skip] : tensors_[b].skips_out) kept.insert(skip.value);
+    const SplitBackward halves = split_backward(frame_, made.backward, kept);
+    made.backward = halves.input;
+    made.weight = halves.weight;
+  }
+
+  StepBodies::Made cast_weights(BlockTensors& block) {
+    BlockBody body(frame_, block, options_, block.spec->name + ".weights_to_fp8", Phase::forward);
+    return ops::fp8_cast_weights(body) ? body.finish() : StepBodies::Made{-1, -1};
+  }
+
+  /// Layers of one block that recompute unlike get bodies of their own (recompute_groups.hpp).
+  void vary_recompute(const StepBodies& step) {
+    body_at_ = block_at_;
+    if (settings_.recompute != Recompute::full) return;
+    if (schedule_.splits_backward() && (settings_.recompute_layers > 1 || settings_.recompute_method == RecomputeMethod::block))
+      throw Error(ErrorKind::usage, fmt::format("schedule '{}' runs weight gradients later, for which layers that recompute unlike have no lowering", settings_.schedule),
+                  "strategy.recompute_layers", "set strategy.recompute_method to uniform and strategy.recompute_layers to 1");
+    RecomputeGroups made = make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
+    body_at_ = std::move(made.body_at);
+    groups_ = std::move(made.groups);
+    if (!step.shards_gradients()) return;
+    for (const auto& [block, body] : made.backwards)
+      overwrite_fresh_gradients(static_cast<std::size_t>(block), program_.bodies[static_cast<std::size_t>(body)], syncs_every_microbatch(settings_, true));
   }
 
   /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
@@ -289,17 +347,29 @@ class Lowering {
 
   void make_roles(StepBodies& step) {
     find_passing();
-    const RolePlan plan{settings_, *schedules().at(settings_.schedule).value, {settings_.pp, settings_.virtual_stages, program_.microbatches},
-                        block_at_, bodies_, tensors_, program_.chunks, passing_};
+    const auto plan = [&](int microbatches) {
+      return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches}, block_at_, body_at_, groups_, bodies_, tensors_, program_.chunks, passing_};
+    };
     if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
       // One process launches the kernels of all GPUs.
       if (settings_.data_parallel == DataParallelism::funnel) program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
-      make_central_roles(frame_, step, plan);
+      make_central_roles(frame_, step, plan(program_.microbatches));
       return;
     }
-    for (int s = 0; s < settings_.pp; ++s) program_.roles.push_back(make_role(frame_, step, plan, s));
-    for (int r = 0; r < ranks_; ++r)
-      program_.role_of_rank.push_back(program_.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)]);
+    // A role per stage, for each number of microbatches that a replica may have.
+    std::map<int, int> first_role;
+    for (const int own : microbatches_) {
+      if (!first_role.try_emplace(own, static_cast<int>(program_.roles.size())).second) continue;
+      for (int s = 0; s < settings_.pp; ++s) {
+        program_.roles.push_back(make_role(frame_, step, plan(own), s));
+        if (own != program_.microbatches) program_.roles.back().name += fmt::format(", {} microbatches", own);
+      }
+    }
+    for (int r = 0; r < ranks_; ++r) {
+      const ExprContext at = program_.mesh.context(r);
+      const int own = microbatches_[static_cast<std::size_t>(replica_of(at, settings_))];
+      program_.role_of_rank.push_back(first_role.at(own) + at.coord[static_cast<std::size_t>(Axis::pp)]);
+    }
   }
 
   void count_work() {
@@ -312,12 +382,15 @@ class Lowering {
 
   const Workload& workload_;
   StrategySettings settings_;
+  const Schedule& schedule_;
   int ranks_;
+  std::vector<int> microbatches_;  ///< By replica.
   Program program_;
   ProgramFrame frame_;
   BlockOptions options_;
   std::vector<BlockTensors> tensors_;
-  std::vector<int> block_at_;
+  std::vector<int> block_at_, body_at_;
+  std::map<int, int> groups_;
   std::vector<BlockBodies> bodies_;
   std::map<int, std::array<StepBodies::Passing, 2>> passing_;
 };
@@ -333,6 +406,11 @@ Program lower(const Workload& workload, const StrategySettings& strategy, const 
   if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
     throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
                 "set cluster.nodes to 1, or strategy.data_parallel to replicas");
+  if (workload.training.precision == Precision::fp8_mixed && workload.training.fp8.recipe == Fp8Recipe::mxfp8)
+    for (const Cluster::Part& part : cluster.parts())
+      if (part.gpu->compute_capability < 100)
+        throw Error(ErrorKind::usage, fmt::format("{} has no tensor cores that take scales of blocks", part.gpu->name), "training.fp8.recipe",
+                    "mxfp8 needs Blackwell; set training.fp8.recipe to blockwise, delayed or tensorwise");
   return lower(workload, strategy, cluster.device_count());
 }
 

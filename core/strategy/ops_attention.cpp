@@ -3,18 +3,11 @@
 
 #include <cmath>
 
-#include "core/strategy/ops.hpp"
+#include "core/strategy/ops_attention.hpp"
 
 namespace rehearse::ops {
 
 namespace {
-
-struct Sizes { ExprId batch, heads, kv_heads, q, k, d, v; };  // d of queries and keys, v of values
-
-Sizes sizes(BlockBody& b, int q, int k, int v) {
-  BodyBuilder& body = b.builder();
-  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1), body.dim(k, 1), body.dim(q, 3), body.dim(v, 3)};
-}
 
 std::vector<ExprId> score_shape(BlockBody& b, int q, int k) {
   const Tensor &tq = b.builder().tensor(q), &tk = b.builder().tensor(k);
@@ -35,7 +28,7 @@ Layout score_layout(const Layout& q) {
   return out;
 }
 
-ComputeTask batched(BlockBody& b, const char* variant, const Sizes& z, ExprId m, ExprId n, ExprId k) {
+ComputeTask batched(BlockBody& b, const char* variant, const AttentionSizes& z, ExprId m, ExprId n, ExprId k) {
   ComputeTask t;
   t.op = ComputeOp::matmul;
   t.variant = variant;
@@ -53,7 +46,7 @@ double score_scale(BlockBody& b, int q) {
 std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
 
 /// Scores to dropped probabilities; what backward needs is kept unless the core is recomputed.
-int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const Sizes& z, Phase phase, bool keep) {
+int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const AttentionSizes& z, Phase phase, bool keep) {
   BodyBuilder& body = b.builder();
   const DType half = body.frame().activation_dtype;
   const Layout layout = score_layout(body.tensor(q).layout);
@@ -86,7 +79,7 @@ int probabilities(BlockBody& b, const OpSpec& op, int q, int k, const Sizes& z, 
 
 void unfused_forward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
-  const Sizes z = sizes(b, q, k, v);
+  const AttentionSizes z = attention_sizes(b, q, k, v);
   const int p = probabilities(b, op, q, k, z, b.phase(), !b.tensors().recompute_core);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
   b.builder().compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)}, b.phase());
@@ -97,7 +90,7 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
-  const Sizes z = sizes(b, q, k, v);
+  const AttentionSizes z = attention_sizes(b, q, k, v);
   const bool again = b.tensors().recompute_core && !b.tensors().recompute_all;
   if (again) {
     // The whole core runs again, as a checkpointed function does; its context is not used.
@@ -132,26 +125,11 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[2], dv, op.name);
 }
 
-ComputeTask flash(BlockBody& b, const OpSpec& op, ComputeOp kind, const Sizes& z) {
-  ComputeTask t = pass(kind, "flash");
-  // Two products over d and v each: their mean gives work and bytes.
-  ExprPool& e = b.builder().frame().program.exprs;
-  const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
-  t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
-  t.arithmetic = b.builder().frame().activation_dtype;
-  t.causal = op.causal;
-  t.probability = op.p;
-  t.random = op.name;
-  t.scalars = {1.0 / std::sqrt(static_cast<double>(b.builder().frame().program.exprs.evaluate(z.d, {})))};
-  return t;
-}
-
 void flash_forward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  const Tensor& tq = b.builder().tensor(q);
-  const int lse = b.extra(key(op, "log_sum_exp"), {tq.shape[0], tq.shape[1], tq.shape[2]}, DType::fp32, tq.layout, true);
-  b.builder().compute(op.name, flash(b, op, ComputeOp::attention, sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+  const int lse = log_sum_exp(b, op, q);
+  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
 }
 
 void flash_backward(BlockBody& b, const OpSpec& op) {
@@ -165,21 +143,53 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
     grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
     operands.push_back(write(grads.back()));
   }
-  body.compute(op.name + ".input_grad", flash(b, op, ComputeOp::attention_grad, sizes(b, q, k, v)), operands, Phase::input_grad);
+  body.compute(op.name + ".input_grad", flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v)), operands, Phase::input_grad);
   for (std::size_t i = 0; i < grads.size(); ++i) b.add_grad(op.inputs[i], grads[i], op.name);
 }
 
+bool over_ranks(const ProgramFrame& f) { return f.program.mesh.islands().front().extent(Axis::cp) > 1; }
 bool is_flash(BlockBody& b) { return b.options().kernels.attention == AttentionKernel::flash; }
-void forward(BlockBody& b, const OpSpec& op) { is_flash(b) ? flash_forward(b, op) : unfused_forward(b, op); }
-void backward(BlockBody& b, const OpSpec& op) { is_flash(b) ? flash_backward(b, op) : unfused_backward(b, op); }
+void forward(BlockBody& b, const OpSpec& op) {
+  if (over_ranks(b.builder().frame())) return context_forward(b, op);
+  is_flash(b) ? flash_forward(b, op) : unfused_forward(b, op);
+}
+void backward(BlockBody& b, const OpSpec& op) {
+  if (over_ranks(b.builder().frame())) return context_backward(b, op);
+  is_flash(b) ? flash_backward(b, op) : unfused_backward(b, op);
+}
 
-std::vector<int> saved(const OpSpec& op, const BlockOptions& options, const ProgramFrame&) {
+std::vector<int> saved(const OpSpec& op, const BlockOptions& options, const ProgramFrame& frame) {
+  if (over_ranks(frame)) return context_saved(op, options);
   std::vector<int> out = op.inputs;
   if (options.kernels.attention == AttentionKernel::flash) out.push_back(op.outputs[0]);
   return out;
 }
 
 }  // namespace
+
+AttentionSizes attention_sizes(BlockBody& b, int q, int k, int v) {
+  BodyBuilder& body = b.builder();
+  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1), body.dim(k, 1), body.dim(q, 3), body.dim(v, 3)};
+}
+
+ComputeTask flash_task(BlockBody& b, const OpSpec& op, ComputeOp kind, const AttentionSizes& z) {
+  ComputeTask t = pass(kind, "flash");
+  // Two products over d and v each: their mean gives work and bytes.
+  ExprPool& e = b.builder().frame().program.exprs;
+  const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
+  t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
+  t.arithmetic = b.builder().frame().activation_dtype;
+  t.causal = op.causal;
+  t.probability = op.p;
+  t.random = op.name;
+  t.scalars = {1.0 / std::sqrt(static_cast<double>(b.builder().frame().program.exprs.evaluate(z.d, {})))};
+  return t;
+}
+
+int log_sum_exp(BlockBody& b, const OpSpec& op, int q) {
+  const Tensor& tq = b.builder().tensor(q);
+  return b.extra(key(op, "log_sum_exp"), {tq.shape[0], tq.shape[1], tq.shape[2]}, DType::fp32, tq.layout, true);
+}
 
 const OpLowering kAttention{forward, backward, saved};
 

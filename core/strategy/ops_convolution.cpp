@@ -90,7 +90,7 @@ void backward(BlockBody& b, const OpSpec& op) {
   t.accumulate = b.builder().frame().gradient_dtype;
   b.builder().compute(op.name + ".weight_grad", t, {read(x), read(dy), update(b.grad_accumulator(op.params[0]))}, Phase::weight_grad);
   if (op.params.size() < 2) return;
-  ComputeTask sum = pass(ComputeOp::add, "column_sum");
+  ComputeTask sum = pass(ComputeOp::add, "channel_sum");
   sum.accumulates = true;
   b.builder().compute(op.name + ".bias_grad", sum, {read(dy), update(b.grad_accumulator(op.params[1]))}, Phase::weight_grad);
 }

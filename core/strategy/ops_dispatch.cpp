@@ -31,12 +31,12 @@ class Exchange {
     if (plan_.ep == 1) return;
     if (plan_.node > 0) {
       const Rows arrived = at_source("copies");
-      all_to_all("dispatch.nodes", between_nodes(), from, arrived, false);
+      all_to_all("dispatch.nodes", between_nodes(), from, arrived, Counted::no);
       from = spread("rows");
       permute("fan_out", arrived, from);
     }
     const Rows here = sorts() ? ordered("unsorted") : to;
-    all_to_all("dispatch", inside(), from, here, true);
+    all_to_all("dispatch", inside(), from, here, Counted::out);
     if (sorts()) permute("sort", here, to);
   }
 
@@ -47,12 +47,12 @@ class Exchange {
       permute("unsort", from, unsorted);
       from = unsorted;
     }
-    if (plan_.node == 0) return all_to_all("combine", inside(), from, to, true);
+    if (plan_.node == 0) return all_to_all("combine", inside(), from, to, Counted::back);
     const Rows back = spread("rows");
-    all_to_all("combine", inside(), from, back, true);
+    all_to_all("combine", inside(), from, back, Counted::back);
     const Rows added = at_source("copies");
     permute("fan_in", back, added);
-    all_to_all("combine.nodes", between_nodes(), added, to, false);
+    all_to_all("combine.nodes", between_nodes(), added, to, Counted::no);
   }
 
   void add_counts(Task& task, ComputeTask& work) const {
@@ -63,7 +63,10 @@ class Exchange {
   }
 
  private:
-  [[nodiscard]] ExprId sent() { return body_.frame().constant(plan_.sent); }
+  /// Which counts tell how much an exchange moves: those on the way to the experts, or back.
+  enum class Counted { no, out, back };
+
+  [[nodiscard]] ExprId sent() { return plan_.sent_rows; }
   [[nodiscard]] ExprId copies() { return body_.frame().constant(plan_.copies); }
   [[nodiscard]] bool sorts() const { return plan_.experts_here() > 1; }
   Rows spread(const std::string& name) { return make(name, sent(), sent(), plan_.at_source); }
@@ -94,8 +97,8 @@ class Exchange {
   }
 
   /// Elements to and from one peer, as counted.
-  void count(CollectiveTask& c) {
-    if (!plan_.counted || plan_.node > 0) return;
+  void count(CollectiveTask& c, Counted counted) {
+    if (counted == Counted::no || !plan_.counted || plan_.node > 0) return;
     ExprPool& e = body_.frame().program.exprs;
     const ExprId here = e.constant(plan_.experts_here());
     const auto rows = [&](int dynamic) {
@@ -108,15 +111,15 @@ class Exchange {
       return e.apply(ExprOp::mul, sum, e.constant(hidden_));
     };
     c.variable_counts = true;
-    c.count_to_peer = rows(plan_.rows_to);
-    c.count_from_peer = rows(plan_.rows_from);
+    c.count_to_peer = rows(counted == Counted::out ? plan_.rows_to : plan_.rows_from);
+    c.count_from_peer = rows(counted == Counted::out ? plan_.rows_from : plan_.rows_to);
   }
 
-  void all_to_all(const std::string& name, int group, const Rows& from, const Rows& to, bool by_expert) {
+  void all_to_all(const std::string& name, int group, const Rows& from, const Rows& to, Counted counted) {
     CollectiveTask c;
     c.op = CollectiveOp::all_to_all;
     c.group = group;
-    if (by_expert) count(c);
+    count(c, counted);
     Task task;
     task.name = fmt::format("{}.{}", op_.name, name);
     task.kind = c;
@@ -131,6 +134,11 @@ class Exchange {
     std::vector<Operand> operands{read(from.rows), write(to.rows)};
     if (weighted_) operands.insert(operands.end(), {read(from.weights), write(to.weights)});
     ComputeTask work = pass(phase_ == Phase::input_grad ? ComputeOp::permute_grad : ComputeOp::permute, variant);
+    if (!plan_.padded) {
+      work.group_sizes = b_.shared("rows_from", plan_.counts_from);
+      operands.push_back(read(work.group_sizes));
+    }
+    work.scalars = {static_cast<double>(plan_.experts_here()), static_cast<double>(plan_.ep), static_cast<double>(plan_.capacity)};
     body_.compute(fmt::format("{}.{}", op_.name, variant), work, operands, phase_);
   }
 
@@ -152,6 +160,8 @@ void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const ch
   task.name = fmt::format("{}.{}", op.name, name);
   operands.push_back(read(b.extra(choice_of(router_of(*b.tensors().spec, op)))));
   task.operands = std::move(operands);
+  const ExpertPlan& plan = b.options().experts;
+  work.scalars = {static_cast<double>(plan.routing.experts), static_cast<double>(plan.capacity), plan.padded ? 1.0 : 0.0};
   exchange.add_counts(task, work);
   task.kind = std::move(work);
   task.stream = b.builder().frame().compute;
@@ -165,7 +175,9 @@ void count_rows(BlockBody& b, const OpSpec& op) {
   if (plan.padded) return;
   BodyBuilder& body = b.builder();
   const int to = b.shared("rows_to", plan.counts_to), from = b.shared("rows_from", plan.counts_from);
-  body.compute(op.name + ".count", pass(ComputeOp::histogram, "per_expert"), {read(b.extra(choice_of(router_of(*b.tensors().spec, op)))), write(to)}, b.phase());
+  ComputeTask histogram = pass(ComputeOp::histogram, "per_expert");
+  histogram.scalars = {static_cast<double>(plan.capacity)};
+  body.compute(op.name + ".count", histogram, {read(b.extra(choice_of(router_of(*b.tensors().spec, op)))), write(to)}, b.phase());
   if (plan.ep > 1) {
     Task task;
     task.name = op.name + ".sizes";
@@ -177,6 +189,12 @@ void count_rows(BlockBody& b, const OpSpec& op) {
     task.stream = body.frame().ep;
     task.phase = b.phase();
     body.add(std::move(task));
+  }
+  if (plan.etp > 1) {
+    CollectiveTask c;
+    c.op = CollectiveOp::all_gather;
+    c.group = body.frame().group("etp", {Axis::etp});
+    body.add({.name = op.name + ".sizes_all", .kind = c, .operands = {read(from), write(b.shared("rows_all", plan.counts_all))}, .stream = body.frame().stream_of(Axis::etp), .phase = b.phase(), .predicate = ExprPool::kOne});
   }
   if (plan.counted) body.compute(op.name + ".sum", pass(ComputeOp::histogram, "sum"), {read(from), write(b.shared("rows_here", plan.rows_here))}, b.phase());
 }

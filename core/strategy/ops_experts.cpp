@@ -1,6 +1,7 @@
 // Experts' products: one grouped product for all experts of a rank. Split by etp they are column and row parallel as a dense MLP's are,
 // and rows are gathered and scattered over etp as tokens are under sequence parallelism.
 
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/ops.hpp"
 
 namespace rehearse::ops {
@@ -27,17 +28,19 @@ Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
 }
 
 /// Adds a product per expert, told how many rows each has.
-void add_product(BlockBody& b, const std::string& name, std::vector<ExprId> dims, bool weight_grad, std::vector<Operand> operands, Phase phase) {
+void add_product(BlockBody& b, const OpSpec& op, const std::string& name, std::vector<ExprId> dims, bool weight_grad, std::vector<Operand> operands, Phase phase) {
   const ExpertPlan& plan = b.options().experts;
-  ComputeTask t = pass(ComputeOp::grouped_matmul);
+  const bool forward = phase == Phase::forward || phase == Phase::recompute;
+  ComputeTask t = pass(ComputeOp::grouped_matmul, forward ? "linear" : weight_grad ? "linear_weight_grad" : "linear_input_grad");
   t.dims = std::move(dims);
-  t.arithmetic = b.builder().frame().arithmetic_dtype;
+  t.scalars = {static_cast<double>(plan.etp)};
+  t.arithmetic = in_fp8(b, op) ? DType::fp8 : b.builder().frame().arithmetic_dtype;
   if (!plan.padded) {
-    t.group_sizes = b.shared("rows_from", plan.counts_from);
+    t.group_sizes = b.shared("rows_all", plan.counts_all);
     operands.push_back(read(t.group_sizes));
   }
   if (plan.counted) operands.push_back(read(b.shared("rows_here", plan.rows_here)));
-  t.transpose_b = phase == Phase::forward || phase == Phase::recompute;
+  t.transpose_b = forward;
   if (weight_grad) {
     t.transpose_a = t.accumulates = true;
     t.accumulate = b.builder().frame().gradient_dtype;
@@ -47,38 +50,52 @@ void add_product(BlockBody& b, const std::string& name, std::vector<ExprId> dims
 
 void linear_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  const int x = b.value(op.inputs[0], input_layout(b, op), op.name), w = b.param(op.params[0]);
+  const bool fp8 = in_fp8(b, op);
+  const int x = fp8 ? fp8_input(b, op, input_layout(b, op)) : b.value(op.inputs[0], input_layout(b, op), op.name);
+  const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
   for (const int t : op.outputs) {
     results.push_back(b.result(t, output_layout(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  add_product(b, op.name, {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)}, false, std::move(operands), b.phase());
+  add_product(b, op, op.name, {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)}, false, std::move(operands), b.phase());
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
 
 void linear_backward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  std::vector<Operand> dy;
-  for (const int t : op.outputs) {
-    const int g = b.grad(t, gradient_layout(output_layout(b, op, t)), op.name);
-    if (g < 0) return;
-    dy.push_back(read(g));
-  }
-  const int w = b.param(op.params[0]);
   const Layout in = input_layout(b, op);
-  const int x = b.value(op.inputs[0], in, op.name + ".again");
+  std::vector<Operand> dy, dy_columns;
+  int x = -1, w = -1;
+  if (in_fp8(b, op)) {
+    for (const Fp8Copies& g : fp8_output_grads(b, op, output_layout)) {
+      dy.push_back(read(g.rows));
+      dy_columns.push_back(read(g.columns));
+    }
+    if (dy.empty()) return;
+    w = fp8_weight(b, op).columns;
+    x = fp8_input_again(b, op, in);
+  } else {
+    for (const int t : op.outputs) {
+      const int g = b.grad(t, gradient_layout(output_layout(b, op, t)), op.name);
+      if (g < 0) return;
+      dy.push_back(read(g));
+    }
+    dy_columns = dy;
+    w = b.param(op.params[0]);
+    x = b.value(op.inputs[0], in, op.name + ".again");
+  }
   const ExprId groups = body.dim(w, 0), rows = body.dim(x, 0), out = body.dim(w, kOut), from = body.dim(w, kIn);
   const bool column = is_split(b.param_layout(op.params[0]), kOut);
-  const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::etp, Partial{}) : in);
+  const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::etp, Partial{}) : in);
   std::vector<Operand> operands{read(w), write(dx)};
   operands.insert(operands.end(), dy.begin(), dy.end());
-  add_product(b, op.name + ".input_grad", {groups, rows, from, out}, false, std::move(operands), Phase::input_grad);
+  add_product(b, op, op.name + ".input_grad", {groups, rows, from, out}, false, std::move(operands), Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   operands = {read(x), update(b.grad_accumulator(op.params[0]))};
-  operands.insert(operands.end(), dy.begin(), dy.end());
-  add_product(b, op.name + ".weight_grad", {groups, out, from, rows}, true, std::move(operands), Phase::weight_grad);
+  operands.insert(operands.end(), dy_columns.begin(), dy_columns.end());
+  add_product(b, op, op.name + ".weight_grad", {groups, out, from, rows}, true, std::move(operands), Phase::weight_grad);
 }
 
 /// The rows' weights as a product that splits the inner size reads them: for all rows.

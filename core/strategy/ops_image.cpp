@@ -103,9 +103,11 @@ AxisSet statistics_axes(BlockBody& b, const OpSpec& op) {
   return out;
 }
 
+const char* scope(BlockBody& b) { return b.options().global_statistics ? "global" : "replica"; }
+
 ComputeTask statistics(BlockBody& b, const char* variant) {
   ComputeTask t = pass(ComputeOp::statistics, variant);
-  t.scope = b.options().global_statistics ? "global" : "replica";
+  t.scope = scope(b);
   return t;
 }
 
@@ -119,6 +121,7 @@ void batch_norm_forward(BlockBody& b, const OpSpec& op) {
   b.all_reduce(sums, statistics_axes(b, op), op.name, b.phase());
   ComputeTask t = pass(ComputeOp::norm, "batch_norm");
   t.epsilon = op.eps;
+  t.scope = scope(b);
   emit(b, op, std::move(t), {read(x), read(sums), read(b.param(op.params[0])), read(b.param(op.params[1]))});
 }
 
@@ -130,6 +133,7 @@ void batch_norm_backward(BlockBody& b, const OpSpec& op) {
   const int sums = b.scratch_like(op.name + ".gradient_moments", saved, DType::fp32);
   ComputeTask total = statistics(b, "backward");
   total.accumulates = true;
+  total.epsilon = op.eps;
   b.builder().compute(op.name + ".weight_grad", total,
                       {read(x), read(dy), read(saved), write(sums), update(b.grad_accumulator(op.params[0])), update(b.grad_accumulator(op.params[1]))},
                       Phase::weight_grad);
@@ -138,6 +142,7 @@ void batch_norm_backward(BlockBody& b, const OpSpec& op) {
   const int dx = gradient_of(b, op, 0);
   ComputeTask t = pass(ComputeOp::norm_grad, "batch_norm");
   t.epsilon = op.eps;
+  t.scope = scope(b);
   b.builder().compute(op.name + ".input_grad", t, {read(x), read(dy), read(saved), read(sums), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
@@ -198,13 +203,19 @@ void concat_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0) return;
   std::vector<Operand> operands;
   std::vector<int> parts;
+  ComputeTask split = pass(ComputeOp::copy, "split");
+  double first = 0;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     parts.push_back(b.wants_grad(op.inputs[i]) ? gradient_of(b, op, i) : -1);
-    if (parts.back() >= 0) operands.push_back(write(parts.back()));
+    if (parts.back() >= 0) {
+      operands.push_back(write(parts.back()));
+      split.scalars.push_back(first);
+    }
+    first += static_cast<double>(b.tensors().spec->tensors[static_cast<std::size_t>(op.inputs[i])].shape[1].size);
   }
   if (operands.empty()) return;
   operands.insert(operands.begin(), read(dy));
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::copy, "split"), std::move(operands), Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", std::move(split), std::move(operands), Phase::input_grad);
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i] >= 0) b.add_grad(op.inputs[i], parts[i], op.name);
 }
@@ -213,11 +224,23 @@ const char* upsample_variant(const OpSpec& op) { return op.interpolated ? "upsam
 
 void upsample_forward(BlockBody& b, const OpSpec& op) { emit(b, op, pass(ComputeOp::copy, upsample_variant(op)), {read(windowed_input(b, op, op.name))}); }
 
+/// Tiles of an output whose input every rank has whole: each adds up its own, and the sums are added.
+AxisSet spread_axes(BlockBody& b, const OpSpec& op) {
+  const AxisSet whole = tile_axes(b.stored(op.outputs[0])), split = tile_axes(b.stored(op.inputs[0]));
+  AxisSet out;
+  for (const Axis axis : {Axis::tile_h, Axis::tile_w})
+    if (whole.contains(axis) && !split.contains(axis)) out.insert(axis);
+  return out;
+}
+
 void upsample_backward(BlockBody& b, const OpSpec& op) {
-  if (output_gradient(b, op) < 0 || !b.wants_grad(op.inputs[0])) return;
-  const int dy = windowed_gradient(b, op, op.name);
+  const int gradient = output_gradient(b, op);
+  if (gradient < 0 || !b.wants_grad(op.inputs[0])) return;
+  const AxisSet spread = spread_axes(b, op);
+  const int dy = spread.empty() ? windowed_gradient(b, op, op.name) : gradient;
   const int dx = gradient_of(b, op, 0, input_gradient_layout(b, op));
   b.builder().compute(op.name + ".input_grad", pass(ComputeOp::copy, upsample_variant(op)), {read(dy), write(dx)}, Phase::input_grad);
+  b.all_reduce(dx, spread, op.name + ".input_grad", Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -227,10 +250,22 @@ void pixel_loss_forward(BlockBody& b, const OpSpec& op) {
   emit(b, op, pass(ComputeOp::cross_entropy, "pixels"), {read(b.value(op.inputs[0])), read(b.value(op.inputs[1]))});
 }
 
+/// Pixels that the loss is a mean over, apart from the replicas that the gradients' reduction divides by.
+ExprId mean_pixels(BlockBody& b, const OpSpec& op) {
+  ProgramFrame& f = b.builder().frame();
+  ExprPool& e = f.program.exprs;
+  const Tensor labels = b.builder().tensor(b.value(op.inputs[1]));
+  ExprId pixels = e.variable(Var::microbatches);
+  for (const ExprId n : labels.shape) pixels = f.mul(pixels, n);
+  return e.apply(ExprOp::div, pixels, b.divided_later(labels.layout));
+}
+
 void pixel_loss_backward(BlockBody& b, const OpSpec& op) {
   const int logits = b.value(op.inputs[0]);
   const int dx = b.scratch_like(op.name + ".logits_grad", logits, gradient_layout(b.stored(op.inputs[0])));
-  b.builder().compute(op.name + ".logits_grad", pass(ComputeOp::cross_entropy_grad, "pixels"), {read(logits), read(b.value(op.inputs[1])), write(dx)}, Phase::input_grad);
+  ComputeTask t = pass(ComputeOp::cross_entropy_grad, "pixels");
+  t.dims = {mean_pixels(b, op)};
+  b.builder().compute(op.name + ".logits_grad", t, {read(logits), read(b.value(op.inputs[1])), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 

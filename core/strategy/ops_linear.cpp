@@ -1,7 +1,9 @@
 // Linear: one GEMM forward; input gradient and weight gradient backward. Column parallel (weight split by output features) reads
 // whole tokens and writes its slice of features; row parallel reads its slice and writes a partial sum (Shoeybi et al. 2019).
 
-#include "core/strategy/ops.hpp"
+#include "core/strategy/ops_linear.hpp"
+
+#include "core/strategy/fp8.hpp"
 
 namespace rehearse::ops {
 
@@ -13,47 +15,27 @@ bool is_shard(const Layout& layout, Axis axis, int dim) {
   return s != nullptr && s->dim == dim;
 }
 
-/// Layout in which the product reads its input.
-Layout input_layout(BlockBody& b, const OpSpec& op) {
-  // All pixels of an image go into one product: tiles are gathered.
-  const Layout stored = with_axis(with_axis(b.stored(op.inputs[0]), Axis::tile_h, Replicate{}), Axis::tile_w, Replicate{});
-  const Layout& weight = b.param_layout(op.params[0]);
-  return is_shard(weight, Axis::tp, 0) ? with_axis(stored, Axis::tp, Replicate{}) : stored;
-}
-
-/// Layout in which it writes its outputs.
-Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
-  const Layout& weight = b.param_layout(op.params[0]);
-  return is_shard(weight, Axis::tp, 1) ? with_axis(b.stored(t), Axis::tp, Partial{}) : b.stored(t);
-}
-
-ComputeTask product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
-  ComputeTask t;
-  t.op = ComputeOp::matmul;
-  t.variant = variant;
-  t.dims = {ExprPool::kOne, m, n, k};
-  t.arithmetic = b.builder().frame().arithmetic_dtype;
+ComputeTask product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t = linear_product(b, variant, m, n, k);
+  if (in_fp8(b, op)) t.arithmetic = DType::fp8;
   return t;
 }
 
 void forward(BlockBody& b, const OpSpec& op) {
-  const int x = b.value(op.inputs[0], input_layout(b, op), op.name);
-  const int w = b.param(op.params[0]);
+  if (gathers_in_pieces(b, op)) return piecewise_gather_forward(b, op);
+  if (scatters_in_pieces(b, op)) return piecewise_scatter_forward(b, op);
+  const bool fp8 = in_fp8(b, op);
+  const int x = fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name);
+  const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
   for (const int t : op.outputs) {
-    results.push_back(b.result(t, output_layout(b, op, t)));
+    results.push_back(b.result(t, linear_output(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask t = product(b, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
+  ComputeTask t = product(b, op, "linear", b.tokens(results.front()), b.builder().dim(w, 0), b.builder().dim(w, 1));
   t.transpose_b = true;
-  if (op.params.size() > 1) {
-    operands.push_back(read(b.param(op.params[1])));
-    // The terms of a partial sum share one bias: the group's first rank adds it.
-    ExprPool& e = b.builder().frame().program.exprs;
-    const bool partial = is_shard(b.param_layout(op.params[0]), Axis::tp, 1);
-    t.offsets = {partial ? e.apply(ExprOp::eq, e.coord(Axis::tp), ExprPool::kZero) : ExprPool::kOne};
-  }
+  add_bias(b, op, t, operands);
   b.builder().compute(op.name, t, operands, b.phase());
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
@@ -71,27 +53,35 @@ void bias_gradient(BlockBody& b, const OpSpec& op) {
   b.builder().compute(op.name + ".bias_grad", sum, operands, Phase::weight_grad);
 }
 
-void backward(BlockBody& b, const OpSpec& op) {
-  std::vector<int> dy;
+/// What the products of backward read.
+struct Backward { int x = -1, w = -1; std::vector<int> dy, dy_columns; };
+
+bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
+  if (in_fp8(b, op)) {
+    for (const Fp8Copies& g : fp8_output_grads(b, op, linear_output)) {
+      out.dy.push_back(g.rows);
+      out.dy_columns.push_back(g.columns);
+    }
+    if (out.dy.empty()) return false;
+    out.w = fp8_weight(b, op).columns;
+    out.x = fp8_input_again(b, op, linear_input(b, op));
+    return true;
+  }
   for (const int t : op.outputs) {
-    const int g = b.grad(t, gradient_layout(output_layout(b, op, t)), op.name);
-    if (g < 0) return;
-    dy.push_back(g);
+    const int g = b.grad(t, gradient_layout(linear_output(b, op, t)), op.name);
+    if (g < 0) return false;
+    out.dy.push_back(g);
   }
-  const int w = b.param(op.params[0]);
-  const ExprId n = b.builder().dim(w, 0), k = b.builder().dim(w, 1), m = b.tokens(dy[0]);
+  out.dy_columns = out.dy;
+  out.w = b.param(op.params[0]);
   // Asked for before the input gradient is computed, so that a gather runs beside it.
-  const int x = b.value(op.inputs[0], input_layout(b, op), op.name + ".again");
-  if (b.wants_grad(op.inputs[0])) {
-    const Layout in = input_layout(b, op);
-    const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
-    const int dx = b.scratch_like(op.name + ".input_grad", x, column ? with_axis(in, Axis::tp, Partial{}) : in);
-    std::vector<Operand> operands{read(w), write(dx)};
-    for (const int f : dy) operands.push_back(read(f));
-    b.builder().compute(op.name + ".input_grad", product(b, "linear_input_grad", m, k, n), operands, Phase::input_grad);
-    b.add_grad(op.inputs[0], dx, op.name);
-  }
-  ComputeTask t = product(b, "linear_weight_grad", n, k, m);
+  out.x = b.value(op.inputs[0], linear_input(b, op), op.name + ".again");
+  return true;
+}
+
+void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<int>& dy) {
+  const int w = b.param(op.params[0]);
+  ComputeTask t = product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
   t.transpose_a = true;
   t.accumulates = true;
   t.accumulate = b.builder().frame().gradient_dtype;
@@ -101,9 +91,60 @@ void backward(BlockBody& b, const OpSpec& op) {
   bias_gradient(b, op);
 }
 
+void backward(BlockBody& b, const OpSpec& op) {
+  if (scatters_in_pieces(b, op)) {
+    const int whole = piecewise_input_grad(b, op);
+    if (whole >= 0) weight_gradient(b, op, b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
+    return;
+  }
+  Backward of;
+  if (!find_operands(b, op, of)) return;
+  if (b.wants_grad(op.inputs[0])) {
+    const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
+    const Layout in = linear_input(b, op);
+    const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
+    const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
+    std::vector<Operand> operands{read(of.w), write(dx)};
+    for (const int f : of.dy) operands.push_back(read(f));
+    b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+    b.add_grad(op.inputs[0], dx, op.name);
+  }
+  weight_gradient(b, op, of.x, of.dy_columns);
+}
+
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
 
 }  // namespace
+
+Layout linear_input(BlockBody& b, const OpSpec& op) {
+  // All pixels of an image go into one product: tiles are gathered.
+  const Layout stored = with_axis(with_axis(b.stored(op.inputs[0]), Axis::tile_h, Replicate{}), Axis::tile_w, Replicate{});
+  const Layout& weight = b.param_layout(op.params[0]);
+  return is_shard(weight, Axis::tp, 0) ? with_axis(stored, Axis::tp, Replicate{}) : stored;
+}
+
+Layout linear_output(BlockBody& b, const OpSpec& op, int t) {
+  const Layout& weight = b.param_layout(op.params[0]);
+  return is_shard(weight, Axis::tp, 1) ? with_axis(b.stored(t), Axis::tp, Partial{}) : b.stored(t);
+}
+
+ComputeTask linear_product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t;
+  t.op = ComputeOp::matmul;
+  t.variant = variant;
+  t.dims = {ExprPool::kOne, m, n, k};
+  t.arithmetic = b.builder().frame().arithmetic_dtype;
+  return t;
+}
+
+void add_bias(BlockBody& b, const OpSpec& op, ComputeTask& task, std::vector<Operand>& operands) {
+  if (op.params.size() < 2) return;
+  operands.push_back(read(b.param(op.params[1])));
+  // The terms of a partial sum share one bias: the group's first rank adds it.
+  ExprPool& e = b.builder().frame().program.exprs;
+  const bool partial = is_shard(b.param_layout(op.params[0]), Axis::tp, 1);
+  task.offsets = {partial ? e.apply(ExprOp::eq, e.coord(Axis::tp), ExprPool::kZero) : ExprPool::kOne};
+}
 
 const OpLowering kLinear{forward, backward, saved};
 

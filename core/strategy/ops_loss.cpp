@@ -85,10 +85,8 @@ ExprId mean_tokens(BlockBody& b, int labels) {
   ProgramFrame& f = b.builder().frame();
   ExprPool& e = f.program.exprs;
   const Tensor& t = b.builder().tensor(labels);
-  ExprId tokens = f.mul(f.mul(t.shape[0], t.shape[1]), e.variable(Var::microbatches));
-  for (const Axis a : {Axis::dp_replicate, Axis::dp_shard})
-    if (!std::holds_alternative<Replicate>(layout_on(t.layout, a))) tokens = e.apply(ExprOp::div, tokens, e.extent(a));
-  return tokens;
+  const ExprId tokens = f.mul(f.mul(t.shape[0], t.shape[1]), e.variable(Var::microbatches));
+  return e.apply(ExprOp::div, tokens, b.divided_later(t.layout));
 }
 
 void backward(BlockBody& b, const OpSpec& op) {

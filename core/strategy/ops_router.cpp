@@ -10,8 +10,8 @@ namespace {
 
 std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
 
-ComputeTask gate_product(BlockBody& b, ExprId m, ExprId n, ExprId k) {
-  ComputeTask t = pass(ComputeOp::matmul);
+ComputeTask gate_product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t = pass(ComputeOp::matmul, variant);
   t.dims = {ExprPool::kOne, m, n, k};
   t.arithmetic = b.builder().frame().arithmetic_dtype == DType::tf32 ? DType::tf32 : b.builder().frame().activation_dtype;
   return t;
@@ -23,22 +23,31 @@ ComputeTask routing_task(BlockBody& b, const OpSpec& op, ComputeOp kind, int x) 
   ProgramFrame& f = b.builder().frame();
   const Routing& r = op.routing;
   ComputeTask t = pass(kind, r.sigmoid ? "sigmoid" : "softmax");
-  t.dims = {b.tokens(x), f.constant(r.experts), f.constant(r.top_k), f.constant(r.groups), f.constant(r.limit)};
-  t.scalars = {r.normalise ? r.scale : 0.0, r.aux_loss, r.z_loss};
+  const Tensor& tokens = b.builder().tensor(x);
+  ExprPool& e = f.program.exprs;
+  const ExprId replicas = b.replicas(tokens.layout);
+  t.dims = {b.tokens(x), f.constant(r.experts), f.constant(r.top_k), f.constant(r.groups), f.constant(r.limit),
+            e.apply(ExprOp::div, f.mul(tokens.shape[0], tokens.shape[1]), replicas), f.mul(e.variable(Var::microbatches), e.apply(ExprOp::div, replicas, b.divided_later(tokens.layout))),
+            b.options().global_statistics ? replicas : ExprPool::kOne};
+  t.scalars = {r.scale, r.aux_loss, r.z_loss, r.normalise ? 1.0 : 0.0};
   if (balances(op)) t.scope = b.options().global_statistics ? "global" : "replica";
   return t;
 }
 
-/// Tokens per expert over all replicas, for a loss that balances the whole batch.
+/// Tokens per expert over the ranks that share a sequence (tp, cp), and over all replicas for a loss that balances the whole batch.
 void reduce_load(BlockBody& b, const OpSpec& op, int load) {
   ProgramFrame& f = b.builder().frame();
   AxisSet axes;
   for (const auto& [axis, l] : b.stored(op.outputs[0]))
-    if (axis == Axis::dp_replicate || axis == Axis::dp_shard) axes.insert(axis);
+    if (axis == Axis::tp || axis == Axis::cp || (b.options().global_statistics && (axis == Axis::dp_replicate || axis == Axis::dp_shard))) axes.insert(axis);
   if (axes.empty()) return;
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
-  c.group = f.group("dp", axes);
+  std::string name;
+  if (axes.contains(Axis::dp_replicate) || axes.contains(Axis::dp_shard)) name = "dp";
+  for (const auto& [axis, part] : {std::pair(Axis::cp, "cp"), std::pair(Axis::tp, "tp")})
+    if (axes.contains(axis)) name += (name.empty() ? "" : ".") + std::string(part);
+  c.group = f.group(name, axes);
   Task task;
   task.name = key(op, "load.all_reduce");
   task.kind = c;
@@ -56,7 +65,7 @@ void forward(BlockBody& b, const OpSpec& op) {
   const std::vector<ExprId> tokens(body.tensor(x).shape.begin(), body.tensor(x).shape.begin() + 2);
   const auto per_token = [&](std::int64_t n) { return std::vector<ExprId>{tokens[0], tokens[1], f.constant(n)}; };
   const int scores = b.extra(key(op, "scores"), per_token(op.routing.experts), DType::fp32, layout, true);
-  ComputeTask product = gate_product(b, b.tokens(x), body.dim(w, 0), body.dim(w, 1));
+  ComputeTask product = gate_product(b, "linear", b.tokens(x), body.dim(w, 0), body.dim(w, 1));
   product.transpose_b = true;
   body.compute(op.name, product, {read(x), read(w), write(scores)}, b.phase());
   const int weights = b.result(op.outputs[0], layout);
@@ -64,7 +73,7 @@ void forward(BlockBody& b, const OpSpec& op) {
   std::vector<Operand> operands{read(scores), write(weights), write(choice)};
   if (balances(op)) operands.push_back(write(b.extra(key(op, "load"), {f.constant(op.routing.experts)}, DType::fp32, {}, true)));
   body.compute(key(op, "route"), routing_task(b, op, ComputeOp::route, x), operands, b.phase());
-  if (balances(op) && b.options().global_statistics) reduce_load(b, op, b.extra(key(op, "load")));
+  if (balances(op)) reduce_load(b, op, b.extra(key(op, "load")));
 }
 
 void backward(BlockBody& b, const OpSpec& op) {
@@ -80,9 +89,9 @@ void backward(BlockBody& b, const OpSpec& op) {
   body.compute(key(op, "route_grad"), routing_task(b, op, ComputeOp::route_grad, x), operands, Phase::input_grad);
   const ExprId n = body.dim(w, 0), k = body.dim(w, 1), m = b.tokens(x);
   const int dx = b.scratch_like(key(op, "input_grad"), x, gradient_layout(layout));
-  body.compute(key(op, "input_grad"), gate_product(b, m, k, n), {read(w), read(dscores), write(dx)}, Phase::input_grad);
+  body.compute(key(op, "input_grad"), gate_product(b, "linear_input_grad", m, k, n), {read(w), write(dx), read(dscores)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
-  ComputeTask weight = gate_product(b, n, k, m);
+  ComputeTask weight = gate_product(b, "linear_weight_grad", n, k, m);
   weight.transpose_a = weight.accumulates = true;
   weight.accumulate = body.frame().gradient_dtype;
   body.compute(key(op, "weight_grad"), weight, {read(x), update(b.grad_accumulator(op.params[0])), read(dscores)}, Phase::weight_grad);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -29,7 +28,6 @@ class ParameterServer final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"parameter_server", "", {}, "servers and workers are roles of their own, and results are compared by replica"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"parameter_server", "variables dealt to server ranks; parameters pulled and gradients pushed every step, synchronously",
      {{"data_parallel", "parameter_server", "replicas"}, {"servers", "ranks that hold variables", "1"}, {"bucket", "size of one message", "25MB"}}, std::make_shared<ParameterServer>()});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/schedule/schedule.hpp"
+#include "core/strategy/shares.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -11,10 +12,16 @@ namespace {
 
 class PipelineParallel final : public Strategy {
  public:
-  bool active(const PlanRequest& request) const override { return request.settings.pp > 1 || request.settings.virtual_stages > 1; }
+  bool active(const PlanRequest& request) const override {
+    const auto& s = request.settings;
+    return s.pp > 1 || s.virtual_stages > 1 || !s.layers_per_stage.empty() || schedules().at(s.schedule).value->splits_backward();
+  }
   void check(const PlanRequest& request) const override {
     const auto& s = request.settings;
-    schedules().at(s.schedule).value->check({s.pp, s.virtual_stages, request.microbatches});
+    const Schedule& schedule = *schedules().at(s.schedule).value;
+    schedule.check({s.pp, s.virtual_stages, request.microbatches});
+    check_order(s, schedule);
+    if (!s.layers_per_stage.empty()) return check_layers(request.workload.network, s);
     const int layers = request.workload.network.layers();
     const int chunks = s.pp * s.virtual_stages;
     if (request.workload.network.uneven()) {
@@ -30,12 +37,28 @@ class PipelineParallel final : public Strategy {
                                        : fmt::format("layers({}) do not divide by pp({})", layers, s.pp),
                   "strategy.pp", "every chunk holds the same number of layers: choose pp and virtual_stages whose product divides them");
   }
+
+ private:
+  /// What an order of passes rules out.
+  static void check_order(const StrategySettings& s, const Schedule& schedule) {
+    const auto refuse = [&](const std::string& why, const char* where, const char* hint) {
+      throw Error(ErrorKind::usage, fmt::format("schedule {} {}", s.schedule, why), where, hint);
+    };
+    if (schedule.splits_backward() && (s.zero_stage >= 2 || s.fsdp.enabled))
+      refuse("computes a layer's weight gradients long after its input's: sharded gradients and parameters would stay whole in between", "strategy.schedule",
+             "set strategy.zero_stage to 0 or 1 and strategy.fsdp.enabled to false, or strategy.schedule to 1f1b");
+    if (schedule.splits_backward() && s.data_parallel != DataParallelism::replicas && s.dp > 1)
+      refuse(fmt::format("splits backward, which a {} does not", name_of(s.data_parallel)), "strategy.schedule", "set strategy.schedule to 1f1b");
+    const bool both_ways = schedule.copies() > 1 || (s.virtual_stages > 1 && schedule.stage_of(s.pp, {s.pp, s.virtual_stages, 1}) == s.pp - 1);
+    if (both_ways && s.pp > 1 && !s.overlap.pp)
+      refuse("sends both ways between two stages: with sends that block, each would wait for the other to receive", "strategy.overlap.pp", "set strategy.overlap.pp to true");
+  }
 };
 
 [[maybe_unused]] const bool registered = strategies().add(
     {"pipeline_parallel", "consecutive layers on different ranks, microbatches passed between them",
      {{"pp", "pipeline stages", "1"}, {"schedule", "registered pipeline schedule", "1f1b"}, {"virtual_stages", "chunks per stage", "1"},
-      {"uneven_layers", "stages may differ by a layer", "false"},
+      {"uneven_layers", "stages may differ by a layer", "false"}, {"layers_per_stage", "layers of each stage", "equal"}, {"balance", "layers: chosen by the devices' speed", "none"},
       {"microbatch", "sequences per microbatch", "1"}, {"scatter_gather", "split messages over tp ranks", "false"},
       {"overlap.pp", "sends and receives do not block compute", "true"}},
      std::make_shared<PipelineParallel>()});

@@ -1,6 +1,7 @@
 #include "core/strategy/redistribute.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace rehearse {
@@ -10,14 +11,23 @@ namespace {
 template <class T>
 bool is(const AxisLayout& l) { return std::holds_alternative<T>(l); }
 
+/// Whether every rank hands its slice to a neighbour.
+bool moves_on_a_ring(Shard from, const Shard& to) {
+  if (std::abs(from.turned - to.turned) != 1) return false;
+  from.turned = to.turned;
+  return from == to;
+}
+
 LayoutStep step_on(Axis axis, const AxisLayout& from, const AxisLayout& to) {
   if (const auto* p = std::get_if<Partial>(&from)) {
     if (is<Replicate>(to)) return {axis, CollectiveOp::all_reduce, p->op};
     if (is<Shard>(to)) return {axis, CollectiveOp::reduce_scatter, p->op};
   }
+  // A halo lies around a slice, and what is gathered is the slices.
+  if (is<Halo>(from) && is<Replicate>(to)) return {axis, CollectiveOp::all_gather};
   if (is<Shard>(from)) {
     if (is<Replicate>(to)) return {axis, CollectiveOp::all_gather};
-    if (is<Shard>(to)) return {axis, CollectiveOp::all_to_all};
+    if (is<Shard>(to)) return {axis, moves_on_a_ring(std::get<Shard>(from), std::get<Shard>(to)) ? CollectiveOp::send_recv : CollectiveOp::all_to_all};
   }
   if (is<Replicate>(from) && is<Shard>(to)) return {axis, std::nullopt};
   throw std::logic_error("no redistribution on axis " + std::string(name_of(axis)));

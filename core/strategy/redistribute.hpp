@@ -17,7 +17,7 @@ struct LayoutStep {
 
 /// Steps that take a value from one layout to another, axis by axis:
 ///   Partial -> Replicate  all-reduce         Partial -> Shard  reduce-scatter
-///   Shard -> Replicate    all-gather         Shard -> Shard    all-to-all
+///   Shard -> Replicate    all-gather         Shard -> Shard    all-to-all, or one hop on the ring where only `turned` differs, by one
 ///   Replicate -> Shard    keep a slice
 /// Throws std::logic_error for changes that mean nothing (a whole value cannot become a partial sum).
 [[nodiscard]] std::vector<LayoutStep> redistribution(const Layout& from, const Layout& to);

@@ -1,492 +1,287 @@
 #include "core/strategy/roles.hpp"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <set>
-#include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "core/strategy/body_ends.hpp"
-#include "core/strategy/unit_plan.hpp"
+#include "core/strategy/activation_offload.hpp"
+#include "core/strategy/stage_tail.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// Gradients that are reduced in one call, and the block position whose backward completes them.
-struct Bucket {
-  std::vector<ParamRef> params;
-  int closes_at = 0;
+/// One slot on its way through the chunk's blocks.
+struct Walk {
+  Slot slot;
+  ChunkPlacement chunk;
+  std::vector<int> positions;  ///< In the order of the pass.
+  std::vector<Wait> waits;     ///< Of the next call.
+  EventId last = -1;           ///< Of the last call that records one.
+  [[nodiscard]] bool forward() const { return slot.pass == Pass::forward; }
 };
 
-class RoleBuilder {
+class StageRole {
  public:
-  RoleBuilder(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
-      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage),
-        every_((frame.program.microbatches > 1 || step.shards_gradients()) && syncs_every_microbatch(plan.settings, step.shards_gradients())) {
+  StageRole(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
+      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage), entries_(frame, fmt::format("stage {}", stage)),
+        gradients_(frame, step, plan, stage, entries_, units_), offload_(frame, plan) {
     // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
     scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
       return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
     });
-    role_.name = fmt::format("stage {}", stage);
+    for (const ChunkPlacement& c : plan.chunks)
+      if (c.stage == stage) offload_.add(c);
   }
 
   Role build() {
-    list_parameters();
     const std::vector<Slot> slots = plan_.schedule.order(stage_, plan_.shape);
-    find_last_backwards(slots);
-    if (plan_.settings.fsdp.enabled && units_.any()) make_unit_buckets();
-    else make_buckets();
-    for (const Slot& slot : slots) {
-      if (slot.pass == Pass::forward) forward(slot);
-      else if (slot.pass == Pass::backward) backward(slot);
-      else throw std::logic_error("schedules with split backward need split bodies");
+    gradients_.plan(slots);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (i + 1 < slots.size() && slots[i + 1].paired) {
+        run_pair(slots[i], slots[i + 1]);
+        ++i;
+      } else {
+        run(slots[i]);
+      }
     }
-    tail();
-    role_.events = next_event_;
-    return std::move(role_);
+    add_tail(frame_, step_, plan_, gradients_, entries_, last_compute_, first_gather_);
+    return entries_.take();
   }
 
  private:
-  // ---- entries
+  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])]; }
 
-  struct Call {
-    StepBodies::Made made;
-    StreamId stream;
-    int layer = 0, chunk = 0, microbatch = 0;
-    std::vector<Wait> waits{};
-    bool record = false;
-  };
+  // ---- messages
 
-  EventId add(const Call& call) {
-    Entry e;
-    e.body = call.made.body;
-    e.bindings = call.made.bindings;
-    e.stream = call.stream;
-    e.layer = call.layer;
-    e.chunk = call.chunk;
-    e.microbatch = call.microbatch;
-    e.first_wait = static_cast<std::int32_t>(role_.waits.size());
-    e.wait_count = static_cast<std::int32_t>(call.waits.size());
-    role_.waits.insert(role_.waits.end(), call.waits.begin(), call.waits.end());
-    if (call.record) e.record = next_event_++;
-    role_.step.push_back(e);
-    return e.record;
-  }
-
-  /// Adds a block's pass. Where the compute stream alone does not order it after the pass before, it waits for that one's end.
-  EventId add_pass(Call call) {
-    if (last_pass_ >= 0) {
-      Entry& before = role_.step[static_cast<std::size_t>(last_pass_)];
-      if (ends(call.made.body).opens_elsewhere || ends(before.body).closes_elsewhere) {
-        if (before.record < 0) before.record = next_event_++;
-        call.waits.push_back({before.record});
-      }
-    }
-    last_pass_ = static_cast<int>(role_.step.size());
-    return add(call);
-  }
-
-  const BodyEnds& ends(int body) {
-    const auto [at, fresh] = ends_.try_emplace(body);
-    if (fresh) at->second = ends_of(frame_.program.bodies[static_cast<std::size_t>(body)], frame_.compute);
-    return at->second;
-  }
-
-  std::vector<Wait> take_pending() {
-    std::vector<Wait> out;
-    std::swap(out, pending_);
-    return out;
-  }
-
-  [[nodiscard]] const ChunkPlacement& chunk(int c) const { return plan_.chunks[static_cast<std::size_t>(c)]; }
-  [[nodiscard]] int block_at(int position) const { return plan_.block_at[static_cast<std::size_t>(position)]; }
-  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(block_at(position))]; }
-  [[nodiscard]] int last_chunk() const { return static_cast<int>(plan_.chunks.size()) - 1; }
-
-  /// Position of chunk `c`'s stage in the pp group, as seen from this stage: an expression where it is a neighbour, so that stages
+  /// Position in the pp group of the stage of chunk `c`, as seen from this stage: an expression where it is a neighbour, so that stages
   /// share bodies.
-  ExprId peer(int c) {
+  ExprId peer(int c, int copy) {
     ExprPool& e = frame_.program.exprs;
-    const int p = plan_.shape.stages, other = chunk(c).stage;
+    const int p = plan_.shape.stages, other = plan_.chunk(c, copy).stage;
     const ExprId me = e.coord(Axis::pp), n = e.constant(p);
     if (other == (stage_ + 1) % p) return e.apply(ExprOp::mod, e.apply(ExprOp::add, me, ExprPool::kOne), n);
     if (other == (stage_ + p - 1) % p) return e.apply(ExprOp::mod, e.apply(ExprOp::add, me, e.constant(p - 1)), n);
     return e.constant(other);
   }
 
-  /// A message between this stage's chunk `c` and chunk `other`; none when both are here.
-  [[nodiscard]] bool remote(int other) const { return other >= 0 && other <= last_chunk() && chunk(other).stage != stage_; }
+  /// A message between this stage's chunk and chunk `other`; none when both are here.
+  [[nodiscard]] bool remote(int other, int copy) const { return other >= 0 && other < plan_.chunk_count() && plan_.chunk(other, copy).stage != stage_; }
 
-  [[nodiscard]] const StepBodies::Passing& passing(bool forward, int position) const { return plan_.passing.at(position)[forward ? 0 : 1]; }
-
-  EventId receive(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.receive(forward, passing(forward, position), peer(other), scatters_), forward ? frame_.receive_prev : frame_.receive_next, position, c, microbatch};
-    call.record = true;
-    return add(call);
+  /// Where chunks run back along the stages, messages have streams of their own: they wait for no others.
+  [[nodiscard]] StreamId stream(bool forward, bool sends, const Slot& slot, int other) const {
+    const bool back = plan_.chunk(std::min(slot.chunk, other), slot.copy).stage > plan_.chunk(std::max(slot.chunk, other), slot.copy).stage && frame_.back.used;
+    if (forward && sends) return back ? frame_.back.send_prev : frame_.send_next;
+    if (forward) return back ? frame_.back.receive_next : frame_.receive_prev;
+    if (sends) return back ? frame_.back.send_next : frame_.send_prev;
+    return back ? frame_.back.receive_prev : frame_.receive_next;
   }
 
-  void send(bool forward, int c, int other, int position, int microbatch) {
-    Call call{step_.send(forward, passing(forward, position), peer(other), scatters_), forward ? frame_.send_next : frame_.send_prev, position, c, microbatch};
-    call.waits.push_back({last_compute_});
+  EventId receive(bool forward, const Slot& slot, int other, int position) {
+    const StreamId on = stream(forward, false, slot, other);
+    RoleCall call{step_.receive(forward, plan_.passing.at(position)[forward ? 0 : 1], peer(other, slot.copy), scatters_, on), on, position, slot.chunk, slot.microbatch, slot.copy};
+    call.record = true;
+    return entries_.add(call);
+  }
+
+  void send(bool forward, const Slot& slot, int other, int position, EventId after) {
+    const StreamId on = stream(forward, true, slot, other);
+    RoleCall call{step_.send(forward, plan_.passing.at(position)[forward ? 0 : 1], peer(other, slot.copy), scatters_, on), on, position, slot.chunk, slot.microbatch, slot.copy};
+    call.waits.push_back({after});
     call.record = blocking_;
-    const EventId done = add(call);
-    if (blocking_) pending_.push_back({done});
+    const EventId done = entries_.add(call);
+    if (blocking_) entries_.hold_back(done);
   }
 
   // ---- units: parameters whole around their use
 
-  void begin_units(const Slot& slot, const ChunkPlacement& c) {
+  void begin_units(const Walk& walk) {
     if (!units_.any()) return;
-    UnitPass pass{slot.pass == Pass::forward, false, slot.chunk, {}};
-    pass.last = !pass.forward && slot.microbatch == last_backward_.at(slot.chunk);
-    for (int position = c.first_layer; position < c.last_layer; ++position) pass.positions.push_back(position);
-    if (!pass.forward) std::reverse(pass.positions.begin(), pass.positions.end());
+    UnitPass pass{walk.forward(), !walk.forward() && gradients_.is_last(walk.slot), walk.slot.chunk, walk.positions};
     // A forward begins gathering once the pass before is over, a backward as soon as there is room.
     pass_start_ = pass.forward ? last_compute_ : last_drop_;
     pass_ends_.clear();
     units_.begin(std::move(pass));
   }
 
-  /// Gathers due before the k-th position of the pass; what the position itself must wait for is added to `waits`.
-  void gather_units(const Slot& slot, int k, int position, std::vector<Wait>& waits) {
+  /// Gathers due before the k-th position of the pass; what the position itself must wait for is added to the walk's waits.
+  void gather_units(Walk& walk, int k) {
     for (const UnitPlan::Gather& g : units_.before(k)) {
-      const int base = base_of(g.params);
-      Call call{step_.gather_unit(g.params, base), frame_.dp, base, slot.chunk, slot.microbatch};
+      const int base = StageGradients::base_of(g.params);
+      RoleCall call{step_.gather_unit(g.params, base), frame_.dp, base, walk.slot.chunk, walk.slot.microbatch};
       const EventId after = g.after >= 0 ? pass_ends_[static_cast<std::size_t>(g.after)] : pass_start_;
       if (after >= 0) call.waits.push_back({after});
       call.record = true;
-      if (first_gather_ < 0) first_gather_ = static_cast<int>(role_.step.size());
-      whole_[g.unit] = add(call);
+      if (first_gather_ < 0) first_gather_ = static_cast<int>(entries_.role().step.size());
+      whole_[g.unit] = entries_.add(call);
     }
-    if (const auto at = whole_.find(units_.unit_at(position)); at != whole_.end()) {
-      waits.push_back({at->second});
+    if (const auto at = whole_.find(units_.unit_at(walk.positions[static_cast<std::size_t>(k)])); at != whole_.end()) {
+      walk.waits.push_back({at->second});
       whole_.erase(at);
     }
   }
 
-  void drop_units(const Slot& slot, int k, EventId done) {
+  void drop_units(const Walk& walk, int k, EventId done) {
     pass_ends_.push_back(done);
     const std::vector<ParamRef> params = units_.dropped_after(k);
     if (params.empty()) return;
-    const int base = base_of(params);
-    add({step_.drop_unit(params, base), frame_.compute, base, slot.chunk, slot.microbatch});
+    const int base = StageGradients::base_of(params);
+    entries_.add({step_.drop_unit(params, base), frame_.compute, base, walk.slot.chunk, walk.slot.microbatch});
     last_drop_ = done;
-  }
-
-  /// The backward's bindings, with storage for the gradients that have none.
-  int with_gradients(int bindings, int position) {
-    if (!step_.shards_gradients()) return bindings;
-    BindingSet set = frame_.program.binding_sets[static_cast<std::size_t>(bindings)];
-    std::string key = std::to_string(bindings);
-    for (Binding& b : set) {
-      const Tensor& t = frame_.program.tensors[static_cast<std::size_t>(b.tensor)];
-      if (gradients_.count(b.tensor) == 0 || t.lifetime != Lifetime::step) continue;
-      b.allocate = live_gradients_.insert({b.tensor, position + b.instance.layer_delta}).second;
-      key += b.allocate ? '+' : ' ';
-    }
-    const auto [at, fresh] = allocating_.try_emplace(key, static_cast<int>(frame_.program.binding_sets.size()));
-    if (fresh) frame_.program.binding_sets.push_back(std::move(set));
-    return at->second;
   }
 
   // ---- passes
 
-  void forward(const Slot& slot) {
-    const ChunkPlacement& c = chunk(slot.chunk);
-    begin_units(slot, c);
-    std::vector<Wait> waits;
-    if (remote(slot.chunk - 1)) waits.push_back({receive(true, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch)});
-    for (const Wait& w : take_pending()) waits.push_back(w);
-    for (int position = c.first_layer; position < c.last_layer; ++position) {
-      const BlockBodies& b = bodies_at(position);
-      if (b.input.body >= 0) {
-        Call input{b.input, frame_.io, position, slot.chunk, slot.microbatch};
-        input.record = true;
-        waits.push_back({add(input)});
-      }
-      const int k = position - c.first_layer;
-      gather_units(slot, k, position, waits);
-      Call call{b.forward, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
-      waits.clear();
-      call.record = position + 1 == c.last_layer || units_.any();
-      const EventId done = add_pass(call);
-      if (call.record) last_compute_ = done;
-      drop_units(slot, k, done);
-    }
-    if (remote(slot.chunk + 1)) send(true, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch);
+  Walk start(const Slot& slot) {
+    Walk walk{slot, plan_.chunk(slot.chunk, slot.copy), {}, {}, last_compute_};
+    for (int position = walk.chunk.first_layer; position < walk.chunk.last_layer; ++position) walk.positions.push_back(position);
+    if (!walk.forward()) std::reverse(walk.positions.begin(), walk.positions.end());
+    begin_units(walk);
+    if (walk.forward() && remote(slot.chunk - 1, slot.copy)) walk.waits.push_back({receive(true, slot, slot.chunk - 1, walk.chunk.first_layer)});
+    if ((slot.pass == Pass::backward || slot.pass == Pass::backward_input) && remote(slot.chunk + 1, slot.copy))
+      walk.waits.push_back({receive(false, slot, slot.chunk + 1, walk.chunk.last_layer)});
+    return walk;
   }
 
-  void backward(const Slot& slot) {
-    const ChunkPlacement& c = chunk(slot.chunk);
-    const bool reduces = every_ || slot.microbatch == last_backward_.at(slot.chunk);
-    begin_units(slot, c);
-    std::vector<Wait> waits;
-    if (remote(slot.chunk + 1)) waits.push_back({receive(false, slot.chunk, slot.chunk + 1, c.last_layer, slot.microbatch)});
-    for (const Wait& w : take_pending()) waits.push_back(w);
-    for (int position = c.last_layer; position-- > c.first_layer;) {
-      const int k = c.last_layer - 1 - position;
-      gather_units(slot, k, position, waits);
-      const bool closes = reduces && reduces_on_the_way() && closing_.count(position) != 0;
-      StepBodies::Made made = bodies_at(position).backward;
-      made.bindings = with_gradients(made.bindings, position);
-      Call call{made, frame_.compute, position, slot.chunk, slot.microbatch, std::move(waits)};
-      waits.clear();
-      call.record = closes || position == c.first_layer || units_.any() || step_.updates_on_host();
-      const EventId done = add_pass(call);
-      if (call.record) last_compute_ = done;
-      drop_units(slot, k, done);
-      if (closes)
-        for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done, slot.microbatch == last_backward_.at(slot.chunk));
-      if (slot.microbatch == last_backward_.at(slot.chunk)) send_to_host(position, done);
-      if (closes && !plan_.settings.overlap.grad_reduce) waits.push_back({reduced_});
+  /// The call of the k-th position, or of its weight half; none where that has nothing to do.
+  std::optional<RoleCall> call(Walk& walk, int k, bool weight) {
+    const int position = walk.positions[static_cast<std::size_t>(k)];
+    const BlockBodies& b = bodies_at(position);
+    const Slot& slot = walk.slot;
+    if (walk.forward() && b.input.body >= 0) {
+      RoleCall input{b.input, frame_.io, position, slot.chunk, slot.microbatch, slot.copy};
+      input.record = true;
+      walk.waits.push_back({entries_.add(input)});
     }
+    if (!weight) gather_units(walk, k);
+    if (walk.forward() && b.weights.body >= 0 && cast_.insert(position).second)
+      entries_.add_pass({b.weights, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})});
+    if (!walk.forward() && !weight) {
+      bring_back(walk, position);
+      run_group_again(walk, position);
+    }
+    StepBodies::Made made = walk.forward() ? b.forward : weight ? b.weight : b.backward;
+    if (made.body < 0) return std::nullopt;
+    if (!walk.forward()) made.bindings = gradients_.with_storage(made.bindings, position);
+    RoleCall out{made, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})};
+    const bool last = k + 1 == static_cast<int>(walk.positions.size());
+    out.record = last || units_.any() || offload_.any() || (!walk.forward() && (plan_.schedule.splits_backward() || gradients_.closes(slot, position) || step_.updates_on_host()));
+    return out;
+  }
+
+  void called(Walk& walk, EventId done) {
+    if (done >= 0) walk.last = last_compute_ = done;
+  }
+
+  /// After the k-th position's last call.
+  void finished(Walk& walk, int k, bool weight) {
+    drop_units(walk, k, walk.last);
+    if (walk.forward()) move_out(walk, walk.positions[static_cast<std::size_t>(k)]);
+    if (walk.forward() || !weight) return;
+    const int position = walk.positions[static_cast<std::size_t>(k)];
+    gradients_.finished(walk.slot, position, walk.last);
+    if (gradients_.closes(walk.slot, position) && !plan_.settings.overlap.grad_reduce) walk.waits.push_back({gradients_.reduced()});
+  }
+
+  void end(Walk& walk) {
+    const Slot& slot = walk.slot;
     // The next microbatch adds to gradients that are still being reduced.
-    if (every_ && !step_.shards_gradients() && reduced_ >= 0) pending_.push_back({reduced_});
-    for (const Wait& w : waits) pending_.push_back(w);
-    if (remote(slot.chunk - 1)) send(false, slot.chunk, slot.chunk - 1, c.first_layer, slot.microbatch);
+    const bool final = slot.pass == Pass::backward || slot.pass == Pass::backward_weight;
+    if (final && gradients_.every_microbatch() && !step_.shards_gradients() && gradients_.reduced() >= 0) entries_.hold_back(gradients_.reduced());
+    if (walk.forward()) move_out(walk, -1);
+    entries_.hold_back(walk.waits);
+    if (walk.forward() && remote(slot.chunk + 1, slot.copy)) send(true, slot, slot.chunk + 1, walk.chunk.last_layer, walk.last);
+    if (!walk.forward() && slot.pass != Pass::backward_weight && remote(slot.chunk - 1, slot.copy)) send(false, slot, slot.chunk - 1, walk.chunk.first_layer, walk.last);
   }
 
-  // ---- gradients and update
+  /// What the layer before keeps leaves beside this one's forward; the next forward waits for the storage.
+  void move_out(Walk& walk, int position) {
+    if (const auto [before, done] = leaving_; before >= 0) {
+      const RoleCall call{offload_.out(before), frame_.copies_out, before, walk.slot.chunk, walk.slot.microbatch, walk.slot.copy, {{done}}, true};
+      walk.waits.push_back({out_[{before, walk.slot.microbatch}] = entries_.add(call)});
+    }
+    leaving_ = {position >= 0 && offload_.moves(position) ? position : -1, walk.last};
+  }
 
-  void list_parameters() {
-    for (const ChunkPlacement& c : plan_.chunks) {
-      if (c.stage != stage_) continue;
-      for (int position = c.first_layer; position < c.last_layer; ++position) {
-        const int b = block_at(position);
-        const BlockTensors& tensors = plan_.blocks[static_cast<std::size_t>(b)];
-        for (std::size_t p = 0; p < tensors.param.size(); ++p) {
-          const bool shared = tensors.shared_with[p] >= 0;
-          if (!shared) params_.push_back({position, b, static_cast<int>(p)});
-        }
+  /// Copies back what the backward of `position` reads, and what the next one will, under it.
+  void bring_back(Walk& walk, int position) {
+    if (!offload_.any()) return;
+    const Slot& slot = walk.slot;
+    for (const int above : {position + 1, position}) {
+      const int p = offload_.next_needed(above, walk.chunk.first_layer);
+      const auto left = out_.find({p, slot.microbatch});
+      if (p < 0 || left == out_.end()) continue;
+      RoleCall call{offload_.in(p), frame_.copies, p, slot.chunk, slot.microbatch, slot.copy, {{left->second}}, true};
+      if (last_compute_ >= 0) call.waits.push_back({last_compute_});
+      arriving_[p] = entries_.add(call);
+      out_.erase(left);
+    }
+    for (auto a = arriving_.lower_bound(walk.chunk.first_layer); a != arriving_.end();) {
+      if (offload_.needed_by(a->first) != position) { ++a; continue; }
+      walk.waits.push_back({a->second});
+      a = arriving_.erase(a);
+    }
+  }
+
+  /// Where a group of layers ends that keeps its first input only, all of it runs again before its backwards.
+  void run_group_again(Walk& walk, int position) {
+    const auto group = plan_.groups.find(position);
+    if (group == plan_.groups.end()) return;
+    for (int p = group->second; p <= position; ++p)
+      entries_.add_pass({p == position ? bodies_at(p).again_last : bodies_at(p).again, frame_.compute, p, walk.slot.chunk, walk.slot.microbatch, walk.slot.copy,
+                         std::exchange(walk.waits, {})});
+  }
+
+  void add(Walk& walk, int k, bool weight) {
+    if (const auto made = call(walk, k, weight)) called(walk, entries_.add_pass(*made));
+  }
+
+  /// Both halves of a whole backward that is split, position by position.
+  void add_whole(Walk& walk, int k) {
+    const bool split = plan_.schedule.splits_backward();
+    add(walk, k, walk.slot.pass == Pass::backward_weight);
+    if (split && walk.slot.pass == Pass::backward) add(walk, k, true);
+    finished(walk, k, walk.slot.pass == Pass::backward || walk.slot.pass == Pass::backward_weight);
+  }
+
+  void run(const Slot& slot) {
+    Walk walk = start(slot);
+    for (const Wait& w : entries_.take_held_back()) walk.waits.push_back(w);
+    for (int k = 0; k < static_cast<int>(walk.positions.size()); ++k) add_whole(walk, k);
+    end(walk);
+  }
+
+  /// A forward and a backward, block by block at once.
+  void run_pair(const Slot& ahead, const Slot& back) {
+    Walk f = start(ahead), b = start(back);
+    const std::vector<Wait> held = entries_.take_held_back();
+    for (Walk* walk : {&f, &b}) walk->waits.insert(walk->waits.end(), held.begin(), held.end());
+    const std::size_t both = std::min(f.positions.size(), b.positions.size());
+    for (std::size_t i = 0; i < std::max(f.positions.size(), b.positions.size()); ++i) {
+      const int k = static_cast<int>(i);
+      if (i >= both) {
+        add_whole(i < f.positions.size() ? f : b, k);
+        continue;
       }
-    }
-    if (!params_.empty()) role_.persistent.push_back({step_.norm_tensor(), -1});
-    for (const ParamRef& p : params_) {
-      const ParamState& s = step_.state(p);
-      gradients_.insert(step_.grad_tensor(p));
-      if (!s.sharded) role_.persistent.push_back({step_.param_tensor(p), p.position});
-      else if (s.updated >= 0) role_.persistent.push_back({s.updated, p.position});
-      role_.persistent.push_back({step_.shards_gradients() ? s.reduced : step_.grad_tensor(p), p.position});
-      if (s.host_gradient >= 0) role_.persistent.push_back({s.host_gradient, p.position});
-      for (const int t : step_.state(p).state) role_.persistent.push_back({t, p.position});
-    }
-  }
-
-  void find_last_backwards(const std::vector<Slot>& slots) {
-    for (const Slot& s : slots)
-      if (s.pass == Pass::backward) {
-        last_backward_[s.chunk] = s.microbatch;
-        std::erase(backward_order_, s.chunk);
-        backward_order_.push_back(s.chunk);
+      const auto one = call(f, k, false), other = call(b, k, false);
+      if (one && other) {
+        const auto [first, second] = entries_.add_pair(*one, *other);
+        called(f, first);
+        called(b, second);
+      } else {
+        if (one) called(f, entries_.add_pass(*one));
+        if (other) called(b, entries_.add_pass(*other));
       }
-  }
-
-  /// Fills buckets in the order in which gradients become final: chunks by their last backward, layers and parameters from the back.
-  void make_buckets() {
-    const ExprContext at = frame_.program.mesh.context(first_rank());
-    struct Open { Bucket bucket; double bytes = 0; };
-    std::map<AxisSet, Open> open;  // What is reduced over other ranks than the rest has buckets of its own.
-    const auto close = [&](Open& o, int position) {
-      if (o.bucket.params.empty()) return;
-      o.bucket.closes_at = position;
-      closing_[position].push_back(buckets_.size());
-      buckets_.push_back(std::move(o.bucket));
-      o = {};
-    };
-    const Bytes first = plan_.settings.first_bucket > Bytes{0} ? plan_.settings.first_bucket : plan_.settings.bucket;
-    for (const int c : backward_order_)
-      for (int position = chunk(c).last_layer; position-- > chunk(c).first_layer;) {
-        for (std::size_t i = params_.size(); i-- > 0;) {
-          const ParamRef& p = params_[i];
-          if (p.position != position || !step_.needs_dp(p)) continue;
-          Open& o = open[step_.data_axes(p)];
-          o.bucket.params.push_back(p);
-          o.bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
-          const Bytes capacity = buckets_.empty() ? first : plan_.settings.bucket;
-          if (reduces_on_the_way() && o.bytes >= capacity.value()) close(o, position);
-        }
-        // What is reduced after every microbatch must not wait for another chunk's.
-        if (position == chunk(c).first_layer && (every_ || step_.shards_gradients()))
-          for (auto& [axes, o] : open) close(o, position);
-      }
-    if (backward_order_.empty()) return;
-    for (auto& [axes, o] : open) close(o, chunk(backward_order_.back()).first_layer);
-  }
-
-  /// Under FSDP a unit's gradients are reduced together, when the last of them is final.
-  void make_unit_buckets() {
-    for (const ChunkPlacement& c : plan_.chunks) {
-      if (c.stage != stage_) continue;
-      std::map<int, int> lowest;
-      for (int position = c.last_layer; position-- > c.first_layer;) lowest[units_.unit_at(position)] = position;
-      for (const auto& [unit, position] : lowest) {
-        if (unit < 0) continue;
-        closing_[position].push_back(buckets_.size());
-        buckets_.push_back({units_.params_of(unit), position});
-      }
+      finished(f, k, false);
+      add(b, k, true);
+      finished(b, k, true);
     }
-  }
-
-  [[nodiscard]] bool reduces_on_the_way() const { return plan_.settings.overlap.grad_reduce || every_ || step_.shards_gradients(); }
-
-  [[nodiscard]] int first_rank() const {
-    for (int r = 0; r < frame_.program.mesh.ranks(); ++r)
-      if (frame_.program.mesh.context(r).coord[static_cast<std::size_t>(Axis::pp)] == stage_) return r;
-    throw std::logic_error("stage without ranks");
-  }
-
-  [[nodiscard]] static int base_of(const std::vector<ParamRef>& params) {
-    return std::min_element(params.begin(), params.end(), [](const ParamRef& a, const ParamRef& b) { return a.position < b.position; })->position;
-  }
-
-  /// Gradients that are summed once more after their reduction go to the host at the end of the step.
-  [[nodiscard]] bool early_to_host() {
-    return step_.updates_on_host() && tied_parameter() < 0 && step_.reduce_tp(params_, base_of(params_)).body < 0;
-  }
-
-  void copy_to_host(const std::vector<ParamRef>& params, EventId after) {
-    const int base = base_of(params);
-    Call call{step_.to_host(params, base), frame_.copies_out, base};
-    call.waits.push_back({after});
-    call.record = true;
-    on_host_ = add(call);
-    for (const ParamRef& p : params) sent_to_host_.insert(p);
-  }
-
-  /// Gradients that no other rank adds to are final once their block's last backward is done.
-  void send_to_host(int position, EventId done) {
-    if (plan_.settings.dp > 1 || !step_.updates_on_host() || !early_to_host()) return;
-    std::vector<ParamRef> here;
-    for (const ParamRef& p : params_)
-      if (p.position == position) here.push_back(p);
-    if (!here.empty()) copy_to_host(here, done);
-  }
-
-  void reduce(const Bucket& bucket, EventId after, bool last = true) {
-    const int base = base_of(bucket.params);
-    const bool again = !reduced_before_.insert(bucket.params.front()).second;
-    Call call{step_.reduce(bucket.params, base, again), frame_.dp, base};
-    call.waits.push_back({after});
-    call.record = true;
-    reduced_ = add(call);
-    if (early_to_host() && last) copy_to_host(bucket.params, reduced_);
-    for (const ParamRef& p : bucket.params) live_gradients_.erase({step_.grad_tensor(p), p.position});
-  }
-
-  /// After the last backward: what was not reduced on the way, tied and norm gradients, the gradient norm, the update.
-  void tail() {
-    if (params_.empty()) return;
-    std::vector<Wait> ready{{last_compute_}};
-    if (!reduces_on_the_way())
-      for (const Bucket& b : buckets_) reduce(b, last_compute_);
-    if (reduced_ >= 0) ready.push_back({reduced_});
-    const int base = base_of(params_);
-    if (const auto made = step_.reduce_tp(params_, base); made.body >= 0) {
-      Call call{made, frame_.tp, base};
-      call.waits = ready;
-      call.record = true;
-      ready.push_back({add(call)});
-    }
-    if (const int tied = tied_parameter(); tied >= 0) {
-      const ParamRef& p = params_[static_cast<std::size_t>(tied)];
-      Call call{step_.reduce_tied(p, plan_.shape.stages), frame_.dp, p.position};
-      call.waits = ready;
-      call.record = true;
-      ready.push_back({add(call)});
-    }
-    if (step_.updates_on_host()) {
-      std::vector<ParamRef> rest;
-      for (const ParamRef& p : params_)
-        if (sent_to_host_.count(p) == 0) rest.push_back(p);
-      if (!rest.empty()) {
-        Call none{step_.to_host(rest, base_of(rest)), frame_.copies_out, base_of(rest)};
-        none.waits = ready;
-        none.record = true;
-        on_host_ = add(none);
-      }
-      ready.push_back({on_host_});
-    }
-    Call norm{step_.gradient_norm(params_, base), frame_.compute, base};
-    norm.waits = ready;
-    for (const Wait& w : take_pending()) norm.waits.push_back(w);
-    norm.record = true;
-    const EventId norm_done = add(norm);
-    update(norm_done);
-  }
-
-  void update(EventId norm_done) {
-    std::vector<Wait> waits{{norm_done}};
-    if (on_host_ >= 0) waits.push_back({on_host_});
-    std::map<int, std::vector<ParamRef>> by_position;
-    for (const ParamRef& p : params_) by_position[p.position].push_back(p);
-    EventId updated = -1;
-    for (const auto& [position, params] : by_position) {
-      Call call{step_.parameter_update(params, position), frame_.compute, position};
-      call.waits = waits;
-      waits.clear();
-      call.record = true;
-      updated = add(call);
-      updated_[position] = updated;
-    }
-    if (first_gather_ >= 0) wait_next_step(role_.step[static_cast<std::size_t>(first_gather_)], updated);
-    if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); })) gather_parameters(updated);
-    if (step_.updates_on_host()) wait_for_parameters(updated);
-  }
-
-  /// All-gathers in forward order, so that the next step's first layers have theirs first.
-  void gather_parameters(EventId all_updated) {
-    std::map<std::pair<int, AxisSet>, std::vector<ParamRef>> by_position;
-    for (const ParamRef& p : params_)
-      if (step_.sharded_optimizer(p) && !step_.state(p).sharded) by_position[{p.position, step_.data_axes(p)}].push_back(p);
-    if (by_position.empty()) return;
-    for (const auto& [at, params] : by_position) {
-      const int position = at.first;
-      Call call{step_.gather(params, position), frame_.dp, position};
-      call.waits.push_back({plan_.settings.overlap.param_gather ? updated_.at(position) : all_updated});
-      call.record = true;
-      gathered_[position] = add(call);
-    }
-    // The next step reads gathered parameters: layer by layer as they arrive, or all before its first pass.
-    std::map<int, bool> seen;
-    for (Entry& e : role_.step) {
-      if (e.stream != frame_.compute) continue;
-      if (!plan_.settings.overlap.param_gather) {
-        wait_next_step(e, gathered_.rbegin()->second);
-        break;
-      }
-      const auto at = gathered_.find(e.layer);
-      if (at != gathered_.end() && seen.insert({e.layer, true}).second) wait_next_step(e, at->second);
-    }
-  }
-
-  void wait_for_parameters(EventId updated) {
-    for (Entry& e : role_.step)
-      if (e.stream == frame_.compute) return wait_next_step(e, updated);
-  }
-
-  /// Adds a wait for an event of the step before to an entry that exists already.
-  void wait_next_step(Entry& e, EventId event) {
-    const auto first = static_cast<std::int32_t>(role_.waits.size());
-    for (std::int32_t w = 0; w < e.wait_count; ++w) role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
-    role_.waits.push_back({event, 1});
-    e.first_wait = first;
-    ++e.wait_count;
-  }
-
-  /// Index in params_ of the embedding that the first and the last stage share, or -1.
-  [[nodiscard]] int tied_parameter() const {
-    if (plan_.shape.stages < 2 || (stage_ != 0 && stage_ != plan_.shape.stages - 1)) return -1;
-    for (std::size_t i = 0; i < params_.size(); ++i) {
-      const ParamRef& p = params_[i];
-      const ParamSpec& spec = plan_.blocks[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
-      if (!spec.tied_to.empty()) return static_cast<int>(i);
-      for (const BlockTensors& other : plan_.blocks)
-        for (const ParamSpec& o : other.spec->params)
-          if (other.spec != plan_.blocks[static_cast<std::size_t>(p.block)].spec && o.tied_to == plan_.blocks[static_cast<std::size_t>(p.block)].spec->name + "." + spec.name) return static_cast<int>(i);
-    }
-    return -1;
+    f.last = b.last = last_compute_;  // What the two give leaves when both are done.
+    end(f);
+    end(b);
   }
 
   ProgramFrame& frame_;
@@ -495,30 +290,19 @@ class RoleBuilder {
   int stage_;
   bool blocking_;
   bool scatters_ = false;
-  Role role_;
-  EventId next_event_ = 0;
-  EventId last_compute_ = -1, reduced_ = -1;
-  int last_pass_ = -1;  ///< Entry of the block's pass before.
-  std::map<int, BodyEnds> ends_;
-  std::vector<Wait> pending_;
   UnitPlan units_;
-  bool every_;                          ///< Gradients are reduced after every microbatch.
+  RoleEntries entries_;
+  StageGradients gradients_;
+  EventId last_compute_ = -1;
   EventId pass_start_ = -1, last_drop_ = -1;
-  std::vector<EventId> pass_ends_;      ///< Of the positions of the pass in hand.
-  std::map<int, EventId> whole_;        ///< Units gathered and not used yet.
+  std::vector<EventId> pass_ends_;    ///< Of the positions of the pass in hand.
+  std::map<int, EventId> whole_;      ///< Units gathered and not used yet.
   int first_gather_ = -1;
-  std::set<int> gradients_;             ///< Gradient tensors.
-  std::set<std::pair<int, int>> live_gradients_;  ///< Whole ones with storage, by tensor and position.
-  std::map<std::string, int> allocating_;
-  EventId on_host_ = -1;
-  std::set<ParamRef> sent_to_host_;
-  std::set<ParamRef> reduced_before_;   ///< First parameters of buckets reduced in this step.
-  std::vector<ParamRef> params_;
-  std::vector<Bucket> buckets_;
-  std::map<int, std::vector<std::size_t>> closing_;
-  std::map<int, int> last_backward_;
-  std::vector<int> backward_order_;
-  std::map<int, EventId> gathered_, updated_;
+  ActivationOffload offload_;
+  std::pair<int, EventId> leaving_{-1, -1};     ///< Position whose activations go out next, and the end of its forward.
+  std::map<std::pair<int, int>, EventId> out_;  ///< In host memory since, by position and microbatch.
+  std::map<int, EventId> arriving_;             ///< On their way back, by position.
+  std::set<int> cast_;                          ///< Positions whose weights have been cast to fp8.
 };
 
 }  // namespace
@@ -528,6 +312,6 @@ bool syncs_every_microbatch(const StrategySettings& settings, bool shards_gradie
   return shards_gradients && (!settings.fsdp.enabled || settings.pp == 1);
 }
 
-Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage) { return RoleBuilder(frame, step, plan, stage).build(); }
+Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage) { return StageRole(frame, step, plan, stage).build(); }
 
 }  // namespace rehearse

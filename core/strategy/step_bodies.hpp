@@ -21,7 +21,7 @@ struct ParamRef {
 struct ParamState {
   int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage, but
                                 ///< where gradients are stored as slices.
-  std::vector<int> state;       ///< Master copy (mixed precision), first and second moment.
+  std::vector<int> state;       ///< Master copy (mixed precision), then what the update rule keeps.
   int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage, unless `sharded`; -1 where
                                 ///< the master copy stands for it.
   int host_gradient = -1;       ///< The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
@@ -44,9 +44,9 @@ class StepBodies {
     int edge = 0;
     std::vector<Carried> skips;  ///< Values forward, gradients backward.
   };
-  /// `peer` is the position in the pp group.
-  Made send(bool forward, const Passing& what, ExprId peer, bool scatter);
-  Made receive(bool forward, const Passing& what, ExprId peer, bool scatter);
+  /// `peer` is the position in the pp group, `stream` the one the message lies on.
+  Made send(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream);
+  Made receive(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream);
   /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
   /// `accumulate` adds to slices that hold an earlier microbatch's.
   Made reduce(const std::vector<ParamRef>& params, int base, bool accumulate = false);
@@ -54,9 +54,13 @@ class StepBodies {
   Made reduce_tp(const std::vector<ParamRef>& params, int base);
   /// Sums the gradients of a tied embedding over the first and the last stage.
   Made reduce_tied(const ParamRef& param, int stages);
+  /// Sums the gradients of the two stages that hold copies of the same chunks.
+  Made reduce_copies(const std::vector<ParamRef>& params, int base);
   Made gradient_norm(const std::vector<ParamRef>& params, int base);
   Made parameter_update(const std::vector<ParamRef>& params, int base);
   Made gather(const std::vector<ParamRef>& params, int base);
+  /// Next step's fp8 scales; `scales` are block positions and tensors.
+  Made update_scales(const std::vector<std::pair<int, int>>& scales);
   /// Copies reduced gradients to host memory.
   Made to_host(const std::vector<ParamRef>& params, int base);
   /// Makes `params`, stored as slices, whole.
@@ -82,6 +86,23 @@ class StepBodies {
 
  private:
   void make_states();
+  void make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param);
+  /// Layout of a parameter's optimizer state: its own, and divided as the strategies say.
+  [[nodiscard]] Layout state_layout(const Tensor& param) const;
+  /// Axes along which there are several ranks; those of one stage only.
+  [[nodiscard]] AxisSet all_axes(bool stages) const;
+  /// What a rank updates of one parameter: formals of the update's body.
+  struct Updated {
+    ParamRef param;
+    int gradient = -1, weights = -1;
+    std::vector<int> state;  ///< Without the master copy, which is `weights`.
+  };
+  void update_in_one_pass(BodyBuilder& body, const std::vector<Updated>& all);
+  void update_lamb(BodyBuilder& body, const std::vector<Updated>& all);
+  void update_adafactor(BodyBuilder& body, const std::vector<Updated>& all);
+  /// Numbers of a parameter that the update works with, summed over the ranks that hold parts of it.
+  int numbers(BodyBuilder& body, const Updated& u, const char* name, int count);
+  void sum_over(BodyBuilder& body, const std::map<AxisSet, std::vector<Operand>>& what, const std::string& name);
   [[nodiscard]] ComputeTask optimizer_task() const;
   int on_host_of(int tensor);
   void update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at);
@@ -97,6 +118,7 @@ class StepBodies {
   Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
   void fill_reduce(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_reduce_tp(BodyBuilder&, const std::vector<ParamRef>&, int base);
+  void fill_reduce_copies(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_norm(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_update(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_gather(BodyBuilder&, const std::vector<ParamRef>&, int base);

@@ -67,7 +67,7 @@ class TensorParallel final : public Strategy {
 
 [[maybe_unused]] const bool registered = strategies().add(
     {"tensor_parallel", "heads, MLP neurons and vocabulary split over the ranks of a group; all-reduce after each half layer",
-     {{"tp", "ranks per tensor-parallel group", "1"}, {"overlap.tp", "hide its collectives under split GEMMs", "false"}},
+     {{"tp", "ranks per tensor-parallel group", "1"}},
      std::make_shared<TensorParallel>()});
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/halo.hpp"
 #include "core/strategy/strategy.hpp"
 
@@ -95,7 +94,9 @@ class TiledSide {
     }
     if (any != all) refuse(b, op.name, "some of its inputs are gathered, as their tiles are too small, and some are not");
     if (!any) {
-      if (out > length(b, op.inputs[0])) refuse(b, op.name, "the image grows again after its tiles have become too small to keep");
+      // One pixel spread over the image: every tile fills itself.
+      if (op.kind == OpKind::upsample && length(b, op.inputs[0]) == 1 && divides(out)) side(b, y).tiled = true;
+      else if (out > length(b, op.inputs[0])) refuse(b, op.name, "the image grows again after its tiles have become too small to keep");
       return;
     }
     Side& made = side(b, y);
@@ -150,6 +151,7 @@ class TileParallel final : public Strategy {
     const Network& net = request.workload.network;
     const Shape& first = net.blocks.front().tensors.front().shape;
     if (dim_of(first, DimTag::height) < 0) refuse(fmt::format("{} takes no images: there is nothing to tile", net.name), "strategy.tile_h", "set strategy.tile_h and strategy.tile_w to 1");
+    if (request.settings.fsdp.enabled) refuse("fsdp with tiles has no lowering: parameters of one unit are summed over tiles, others are not", "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false");
     if (request.settings.zero_stage > 0) refuse("zero_stage with tiles has no lowering: the optimizer state would be divided over replicas only", "strategy.zero_stage", "set strategy.zero_stage to 0");
   }
 
@@ -160,7 +162,6 @@ class TileParallel final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"tile_parallel", "", {}, "no operators for images, and no exchange of halos"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"tile_parallel", "ranks hold tiles of every image; halos exchanged around each convolution and pool, gradients summed over tiles",
      {{"tile_h", "tiles along the height", "1"}, {"tile_w", "tiles along the width", "1"}, {"statistics", "batch moments are those of the whole image in either scope", "local"}},

@@ -25,6 +25,7 @@ class Zero1 final : public Strategy {
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
     if (request.settings.dp_replicate > 1) plan.optimizer.emplace_back(Axis::dp_replicate, shard_flat());
     if (request.settings.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
+    if (request.settings.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());  // They hold the same parameters, too.
   }
 };
 

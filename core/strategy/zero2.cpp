@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -22,10 +21,9 @@ class Zero2 final : public Strategy {
                               request.microbatches),
                   "strategy.grad_sync", "set strategy.grad_sync to every, or strategy.zero_stage to 1");
   }
-  void assign(const PlanRequest& request, LayoutPlan& plan) const override { plan.shard_gradients = request.settings.dp > 1; }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override { plan.shard_gradients = request.settings.dp * request.settings.cp > 1; }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"zero2", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"zero2", "optimizer state and gradients divided over the data-parallel replicas",
      {{"zero_stage", "2", "0"}, {"bucket", "gradient bucket size", "25MB"}}, std::make_shared<Zero2>()});

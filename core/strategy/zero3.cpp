@@ -1,7 +1,6 @@
 // ZeRO stage 3 (Rajbhandari et al. 2020, sec. 5.3) as DeepSpeed runs it: parameters are slices too. A block's are gathered before its
 // forward and again before its backward, a bucket of blocks ahead, and dropped after each. Small ones stay whole.
 
-#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -12,12 +11,11 @@ class Zero3 final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 3; }
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
-    plan.shard_parameters = request.settings.dp > 1;
+    plan.shard_parameters = request.settings.dp * request.settings.cp > 1;
     plan.whole_below = request.settings.zero3.persistence_threshold;
   }
 };
 
-[[maybe_unused]] const bool simulated_only = execution_gaps().add({"zero3", "", {}, "parameters that are whole for a part of the step are not held to one rank yet"});
 [[maybe_unused]] const bool registered = strategies().add(
     {"zero3", "optimizer state, gradients and parameters divided over the data-parallel replicas; parameters gathered block by block",
      {{"zero_stage", "3", "0"},

@@ -103,6 +103,7 @@ class CpuDevice final : public ComputeDevice {
       } else if (!compute_.empty()) {
         compute(pop(compute_));
       } else {
+        if (failed_) std::rethrow_exception(failed_);
         if (in_flight_ == 0) throw std::logic_error("a stream waits for work that was never submitted");
         for (const auto& letter : mail_->take(true)) finish(letter.item, letter.failed, letter.at);
       }

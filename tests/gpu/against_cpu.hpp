@@ -93,6 +93,7 @@ inline Laid lay_out(const OperatorCase& c, ElementType type) {
     h.global = s.global;
     if (h.global.empty())
       for (const std::int64_t n : s.shape) h.global.push_back({{0, n}});
+    for (const std::int64_t n : s.shape) h.inner.push_back({0, n});
     h.flat = {0, static_cast<std::int64_t>(count(s.shape))};
     out.helds.push_back(std::move(h));
     out.call.operands.push_back({nullptr, stored(s.holds, type), s.access, nullptr, &out.helds.back(), 0});

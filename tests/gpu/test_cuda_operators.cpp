@@ -93,6 +93,9 @@ TEST_CASE("activations") {
   check({task_of(ComputeOp::activation, "silu_mul"), {in({2, 5, 33}), in({2, 5, 33}), out({2, 5, 33})}});
   check({task_of(ComputeOp::activation_grad, "silu_mul"), {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
   check({task_of(ComputeOp::add), {in({3, 7, 11}), in({3, 7, 11}), out({3, 7, 11})}});
+  ComputeTask accumulate = task_of(ComputeOp::add);
+  accumulate.accumulates = true;
+  check({accumulate, {inout({3, 7}, Holds::sums), in({3, 7}), in({40}), inout({40})}});
   check({task_of(ComputeOp::fill, "zeros"), {out({3, 7}), out({5}, Holds::sums)}});
   check({task_of(ComputeOp::cast), {in({3, 7, 11}), out({3, 7, 11}, Holds::sums)}});
   check({task_of(ComputeOp::cast, "from_master"), {out({64}), in({64}, Holds::sums)}});

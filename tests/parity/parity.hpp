@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/program/liveness.hpp"
+#include "gpu_backend/bounds.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/executor.hpp"
@@ -22,11 +23,15 @@ namespace rehearse::test {
 /// Tokens of every small network, and so of the data. No power of two divides it but 2: four ranks pad it.
 inline constexpr std::int64_t kVocabulary = 50;
 
+/// Classes that every small network over images tells apart.
+inline constexpr std::int64_t kClasses = 4;
+
 /// Gradients of one step by global name, element by element, as the update reads them.
 using Gradients = std::map<std::string, std::vector<double>>;
 
 struct Outcome {
   std::vector<double> losses;
+  std::vector<double> norms;               ///< Of the gradients, per step.
   std::vector<Gradients> gradients;        ///< Per step.
   std::vector<StepResult> last;            ///< Per rank.
 };
@@ -34,7 +39,7 @@ struct Outcome {
 /// Name of the parameter that a gradient belongs to; a tied head's is the word table's.
 inline std::string parameter_of(const TensorView& gradient) {
   std::string name = instance_name(gradient.tensor->initial_key.empty() ? gradient.tensor->name : gradient.tensor->initial_key, gradient.layer);
-  for (const char* end : {".reduced", ".grad"})
+  for (const char* end : {".reduced", ".shard", ".grad"})
     if (name.size() > std::strlen(end) && name.compare(name.size() - std::strlen(end), std::string::npos, end) == 0) name.resize(name.size() - std::strlen(end));
   return name;
 }
@@ -58,10 +63,11 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
   set_blas_threads(1);
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));
+  out.norms.resize(static_cast<std::size_t>(steps));
   out.gradients.resize(static_cast<std::size_t>(steps));
   out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
   std::mutex mutex;
-  const auto data = synthetic_tokens(program.seed, kVocabulary);
+  const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary) : synthetic_images(program.seed, kClasses);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
     const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : nullptr;
     Transport& transport = wrapped ? *wrapped : plain;
@@ -70,7 +76,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
     options.on_update = [&](const OperatorCall& call) {
       const std::lock_guard lock(mutex);
       for (const TensorView& x : call.operands)
-        if (x.access == Access::read) {
+        if (x.tensor->category == MemoryCategory::gradients) {
           if (numerics == Numerics::fp64) collect<double>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
           else collect<float>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
         }
@@ -80,6 +86,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
       const StepResult result = executor.step();
       const std::lock_guard lock(mutex);
       out.losses[static_cast<std::size_t>(s)] = result.loss;
+      out.norms[static_cast<std::size_t>(s)] = result.gradient_norm;
       out.last[static_cast<std::size_t>(transport.rank())] = result;
     }
     executor.drain();

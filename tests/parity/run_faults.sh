@@ -25,16 +25,24 @@ until [ -e "$work/run/step-000010/complete" ]; do
 done
 victim=$(ps -o pid= --ppid $launcher | tail -1 | tr -d ' ')
 kill -9 "$victim"
+tries=0
+while kill -0 $launcher 2>/dev/null; do
+  tries=$((tries + 1)); [ $tries -lt 300 ] || fail "still running 30 s after a kill"
+  sleep 0.1
+done
 wait $launcher
 [ $? -eq 1 ] || fail "exit code after a kill"
 grep -q "rank 1 was killed by signal 9" "$work/err" || fail "the message does not name the rank"
 "$program" run "$scenario" $small --steps 12 --checkpoint "$work/run" --resume >"$work/out" 2>"$work/err" || fail "resuming"
 
-# The disk is full: files may not grow beyond 64 KiB here.
-( ulimit -f 128; trap '' XFSZ; exec "$program" run "$scenario" $small --steps 3 --checkpoint "$work/full" ) >"$work/out" 2>"$work/err"
+# The disk is full: files may not grow beyond 64 KiB here. What was complete before stays so.
+"$program" run "$scenario" $small --steps 2 --checkpoint "$work/full" >"$work/out" 2>"$work/err" || fail "a checkpoint with room for it"
+( ulimit -f 128; trap '' XFSZ; exec timeout 30 "$program" run "$scenario" $small --steps 3 --checkpoint "$work/full" --resume ) >"$work/out" 2>"$work/err"
 [ $? -eq 1 ] || fail "exit code with a full disk"
 grep -q "rank [01].*cannot write checkpoint" "$work/err" || fail "the message does not name the cause"
 [ ! -e "$work/full/step-000003/complete" ] || fail "an incomplete checkpoint counts"
+"$program" run "$scenario" $small --steps 3 --checkpoint "$work/full" --resume >"$work/out" 2>"$work/err" || fail "resuming after a full disk"
+grep -q "^step *2 " "$work/out" && ! grep -q "^step *1 " "$work/out" || fail "the checkpoint of step 2 was not taken up"
 
 # A device that is not there.
 if ! "$program" version | grep -qi "compute capability"; then

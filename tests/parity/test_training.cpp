@@ -87,7 +87,7 @@ TEST_CASE("a checkpoint of another plan, precision or length is refused", "[trai
   (void)losses(plan(), settings);
   settings.steps = 2;
   settings.resume = true;
-  CHECK_THROWS_WITH(losses(spread(small_job(Net::gpt), variations().at("data_parallel")), settings), Catch::Contains("another plan"));
+  CHECK_THROWS_WITH(losses(spread(small_job(Net::gpt), {variations().at("data_parallel").front()}), settings), Catch::Contains("another plan"));
   CHECK_THROWS_WITH(losses(plan(), settings, Numerics::fp64), Catch::Contains("another precision"));
   fs::resize_file(fs::path(folder.path()) / "step-000001" / "rank-0001.bin", 200);
   CHECK_THROWS_WITH(losses(plan(), settings), Catch::Contains("shorter"));

@@ -2,6 +2,7 @@
 // Jobs drawn over every registered schedule and the combinations of strategies, on small networks.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/schedule/schedule.hpp"
 #include "tests/support/property.hpp"
@@ -109,6 +110,17 @@ inline Job any_image_job() {
   return job;
 }
 
+/// How context-parallel ranks meet: any way where there are heads for all.
+inline void draw_context(Job& job) {
+  StrategySettings& s = job.strategy;
+  job.workload.kernels.attention = AttentionKernel::flash;
+  bool enough = true;
+  for (const BlockSpec& block : job.workload.network.blocks)
+    for (const TensorSpec& t : block.tensors)
+      for (const Dim& d : t.shape) enough = enough && ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) || d.size % (s.cp * s.tp) == 0);
+  s.context = any_of<ContextExchange>({ContextExchange::ring, ContextExchange::allgather, enough ? ContextExchange::ulysses : ContextExchange::ring});
+}
+
 inline Job any_job() {
   Job job(any_network());
   draw_pipeline(job);
@@ -119,6 +131,7 @@ inline Job any_job() {
   s.dp = s.dp_replicate * s.dp_shard;
   s.microbatch = any_of<int>({1, 2});
   s.sequence_parallel = coin();
+  s.overlap.tp = s.sequence_parallel && coin();
   s.fsdp.enabled = coin() && coin();
   s.zero_stage = s.fsdp.enabled ? 0 : any_of<int>({0, 1, 2, 3});
   s.fsdp.reshard_after_forward = any_of<Reshard>({Reshard::automatic, Reshard::always, Reshard::never});
@@ -130,7 +143,8 @@ inline Job any_job() {
   s.zero3.persistence_threshold = any_of<double>({0, 500, 1e5});
   s.grad_sync = any_of<GradientSync>({GradientSync::automatic, GradientSync::last, GradientSync::every});
   s.offload = any_of<Offload>({Offload::none, Offload::none, Offload::optimizer});
-  if (s.tp * s.pp == 1 && s.dp > 1 && coin()) {
+  s.cp = any_of<int>({1, 1, 1, 2, 4});
+  if (s.tp * s.pp * s.cp == 1 && s.dp > 1 && coin()) {
     s.data_parallel = any_of<DataParallelism>({DataParallelism::funnel, DataParallelism::parameter_server});
     s.servers = any_of<int>({1, s.dp});
     s.dp_replicate = s.dp;
@@ -138,6 +152,16 @@ inline Job any_job() {
     s.fsdp.enabled = false;
     s.zero_stage = 0;
     s.offload = Offload::none;
+  }
+  const int chunks = s.pp * s.virtual_stages, layers = job.workload.network.layers();
+  if (layers >= chunks && coin() && coin()) {
+    s.layers_per_stage.assign(static_cast<std::size_t>(chunks), 1);
+    s.layers_per_stage[static_cast<std::size_t>(*rc::gen::inRange(0, chunks))] += layers - chunks;
+  }
+  if (s.dp > 1 && job.microbatches > 1 && coin() && coin()) {
+    s.batch_per_replica.assign(static_cast<std::size_t>(s.dp), job.microbatches * s.microbatch);
+    s.batch_per_replica.front() += s.microbatch;
+    s.batch_per_replica.back() -= s.microbatch;
   }
   s.first_bucket = Bytes{any_of<double>({0, 1e3})};
   s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
@@ -148,6 +172,7 @@ inline Job any_job() {
   s.overlap.pp = coin();
   if (coin()) s.placement = {"tp", "pp", "dp"};
   job.workload.kernels.attention = any_of<AttentionKernel>({AttentionKernel::unfused, AttentionKernel::flash});
+  if (s.cp > 1) draw_context(job);
   job.workload.kernels.fused_norm = coin();
   job.workload.kernels.fused_cross_entropy = coin();
   job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
@@ -159,13 +184,13 @@ inline Job any_job() {
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={}",
+  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={}{} cp={} {} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
                      job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
-                     job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.dp_replicate, s.dp_shard,
+                     job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.overlap.tp ? " in pieces" : "", s.cp, name_of(s.context), s.dp_replicate, s.dp_shard,
                      s.sequence_parallel, s.zero_stage, s.fsdp.enabled, name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward),
                      s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute), name_of(job.workload.kernels.attention),
                      job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
-                     s.overlap.param_gather, s.overlap.pp, s.bucket.value());
+                     s.overlap.param_gather, s.overlap.pp, s.bucket.value(), fmt::join(s.layers_per_stage, "+"), fmt::join(s.batch_per_replica, "+"));
 }
 
 /// The Program of a drawn job over images; combinations that a strategy refuses are drawn again.

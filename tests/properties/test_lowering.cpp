@@ -82,11 +82,11 @@ TEST_CASE("shards add up to the model on every replica") {
       for (const Role::Persistent& held : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent) {
         const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
         // FSDP in mixed precision stores the master copy only.
-        const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled && job.strategy.dp_shard > 1 && t.name.find(".master") != std::string::npos;
+        const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled && job.strategy.dp_shard * job.strategy.cp > 1 && t.name.find(".master") != std::string::npos;
         if (t.category != MemoryCategory::weights && !master) continue;
         // Experts' copies lie along edp, and along etp for what that does not split.
         double copies = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas ? at.extent[static_cast<std::size_t>(Axis::edp)] : 1;
-        for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::tp}) {
+        for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp}) {
           const bool kept = axis == Axis::tp || job.strategy.data_parallel == DataParallelism::replicas;
           if (!in_expert_view(t.layout) && kept && std::holds_alternative<Replicate>(layout_on(t.layout, axis))) copies *= at.extent[static_cast<std::size_t>(axis)];
         }
@@ -94,11 +94,18 @@ TEST_CASE("shards add up to the model on every replica") {
       }
     }
     const Network& net = job.workload.network;
-    const double tied = job.strategy.pp > 1 ? 1 : 0;  // Both ends of the pipeline then hold the shared embedding.
+    // Both ends of the pipeline hold the shared embedding, unless they lie on one stage.
+    const Schedule& schedule = *schedules().at(job.strategy.schedule).value;
+    const PipelineShape shape{job.strategy.pp, job.strategy.virtual_stages, job.microbatches};
+    std::set<int> ends;
+    for (int copy = 0; copy < schedule.copies(); ++copy)
+      for (const int chunk : {0, shape.stages * shape.virtual_stages - 1}) ends.insert(schedule.stage_of(chunk, shape, copy));
+    const double tied = schedule.copies() > 1 ? 0 : static_cast<double>(ends.size()) - 1;
     double expected = static_cast<double>(net.parameter_count());
     for (const BlockSpec& b : net.blocks)
       for (const ParamSpec& q : b.params)
         if (!q.tied_to.empty() && !q.tied_to.starts_with(b.name + ".")) expected += tied * static_cast<double>(q.elements());
+    expected *= schedule.copies();
     RC_ASSERT(elements >= expected * (1 - 1e-6));
     if (!pads(p)) RC_ASSERT(elements <= expected * (1 + 1e-6));
   });

@@ -43,7 +43,7 @@ class Ordering {
     for (std::size_t f = 0; f < body.formals.size(); ++f)
       if (body.formals[f].bound) binding[f] = &set[next++];
     for (std::size_t f = 0; f < body.formals.size(); ++f)
-      if (binding[f] != nullptr && binding[f]->allocate) history_.erase(storage(body, binding, f, e, index));
+      if (binding[f] != nullptr && binding[f]->allocate) forget(storage(body, binding, f, e, index));
     Clock start(p_.streams.size(), 0);
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
@@ -67,36 +67,52 @@ class Ordering {
     if (e.record >= 0) events_[e.record] = all;
   }
 
-  using Storage = std::tuple<int, int, int, int>;  // tensor, layer, microbatch, entry (scratch only)
+  using Storage = std::tuple<int, int, int, int, int>;  // tensor, layer, microbatch, entry (scratch only), piece
+  static constexpr int kWhole = -1;
 
-  /// What a formal's elements lie in: views lead to what they look at.
+  /// What a formal's elements lie in: views lead to what they look at. Views that begin at different places along a dimension are different
+  /// pieces of it.
   Storage storage(const Body& body, const std::vector<const Binding*>& binding, std::size_t f, const Entry& e, int index) const {
     InstanceRef at = binding[f] != nullptr ? binding[f]->instance : InstanceRef{};
-    int id = binding[f] != nullptr ? binding[f]->tensor : body.formals[f].like;
+    int id = binding[f] != nullptr ? binding[f]->tensor : body.formals[f].like, piece = kWhole;
     while (p_.tensors[static_cast<std::size_t>(id)].alias_of >= 0) {
       const Tensor& view = p_.tensors[static_cast<std::size_t>(id)];
       at.layer_delta += view.alias_instance.layer_delta;
       at.microbatch_delta += view.alias_instance.microbatch_delta;
+      if (view.alias_dim >= 0) piece = static_cast<int>(view.alias_offset.index);
       id = view.alias_of;
     }
     const Tensor& t = p_.tensors[static_cast<std::size_t>(id)];
-    if (t.lifetime == Lifetime::scratch) return {id, steps_, 0, index};
-    return {id, t.per_layer ? e.layer + at.layer_delta : -1, t.per_microbatch ? e.microbatch + at.microbatch_delta : -1, -1};
+    if (t.lifetime == Lifetime::scratch) return {id, steps_, 0, index, piece};
+    return {id, t.per_layer ? e.layer + at.layer_delta : -1, t.per_microbatch ? e.microbatch + at.microbatch_delta : -1, -1, piece};
+  }
+
+  void forget(Storage where) {
+    std::get<4>(where) = kWhole;
+    history_.erase(where);
   }
 
   void touch(const Storage& where, Access access, const Clock& clock, const Use& me) {
-    History& h = history_[where];
     const auto ordered = [&](const std::vector<Use>& before, const char* what) {
       for (const Use& b : before)
         if (b.number != me.number && clock[static_cast<std::size_t>(b.stream)] < b.number && b.stream != me.stream && race_.empty())
           race_ = fmt::format("{} of {} by {} is not ordered after {}", what, p_.tensors[static_cast<std::size_t>(std::get<0>(where))].name, me.task, b.task);
     };
-    ordered(h.writes, access == Access::read ? "a read" : "a write");
+    Storage first = where;
+    std::get<4>(first) = kWhole;
+    const auto same_storage = [&](const Storage& s) { return std::tie(std::get<0>(s), std::get<1>(s), std::get<2>(s), std::get<3>(s)) == std::tie(std::get<0>(first), std::get<1>(first), std::get<2>(first), std::get<3>(first)); };
+    // Pieces overlap the whole, not each other.
+    for (auto at = history_.lower_bound(first); at != history_.end() && same_storage(at->first); ++at) {
+      const bool overlap = at->first == where || std::get<4>(where) == kWhole || std::get<4>(at->first) == kWhole;
+      if (!overlap) continue;
+      ordered(at->second.writes, access == Access::read ? "a read" : "a write");
+      if (access != Access::read) ordered(at->second.reads, "an overwrite");
+    }
+    History& h = history_[where];
     if (access == Access::read) {
       h.reads.push_back(me);
       return;
     }
-    ordered(h.reads, "an overwrite");
     h.writes = {me};
     h.reads.clear();
   }

@@ -14,6 +14,7 @@
 // range), GPUs without a machine here.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,18 +38,19 @@ struct CnnRows {
 
 [[nodiscard]] CnnRows read_cnn_rows();
 
-/// One row ready to be priced. Building the Program takes most of the time: do it once.
+/// One row ready to be priced. Rows that differ in nothing but their data or provider are one job: `key` tells, and they share the Program.
 struct CnnJob {
   CnnRow row;
   const Cluster* cluster = nullptr;
   StrategySettings strategy;
-  Program program;
+  std::string key;
+  std::shared_ptr<const Program> program;
 };
 [[nodiscard]] std::vector<CnnJob> make_jobs(const std::vector<CnnRow>& rows);
 
 /// Changes to calibrated constants: group and factor on its efficiency.
 using Factors = std::map<std::string, double>;
-/// Images per second of the period between two steps, in closed form.
+/// Images per second of the period between two steps, in closed form. Worked out once per key and factors.
 [[nodiscard]] double predict(const CnnJob& job, const Factors& factors = {});
 
 }  // namespace rehearse::test

@@ -2,6 +2,7 @@
 // sample whatever the microbatches: neither sharding nor recomputation changes it.
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/ops/image.hpp"
 
 namespace rehearse {
 
@@ -24,11 +25,11 @@ template <class T>
 struct Dropout {
   static void run(const OperatorCall& c) {
     const std::vector<std::uint64_t> at = counters(c, c.operand(0));
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      const bool keep = c.random.uniform(at[i]) >= c.task->probability;
-      c.operand(1).as<std::uint8_t>()[i] = keep ? 1 : 0;
-      c.operand(2).as<T>()[i] = keep ? c.operand(0).as<T>()[i] * kept_scale<T>(c) : T{0};
-    }
+    own_elements<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const auto& i) {
+      const bool keep = c.random.uniform(at[static_cast<std::size_t>(i[0])]) >= c.task->probability;
+      c.operand(1).as<std::uint8_t>()[i[1]] = keep ? 1 : 0;
+      c.operand(2).as<T>()[i[2]] = keep ? c.operand(0).as<T>()[i[0]] * kept_scale<T>(c) : T{0};
+    });
   }
 };
 /// x, residual, mask, y
@@ -36,19 +37,19 @@ template <class T>
 struct DropoutAdd {
   static void run(const OperatorCall& c) {
     const std::vector<std::uint64_t> at = counters(c, c.operand(0));
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      const bool keep = c.random.uniform(at[i]) >= c.task->probability;
-      c.operand(2).as<std::uint8_t>()[i] = keep ? 1 : 0;
-      c.operand(3).as<T>()[i] = c.operand(1).as<T>()[i] + (keep ? c.operand(0).as<T>()[i] * kept_scale<T>(c) : T{0});
-    }
+    own_elements<4>({&c.operand(0), &c.operand(1), &c.operand(2), &c.operand(3)}, [&](const auto& i) {
+      const bool keep = c.random.uniform(at[static_cast<std::size_t>(i[0])]) >= c.task->probability;
+      c.operand(2).as<std::uint8_t>()[i[2]] = keep ? 1 : 0;
+      c.operand(3).as<T>()[i[3]] = c.operand(1).as<T>()[i[1]] + (keep ? c.operand(0).as<T>()[i[0]] * kept_scale<T>(c) : T{0});
+    });
   }
 };
 /// dy, mask, dx
 template <class T>
 struct DropoutGrad {
   static void run(const OperatorCall& c) {
-    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i)
-      c.operand(2).as<T>()[i] = c.operand(1).as<std::uint8_t>()[i] != 0 ? c.operand(0).as<T>()[i] * kept_scale<T>(c) : T{0};
+    own_elements<3>({&c.operand(0), &c.operand(1), &c.operand(2)},
+                    [&](const auto& i) { c.operand(2).as<T>()[i[2]] = c.operand(1).as<std::uint8_t>()[i[1]] != 0 ? c.operand(0).as<T>()[i[0]] * kept_scale<T>(c) : T{0}; });
   }
 };
 

@@ -66,13 +66,13 @@ struct PositionGrad {
   }
 };
 
-/// x [b, s, heads, d], y; scalars: leading elements that turn, base of the angles. Element i turns with element i + half (Su et al. 2021,
+/// x [b, s, heads, d] or [b, s, d], y; scalars: leading elements that turn, base of the angles. Element i turns with element i + half (Su et al. 2021,
 /// in the order of GPT-NeoX).
 template <class T, int kDirection>
 struct Rope {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &y = c.operand(1);
-    const std::int64_t heads = x.extent(2), d = x.extent(3), turning = static_cast<std::int64_t>(c.task->scalars.at(0)), half = turning / 2;
+    const std::int64_t heads = x.rank() > 3 ? x.extent(2) : 1, d = x.extent(x.rank() - 1), turning = static_cast<std::int64_t>(c.task->scalars.at(0)), half = turning / 2;
     for (std::int64_t t = 0; t < x.extent(0) * x.extent(1); ++t) {
       const auto position = static_cast<double>(x.held->global_index(1, t % x.extent(1)));
       for (std::int64_t i = 0; i < half; ++i) {

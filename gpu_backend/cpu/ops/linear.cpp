@@ -1,5 +1,7 @@
 // Products of tokens and weights. A weight is [out, in], row-major; with several outputs its rows are theirs, one after the other.
 
+#include <algorithm>
+
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
 
@@ -30,6 +32,50 @@ struct Linear {
         for (std::int64_t j = 0; j < out; ++j) y.as<T>()[t * out + j] += bias[row + j];
       row += out;
     }
+  }
+};
+
+/// Row, within a sample of `whole`, of the first of `n` that `piece` holds too, one after the other.
+std::int64_t place_of(const TensorView& piece, const TensorView& whole, std::int64_t n) {
+  if (whole.extent(1) == n) return 0;
+  const std::int64_t first = piece.held->global_index(1, 0);
+  std::int64_t row = 0;
+  while (whole.held->global_index(1, row) != first) ++row;
+  return row;
+}
+
+/// As Linear, where x or the outputs have a piece of the sequence only: those rows of the other.
+template <class T>
+struct LinearPiece {
+  static void run(const OperatorCall& c) {
+    const TensorView &x = c.operand(0), &w = c.operand(1);
+    const bool biased = !c.offsets.empty();
+    const std::size_t outputs = c.operands.size() - 2 - (biased ? 1 : 0);
+    const T* bias = biased && c.offsets[0] != 0 ? c.operands.back().as<T>() : nullptr;
+    const std::int64_t in = w.extent(1);
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < outputs; ++i) {
+      const TensorView& y = c.operand(2 + i);
+      const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n), to = place_of(x, y, n);
+      for (std::int64_t b = 0; b < x.extent(0); ++b) {
+        T* at = y.as<T>() + (b * y.extent(1) + to) * out;
+        gemm<T>(n, out, in, 1, {x.as<T>() + (b * x.extent(1) + from) * in, in}, {w.as<T>() + row * in, in, true}, 0, at, out);
+        for (std::int64_t t = 0; bias != nullptr && t < n; ++t)
+          for (std::int64_t j = 0; j < out; ++j) at[t * out + j] += bias[row + j];
+      }
+      row += out;
+    }
+  }
+};
+
+/// As InputGrad of one output, of whose gradient there is a piece.
+template <class T>
+struct InputGradPiece {
+  static void run(const OperatorCall& c) {
+    const TensorView &w = c.operand(0), &dx = c.operand(1), &dy = c.operand(2);
+    const std::int64_t in = w.extent(1), out = dy.from(2), n = dy.extent(1), to = place_of(dy, dx, n);
+    for (std::int64_t b = 0; b < dy.extent(0); ++b)
+      gemm<T>(n, in, out, 1, {dy.as<T>() + b * n * out, out}, {w.as<T>(), in}, 0, dx.as<T>() + (b * dx.extent(1) + to) * in, in);
   }
 };
 
@@ -83,6 +129,8 @@ struct ColumnSum {
 };
 
 [[maybe_unused]] const bool registered = cpu_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, both<Linear>()}) &&
+                                         cpu_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, both<LinearPiece>()}) &&
+                                         cpu_operators().add({"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, both<InputGradPiece>()}) &&
                                          cpu_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, both<InputGrad>()}) &&
                                          cpu_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, both<WeightGrad>()}) &&
                                          cpu_operators().add({"add.column_sum", "gradient of the bias", {}, both<ColumnSum>()});

@@ -4,17 +4,28 @@
 #include <cstring>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/ops/image.hpp"
 #include "gpu_backend/transfer.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// a, b, sum
+/// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
 template <class T>
 struct Add {
   static void run(const OperatorCall& c) {
-    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) c.operand(2).as<T>()[i] = c.operand(0).as<T>()[i] + c.operand(1).as<T>()[i];
+    if (c.task->accumulates) return accumulate(c);
+    own_rows<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const Index&, const auto& at, std::int64_t n) {
+      const T *a = c.operand(0).as<T>() + at[0], *b = c.operand(1).as<T>() + at[1];
+      for (std::int64_t i = 0; i < n; ++i) c.operand(2).as<T>()[at[2] + i] = a[i] + b[i];
+    });
+  }
+  static void accumulate(const OperatorCall& c) {
+    std::vector<const TensorView*> terms, sums;
+    for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      for (std::int64_t j = 0; j < sums[i]->elements(); ++j) sums[i]->as<T>()[j] += terms.at(i)->as<T>()[j];
   }
 };
 

@@ -1,6 +1,6 @@
 // Norms, activations, attention, dropout, embeddings and what works element by element. Operands as in the files of the same names in cpu/ops.
 
-#include <cstring>
+#include <vector>
 
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/ops/operands.hpp"
@@ -95,10 +95,26 @@ void run_position_grad(const OperatorCall& c) { position_grad(stream(c), reals(c
 template <int kDirection>
 void run_rope(const OperatorCall& c) {
   const TensorView& x = c.operand(0);
-  rope(stream(c), reals(x), reals(c.operand(1)), {x.extent(0), x.extent(1), x.extent(2), x.extent(3), static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1)}, kDirection);
+  rope(stream(c), reals(x), reals(c.operand(1)), {x.extent(0), x.extent(1), x.rank() > 3 ? x.extent(2) : 1, width(x), static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1)}, kDirection);
 }
 
-void run_add(const OperatorCall& c) { add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements()); }
+/// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
+void run_add(const OperatorCall& c) {
+  if (!c.task->accumulates) return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
+  std::vector<const TensorView*> terms, sums;
+  for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    Reals term = reals(*terms.at(i));
+    const Reals sum = reals(*sums[i]);
+    const std::int64_t n = sums[i]->elements();
+    if (term.type != sum.type) {
+      const Reals widened{c.launch->scratch(static_cast<std::size_t>(n) * size_of(sum.type)), sum.type};
+      cast(stream(c), term, widened, n);
+      term = widened;
+    }
+    add(stream(c), sum, term, sum, n);
+  }
+}
 /// Pairs of what is read and what is written, in either order.
 void run_cast(const OperatorCall& c) {
   for (std::size_t i = 0; i + 1 < c.operands.size(); i += 2) {

@@ -27,6 +27,9 @@ class Draw {
     maybe(s, "/strategy/offload", one_of(names_of<Offload>()));
     maybe(s, "/strategy/bucket", std::to_string(number(1, 1000000)) + one_of({"B", "KiB", "MB", "Mib", " kb"}));
     maybe(s, "/strategy/placement", one_of({"tp,cp,ep,dp,pp", "pp,tp,dp", "dp,pp,tp,tile_w,tile_h"}));
+    maybe(s, "/strategy/layers_per_stage", json::array({number(1, 99), number(1, 99)}));
+    maybe(s, "/strategy/batch_per_replica", json::array({number(1, 99)}));
+    maybe(s, "/strategy/balance", one_of(names_of<Balance>()));
     maybe(s, "/strategy/sequence_parallel", coin());
     maybe(s, "/strategy/scatter_gather", coin());
     maybe(s, "/strategy/overlap/pp", coin());

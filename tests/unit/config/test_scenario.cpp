@@ -68,6 +68,14 @@ TEST_CASE("a placement may be a text or a list and leave out axes of one rank") 
   CHECK(parsed(least_with("/strategy/placement", {"tp", "dp"})).strategy.placement == expected);
 }
 
+TEST_CASE("shares may be a list or a text, and are left out where nothing is given") {
+  const std::vector<std::int64_t> expected{20, 24, 24, 20};
+  CHECK(parsed(least_with("/strategy/layers_per_stage", expected)).strategy.layers_per_stage == expected);
+  CHECK(parsed(least_with("/strategy/layers_per_stage", "20, 24,24,20")).strategy.layers_per_stage == expected);
+  CHECK(parsed(least_with("/strategy/balance", "auto")).strategy.balance == Balance::automatic);
+  CHECK(parsed(least_with("/strategy/tp", 1)).strategy.batch_per_replica.empty());
+}
+
 TEST_CASE("every enum text reads back, in the order of the enumerators") {
   const auto check = [](const std::string& pointer, const std::vector<std::string>& names, auto get) {
     for (std::size_t i = 0; i < names.size(); ++i) CHECK(static_cast<std::size_t>(get(parsed(least_with(pointer, names[i])))) == i);

@@ -186,6 +186,30 @@ Drawn draw_sharded(std::mt19937_64& random) {
   }
 }
 
+/// A drawn job some of whose replicas share their sequences, or whose tensor-parallel communication is in pieces.
+Drawn draw_context(std::mt19937_64& random) {
+  for (;;) {
+    Drawn d = draw(random, kDense);
+    StrategySettings& s = d.strategy;
+    s.cp = any_of(random, std::vector{1, 2, 4, 16});
+    s.overlap.tp = s.sequence_parallel && s.tp > 1 && random() % 4 != 0;
+    if (s.dp % s.cp != 0 || (s.cp == 1 && !s.overlap.tp)) continue;
+    if (static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch / (s.dp * s.microbatch) > 512) continue;  // Hops between nodes are played one by one.
+    s.dp = s.dp_replicate = s.dp / s.cp;
+    s.context = any_of(random, std::vector{ContextExchange::ring, ContextExchange::ulysses, ContextExchange::allgather});
+    s.placement = {"tp", "cp", "dp", "pp"};
+    d.workload.training.global_batch /= s.cp;
+    d.workload.kernels.attention = AttentionKernel::flash;
+    d.name += fmt::format(" cp {} {}{}", s.cp, name_of(s.context), s.overlap.tp ? " tp in pieces" : "");
+    try {
+      (void)lower(d.workload, s, d.site->cluster);
+    } catch (const Error&) {
+      continue;
+    }
+    return d;
+  }
+}
+
 /// The breakdown adds up to the step, and no part of it is less than nothing.
 void check_breakdown(const Compared& row) {
   INFO(row.name);
@@ -247,6 +271,38 @@ TEST_CASE("sharded strategies are estimated as they are played") {
   CHECK(period.worst < 0.01);
 }
 
+TEST_CASE("pipelines of every order, and unequal shares, are estimated as they are played") {
+  struct Plan { std::string schedule; int virtual_stages; std::vector<std::int64_t> layers, batch; };
+  std::vector<Compared> rows;
+  for (const Plan& plan : std::vector<Plan>{{"model_parallel", 1, {}, {}}, {"zb_h1", 1, {}, {}}, {"zb_v", 2, {}, {}}, {"dualpipe", 1, {}, {}},
+                                            {"1f1b", 1, {2, 4, 4, 2}, {}}, {"1f1b", 1, {}, {20, 12}}, {"zb_h1", 1, {4, 3, 3, 2}, {18, 14}}}) {
+    const Site& dgx = site({"dgx_a100_80gb", 2, "selene"});
+    Workload w;
+    w.network = network("gpt2");
+    w.training.global_batch = 32;
+    w.training.sequence_length = 1024;
+    StrategySettings s;
+    s.tp = 2;
+    s.pp = 4;
+    s.dp = s.dp_replicate = 2;
+    s.microbatch = 1;
+    s.schedule = plan.schedule;
+    s.virtual_stages = plan.virtual_stages;
+    s.uneven_layers = true;
+    s.layers_per_stage = plan.layers;
+    s.batch_per_replica = plan.batch;
+    for (const int steps : {1, 3}) rows.push_back(compare(plan.schedule, lower(w, s, 16), dgx, s, steps));
+  }
+  CHECK(print("orders and shares", rows).worst < 0.005);
+}
+
+TEST_CASE("context-parallel strategies are estimated as they are played") {
+  const Spread one = print("context, one step", compare_drawn(draws(12), 1, 5, draw_context));
+  CHECK(one.worst < 0.01);
+  const Spread period = print("context, period", compare_drawn(draws(8), 3, 6, draw_context));
+  CHECK(period.worst < 0.01);
+}
+
 TEST_CASE("prefetching hides gathers; the first of a step stays exposed") {
   Workload w;
   w.network = network("llama3_8b");
@@ -279,4 +335,67 @@ TEST_CASE("drawn networks over images are estimated as they are played") {
   const Spread s = print("images, one step", compare_drawn(draws(12), 1, 3, draw_images));
   CHECK(s.median < 0.002);
   CHECK(s.worst < 0.01);
+}
+
+namespace {
+
+/// Llama 3 8B on eight H100 with `change` made to it.
+Compared llama_with(const std::string& name, const std::function<void(Workload&, StrategySettings&)>& change, int steps = 2) {
+  Workload w;
+  w.network = network("llama3_8b");
+  w.training.global_batch = 32;
+  w.training.sequence_length = 2048;
+  StrategySettings s;
+  s.tp = 2;
+  s.pp = 2;
+  s.dp = s.dp_replicate = 2;
+  s.sequence_parallel = true;
+  s.microbatch = 2;
+  change(w, s);
+  const Site& h100 = site({"dgx_h100", 1, "rail_ndr"});
+  return compare(name, lower(w, s, h100.cluster), h100, s, steps);
+}
+
+}  // namespace
+
+TEST_CASE("fp8, update rules, recomputation and offload are estimated as they are played") {
+  std::vector<Compared> rows;
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise, Fp8Recipe::blockwise})
+    for (const int batch : {8, 32})
+      rows.push_back(llama_with("fp8 " + name_of(recipe), [&](Workload& w, StrategySettings&) {
+        w.training.precision = Precision::fp8_mixed;
+        w.training.fp8.recipe = recipe;
+        w.training.global_batch = batch;
+      }));
+  for (const Optimizer o : {Optimizer::sgd, Optimizer::lamb, Optimizer::adafactor})
+    for (const int zero : {0, 1})
+      rows.push_back(llama_with(name_of(o), [&](Workload& w, StrategySettings& s) { w.training.optimizer = o; s.zero_stage = zero; }));
+  for (const auto& modules : {std::vector<std::string>{"layernorm", "mlp"}, {"core_attn", "mlp"}})
+    rows.push_back(llama_with("modules", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = modules; }));
+  for (const RecomputeMethod m : {RecomputeMethod::block, RecomputeMethod::uniform})
+    rows.push_back(llama_with("layers", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = m; s.recompute_layers = 4; }));
+  rows.push_back(llama_with("offload", [](Workload&, StrategySettings& s) { s.offload = Offload::activations; }));
+  const Spread s = print("precision, updates, recomputation, offload", rows);
+  CHECK(s.median < 0.002);
+  CHECK(s.worst < 0.01);
+  for (const Compared& row : rows) check_breakdown(row);
+}
+
+TEST_CASE("fp8 takes less time than bf16, more than half of it") {
+  const auto time = [](Precision p) { return llama_with("", [&](Workload& w, StrategySettings&) { w.training.precision = p; w.training.sequence_length = 8192; w.training.global_batch = 8; }).analytic; };
+  const double bf16 = time(Precision::bf16_mixed), fp8 = time(Precision::fp8_mixed);
+  CHECK(fp8 < 0.95 * bf16);
+  CHECK(fp8 > 0.5 * bf16);
+}
+
+TEST_CASE("activation offload is bound by PCIe where layers keep more than it moves meanwhile") {
+  const auto exposed = [](Recompute r) {
+    return llama_with("", [&](Workload&, StrategySettings& s) {
+             s.recompute = r;
+             s.offload = Offload::activations;
+           }).analytic_parts[TimeCategory::exposed_copy].value();
+  };
+  // 34 bytes per token and feature in two passes against 2: only the first cannot hide.
+  CHECK(exposed(Recompute::none) > 0.05);
+  CHECK(exposed(Recompute::full) < 0.1 * exposed(Recompute::none));
 }

@@ -65,7 +65,7 @@ inline Observations call(const ComputeTask& task, const std::vector<Argument>& a
   for (const Argument& a : arguments) {
     Held h;
     h.shape = h.extents = a.array->shape;
-    for (const std::int64_t n : h.shape) h.global.push_back({{0, n}});
+    for (const std::int64_t n : h.shape) h.global.push_back({{0, n}}), h.inner.push_back({0, n});
     h.flat = {0, static_cast<std::int64_t>(a.array->size())};
     helds.push_back(std::move(h));
     void* data = a.array->type == ElementType::byte    ? static_cast<void*>(a.array->bytes.data())

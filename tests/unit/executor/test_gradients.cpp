@@ -1,47 +1,13 @@
 // Backward operators compute derivatives: of the sum of outputs times fixed weights, against central differences.
 
-#include <cmath>
-#include <functional>
 #include <set>
 
-#include "tests/support/catch.hpp"
-#include "tests/unit/executor/operator_bench.hpp"
+#include "tests/unit/executor/gradient_check.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
 
 namespace {
-
-using Arrays = std::vector<Array>;
-
-struct Case {
-  std::string name;
-  Arrays inputs;                                                ///< What is differentiated.
-  std::function<Array(Arrays&)> forward;                        ///< The output.
-  std::function<Arrays(Arrays&, const Array& dy)> backward;     ///< A gradient per input.
-};
-
-double weighted(const Array& y, const Array& weights) { return std::inner_product(y.real.begin(), y.real.end(), weights.real.begin(), 0.0); }
-
-void check(Case c) {
-  INFO(c.name);
-  Array y = c.forward(c.inputs);
-  const Array dy = random_reals(y.shape, 99);
-  const Arrays gradients = c.backward(c.inputs, dy);
-  REQUIRE(gradients.size() == c.inputs.size());
-  constexpr double kStep = 1e-5;
-  for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    for (std::size_t j = 0; j < c.inputs[i].real.size(); ++j) {
-      const double x = c.inputs[i].real[j];
-      c.inputs[i].real[j] = x + kStep;
-      const double above = weighted(c.forward(c.inputs), dy);
-      c.inputs[i].real[j] = x - kStep;
-      const double below = weighted(c.forward(c.inputs), dy);
-      c.inputs[i].real[j] = x;
-      INFO("input " << i << ", element " << j);
-      CHECK(gradients[i].real[j] == Approx((above - below) / (2 * kStep)).epsilon(1e-6).margin(1e-7));
-    }
-}
 
 Case linear() {
   const auto forward = [](Arrays& a) {
@@ -157,6 +123,48 @@ Case flash(double p) {
     return Arrays{dq, dk, dv};
   };
   return {"flash attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+}
+
+/// The later two of three queries against the first two keys: nothing else has an output, or a gradient.
+Case flash_block() {
+  const auto block = [](ComputeOp op, const std::vector<Argument>& arguments) {
+    ComputeTask t = attention_task(op, 0.0);
+    t.variant = "flash_block";
+    t.causal = false;
+    call(t, arguments, {2, 4, 2, 2, 2, 2}, {1});
+  };
+  const auto forward = [block](Arrays& a) {
+    Array y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4});
+    block(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
+    return y;
+  };
+  const auto backward = [block](Arrays& a, const Array& g) {
+    Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk;
+    block(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
+    block(ComputeOp::attention_grad, {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)});
+    return Arrays{dq, dk, dv};
+  };
+  return {"a block of attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+}
+
+/// The first two of three tokens of each sample.
+Case linear_piece() {
+  const auto forward = [](Arrays& a) {
+    Array y = reals({2, 2, 4});
+    call(task_of(ComputeOp::matmul, "linear_piece"), {in(a[0]), in(a[1]), out(y)});
+    return y;
+  };
+  const auto backward = [](Arrays& a, const Array& g) {
+    Array dy = g, dx = reals({2, 3, 5});
+    call(task_of(ComputeOp::matmul, "linear_input_grad_piece"), {in(a[1]), out(dx), in(dy)});
+    Array dw = reals({4, 5});  // Of the tokens of the piece: the weight's gradient is computed whole.
+    for (std::size_t b = 0; b < 2; ++b)
+      for (std::size_t t = 0; t < 2; ++t)
+        for (std::size_t o = 0; o < 4; ++o)
+          for (std::size_t i = 0; i < 5; ++i) dw.real[o * 5 + i] += g.real[(b * 2 + t) * 4 + o] * a[0].real[(b * 3 + t) * 5 + i];
+    return Arrays{dx, dw};
+  };
+  return {"a piece of a linear layer", {random_reals({2, 3, 5}, 1), random_reals({4, 5}, 2)}, forward, backward};
 }
 
 /// Scores, softmax and context as three operators.
@@ -275,6 +283,8 @@ TEST_CASE("gradients are derivatives") {
   check(rope());
   check(flash(0.0));
   check(flash(0.3));
+  check(flash_block());
+  check(linear_piece());
   check(unfused());
   check(dropout(false));
   check(dropout(true));
@@ -285,10 +295,10 @@ TEST_CASE("gradients are derivatives") {
 
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.silu_mul", "attention_grad.flash", "cross_entropy_grad",
-                                      "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "dropout_add_grad", "dropout_grad", "embedding_grad",
-                                      "embedding_grad.position", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_weight_grad",
-                                      "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.layer_norm", "norm_grad.rms_norm", "rope_grad",
+  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.relu", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
+                                      "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
+                                      "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_input_grad_piece", "matmul.linear_weight_grad",
+                                      "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",
                                       "softmax_grad"};
   for (const auto& entry : cpu_operators().entries())
     if (entry.name.find("_grad") != std::string::npos) CHECK(checked.contains(entry.name));

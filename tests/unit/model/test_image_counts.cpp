@@ -30,6 +30,8 @@ TEST_CASE("parameters of image models are the published counts") {
   CHECK(shipped("resnet50_v1").parameter_count() == 25'557'032);
   // Krizhevsky et al. 2012: Caffe's bvlc_alexnet, and the same without groups.
   CHECK(shipped("alexnet_2012").parameter_count() == 60'965'224);
+  // Window times channels in and out plus a bias, twice where gated.
+  CHECK(shipped("video_inpainting").parameter_count() == 26'247'971);
   // Keras U-Net of zhixuhao/unet: model.summary().
   CHECK(shipped("unet").parameter_count() == 31'031'685);
 }

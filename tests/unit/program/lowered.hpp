@@ -47,7 +47,7 @@ struct Job {
     workload.network = std::move(network);
     workload.training.sequence_length = sequence;
   }
-  [[nodiscard]] int ranks() const { return strategy.dp * strategy.tp * strategy.pp * strategy.tile_h * strategy.tile_w; }
+  [[nodiscard]] int ranks() const { return strategy.dp * strategy.cp * strategy.tp * strategy.pp * strategy.tile_h * strategy.tile_w; }
   [[nodiscard]] Program lower() const {
     Workload w = workload;
     w.training.global_batch = microbatches * strategy.microbatch * strategy.dp;

@@ -56,6 +56,18 @@ TEST_CASE("zigzag gives rank i blocks i and 2k-1-i") {
   CHECK(s.on(1) == std::vector<std::int64_t>{2, 3, 4, 5});
 }
 
+TEST_CASE("slices that have moved on around a ring are those of the rank so many places before") {
+  Shard s = shard_on(0);
+  s.turned = 1;
+  CHECK(Scene({6}, {{Axis::tp, s}}, 3).on(0) == std::vector<std::int64_t>{4, 5});
+  CHECK(Scene({6}, {{Axis::tp, s}}, 3).on(2) == std::vector<std::int64_t>{2, 3});
+  s.turned = 3;  // Once around.
+  CHECK(Scene({6}, {{Axis::tp, s}}, 3).on(1) == std::vector<std::int64_t>{2, 3});
+  s.zigzag = true;
+  s.turned = -1;
+  CHECK(Scene({8}, {{Axis::tp, s}}, 2).on(0) == std::vector<std::int64_t>{2, 3, 4, 5});
+}
+
 TEST_CASE("a shard of concatenated pieces takes its slice of each") {
   Scene s({6, 1}, {{Axis::tp, shard_on(0)}}, 2);
   s.tensor.segments = {4, 2};
@@ -91,7 +103,16 @@ TEST_CASE("as many elements as the Program counts") {
   }
 }
 
-TEST_CASE("halos have no single owner") {
-  const Scene s({8}, {{Axis::tp, Halo{0, 1, 1, {4, 4}}}}, 2);
-  CHECK_THROWS_AS(s.on(0), std::logic_error);
+TEST_CASE("a halo is what neighbours hold too; the edge of the tensor has none") {
+  const Scene s({8}, {{Axis::tp, Halo{0, 1, 2, {}}}}, 2);
+  CHECK(s.on(0) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+  CHECK(s.on(1) == std::vector<std::int64_t>{3, 4, 5, 6, 7});
+  const Held second = held(s.program, s.tensor, s.program.mesh.context(1));
+  CHECK(second.inner == std::vector<Run>{{1, 4}});
+  CHECK(second.haloed());
+}
+
+TEST_CASE("every rank numbers ragged rows for itself") {
+  const Scene s({3}, {{Axis::tp, Ragged{0}}}, 2);
+  for (const int rank : {0, 1}) CHECK(s.on(rank) == std::vector<std::int64_t>{0, 1, 2});
 }

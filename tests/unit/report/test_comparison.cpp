@@ -31,7 +31,7 @@ ComparedStep too_large(const std::string& name) {
 
 std::string sentences(const std::vector<ComparedStep>& steps) {
   std::string out;
-  for (const Block& block : comparison_document(steps).blocks)
+  for (const DocumentBlock& block : comparison_document(steps).blocks)
     if (const auto* p = std::get_if<Paragraph>(&block)) out += p->text + "\n";
   return out;
 }

@@ -67,3 +67,23 @@ TEST_CASE("categories add up to the peak of every stage of a real plan", "[memor
   }
   CHECK(memory_records(report).rows.size() == 2);
 }
+
+TEST_CASE("a node's ranks share its host memory", "[memory]") {
+  // Adam's state and master copy, and the gradient's copy, of four stages' halves on one node.
+  Workload w = test::tiny_workload();
+  StrategySettings s = test::eight_gpus();
+  s.offload = Offload::optimizer;
+  const Cluster cluster = test::one_machine();
+  MemoryReport report = memory_report(lower(w, s, cluster), cluster, {});
+  const double on_rank = memory_json(report)[0].at("host_bytes").get<double>() + memory_json(report)[1].at("host_bytes").get<double>();
+  CHECK(report.stages[0].host_needed.value() == Approx(4 * on_rank));  // dp 2 x tp 2 of each of two stages.
+  CHECK(report.stages[0].host_capacity == Bytes{2e12});
+  CHECK(report.fits());
+  report.stages[0].host_capacity = report.stages[0].host_needed * 0.5;
+  CHECK_FALSE(report.fits());
+  Document d;
+  d.blocks = memory_blocks(report);
+  CHECK(formats().at("table").value(d, {200, false}).find("of host memory") != std::string::npos);
+  report.stages[0].host_capacity = Bytes{0};  // Not stated: nothing to hold it against.
+  CHECK(report.fits());
+}

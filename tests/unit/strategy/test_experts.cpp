@@ -158,7 +158,7 @@ TEST_CASE("splitting experts gathers and scatters rows as sequence parallelism d
   job.strategy.etp = 2;
   const Program p = job.lower();
   const auto forward = calls(p, "layer.forward"), backward = calls(p, "layer.backward");
-  CHECK(count(forward, CollectiveOp::all_gather) == 2);      // Rows and their weights.
+  CHECK(count(forward, CollectiveOp::all_gather) == 3);      // Rows, their weights, and how many there are.
   CHECK(count(forward, CollectiveOp::reduce_scatter) == 1);  // The partial sums of the inner size.
   CHECK(given(forward, "moe.gate_up.all_gather") == 2 * kTokens * 2 * kHidden);
   CHECK(count(backward, CollectiveOp::reduce_scatter) == 2);

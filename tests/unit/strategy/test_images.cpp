@@ -258,6 +258,30 @@ TEST_CASE("tiles hold equal parts of the image and all of the parameters, whose 
   CHECK(tiled.hardware_flops_per_step == whole.hardware_flops_per_step);
 }
 
+TEST_CASE("DeepLab-v3+ in tiles: the image-level branch sees the whole image and spreads over each tile") {
+  Job job = fp32(library_model("deeplab_v3_plus", 512));
+  const Program whole = job.lower();
+  job.strategy.tile_h = job.strategy.tile_w = 2;
+  const Program tiled = job.lower();
+  validate(tiled);
+  // Every tile computes the branch of the pooled image, a convolution of 2048 to 256 channels and its normalisation, whole.
+  const double branch = 2048 * 256 + 2 * 256;
+  CHECK(reduced_bytes(tiled, 0) == 4.0 * (static_cast<double>(job.workload.network.parameter_count()) - branch));
+  CHECK(persistent_bytes(tiled, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
+  // Features of the pooled branch are gathered in forward, its gradient of one pixel is summed over the tiles in backward.
+  int gathers = 0, sums = 0;
+  for_each_task(tiled, 0, [&](const Entry&, const Body&, const Task& task) {
+    const auto* c = std::get_if<CollectiveTask>(&task.kind);
+    if (c == nullptr) return;
+    gathers += c->op == CollectiveOp::all_gather && task.name.starts_with("image_pool");
+    sums += c->op == CollectiveOp::all_reduce && task.name == "image_spread.input_grad.all_reduce";
+  });
+  CHECK(gathers > 0);
+  CHECK(sums == 1);
+  // Every tile convolves the one pooled pixel: 2048 x 256 products a tile, three times over the step.
+  CHECK(tiled.hardware_flops_per_step - whole.hardware_flops_per_step == 3 * 3.0 * 2 * 2048 * 256);
+}
+
 TEST_CASE("images whose tiles become too small are gathered, or refused where they grow again") {
   Job job = fp32(shipped("resnet50"));
   job.strategy.tile_h = 4;  // 7 rows in the last stage: slices of two.

@@ -138,7 +138,8 @@ TEST_CASE("every registered strategy says when it is in use") {
   StrategySettings all = job.strategy;
   all.dp = all.dp_replicate = 2;
   all.tp = all.pp = 2;
-  all.sequence_parallel = true;
+  all.cp = 2;
+  all.sequence_parallel = all.overlap.tp = true;
   all.zero_stage = 1;
   all.tile_h = 2;
   job.workload.network = shipped("tiny_mixtral");
@@ -146,6 +147,7 @@ TEST_CASE("every registered strategy says when it is in use") {
   all.zero_stage = 3;
   for (const std::string& name : active_strategies({job.workload, all, 4}))
     if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+  all.schedule = "model_parallel";
   all.zero_stage = 0;
   all.fsdp.enabled = true;
   for (const std::string& name : active_strategies({job.workload, all, 4}))
@@ -154,7 +156,7 @@ TEST_CASE("every registered strategy says when it is in use") {
     StrategySettings central = job.strategy;
     central.dp = central.dp_replicate = 2;
     central.data_parallel = kind;
-    central.offload = Offload::optimizer;
+    central.offload = Offload::all;
     for (const std::string& name : active_strategies({job.workload, central, 4}))
       if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   }
@@ -188,12 +190,8 @@ TEST_CASE("overlap decides who waits for whom") {
 
 TEST_CASE("settings without a lowering are refused, not ignored") {
   Job job(tiny_gpt());
-  job.strategy.offload = Offload::activations;
-  CHECK(refusal(job, 1).where == "strategy.offload");
-  job.strategy.offload = Offload::none;
-  job.strategy.overlap.tp = true;
-  CHECK(refusal(job, 1).where == "strategy.overlap.tp");
-  job.strategy.overlap.tp = false;
   job.workload.training.precision = Precision::fp8_mixed;
-  CHECK(refusal(job, 1).where == "training.precision");
+  job.strategy.tp = 2;
+  job.strategy.overlap.tp = job.strategy.sequence_parallel = true;
+  CHECK(refusal(job, 2).where == "strategy.overlap.tp");
 }

@@ -1,0 +1,116 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/cli/backend_choice.hpp"
+#include "core/cli/lesson_answers.hpp"
+#include "core/cli/listings.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/lesson/lesson_report.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+constexpr int kReadingWidth = 80;
+
+/// Lessons are read, not scanned: as wide as a page.
+Console page(Console& console) { return {console.out, console.err, {std::min(console.style.width, kReadingWidth), console.style.colour}}; }
+
+int show(const std::string& file, const Arguments& arguments, Console& console) {
+  const Lesson lesson = load_lesson(file);
+  const std::vector<LessonAnswer> answers = play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
+  Console narrow = page(console);
+  print(lesson_document(lesson, answers), arguments, narrow);
+  return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
+}
+
+void print_listing(const char* kind, const std::string& advice, const Arguments& arguments, Console& console) {
+  const Table table = listing(kind, find_data());
+  print({{table, Paragraph{advice}}, table, ""}, arguments, console);
+}
+
+int lesson(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  if (arguments.has("LESSON")) return show(find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments, console);
+  print_listing("lessons", "rehearse lesson NAME shows one.", arguments, console);
+  return 0;
+}
+
+struct Replayed {
+  Lesson lesson;
+  std::vector<ReplayRow> rows;
+};
+
+Document overview(const std::vector<Replayed>& all) {
+  Document out;
+  Table table{"Prediction beside measurement", {{"replay"}, {"rows that count", true}, {"median error %", true}, {"worst %", true}, {"shown only", true}}, {}};
+  std::vector<ReplayRow> rows;
+  auto json = nlohmann::ordered_json{{"schema", "rehearse/replays/v1"}, {"replays", nlohmann::ordered_json::array()}};
+  out.records.columns = {{"replay"}, {"id"}, {"unit"}, {"predicted"}, {"measured"}, {"standing"}};
+  for (const Replayed& r : all) {
+    const ErrorFigures e = error_figures(r.rows);
+    const auto percent = [&](double v) { return e.predicted_rows > 0 ? fmt::format("{:.1f}", 100 * v) : std::string("-"); };
+    table.rows.push_back({r.lesson.name, std::to_string(e.predicted_rows), percent(e.median_abs), percent(e.worst_abs), std::to_string(e.uncounted_rows + e.skipped_rows)});
+    json["replays"].push_back({{"name", r.lesson.name}, {"predicted_rows", e.predicted_rows}, {"median_abs_error", e.median_abs}, {"worst_abs_error", e.worst_abs}});
+    for (const ReplayRow& row : r.rows)
+      out.records.rows.push_back({r.lesson.name, row.measurement.id, row.measurement.unit, row.predicted ? fmt::format("{}", *row.predicted) : "", fmt::format("{}", row.measurement.measured),
+                                  std::string(name_of(row.measurement.standing))});
+    rows.insert(rows.end(), r.rows.begin(), r.rows.end());
+  }
+  const ErrorFigures e = error_figures(rows);
+  out.blocks = {table, Paragraph{fmt::format("{} rows count: median error {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %. rehearse replay NAME shows the rows of one, with their sources.",
+                                             e.predicted_rows, 100 * e.median_abs, 100 * e.p90_abs, 100 * e.worst_abs)}};
+  json["summary"] = {{"predicted_rows", e.predicted_rows}, {"median_abs_error", e.median_abs}, {"p90_abs_error", e.p90_abs}, {"worst_abs_error", e.worst_abs}, {"bias", e.bias}};
+  out.json = json.dump(2) + "\n";
+  return out;
+}
+
+int replay(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  const std::vector<std::string> files = replay_files(find_data());
+  if (arguments.has("REPLAY")) return show(find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
+  std::vector<Replayed> all;
+  const std::string backend = chosen_backend(arguments, console);
+  for (const std::string& file : files) {
+    Lesson lesson = load_lesson(file);
+    std::vector<ReplayRow> rows = replay_rows(lesson, play_plans(lesson, arguments.all("--set"), backend));
+    all.push_back({std::move(lesson), std::move(rows)});
+  }
+  Console narrow = page(console);
+  print(overview(all), arguments, narrow);
+  return 0;
+}
+
+Verb with_result_options(Verb verb) {
+  verb.options.push_back(backend_option());
+  for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  return verb;
+}
+
+}  // namespace
+
+Verb lesson_verb() {
+  return with_result_options({"lesson",
+                              "A few plans side by side, their picture, and what they teach, with the numbers.",
+                              {"rehearse lesson", "rehearse lesson funnel", "rehearse lesson scenarios/lessons/funnel/lesson.json --backend analytic"},
+                              {{"LESSON", "a name ('rehearse list lessons') or a file (rehearse/lesson/v1); nothing lists them", false}},
+                              {},
+                              "Sentences are filled in from the results. Exit code 1 where the plans no longer show what the lesson claims; with --set, which changes every "
+                              "scenario of the lesson alike, that is told and no failure.",
+                              lesson});
+}
+
+Verb replay_verb() {
+  return with_result_options({"replay",
+                              "Published results replayed: prediction beside measurement, with sources.",
+                              {"rehearse replay", "rehearse replay goyal_p100"},
+                              {{"REPLAY", "a name ('rehearse list replays') or a file; nothing replays all", false}},
+                              {},
+                              "Rows without a source, or whose source was not read, are shown and count in no figure.",
+                              replay});
+}
+
+}  // namespace rehearse::cli

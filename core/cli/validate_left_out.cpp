@@ -1,0 +1,9 @@
+#include "core/cli/validate_run.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse::cli {
+
+int validate_run(const Arguments&, Console&) { throw Error(ErrorKind::unavailable, "this build has no real back end", "validate", "build with -DREHEARSE_GPU=ON"); }
+std::vector<Option> validate_run_options() { return {}; }
+
+}  // namespace rehearse::cli

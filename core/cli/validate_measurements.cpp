@@ -1,0 +1,80 @@
+#include "core/cli/validate_measurements.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/backend/backend.hpp"
+#include "core/cli/data_directory.hpp"
+#include "core/cli/output.hpp"
+#include "core/report/scoreboard_report.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+double limit_of(const Arguments& arguments) {
+  const std::string text = arguments.text("--max-error");
+  double value = 0;
+  const std::string number = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
+  const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (failed != std::errc{} || end != number.data() + number.size() || !(value >= 0))
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", text), "--max-error", "example: --max-error 5%, or 0.05");
+  return text.ends_with('%') ? value / 100 : value;
+}
+
+std::string backend_of(const Arguments& arguments) {
+  const std::string name = arguments.text("--backend", "estimate");
+  if (name != "estimate") (void)backends().at(name);
+  return name;
+}
+
+std::vector<Measurement> read_all(const std::vector<std::string>& files) {
+  std::vector<Measurement> out;
+  for (const std::string& file : files) {
+    std::vector<Measurement> rows = read_measurements(file);
+    std::move(rows.begin(), rows.end(), std::back_inserter(out));
+  }
+  return out;
+}
+
+const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
+  const auto at = std::find_if(board.rows.begin(), board.rows.end(), [&](const ScoredRow& r) { return r.row.id == id; });
+  if (at != board.rows.end()) return *at;
+  std::vector<std::string> ids;
+  for (const ScoredRow& r : board.rows) ids.push_back(r.row.id);
+  throw unknown_entry("row", id, ids, "... --format csv");
+}
+
+}  // namespace
+
+int validate_measurements(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  std::vector<std::string> files = arguments.all("--measurements");
+  const std::vector<std::string> more = arguments.all("SCENARIO");
+  files.insert(files.end(), more.begin(), more.end());
+  const DataDirectory data = find_data();
+  ScoreOptions options;
+  options.backend = backend_of(arguments);
+  const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
+  std::vector<Measurement> rows = read_all(files);
+  const std::string explained = arguments.text("--explain");
+  if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
+    std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
+  const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
+  print(explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained)), arguments, console);
+  if (!arguments.has("--max-error")) return 0;
+  if (board.time.rows == 0) {
+    console.err << "no row counts: nothing was checked\n";
+    return static_cast<int>(ErrorKind::check_failed);
+  }
+  return board.time.median <= limit ? 0 : static_cast<int>(ErrorKind::check_failed);
+}
+
+std::vector<Option> validate_measurements_options() {
+  return {{"--measurements", "FILE", "hold predictions against measured steps: JSON entries, or CSV with a single-node profile's columns", "", true},
+          {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
+}
+
+}  // namespace rehearse::cli

@@ -1,0 +1,229 @@
+#include "core/lesson/lesson_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/lesson/pictures.hpp"
+#include "core/report/words.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::ordered_json;
+using Answers = std::vector<LessonAnswer>;
+
+FigureLookup lookup(const Answers& answers) {
+  return [&answers](const std::string& name) { return figure(answers, name); };
+}
+
+Facts plan_facts(const Answers& answers) {
+  Facts facts{"Plans", {}};
+  for (const LessonAnswer& a : answers) {
+    const PlanSummary& p = a.report.head.plan;
+    facts.rows.emplace_back(a.key, fmt::format("{}: {} on {} {}, {}: {}", a.title, p.model, with_commas(p.gpus), p.gpus == 1 ? "GPU" : "GPUs", p.cluster, p.strategy));
+  }
+  return facts;
+}
+
+Table plan_table(const Answers& answers) {
+  const std::string samples = answers.front().report.head.plan.samples + "/s";
+  Table table{"", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};
+  const auto gib = [](Bytes b) { return fmt::format("{:.2f} GiB", b.value() / (1ULL << 30)); };
+  for (const LessonAnswer& a : answers) {
+    const StageMemory& worst = a.report.memory.tightest();
+    const bool fits = a.report.memory.fits();
+    const StepMetrics& m = a.report.metrics;
+    table.rows.push_back({a.key, fits ? to_string(m.step_time) : "does not fit", fits ? fmt::format("{:.4g}", m.samples_per_s) : "",
+                          fits ? fmt::format("{:.1f}", 100 * m.mfu) : "", gib(worst.needed), gib(worst.capacity)});
+  }
+  return table;
+}
+
+std::vector<std::string> sentences(const Lesson& lesson, const Answers& answers) {
+  std::vector<std::string> out;
+  const FigureLookup look = lookup(answers);
+  for (const Saying& s : lesson.says) {
+    const FigureText* text = &s.text;
+    if (s.condition) {
+      const std::optional<double> chosen = s.condition->value(look);
+      if (!chosen) continue;
+      if (*chosen == 0) text = s.otherwise ? &*s.otherwise : nullptr;
+    }
+    if (text == nullptr) continue;
+    if (std::optional<std::string> said = text->fill(look)) out.push_back(std::move(*said));
+  }
+  return out;
+}
+
+std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
+
+std::string mark_of(const ReplayRow& row) {
+  if (!row.predicted) return "no prediction";
+  return row.measurement.standing == Standing::measured ? "" : std::string(name_of(row.measurement.standing));
+}
+
+Table row_table(const std::vector<ReplayRow>& rows) {
+  Table table{"Prediction beside measurement", {{""}, {"predicted", true}, {"measured", true}, {"error %", true}, {""}}, {}};
+  for (const ReplayRow& r : rows)
+    table.rows.push_back({fmt::format("{}, {}", r.measurement.what, r.measurement.unit), r.predicted ? value_text(*r.predicted) : "-", value_text(r.measurement.measured),
+                          r.predicted ? fmt::format("{:+.1f}", 100 * r.error()) : "-", mark_of(r)});
+  return table;
+}
+
+std::string summary_text(const ErrorFigures& e) {
+  std::string out = e.predicted_rows == 0 ? std::string("No row counts") : fmt::format("{} row{} count{}: median error {:.1f} %, worst {:.1f} %", e.predicted_rows, e.predicted_rows == 1 ? "" : "s",
+                                                                           e.predicted_rows == 1 ? "s" : "", 100 * e.median_abs, 100 * e.worst_abs);
+  if (e.uncounted_rows > 0) out += fmt::format("; {} shown without counting, being claims or unverified", e.uncounted_rows);
+  if (e.skipped_rows > 0) out += fmt::format("; {} without a prediction", e.skipped_rows);
+  return out + ".";
+}
+
+/// Each source once, with the rows that rest on it.
+Facts source_facts(const std::vector<ReplayRow>& rows) {
+  Facts facts{"Sources", {}};
+  for (const ReplayRow& r : rows) {
+    const std::string source = r.measurement.source.empty() ? "none: said without a source" : r.measurement.source;
+    const auto known = std::find_if(facts.rows.begin(), facts.rows.end(), [&](const auto& f) { return f.second == source; });
+    if (known == facts.rows.end()) facts.rows.emplace_back(r.measurement.id, source);
+    else known->first += ", " + r.measurement.id;
+  }
+  for (auto& [ids, source] : facts.rows) {
+    source += " (" + ids + ")";
+    ids = "-";
+  }
+  return facts;
+}
+
+std::vector<std::string> row_notes(const std::vector<ReplayRow>& rows) {
+  std::vector<std::string> out;
+  for (const ReplayRow& r : rows) {
+    const std::string note = r.predicted ? r.measurement.note : r.skipped + (r.measurement.note.empty() ? "" : ". " + r.measurement.note);
+    if (!note.empty()) out.push_back(fmt::format("{}: {}", r.measurement.what, note));
+  }
+  return out;
+}
+
+Facts list_of(const std::string& title, const std::vector<std::string>& texts) {
+  Facts facts{title, {}};
+  for (const std::string& t : texts) facts.rows.emplace_back("-", t);
+  return facts;
+}
+
+void add_replay(const Lesson& lesson, const std::vector<ReplayRow>& rows, Document& out) {
+  if (rows.empty()) return;
+  out.blocks.push_back(row_table(rows));
+  out.blocks.push_back(Paragraph{summary_text(error_figures(rows))});
+  if (const std::vector<std::string> notes = row_notes(rows); !notes.empty()) out.blocks.push_back(list_of("Notes", notes));
+  out.blocks.push_back(source_facts(rows));
+  if (!lesson.assumes.empty()) out.blocks.push_back(list_of("Taken where the source is silent", lesson.assumes));
+}
+
+ordered_json row_json(const ReplayRow& r) {
+  ordered_json out{{"id", r.measurement.id}, {"quantity", r.measurement.what}, {"unit", r.measurement.unit}, {"predicted", nullptr}, {"measured", r.measurement.measured},
+                   {"error", nullptr}, {"skipped", r.skipped.empty() ? ordered_json(nullptr) : ordered_json(r.skipped)}, {"standing", name_of(r.measurement.standing)},
+                   {"source", r.measurement.source}};
+  if (r.predicted) {
+    out["predicted"] = *r.predicted;
+    out["error"] = r.error();
+  }
+  return out;
+}
+
+ordered_json summary_json(const ErrorFigures& e) {
+  return {{"predicted_rows", e.predicted_rows}, {"skipped_rows", e.skipped_rows}, {"uncounted_rows", e.uncounted_rows}, {"median_abs_error", e.median_abs},
+          {"mean_abs_error", e.mean_abs}, {"p90_abs_error", e.p90_abs}, {"worst_abs_error", e.worst_abs}, {"bias", e.bias}};
+}
+
+std::string json_text(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
+  ordered_json out{{"schema", kLessonResultSchema}, {"lesson", lesson.name}, {"title", lesson.title}, {"plans", ordered_json::array()}};
+  for (const LessonAnswer& a : answers) out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
+  out["says"] = sentences(lesson, answers);
+  out["shows"] = ordered_json::array();
+  const std::vector<std::string> failed = not_shown(lesson, answers);
+  for (const Showing& s : lesson.shows) out["shows"].push_back({{"claim", s.claim}, {"holds", std::find(failed.begin(), failed.end(), s.claim) == failed.end()}});
+  out["rows"] = ordered_json::array();
+  for (const ReplayRow& r : rows) out["rows"].push_back(row_json(r));
+  out["summary"] = summary_json(error_figures(rows));
+  return out.dump(2) + "\n";
+}
+
+/// A record per plan and figure, then one per row.
+Table records(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
+  Table table{"", {{"lesson"}, {"subject"}, {"quantity"}, {"value"}, {"measured"}, {"standing"}}, {}};
+  for (const LessonAnswer& a : answers)
+    for (const auto& [name, value] : a.figures) table.rows.push_back({lesson.name, a.key, name, fmt::format("{}", value), "", ""});
+  for (const ReplayRow& r : rows)
+    table.rows.push_back({lesson.name, r.measurement.id, r.measurement.what + ", " + r.measurement.unit, r.predicted ? fmt::format("{}", *r.predicted) : "", fmt::format("{}", r.measurement.measured),
+                          std::string(name_of(r.measurement.standing))});
+  return table;
+}
+
+}  // namespace
+
+std::vector<ReplayRow> replay_rows(const Lesson& lesson, const Answers& answers) {
+  std::vector<ReplayRow> out;
+  for (const MeasuredFigure& m : lesson.measurements) {
+    ReplayRow row{m, std::nullopt, m.skipped};
+    if (m.predicted) row.predicted = m.predicted->value(lookup(answers));
+    if (m.predicted && !row.predicted) row.skipped = "a plan of it does not fit into memory";
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+ErrorFigures error_figures(const std::vector<ReplayRow>& rows) {
+  ErrorFigures out;
+  std::vector<double> sizes;
+  for (const ReplayRow& r : rows) {
+    if (!r.predicted) { ++out.skipped_rows; continue; }
+    if (!r.counts()) { ++out.uncounted_rows; continue; }
+    sizes.push_back(std::abs(r.error()));
+    out.bias += r.error();
+  }
+  if (sizes.empty()) return out;
+  std::sort(sizes.begin(), sizes.end());
+  const auto n = sizes.size();
+  const auto at = [&](double q) { return sizes[static_cast<std::size_t>(std::ceil(q * static_cast<double>(n))) - 1]; };
+  out.predicted_rows = static_cast<int>(n);
+  out.median_abs = n % 2 == 1 ? sizes[n / 2] : (sizes[n / 2 - 1] + sizes[n / 2]) / 2;
+  out.p90_abs = at(0.9);
+  out.worst_abs = sizes.back();
+  for (const double s : sizes) out.mean_abs += s / static_cast<double>(n);
+  out.bias /= static_cast<double>(n);
+  return out;
+}
+
+std::vector<std::string> not_shown(const Lesson& lesson, const Answers& answers) {
+  std::vector<std::string> out;
+  for (const Showing& s : lesson.shows)
+    if (s.holds.value(lookup(answers)).value_or(0) == 0) out.push_back(s.claim);
+  return out;
+}
+
+Document lesson_document(const Lesson& lesson, const Answers& answers) {
+  const std::vector<ReplayRow> rows = replay_rows(lesson, answers);
+  Document out;
+  out.blocks.push_back(Heading{lesson.title});
+  if (!lesson.question.empty()) out.blocks.push_back(Paragraph{lesson.question});
+  out.blocks.push_back(plan_facts(answers));
+  out.blocks.push_back(plan_table(answers));
+  for (const LessonPicture& p : lesson.pictures) out.blocks.push_back(draw_picture(p, answers));
+  add_replay(lesson, rows, out);
+  for (std::string& s : sentences(lesson, answers)) out.blocks.push_back(Paragraph{std::move(s)});
+  for (const PopularClaim& c : lesson.claims) out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
+  if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty()) out.blocks.push_back(list_of("Not so here", failed));
+  if (!lesson.next.empty()) {
+    Facts next{"Go on", {}};
+    for (const std::string& command : lesson.next) next.rows.emplace_back("$", command);
+    out.blocks.push_back(std::move(next));
+  }
+  out.records = records(lesson, answers, rows);
+  out.json = json_text(lesson, answers, rows);
+  return out;
+}
+
+}  // namespace rehearse

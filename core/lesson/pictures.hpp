@@ -1,0 +1,15 @@
+#pragma once
+// Pictures of several plans, in characters: 80 columns are enough, and no colour is needed.
+
+#include <string>
+#include <vector>
+
+#include "core/lesson/figures.hpp"
+#include "core/lesson/lesson.hpp"
+
+namespace rehearse {
+
+/// The blocks that draw `picture` of those answers that it names. Plans that do not fit are left out of pictures of time.
+[[nodiscard]] DocumentBlock draw_picture(const LessonPicture& picture, const std::vector<LessonAnswer>& answers);
+
+}  // namespace rehearse

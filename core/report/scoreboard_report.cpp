@@ -1,0 +1,187 @@
+#include "core/report/scoreboard_report.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/report/words.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+std::string percent(double v) { return fmt::format("{:.1f}", 100 * v); }
+std::string signed_percent(double v) { return fmt::format("{:+.1f}", 100 * v); }
+std::string seconds(Seconds t) { return fmt::format("{:.4g}", t.value()); }
+
+std::vector<std::string> statistics_cells(const ErrorStatistics& s) {
+  if (s.rows == 0) return {"0", "-", "-", "-", "-", "-"};
+  return {with_commas(s.rows), percent(s.median), percent(s.mean), percent(s.p90), percent(s.worst), signed_percent(s.bias)};
+}
+
+Table rows_table(const Scoreboard& board) {
+  Table table{"", {{"row"}, {"predicted s", true}, {"measured s", true}, {"error %", true}, {"memory %", true}, {"bound by"}, {""}}, {}};
+  for (const ScoredRow& r : board.rows) {
+    if (!r.predicted) continue;
+    table.rows.push_back({r.row.id, seconds(r.prediction.step_time), seconds(r.row.job->measured.time), signed_percent(r.error),
+                          r.memory_error ? signed_percent(*r.memory_error) : "", std::string(words_of(r.prediction.bound_by)),
+                          r.row.guessed.empty() ? "" : fmt::format("not counted: {} unstated", fmt::join(r.row.guessed, ", "))});
+  }
+  return table;
+}
+
+std::vector<Column> statistics_columns(const std::string& what) {
+  return {{what}, {"rows", true}, {"median %", true}, {"mean %", true}, {"90th %", true}, {"worst %", true}, {"bias %", true}};
+}
+
+void add_row(Table& table, const std::string& name, const ErrorStatistics& s) {
+  std::vector<std::string> cells{name};
+  for (std::string& cell : statistics_cells(s)) cells.push_back(std::move(cell));
+  table.rows.push_back(std::move(cells));
+}
+
+void add_groups(const Scoreboard& board, std::vector<DocumentBlock>& out) {
+  for (const std::string by : {"source", "GPU", "strategy", "model"}) {
+    Table table{"Step time by " + by, statistics_columns(by), {}};
+    for (const ScoreGroup& g : board.groups)
+      if (g.by == by) add_row(table, g.name, g.time);
+    if (table.rows.empty()) continue;
+    if (by == "source") add_row(table, "all", board.time);
+    out.push_back(std::move(table));
+  }
+  if (board.memory.rows == 0) return;
+  Table table{"Peak memory by source", statistics_columns("source"), {}};
+  for (const ScoreGroup& g : board.groups)
+    if (g.by == "source" && g.memory.rows > 0) add_row(table, g.name, g.memory);
+  out.push_back(std::move(table));
+}
+
+Table skipped_table(const Scoreboard& board) {
+  Table table{"Rows skipped", {{"reason"}, {"rows", true}}, {}};
+  for (const auto& [reason, rows] : board.skipped) table.rows.push_back({reason, with_commas(rows)});
+  return table;
+}
+
+ordered_json statistics_json(const ErrorStatistics& s) {
+  return {{"rows", s.rows}, {"median_abs_error", s.median}, {"mean_abs_error", s.mean}, {"p90_abs_error", s.p90}, {"worst_abs_error", s.worst}, {"bias", s.bias}};
+}
+
+ordered_json row_json(const ScoredRow& r) {
+  ordered_json out{{"id", r.row.id}, {"source", r.row.source}};
+  if (!r.predicted) {
+    out["skipped"] = r.row.skipped;
+    if (!r.row.detail.empty()) out["detail"] = r.row.detail;
+    return out;
+  }
+  const RowJob& job = *r.row.job;
+  out.update(ordered_json{{"quantity", "step_time"}, {"unit", "s"}, {"predicted", r.prediction.step_time.value()}, {"measured", job.measured.time.value()}, {"error", r.error}, {"skipped", nullptr},
+                          {"measured_as", job.measured.name}, {"measured_value", job.measured.value}, {"counts", r.counts()}, {"bound_by", name_of(r.prediction.bound_by)},
+                          {"gpu", job.gpu}, {"strategy", job.strategy}, {"model_kind", job.model_kind}, {"release", job.release}});
+  if (r.memory_error) {
+    const auto& m = job.measured.peak_allocated ? job.measured.peak_allocated : job.measured.peak_reserved;
+    out["memory"] = {{"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"}, {"unit", "GiB"}, {"predicted", r.prediction.peak_allocated.value() / kGiB},
+                     {"measured", m->value() / kGiB}, {"error", *r.memory_error}};
+  }
+  ordered_json parts;
+  for (int c = 0; c < kTimeCategories; ++c) parts[std::string(name_of(static_cast<TimeCategory>(c)))] = r.prediction.breakdown.seconds[static_cast<std::size_t>(c)].value();
+  out["breakdown"] = std::move(parts);
+  if (!r.row.guessed.empty()) out["unstated"] = r.row.guessed;
+  return out;
+}
+
+int skipped_rows(const Scoreboard& board) {
+  int out = 0;
+  for (const auto& [reason, rows] : board.skipped) out += rows;
+  return out;
+}
+
+std::string json_text(const Scoreboard& board) {
+  ordered_json out{{"schema", kScoreboardSchema}, {"rows", ordered_json::array()}};
+  for (const ScoredRow& r : board.rows) out["rows"].push_back(row_json(r));
+  ordered_json summary{{"predicted_rows", board.predicted()}, {"skipped_rows", skipped_rows(board)}, {"listed_rows", board.listed}};
+  summary.update(statistics_json(board.time));
+  summary["memory"] = statistics_json(board.memory);
+  out["summary"] = std::move(summary);
+  out["groups"] = ordered_json::array();
+  for (const ScoreGroup& g : board.groups) {
+    ordered_json group{{"by", g.by}, {"name", g.name}};
+    group.update(statistics_json(g.time));
+    if (g.memory.rows > 0) group["memory"] = statistics_json(g.memory);
+    out["groups"].push_back(std::move(group));
+  }
+  out["skipped"] = board.skipped;
+  return out.dump(2) + "\n";
+}
+
+Table records(const Scoreboard& board) {
+  Table table{"", {{"id"}, {"source"}, {"quantity"}, {"unit"}, {"predicted"}, {"measured"}, {"error"}, {"counts"}, {"bound_by"}, {"gpu"}, {"strategy"}, {"model_kind"}, {"memory_error"}, {"skipped"}}, {}};
+  for (const ScoredRow& r : board.rows) {
+    std::vector<std::string> cells{r.row.id, r.row.source};
+    if (r.predicted) {
+      const RowJob& job = *r.row.job;
+      for (std::string cell : {std::string("step_time"), std::string("s"), fmt::format("{}", r.prediction.step_time.value()), fmt::format("{}", job.measured.time.value()), fmt::format("{}", r.error),
+                               std::string(r.counts() ? "true" : "false"), std::string(name_of(r.prediction.bound_by)), job.gpu, job.strategy, job.model_kind,
+                               r.memory_error ? fmt::format("{}", *r.memory_error) : std::string(), std::string()})
+        cells.push_back(std::move(cell));
+    } else {
+      cells.resize(table.columns.size() - 1);
+      cells.push_back(r.row.skipped);
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+Document scoreboard_document(const Scoreboard& board) {
+  Document out;
+  out.blocks.push_back(Heading{fmt::format("{} rows: {} predicted, {} of them counted in error figures, {} skipped", with_commas(static_cast<double>(board.rows.size())), with_commas(board.predicted()),
+                                           with_commas(board.time.rows), with_commas(skipped_rows(board)))});
+  if (board.predicted() > 0) out.blocks.push_back(rows_table(board));
+  add_groups(board, out.blocks);
+  if (!board.skipped.empty()) out.blocks.push_back(skipped_table(board));
+  out.blocks.push_back(Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows that leave a field unstated which "
+                                 "matters are predicted and listed, and count in no error figure."});
+  out.records = records(board);
+  out.json = json_text(board);
+  return out;
+}
+
+Document row_document(const ScoredRow& r) {
+  Document out;
+  out.blocks.push_back(Heading{r.row.id + ": " + r.row.source});
+  Table trail{"Taken for its scenario", {{"field"}, {"value"}, {"from"}}, {}};
+  ordered_json fields = ordered_json::array();
+  for (const Assumption& a : r.row.trail) {
+    trail.rows.push_back({a.field, a.value.substr(0, 60), a.from});
+    fields.push_back({{"field", a.field}, {"value", a.value}, {"from", a.from}, {"evidence", name_of(a.evidence)}});
+  }
+  if (!trail.rows.empty()) out.blocks.push_back(trail);
+  out.records = std::move(trail);
+  if (r.predicted) {
+    Facts facts{"", {{"predicted", seconds(r.prediction.step_time) + " s"}, {"measured", fmt::format("{} s, from {} = {}", seconds(r.row.job->measured.time), r.row.job->measured.name, r.row.job->measured.value)},
+                     {"error", signed_percent(r.error) + " %"}}};
+    if (!r.row.guessed.empty()) facts.rows.emplace_back("not counted", fmt::format("{} unstated", fmt::join(r.row.guessed, ", ")));
+    out.blocks.push_back(std::move(facts));
+    Table parts{"Where the step goes, on the slowest stage", {{""}, {"seconds", true}, {"%", true}}, {}};
+    for (int c = 0; c < kTimeCategories; ++c) {
+      const Seconds s = r.prediction.breakdown.seconds[static_cast<std::size_t>(c)];
+      if (s > Seconds{0}) parts.rows.push_back({std::string(words_of(static_cast<TimeCategory>(c))), seconds(s), percent(s / r.prediction.step_time)});
+    }
+    out.blocks.push_back(std::move(parts));
+  } else {
+    out.blocks.push_back(Paragraph{fmt::format("Skipped: {}{}", r.row.skipped, r.row.detail.empty() ? "" : ": " + r.row.detail)});
+  }
+  ordered_json json{{"schema", kScoreboardSchema}, {"row", row_json(r)}, {"fields", std::move(fields)}};
+  out.json = json.dump(2) + "\n";
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,118 @@
+#include "core/scoreboard/predict.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "core/backend/backend.hpp"
+#include "core/cluster/make_cluster.hpp"
+#include "core/cost/estimate.hpp"
+#include "core/cost/memory_rule.hpp"
+#include "core/model/library.hpp"
+#include "core/report/metrics.hpp"
+#include "core/report/step_report.hpp"
+#include "core/strategy/lower.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// A cluster and its prices, under one choice of kernels; not to be moved once the model refers to the cluster.
+struct Site {
+  Cluster cluster;
+  CostModel cost;
+  Site(Cluster c, const std::filesystem::path& calibration, const RowJob& job) : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, job), options(job.scenario.kernels)) {}
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+ private:
+  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const RowJob& job) {
+    CostModel::Profiles out;
+    for (const Cluster::Part& part : cluster.parts()) {
+      CalibrationProfile p = load_calibration(directory, *part.gpu, {job.flash});
+      if (!job.host.empty()) p.groups["launch"] = p.groups.at("launch_" + job.host);
+      std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
+      out.emplace(part.gpu->id, std::move(p));
+    }
+    return out;
+  }
+  static CostModel::Options options(const KernelSettings& kernels) {
+    CostModel::Options out;
+    out.cuda_graphs = kernels.cuda_graphs;
+    return out;
+  }
+};
+
+/// A period needs a second step where one hands work to the next.
+int steps_of(const StrategySettings& s) { return s.fsdp.enabled || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather) ? 2 : 1; }
+
+/// The first `per_domain` GPUs of every machine.
+std::vector<DeviceId> devices_of(const RowJob& job, const Cluster& cluster) {
+  std::vector<DeviceId> out;
+  for (int i = 0; i < job.gpus; ++i) out.push_back(cluster.first_device(i / job.gpus_per_domain) + i % job.gpus_per_domain);
+  return out;
+}
+
+}  // namespace
+
+struct RowPredictor::Impl {
+  Catalogue catalogue;
+  ModelLibrary models;
+  std::filesystem::path calibration;
+  std::string backend;
+  std::map<std::string, std::unique_ptr<Site>> sites;
+
+  Impl(const PredictorPaths& paths, std::string b) : catalogue(paths.topologies), models(paths.models), calibration(paths.topologies / "calibration"), backend(std::move(b)) {}
+
+  const Site& site(const RowJob& job) {
+    const Scenario& s = job.scenario;
+    const ClusterPart& part = s.cluster.parts.front();
+    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, job.flash, job.host, s.kernels.cuda_graphs)];
+    if (!at) {
+      ClusterSpec spec;
+      spec.parts = {{part.machine, part.nodes}};
+      spec.network = s.cluster.network;
+      at = std::make_unique<Site>(make_cluster(catalogue, spec), calibration, job);
+    }
+    return *at;
+  }
+
+  void play(const Program& program, const Site& at, int steps, Prediction& out) const {
+    RunOptions options;
+    options.steps = steps;
+    Trace nothing({});
+    const RunResult run = backends().at(backend).value()->run(program, at.cluster, at.cost, options, nothing);
+    out.step_time = run.step_time;
+    out.breakdown = run.ranks.at(static_cast<std::size_t>(run.slowest)).breakdown;
+  }
+};
+
+RowPredictor::RowPredictor(const PredictorPaths& paths, std::string backend) : impl_(std::make_unique<Impl>(paths, std::move(backend))) {}
+RowPredictor::~RowPredictor() = default;
+RowPredictor::RowPredictor(RowPredictor&&) noexcept = default;
+
+const Catalogue& RowPredictor::catalogue() const { return impl_->catalogue; }
+
+Prediction RowPredictor::predict(const RowJob& job) {
+  const Scenario& s = job.scenario;
+  const ModelRef& model = s.model;
+  const Workload workload{impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}};
+  const Site& at = impl_->site(job);
+  Program program = lower(workload, s.strategy, job.gpus);
+  program.device_of_rank = devices_of(job, at.cluster);
+  Prediction out;
+  if (impl_->backend == "estimate") {
+    const Estimate e = estimate(program, at.cost, s.strategy, steps_of(s.strategy));
+    out.step_time = e.step_time;
+    out.breakdown = e.breakdown;
+  } else {
+    impl_->play(program, at, steps_of(s.strategy), out);
+  }
+  out.bound_by = bound_by(out.breakdown);
+  const MemoryRule rule;
+  for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
+  return out;
+}
+
+}  // namespace rehearse

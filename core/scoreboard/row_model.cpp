@@ -1,0 +1,102 @@
+// Sizes of the network: a row that names hidden size, layers and heads is built from them, whatever it calls the model; a known name is looked up.
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/scoreboard/row_scenario.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
+
+/// Names that rows use, and the shipped model they mean. The first that a row's name holds counts.
+struct Known { const char* name; const char* model; };
+constexpr std::array<Known, 12> kKnown{{{"llama3.1_405b", "llama3_405b"}, {"llama3_405b", "llama3_405b"}, {"llama3_70b", "llama3_70b"}, {"llama-3.1 70b", "llama3_70b"},
+                                        {"llama3_8b", "llama3_8b"}, {"llama-3.1 8b", "llama3_8b"}, {"llama2_7b", "llama2_7b"}, {"deepseekv3", "deepseek_v3"},
+                                        {"qwen3_235b", "qwen3_235b_a22b"}, {"qwen3_30b", "qwen3_30b_a3b"}, {"mixtral_8x7b", "mixtral_8x7b"}, {"mixtral 8x7b", "mixtral_8x7b"}}};
+
+std::string family_of(RowFields& f) {
+  if (const std::string family = f.text("model_family"); !family.empty()) return family;
+  const std::string name = f.text("model") + " " + f.text("arch");
+  for (const char* gpt : {"gpt-2", "gpt2", "gpt-3", "gpt3", "gpt "})
+    if (holds(name, gpt) && !holds(name, "gpt oss") && !holds(name, "gpt-oss")) return "gpt2";
+  if (holds(name, "mpt")) return "mpt";
+  for (const char* llama : {"llama", "mistral", "qwen2", "yi-"})
+    if (holds(name, llama)) return "llama";
+  return {};
+}
+
+json gpt(RowFields& f, bool mpt, std::int64_t sequence) {
+  const auto hidden = f.needed("hidden", kMostWidth);
+  json c{{"model_type", mpt ? "mpt" : "gpt2"}};
+  const double dropout = f.text("dropout").empty() ? 0.0 : std::get<double>(f.find("dropout"));
+  const auto vocabulary = f.needed("vocab");
+  const auto ffn = f.whole("ffn", kMostWidth).value_or(4 * hidden);
+  if (mpt) {
+    c.update({{"d_model", hidden}, {"n_layers", f.needed("layers", kMostLayers)}, {"n_heads", f.needed("heads", kMostWidth)}, {"max_seq_len", sequence},
+              {"vocab_size", vocabulary}, {"no_bias", true}, {"resid_pdrop", dropout}, {"emb_pdrop", dropout}});
+    if (ffn % hidden != 0) throw RowSkipped("model unknown", fmt::format("ffn {} is no multiple of hidden {}", ffn, hidden));
+    c["expansion_ratio"] = ffn / hidden;
+    return c;
+  }
+  c.update({{"n_embd", hidden}, {"n_layer", f.needed("layers", kMostLayers)}, {"n_head", f.needed("heads", kMostWidth)}, {"n_positions", sequence}, {"n_inner", ffn},
+            {"vocab_size", vocabulary}, {"embd_pdrop", dropout}, {"attn_pdrop", dropout}, {"resid_pdrop", dropout}, {"tie_word_embeddings", f.truth("tied_embeddings")}});
+  return c;
+}
+
+json llama(RowFields& f, std::int64_t sequence) {
+  const auto heads = f.needed("heads", kMostWidth);
+  json c{{"model_type", "llama"},
+         {"hidden_size", f.needed("hidden", kMostWidth)},
+         {"num_hidden_layers", f.needed("layers", kMostLayers)},
+         {"num_attention_heads", heads},
+         {"num_key_value_heads", f.whole("kv_heads", kMostWidth).value_or(heads)},
+         {"intermediate_size", f.needed("ffn", kMostWidth)},
+         {"vocab_size", f.needed("vocab")},
+         {"max_position_embeddings", sequence},
+         {"tie_word_embeddings", f.truth("tied_embeddings")}};
+  if (const auto d = f.whole("head_dim", kMostWidth)) c["head_dim"] = *d;
+  return c;
+}
+
+/// A shipped model where the row's name means one.
+std::string shipped(RowFields& f) {
+  const std::string name = lowered(f.text("model"));
+  for (const Known& k : kKnown)
+    if (name.find(k.name) != std::string::npos) return k.model;
+  return {};
+}
+
+}  // namespace
+
+void map_model(RowFields& f, RowJob& job) {
+  job.scenario.training.sequence_length = f.needed("seq_len", 100'000'000);
+  const auto sequence = job.scenario.training.sequence_length;
+  const bool experts = f.whole("experts").value_or(1) > 1;
+  job.model_kind = experts ? "experts" : "dense";
+  const std::string family = family_of(f), known = shipped(f);
+  if (experts) {
+    if (known.empty()) throw RowSkipped("model unknown", f.text("model"));
+    job.scenario.model.name = known;
+    return;
+  }
+  if (!f.whole("hidden", kMostWidth)) {
+    if (known.empty()) throw RowSkipped("model unknown", f.text("model"));
+    job.scenario.model.name = known;
+    return;
+  }
+  json config;
+  if (family == "gpt2" || family == "mpt") config = gpt(f, family == "mpt", sequence);
+  else if (family == "llama") config = llama(f, sequence);
+  else throw RowSkipped("model unknown", f.text("model"));
+  job.scenario.model.inline_json = config.dump();
+}
+
+}  // namespace rehearse

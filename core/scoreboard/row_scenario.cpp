@@ -1,0 +1,83 @@
+#include "core/scoreboard/row_scenario.hpp"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+std::optional<double> figure(const Measurement& row, const std::string& name) {
+  const auto at = row.measured.find(name);
+  if (at == row.measured.end() || std::holds_alternative<std::monostate>(at->second)) return std::nullopt;
+  const auto* d = std::get_if<double>(&at->second);
+  if (d == nullptr || !std::isfinite(*d) || *d <= 0) throw RowSkipped("malformed row", fmt::format("{} is no positive number: {}", name, text_of(at->second).substr(0, 60)));
+  return *d;
+}
+
+/// Figures that say how long a step takes, what was printed before what was worked out from it.
+Measured step_time(const Measurement& row, const RowJob& job) {
+  const TrainingSettings& t = job.scenario.training;
+  const auto samples = static_cast<double>(t.global_batch), tokens = samples * static_cast<double>(t.sequence_length);
+  struct Form { const char* name; double work; double scale; };  // time = value * scale, or work / value.
+  const std::array<Form, 10> forms{{{"iteration_time_s", 0, 1}, {"step_time_s", 0, 1}, {"iteration_time_ms", 0, 1e-3}, {"step_time_ms", 0, 1e-3},
+                                    {"tokens_per_s", tokens, 0}, {"tokens_per_s_per_gpu", tokens / job.gpus, 0}, {"samples_per_s", samples, 0}, {"sequences_per_s", samples, 0},
+                                    {"iteration_time_s_derived_from_per_gpu", 0, 1}, {"iteration_time_s_derived", 0, 1}}};
+  for (const Form& f : forms)
+    if (const auto v = figure(row, f.name)) return {f.name, *v, Seconds{f.work > 0 ? f.work / *v : *v * f.scale}, {}, {}};
+  throw RowSkipped("no step time or throughput among the figures", "");
+}
+
+Measured measured_of(const Measurement& row, const RowJob& job) {
+  Measured out = step_time(row, job);
+  if (const auto v = figure(row, "peak_allocated_GiB")) out.peak_allocated = Bytes{*v * kGiB};
+  if (const auto v = figure(row, "peak_memory_GiB")) out.peak_reserved = Bytes{*v * kGiB};
+  return out;
+}
+
+/// Whether any figure is of a kind that a step is predicted for: the others are said to be so before the configuration is looked at.
+void check_kind(const Measurement& row) {
+  if (!row.malformed.empty()) throw RowSkipped("malformed row", row.malformed);
+  if (row.from_memory) throw RowSkipped("from memory");
+  if (row.measured.contains("statement") || row.measured.contains("verdict")) throw RowSkipped("a statement, no figure");
+  for (const auto& [name, value] : row.measured)
+    if (name.find("iteration_time") != std::string::npos || name.find("step_time") != std::string::npos || name.find("_per_s") != std::string::npos) return;
+  throw RowSkipped("no step time or throughput among the figures");
+}
+
+}  // namespace
+
+MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue) {
+  MappedRow out;
+  out.id = row.id;
+  out.source = row.source;
+  out.file = row.file;
+  RowFields fields(row, table);
+  try {
+    check_kind(row);
+    RowJob job;
+    job.release = table.release_of(row);
+    map_cluster(fields, catalogue, job);
+    map_model(fields, job);
+    map_strategy(fields, job);
+    job.measured = measured_of(row, job);
+    out.job = std::move(job);
+  } catch (const RowSkipped& e) {
+    out.skipped = e.what();
+    out.detail = e.detail;
+  } catch (const Error& e) {
+    out.skipped = "refused";
+    out.detail = e.what();
+  }
+  out.trail = fields.trail();
+  out.guessed = fields.guessed();
+  return out;
+}
+
+}  // namespace rehearse

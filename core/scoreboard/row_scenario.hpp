@@ -1,0 +1,59 @@
+#pragma once
+// From a row of a measurement file to a job that can be predicted. Explicit code per field, in three parts: row_model.cpp, row_cluster.cpp,
+// row_strategy.cpp. Fields come from the row, else from topologies/software.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/scenario.hpp"
+#include "core/hardware/catalogue.hpp"
+#include "core/scoreboard/row_fields.hpp"
+
+namespace rehearse {
+
+/// What was measured, as seconds of something.
+struct Measured {
+  std::string name;          ///< "iteration_time_s", "tokens_per_s_per_gpu", ...: the field it was read from.
+  double value = 0;          ///< In its own unit.
+  Seconds time;              ///< The same as a time.
+  std::optional<Bytes> peak_allocated, peak_reserved;  ///< Of the worst GPU, where the row has them.
+};
+
+/// A row ready to be predicted: a training step.
+struct RowJob {
+  Scenario scenario;         ///< Axes resolved; cluster by machine, nodes and network.
+  int gpus = 0;
+  int gpus_per_domain = 0;   ///< GPUs used of each machine; fewer than it has where a rack keeps some back.
+  Measured measured;
+  std::string gpu;           ///< Catalogue id.
+  std::string strategy;      ///< "tp + pp + dp", for groups.
+  std::string model_kind;    ///< "dense", "experts", "images".
+  std::string release;       ///< Of the software, where known.
+  std::string flash;         ///< Which flash attention, by its calibration group's name; empty: the generation's own.
+  std::string host;          ///< Whose code launches kernels; empty: PyTorch's eager mode.
+};
+
+/// A row, read: either a job or the reason why there is none.
+struct MappedRow {
+  std::string id, source, file;
+  std::optional<RowJob> job;
+  std::string skipped;             ///< Reason that rows are counted by; empty with a job.
+  std::string detail;              ///< More about it, for the reader.
+  std::vector<Assumption> trail;   ///< Every field, and where it is from.
+  std::vector<std::string> guessed;///< Fields that matter and that nobody states: the row is listed but counts in no error figure.
+};
+
+/// Never throws for what a row says: it becomes a reason.
+[[nodiscard]] MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue);
+
+// The parts. They throw RowSkipped.
+
+/// Sets scenario.model, training.sequence_length and the model's kind.
+void map_model(RowFields& fields, RowJob& job);
+/// Sets scenario.cluster, gpus and gpu.
+void map_cluster(RowFields& fields, const Catalogue& catalogue, RowJob& job);
+/// Sets the other settings: axes, batch, schedule, precision, recomputation, overlap, kernels.
+void map_strategy(RowFields& fields, RowJob& job);
+
+}  // namespace rehearse

@@ -1,0 +1,174 @@
+// How the work was split and which software ran it.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/scoreboard/row_scenario.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::int64_t kMostRanks = 1'000'000;
+
+void map_axes(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  const auto axis = [&f](const char* name) { return static_cast<int>(f.needed(name, kMostRanks)); };
+  s.tp = axis("tp");
+  s.pp = axis("pp");
+  s.cp = axis("cp");
+  s.ep = axis("ep");
+  const double model = static_cast<double>(s.tp) * s.pp * s.cp;
+  const auto dp = f.whole("dp", kMostRanks);
+  if (!dp && std::fmod(job.gpus, model) != 0)
+    throw RowSkipped("contradiction in the row", fmt::format("tp({}) * pp({}) * cp({}) does not divide {} GPUs", s.tp, s.pp, s.cp, job.gpus));
+  s.dp = s.dp_replicate = static_cast<int>(dp.value_or(static_cast<std::int64_t>(job.gpus / model)));
+  if (!dp) f.note("dp", fmt::format("{}", s.dp), "gpus / (tp * pp * cp)");
+  if (model * s.dp != job.gpus)
+    throw RowSkipped("contradiction in the row", fmt::format("dp({}) * tp({}) * pp({}) * cp({}) = {} != {} GPUs", s.dp, s.tp, s.pp, s.cp, model * s.dp, job.gpus));
+}
+
+void map_batch(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  auto microbatch = f.whole("micro_batch", 10'000'000);
+  auto batch = f.whole("global_batch");
+  auto count = f.whole("microbatches");
+  if (!count) count = f.whole("grad_accum");
+  if (!batch && f.whole("batch_per_gpu")) batch = *f.whole("batch_per_gpu") * s.dp;
+  if (!microbatch && batch && count && *batch % (s.dp * *count) == 0) microbatch = *batch / (s.dp * *count);
+  if (!microbatch) {
+    if (!batch) throw RowSkipped("field missing: micro_batch");
+    f.guess("micro_batch", "1", "nobody states it");
+    microbatch = 1;
+  }
+  if (!batch) {
+    if (!count) throw RowSkipped("field missing: global_batch");
+    batch = *microbatch * *count * s.dp;
+    f.note("global_batch", fmt::format("{}", *batch), "micro_batch * microbatches * dp");
+  }
+  if (*batch % (*microbatch * s.dp) != 0)
+    throw RowSkipped("contradiction in the row", fmt::format("global_batch({}) is no multiple of micro_batch({}) * dp({})", *batch, *microbatch, s.dp));
+  s.microbatch = *microbatch;
+  job.scenario.training.global_batch = *batch;
+}
+
+void map_schedule(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  if (s.pp == 1) return;
+  const std::string schedule = f.text("schedule");
+  const auto chunks = f.whole("vpp", 1000);
+  const bool interleaved = holds(schedule, "interleaved");
+  if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
+  s.virtual_stages = static_cast<int>(chunks.value_or(1));
+  s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : holds(schedule, "gpipe") ? "gpipe" : "1f1b";
+  s.uneven_layers = true;
+}
+
+void map_precision(RowFields& f, RowJob& job) {
+  TrainingSettings& t = job.scenario.training;
+  const std::string p = f.needed_text("precision");
+  if (holds(p, "fp4")) throw RowSkipped("strategy not lowered yet", "fp4");
+  if (holds(p, "fp8") || holds(p, "float8")) t.precision = Precision::fp8_mixed;
+  else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
+  else if (holds(p, "fp16") || holds(p, "mixed")) t.precision = Precision::fp16_mixed;
+  else if (holds(p, "tf32")) t.precision = Precision::tf32;
+  else if (holds(p, "fp32")) t.precision = Precision::fp32;
+  else throw RowSkipped("malformed row", "precision: " + p.substr(0, 60));
+  t.gradient_dtype = f.text("gradient_dtype") == "model" ? GradientDtype::model : GradientDtype::fp32;
+  const std::string optimizer = f.text("optimizer");
+  t.optimizer = holds(optimizer, "sgd") ? Optimizer::sgd : holds(optimizer, "adamw") ? Optimizer::adamw : Optimizer::adam;
+  t.clip_gradients = f.truth("clip_gradients");
+}
+
+/// SAC per operator keeps every second product and drops what is cheap to make again; the nearest that is lowered keeps everything.
+void map_recompute(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  const std::string r = f.text("recompute");
+  if (r.empty()) {
+    f.guess("recompute", "none", "nobody states it");
+    return;
+  }
+  if (r == "op_level" || holds(r, "op-level") || holds(r, "per-op") || holds(r, "sac")) throw RowSkipped("strategy not lowered yet", "selective recomputation by operator");
+  if (r.starts_with("full:")) throw RowSkipped("strategy not lowered yet", "recomputation of some layers");
+  s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
+}
+
+void map_sharding(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  const FieldValue stage = f.find("zero_stage");
+  const double* z = std::get_if<double>(&stage);
+  const int zero = z == nullptr ? 0 : static_cast<int>(*z);
+  if (zero < 0 || zero > 3) throw RowSkipped("malformed row", fmt::format("zero_stage: {}", zero));
+  if (zero >= 2 && !holds(f.text("framework"), "deepspeed")) {
+    s.fsdp.enabled = true;
+    s.dp_shard = s.dp;
+    s.dp_replicate = 1;
+    if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;
+    return;
+  }
+  s.zero_stage = s.dp > 1 ? zero : 0;
+}
+
+void map_overlap(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  s.overlap.grad_reduce = f.truth("overlap_grad_reduce");
+  s.overlap.param_gather = f.truth("overlap_param_gather");
+  s.overlap.pp = f.truth("overlap_p2p");
+  const std::string tp = f.text("overlap_tp");
+  s.overlap.tp = tp == "full" && s.tp > 1;
+  s.scatter_gather = s.pp > 1 && s.tp > 1 && f.truth("scatter_gather");
+  s.sequence_parallel = s.tp > 1 && f.truth("sequence_parallel");
+}
+
+/// "unfused", or the flash implementation as its calibration group is named. Rows also describe the attention layer under this name ("MLA"): that
+/// says nothing about the kernel.
+std::string attention_of(RowFields& f) {
+  const std::string said = f.text("attention");
+  if (holds(said, "unfused") || holds(said, "no flash")) return "unfused";
+  const std::string meant = lowered(said);
+  for (const char* name : {"flash_triton", "flash1", "flash2", "flash3", "cudnn"})
+    if (meant.find(name) != std::string::npos) return name;
+  return f.fallback("attention");
+}
+
+void map_kernels(RowFields& f, RowJob& job) {
+  KernelSettings& k = job.scenario.kernels;
+  const std::string attention = attention_of(f);
+  k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
+  if (k.attention == AttentionKernel::flash) job.flash = attention;
+  if (const std::string host = f.text("host"); host != "eager") job.host = host;
+  k.fused_norm = f.truth("fused_kernels");
+  k.fused_cross_entropy = f.truth("fused_cross_entropy");
+  k.cuda_graphs = f.truth("cuda_graphs");
+}
+
+std::string words_of(const StrategySettings& s) {
+  std::string out;
+  const auto add = [&out](bool active, const char* name) {
+    if (active) out += (out.empty() ? "" : " + ") + std::string(name);
+  };
+  add(s.tp > 1, "tp");
+  add(s.cp > 1, "cp");
+  add(s.pp > 1, "pp");
+  add(s.ep > 1, "ep");
+  add(s.fsdp.enabled || s.zero_stage == 3, "sharded");
+  add(s.dp > 1 && !s.fsdp.enabled && s.zero_stage < 3, "dp");
+  return out.empty() ? "one GPU" : out;
+}
+
+}  // namespace
+
+void map_strategy(RowFields& f, RowJob& job) {
+  map_axes(f, job);
+  map_batch(f, job);
+  map_schedule(f, job);
+  map_precision(f, job);
+  map_sharding(f, job);
+  map_overlap(f, job);
+  map_kernels(f, job);
+  map_recompute(f, job);
+  job.strategy = words_of(job.scenario.strategy);
+}
+
+}  // namespace rehearse

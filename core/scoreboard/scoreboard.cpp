@@ -1,0 +1,143 @@
+#include "core/scoreboard/scoreboard.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+/// Lowering says what it does not know: that is a reason of its own.
+std::string reason_of(const Error& e) {
+  const std::string what = e.what();
+  if (what.find("has no lowering") != std::string::npos) return "strategy not lowered yet";
+  return "refused";
+}
+
+void predict(ScoredRow& row, RowPredictor& predictor) {
+  if (!row.row.job) return;
+  try {
+    row.prediction = predictor.predict(*row.row.job);
+  } catch (const Error& e) {
+    row.row.skipped = reason_of(e);
+    row.row.detail = e.what();
+    return;
+  }
+  const Measured& m = row.row.job->measured;
+  row.error = row.prediction.step_time / m.time - 1;
+  if (!std::isfinite(row.error)) {
+    row.row.skipped = "refused";
+    row.row.detail = "the prediction is no number";
+    return;
+  }
+  row.predicted = true;
+  if (m.peak_allocated) row.memory_error = row.prediction.peak_allocated / *m.peak_allocated - 1;
+  else if (m.peak_reserved) row.memory_error = row.prediction.peak_allocated / *m.peak_reserved - 1;
+}
+
+/// Rows are dealt out one by one; each worker has prices of its own.
+class Workers {
+ public:
+  Workers(const std::vector<Measurement>& in, std::vector<ScoredRow>& out, const PredictorPaths& paths, const SoftwareTable& table, const ScoreOptions& options)
+      : in_(in), out_(out), paths_(paths), table_(table), options_(options) {}
+
+  void run(int workers) {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
+    work();
+    threads.clear();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void work() {
+    try {
+      RowPredictor predictor(paths_, options_.backend);
+      for (std::size_t i = next_++; i < in_.size(); i = next_++) {
+        out_[i].row = map_row(in_[i], table_, predictor.catalogue());
+        predict(out_[i], predictor);
+        report();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      next_ = in_.size();
+    }
+  }
+
+  void report() {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (options_.progress) options_.progress(done_, static_cast<int>(in_.size()));
+  }
+
+  const std::vector<Measurement>& in_;
+  std::vector<ScoredRow>& out_;
+  const PredictorPaths& paths_;
+  const SoftwareTable& table_;
+  const ScoreOptions& options_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  int done_ = 0;
+  std::exception_ptr failure_;
+};
+
+/// The citation's first words: a table has no room for the rest.
+std::string short_source(const MappedRow& row) {
+  if (row.source == kCsvSource) return "single-node CSV";
+  const std::string text = row.source.substr(0, row.source.find_first_of(",;("));
+  return text.size() <= 48 ? text : text.substr(0, 48);
+}
+
+struct Errors { std::vector<double> time, memory; };
+
+void add(Errors& to, const ScoredRow& row) {
+  to.time.push_back(row.error);
+  if (row.memory_error) to.memory.push_back(*row.memory_error);
+}
+
+void summarise(Scoreboard& board) {
+  Errors all;
+  std::map<std::pair<int, std::string>, Errors> groups;
+  const std::vector<std::string> kinds{"source", "GPU", "strategy", "model"};
+  for (const ScoredRow& row : board.rows) {
+    if (!row.predicted) ++board.skipped[row.row.skipped];
+    else if (!row.counts()) ++board.listed;
+    if (!row.counts()) continue;
+    add(all, row);
+    const RowJob& job = *row.row.job;
+    const std::vector<std::string> names{short_source(row.row), job.gpu, job.strategy, job.model_kind};
+    for (std::size_t k = 0; k < kinds.size(); ++k) add(groups[{static_cast<int>(k), names[k]}], row);
+  }
+  board.time = statistics(all.time);
+  board.memory = statistics(all.memory);
+  for (auto& [key, errors] : groups)
+    board.groups.push_back({kinds[static_cast<std::size_t>(key.first)], key.second, statistics(std::move(errors.time)), statistics(std::move(errors.memory))});
+}
+
+}  // namespace
+
+int Scoreboard::predicted() const {
+  return static_cast<int>(std::count_if(rows.begin(), rows.end(), [](const ScoredRow& r) { return r.predicted; }));
+}
+
+Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options) {
+  const SoftwareTable table = SoftwareTable::load(paths.topologies / "software");
+  Scoreboard out;
+  out.rows.resize(rows.size());
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int wanted = options.backend != "estimate" ? 1 : options.workers > 0 ? options.workers : cores;
+  Workers(rows, out.rows, paths, table, options).run(std::min(wanted, std::max(1, static_cast<int>(rows.size()))));
+  summarise(out);
+  return out;
+}
+
+}  // namespace rehearse

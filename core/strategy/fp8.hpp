@@ -1,0 +1,40 @@
+#pragma once
+// Products in fp8: which they are, and the passes around them that scale and cast their operands.
+//
+// In fp8 run the three products of a linear layer (experts' included) whose weight's dimensions are multiples of 16, as tensor cores need;
+// attention, norms, router, embedding and head stay in the type of activations. A tensor is cast once and stored twice: as the product of
+// forward (a weight also, of the input gradient) reads it, and along the other dimension for the weight gradient. The second copy of an
+// input is what is kept for backward, one byte an element in place of two. Inputs and weights are e4m3; gradients of outputs e5m2 under
+// per-tensor scales (Micikevicius et al. 2022, sec. 3), else e4m3 (DeepSeek-AI 2024, sec. 3.3.2). Scales of blocks are not stored.
+
+#include "core/strategy/block_lowering.hpp"
+
+namespace rehearse {
+
+/// Whether a tensor of BlockTensors::persistent, by its name, is the scales of an op's three operands and their largest values of this step.
+[[nodiscard]] bool is_fp8_scales(const std::string& name);
+
+namespace ops {
+
+/// Whether the products of a linear op of this block run in fp8.
+[[nodiscard]] bool in_fp8(const ProgramFrame& frame, const BlockSpec& spec, const OpSpec& op);
+[[nodiscard]] inline bool in_fp8(BlockBody& b, const OpSpec& op) { return in_fp8(b.builder().frame(), *b.tensors().spec, op); }
+
+/// Formals of one tensor in fp8; -1 for the copy that is not made.
+struct Fp8Copies { int rows = -1, columns = -1; };
+
+/// The op's input, cast as it is stored and then brought to `layout`: wires carry one byte an element. Its other copy is kept for backward.
+[[nodiscard]] int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout);
+/// That copy, in backward.
+[[nodiscard]] int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout);
+/// The op's weight. Copies of a weight that a rank stores whole are kept through a step: fp8_cast_weights makes them before the first forward.
+/// Where whole weights live around their use only, each pass casts what it reads.
+[[nodiscard]] Fp8Copies fp8_weight(BlockBody& b, const OpSpec& op);
+/// Casts the weights of a block whose copies are kept, in a body of its own. Returns whether there are any.
+bool fp8_cast_weights(BlockBody& b);
+/// Gradients of the op's outputs in `layout(output)`; empty where nothing needs them. One that is gathered serves both products.
+[[nodiscard]] std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (*layout)(BlockBody&, const OpSpec&, int));
+
+}  // namespace ops
+
+}  // namespace rehearse

@@ -1,0 +1,59 @@
+#include "core/strategy/recompute.hpp"
+
+#include <algorithm>
+
+namespace rehearse {
+
+namespace {
+
+bool starts(const std::string& name, std::string_view prefix) { return name.rfind(prefix, 0) == 0; }
+
+bool is_norm(OpKind k) { return k == OpKind::layer_norm || k == OpKind::rms_norm; }
+
+bool belongs(const OpSpec& op, std::string_view module) {
+  const bool residual = op.kind == OpKind::add;
+  if (module == "layernorm") return is_norm(op.kind) && !starts(op.name, "attention.");
+  if (module == "mlp") return starts(op.name, "mlp.") && !residual;
+  if (module == "moe_act") return op.kind == OpKind::weighted_silu_mul;
+  if (module == "moe") return starts(op.name, "moe.");
+  if (module == "shared_experts") return starts(op.name, "moe.shared.");
+  if (module != "mla_up_proj") return false;
+  // Latent vectors are kept; their norms, up projections and rotation run again.
+  for (const char* name : {"attention.q_norm", "attention.kv_norm", "attention.q_up", "attention.kv_up", "attention.rope_q", "attention.rope_k", "attention.k"})
+    if (op.name == name) return true;
+  return false;
+}
+
+bool has_latents(const BlockSpec& spec) {
+  return std::any_of(spec.ops.begin(), spec.ops.end(), [](const OpSpec& op) { return op.name == "attention.kv_up"; });
+}
+
+}  // namespace
+
+std::vector<int> modules_of(const BlockSpec& spec, const std::vector<std::string>& modules) {
+  std::vector<int> out(spec.ops.size(), -1);
+  if (spec.input < 0 || spec.output < 0) return out;
+  for (std::size_t o = 0; o < spec.ops.size(); ++o)
+    for (std::size_t m = 0; m < modules.size() && out[o] < 0; ++m)
+      if (belongs(spec.ops[o], modules[m]) && (modules[m] != "mla_up_proj" || has_latents(spec))) out[o] = static_cast<int>(m);
+  return out;
+}
+
+int writer_of(const BlockSpec& spec, int t) {
+  for (std::size_t o = 0; o < spec.ops.size(); ++o)
+    if (std::find(spec.ops[o].outputs.begin(), spec.ops[o].outputs.end(), t) != spec.ops[o].outputs.end()) return static_cast<int>(o);
+  return -1;
+}
+
+std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of) {
+  const auto module = [&](int op) { return op < 0 ? -1 : module_of[static_cast<std::size_t>(op)]; };
+  for (std::size_t o = spec.ops.size(); o-- > 0;)
+    if (module_of[o] >= 0)
+      for (const int t : spec.ops[o].inputs)
+        if (module(writer_of(spec, t)) != module_of[o]) needed[static_cast<std::size_t>(t)] = true;
+  for (std::size_t t = 0; t < needed.size(); ++t)
+    if (module(writer_of(spec, static_cast<int>(t))) >= 0) needed[t] = false;
+  return needed;
+}
+
+}  // namespace rehearse

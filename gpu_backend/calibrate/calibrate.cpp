@@ -1,0 +1,179 @@
+#include "gpu_backend/calibrate/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "gpu_backend/calibrate/communication.hpp"
+#include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/probes.hpp"
+#include "gpu_backend/executor.hpp"
+#include "gpu_backend/local_world.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr int kPasses = 2;             // So that a moment of noise does not hold all repetitions of a case.
+constexpr int kLeast = 3, kMost = 200; // Repetitions in one pass.
+constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
+
+DType arithmetic_of(Numerics n) { return n == Numerics::fp64 ? DType::fp64 : DType::fp32; }
+
+double quantile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+class Calibration {
+ public:
+  Calibration(Transport& transport, const CalibrationRequest& request) : transport_(transport), request_(request) {}
+
+  DeviceProfile run() {
+    DeviceProfile out;
+    const std::vector<int> stages = calibrated_ranks(transport_.ranks());
+    const double stage_seconds = request_.budget_s / static_cast<double>(stages.size());
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      done_ = static_cast<double>(i) / static_cast<double>(stages.size());
+      share_ = 1.0 / static_cast<double>(stages.size());
+      if (transport_.rank() < stages[i]) stage(stages[i], stage_seconds, out);
+      std::vector<double> all_there{0};
+      transport_.sum(all_there);
+    }
+    if (transport_.rank() != 0) return {};
+    return out;
+  }
+
+ private:
+  void stage(int ranks, double seconds, DeviceProfile& out) {
+    const int threads = request_.share_machine(ranks);
+    const double kernels = (ranks > 1 ? 1 - kCommunicationShare : 1.0) * seconds;
+    double taken = 0;
+    if (ranks > 1) {
+      const auto device = request_.make_device(request_.numerics.front());
+      Team team(*device, transport_, ranks);
+      tell(0, ranks, "collectives");
+      auto measured = measure_communication(team, transport_, kCommunicationShare * seconds * 0.8);
+      merge(out.collectives, measured);
+      taken = taken_by_communication(team, transport_, kCommunicationShare * seconds * 0.2);
+      done_ += share_ * kCommunicationShare;
+    }
+    const double share = share_ * kernels / seconds / static_cast<double>(request_.numerics.size());
+    for (const Numerics n : request_.numerics) {
+      const auto device = request_.make_device(n);
+      Team team(*device, transport_, ranks);
+      out.settings.push_back(setting(team, threads, kernels / static_cast<double>(request_.numerics.size()), share));
+      out.settings.back().taken_by_communication = taken;
+      done_ += share;
+    }
+  }
+
+  /// A group's times are those with most ranks at work.
+  static void merge(std::vector<DeviceProfile::Collective>& into, std::vector<DeviceProfile::Collective>& from) {
+    for (auto& c : from) {
+      std::erase_if(into, [&](const auto& old) { return old.op == c.op && old.ranks == c.ranks; });
+      into.push_back(std::move(c));
+    }
+  }
+
+  void tell(double part, int ranks, const std::string& what) const {
+    if (request_.progress) request_.progress(std::min(1.0, done_ + part), fmt::format("{} of {} rank{}", what, ranks, ranks == 1 ? "" : "s"));
+  }
+
+  DeviceProfile::Setting setting(Team& team, int threads, double seconds, double share) {
+    DeviceProfile::Setting out;
+    out.ranks = team.ranks();
+    out.arithmetic = arithmetic_of(team.device().numerics());
+    out.threads = threads;
+    out.dispatch = Seconds{dispatch(team)};
+    const std::vector<KernelCase> cases = kernel_cases(team.device());
+    const double each = seconds / static_cast<double>(cases.size() * kPasses);
+    std::vector<std::vector<double>> samples(cases.size());
+    for (int pass = 0; pass < kPasses; ++pass)
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        if (i % 16 == 0) tell(share * (pass + static_cast<double>(i) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(out.arithmetic)));
+        repeat(team, cases[i], each, samples[i]);
+      }
+    collect(team, cases, samples, out);
+    return out;
+  }
+
+  static void repeat(Team& team, const KernelCase& what, double seconds, std::vector<double>& samples) {
+    const double begin = team.device().now();
+    KernelRun run(team.device(), what);
+    (void)run.once();
+    team.meet();
+    for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i) samples.push_back(run.once());
+  }
+
+  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, DeviceProfile::Setting& out) {
+    std::vector<double> figures;
+    for (const auto& s : samples) {
+      const Spread spread = spread_of(s);
+      figures.insert(figures.end(), {spread.median / team.ranks(), spread.relative / team.ranks()});
+    }
+    team.sum(figures);
+    double copied = 0;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const SizedOperation& what = cases[i].what;
+      auto& op = out.operators[what.name];
+      op.axes = what.axes;
+      const double time = std::max(figures[2 * i], 1e-9);
+      op.rows.push_back({what.size, Seconds{time}, figures[2 * i + 1]});
+      if (what.name == "add" && what.size[0] > copied) {  // Two read, one written, and nothing computed: memory's own pace.
+        copied = what.size[0];
+        out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
+      }
+    }
+    if (!(out.copy_rate > BytesPerSecond{0})) out.copy_rate = BytesPerSecond{1e9};
+  }
+
+  /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank.
+  double dispatch(Team& team) const {
+    const Program program = dispatch_probe();
+    const auto device = request_.make_device(team.device().numerics());
+    LocalWorld alone(1);
+    const auto transport = alone.transport(0);
+    const auto data = synthetic_tokens(1, kDispatchVocabulary);
+    Executor executor(program, *device, *transport, *data, {});
+    team.meet();
+    std::vector<double> samples;
+    for (const double begin = device->now(); samples.size() < 10 || device->now() - begin < kDispatchSeconds;) {
+      const double seconds = executor.step().seconds;
+      double busy = 0;
+      std::size_t kernels = 0;
+      for (const Interval& i : executor.intervals())
+        if (i.end > i.begin) busy += i.end - i.begin, ++kernels;
+      if (kernels > 0) samples.push_back(std::max(0.0, seconds - busy) / static_cast<double>(kernels));
+    }
+    std::vector<double> mean{spread_of(samples).median};
+    team.sum(mean);
+    return mean[0] / team.ranks();
+  }
+
+  Transport& transport_;
+  const CalibrationRequest& request_;
+  double done_ = 0, share_ = 1;
+};
+
+}  // namespace
+
+Spread spread_of(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const double median = quantile(samples, 0.5);
+  return {median, median > 0 ? (quantile(samples, 0.75) - quantile(samples, 0.25)) / 2 / median : 0};
+}
+
+std::vector<int> calibrated_ranks(int ranks) {
+  std::vector<int> out;
+  for (int k = 1; k < ranks; k *= 2) out.push_back(k);
+  out.push_back(ranks);
+  return out;
+}
+
+DeviceProfile calibrate(Transport& transport, const CalibrationRequest& request) { return Calibration(transport, request).run(); }
+
+}  // namespace rehearse

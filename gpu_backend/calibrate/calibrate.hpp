@@ -1,0 +1,36 @@
+#pragma once
+// Measures what a device profile holds: kernels, collectives and messages, never a network's step. All ranks call it; they work on the same
+// case at the same time, as ranks of a run do, so that what they share (cores, caches, memory) is in the times.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/cost/device_profile.hpp"
+#include "gpu_backend/communicator.hpp"
+#include "gpu_backend/device.hpp"
+
+namespace rehearse {
+
+struct CalibrationRequest {
+  double budget_s = 60;                 ///< About how long it may take, more than 0; sets the repetitions, not what is measured.
+  std::vector<Numerics> numerics{Numerics::fp32};
+  std::function<std::unique_ptr<ComputeDevice>(Numerics)> make_device;
+  /// Divides the machine: called before `ranks` ranks work at once. Returns the threads of one of them.
+  std::function<int(int ranks)> share_machine;
+  /// Share done, 0 to 1, and what is measured now; on every rank. What it throws ends the calibration.
+  std::function<void(double share, const std::string& what)> progress;
+};
+
+/// Settings, collectives and messages; on rank 0 only, empty elsewhere. The caller adds what the machine is.
+[[nodiscard]] DeviceProfile calibrate(Transport& transport, const CalibrationRequest& request);
+
+/// Numbers of ranks at work at once that are measured among `ranks`: 1, 2, 4, ... and `ranks` itself.
+[[nodiscard]] std::vector<int> calibrated_ranks(int ranks);
+
+/// Median, and half the distance between the quartiles over it. `samples` is not empty.
+struct Spread { double median = 0, relative = 0; };
+[[nodiscard]] Spread spread_of(std::vector<double> samples);
+
+}  // namespace rehearse

@@ -1,0 +1,179 @@
+#include "gpu_backend/calibrate/communication.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "gpu_backend/calibrate/calibrate.hpp"
+#include "gpu_backend/calibrate/kernel_cases.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr std::int64_t kSizes[] = {64, 1024, 16384, 131072, 1048576, 4194304};  // Elements of the larger side.
+constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
+
+/// Buffers of one call on one member.
+class Call {
+ public:
+  Call(CollectiveOp op, std::int64_t elements, int members) : part_(std::max<std::int64_t>(1, elements / members)) {
+    call_.op = op;
+    call_.name = "calibration";
+    const std::int64_t all = part_ * members;
+    const auto parts = [&] { return std::vector<std::int64_t>(static_cast<std::size_t>(members), part_); };
+    const bool in_place = op == CollectiveOp::all_reduce || op == CollectiveOp::broadcast;
+    if (in_place) call_.receive_counts = {all};
+    if (op == CollectiveOp::reduce_scatter) call_.send_counts = parts(), call_.receive_counts = {part_};
+    if (op == CollectiveOp::all_gather) call_.send_counts = {part_}, call_.receive_counts = parts();
+    if (op == CollectiveOp::all_to_all) call_.send_counts = call_.receive_counts = parts();
+    in_.resize(static_cast<std::size_t>(total(in_place ? call_.receive_counts : call_.send_counts)), 1.0f);
+    out_.resize(static_cast<std::size_t>(total(call_.receive_counts)), 0.0f);
+    bytes_ = Bytes{4.0 * static_cast<double>(all)};
+  }
+  /// As CollectiveModel counts them.
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+  void start(Communicator& communicator, const Done& done) {
+    struct Buffers { std::vector<std::byte> send, receive; };
+    auto buffers = std::make_shared<Buffers>();
+    CollectiveCall call = call_;
+    if (call.send_counts.empty()) {
+      buffers->receive = copied(in_);
+    } else {
+      buffers->send = copied(in_);
+      buffers->receive.resize(out_.size() * sizeof(float));
+      call.send = buffers->send.data();
+    }
+    call.receive = buffers->receive.data();
+    communicator.start(std::move(call), [this, buffers, done](std::exception_ptr failed) {
+      std::memcpy(out_.data(), buffers->receive.data(), buffers->receive.size());
+      done(failed);
+    });
+  }
+
+ private:
+  static std::int64_t total(const std::vector<std::int64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
+  static std::vector<std::byte> copied(const std::vector<float>& x) {
+    std::vector<std::byte> out(x.size() * sizeof(float));
+    std::memcpy(out.data(), x.data(), out.size());
+    return out;
+  }
+
+  CollectiveCall call_;
+  std::int64_t part_;
+  std::vector<float> in_, out_;
+  Bytes bytes_;
+};
+
+/// Wall time of one piece of communication, from being asked for to the moment at which the next task could begin.
+double timed(ComputeDevice& device, const std::function<void(Done)>& start) {
+  const double begin = device.now();
+  device.wait(device.submit(kStream, {}, {.run = {}, .start = start}));
+  return device.now() - begin;
+}
+
+/// Median of repetitions, as many as fit; the mean over the team, whose ranks agree on how many.
+double median_over_team(Team& team, double seconds, const std::function<double()>& once) {
+  (void)once();
+  std::vector<double> first{once()};
+  team.sum(first);
+  const double each = first[0] / team.ranks();
+  const int repetitions = std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kLeast, kMost);
+  std::vector<double> samples;
+  for (int i = 0; i < repetitions; ++i) samples.push_back(once());
+  std::vector<double> median{spread_of(samples).median};
+  team.sum(median);
+  return median[0] / team.ranks();
+}
+
+std::vector<int> group_sizes(int ranks) {
+  std::vector<int> out;
+  for (const int k : calibrated_ranks(ranks))
+    if (k > 1 && ranks % k == 0) out.push_back(k);
+  return out;
+}
+
+DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, double seconds) {
+  std::vector<int> members(static_cast<std::size_t>(group));
+  std::iota(members.begin(), members.end(), team.rank() / group * group);
+  const auto communicator = transport.communicator(fmt::format("calibrate {} {}", name_of(op), group), members);
+  DeviceProfile::Collective out{op, group, {}};
+  for (const std::int64_t elements : kSizes) {
+    Call call(op, elements, group);
+    team.meet();
+    const double t = median_over_team(team, seconds / std::size(kSizes), [&] { return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); }); });
+    out.rows.emplace_back(call.bytes(), Seconds{t});
+  }
+  return out;
+}
+
+/// There and back between neighbours, halved.
+DeviceProfile::Collective measure_messages(Team& team, Transport& transport, double seconds) {
+  DeviceProfile::Collective out{CollectiveOp::send_recv, 2, {}};
+  const int partner = team.rank() ^ 1;
+  const bool plays = partner < team.ranks();
+  std::unique_ptr<Channel> there, back;
+  if (plays) {
+    const auto name = [](int from, int to) { return fmt::format("calibrate {}>{}", from, to); };
+    there = transport.channel(name(team.rank(), partner), team.rank(), partner);
+    back = transport.channel(name(partner, team.rank()), partner, team.rank());
+  }
+  for (const std::int64_t elements : kSizes) {
+    std::vector<std::byte> data(static_cast<std::size_t>(elements) * sizeof(float));
+    const auto send = [&] { timed(team.device(), [&](Done done) { there->send(data.data(), data.size(), 1, std::move(done)); }); };
+    const auto receive = [&] { timed(team.device(), [&](Done done) { back->receive(data.data(), data.size(), 1, std::move(done)); }); };
+    const auto once = [&] {
+      const double begin = team.device().now();
+      if (plays && team.rank() % 2 == 0) send(), receive();
+      else if (plays) receive(), send();
+      return (team.device().now() - begin) / 2;
+    };
+    team.meet();
+    const double players = 2.0 * (team.ranks() / 2), mean = median_over_team(team, seconds / std::size(kSizes), once) * team.ranks() / players;
+    out.rows.emplace_back(Bytes{static_cast<double>(data.size())}, Seconds{mean});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transport& transport, double seconds) {
+  const auto groups = group_sizes(team.ranks());
+  const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::broadcast, CollectiveOp::all_to_all};
+  const double each = seconds / static_cast<double>(groups.size() * ops.size() + 1);
+  std::vector<DeviceProfile::Collective> out;
+  for (const int group : groups)
+    for (const CollectiveOp op : ops) out.push_back(measure_collective(team, transport, op, group, each));
+  out.push_back(measure_messages(team, transport, each));
+  return out;
+}
+
+double taken_by_communication(Team& team, Transport& transport, double seconds) {
+  std::vector<int> members(static_cast<std::size_t>(team.ranks()));
+  std::iota(members.begin(), members.end(), 0);
+  const auto communicator = transport.communicator("calibrate beside compute", members);
+  ComputeDevice& device = team.device();
+  const KernelCase product = product_case(device, "linear", 256, 256, 256);
+  if (product.op == nullptr) return 0;
+  KernelRun kernel(device, product);
+  Call call(CollectiveOp::all_reduce, kSizes[4], team.ranks());
+  std::vector<double> alone, beside;
+  team.meet();
+  const double begin = device.now();
+  while (alone.size() < 5 || device.now() - begin < seconds / 2) alone.push_back(kernel.once());
+  const double one_call = median_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
+  const int calls = std::clamp(static_cast<int>(seconds / 2 / one_call), 4, 100);
+  team.meet();
+  std::vector<EventPtr> under_way;
+  for (int i = 0; i < calls; ++i) under_way.push_back(device.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call.start(*communicator, done); }}));
+  while (!device.times(under_way.back()) || beside.size() < 5) beside.push_back(kernel.once());
+  for (const EventPtr& e : under_way) device.wait(e);
+  // What was under way when the last calls ended ran alone: the median is not theirs.
+  std::vector<double> taken{1 - spread_of(alone).median / spread_of(beside).median};
+  team.sum(taken);
+  return std::clamp(taken[0] / team.ranks(), 0.0, 0.95);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,26 @@
+#include "gpu_backend/calibrate/machine.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include <unistd.h>
+
+namespace rehearse {
+
+MachineFacts machine_facts() {
+  MachineFacts out;
+  out.processor = "unknown processor";
+  out.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  out.memory = Bytes{static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE))};
+  std::ifstream facts("/proc/cpuinfo");
+  for (std::string line; std::getline(facts, line);)
+    if (line.starts_with("model name"))
+      if (const auto colon = line.find(": "); colon != std::string::npos) {
+        out.processor = line.substr(colon + 2);
+        break;
+      }
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,17 @@
+#pragma once
+// What this machine says of itself.
+
+#include <string>
+
+#include "core/units/units.hpp"
+
+namespace rehearse {
+
+struct MachineFacts {
+  std::string processor;  ///< "unknown processor" where the system does not tell.
+  int cores = 1;          ///< That this process may use, as the system schedules them.
+  Bytes memory;           ///< Installed.
+};
+[[nodiscard]] MachineFacts machine_facts();
+
+}  // namespace rehearse

@@ -1,0 +1,25 @@
+#pragma once
+// Small Programs whose tasks are what calibration measures: every operator gets its operands as a plan gives them. Widths, lengths and
+// numbers of tokens lie on a grid of their own; no network that anybody trains is among them.
+
+#include <string>
+#include <vector>
+
+#include "core/program/program.hpp"
+
+namespace rehearse {
+
+struct Probe {
+  Program program;      ///< Of one rank, or seen from the first.
+  bool heads;           ///< Its lengths and heads lie on the grid: operators sized by these are measured in it, and no others.
+  bool fills_gaps;      ///< Only operators that no probe before it has are measured in it.
+};
+
+/// In the order in which they are measured.
+[[nodiscard]] std::vector<Probe> calibration_probes();
+
+/// One rank, many blocks, next to no arithmetic: what a step takes here is dispatch.
+[[nodiscard]] Program dispatch_probe();
+inline constexpr std::int64_t kDispatchVocabulary = 64;
+
+}  // namespace rehearse

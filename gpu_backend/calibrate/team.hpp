@@ -1,0 +1,47 @@
+#pragma once
+// Some ranks of a calibration at work together, and the rest waiting.
+
+#include <numeric>
+
+#include "gpu_backend/communicator.hpp"
+
+namespace rehearse {
+
+/// The first `ranks` ranks, seen from one of them.
+class Team {
+ public:
+  Team(ComputeDevice& device, Transport& transport, int ranks) : device_(device), rank_(transport.rank()), ranks_(ranks) {
+    if (ranks < 2) return;
+    std::vector<int> members(static_cast<std::size_t>(ranks));
+    std::iota(members.begin(), members.end(), 0);
+    communicator_ = transport.communicator("team of " + std::to_string(ranks) + to_string(device.numerics()), members);
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] ComputeDevice& device() { return device_; }
+  /// Sums over the team. Blocks; also the moment at which all are there.
+  void sum(std::vector<double>& values) {
+    if (!communicator_) return;
+    CollectiveCall call;
+    call.type = ElementType::real64;
+    call.receive = reinterpret_cast<std::byte*>(values.data());
+    call.receive_counts = {static_cast<std::int64_t>(values.size())};
+    call.name = "calibration";
+    device_.wait(device_.submit(kStream, {}, {.run = {}, .start = [this, call](Done done) { communicator_->start(call, std::move(done)); }}));
+  }
+  void meet() {
+    std::vector<double> nothing{0};
+    sum(nothing);
+  }
+
+ private:
+  static constexpr int kStream = 63;
+  static std::string to_string(Numerics n) { return n == Numerics::fp64 ? " in fp64" : " in fp32"; }
+
+  ComputeDevice& device_;
+  std::unique_ptr<Communicator> communicator_;
+  int rank_, ranks_;
+};
+
+}  // namespace rehearse

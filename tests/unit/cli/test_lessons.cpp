@@ -1,0 +1,88 @@
+// Every shipped lesson runs, shows what it claims, and says nothing without its number; every replay stands beside its measurements.
+
+#include <nlohmann/json.hpp>
+
+#include "core/cli/lesson_answers.hpp"
+#include "core/report/format.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/cli/support.hpp"
+
+using namespace rehearse;
+using test::rehearse_with;
+
+namespace {
+
+nlohmann::json answered(const std::string& verb, const std::string& file) {
+  const auto o = rehearse_with({verb, file, "--backend", "analytic", "--format", "json"});
+  INFO(o.where << ": " << o.what << " " << o.hint);
+  REQUIRE(o.code == 0);
+  return nlohmann::json::parse(o.out);
+}
+
+void check_width(const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    INFO(line);
+    CHECK((columns_of(line) <= 80 || line.find(' ') == std::string::npos));
+    at = end + 1;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every lesson shows what it claims, in sentences that are all said", "[lessons]") {
+  const auto files = cli::lesson_files(cli::find_data());
+  REQUIRE(files.size() >= 10);
+  for (const std::string& file : files) {
+    INFO(file);
+    const Lesson lesson = load_lesson(file);
+    const auto json = answered("lesson", file);
+    CHECK_FALSE(lesson.shows.empty());
+    for (const auto& s : json.at("shows")) {
+      INFO(s.dump());
+      CHECK(s.at("holds") == true);
+    }
+    CHECK(json.at("says").size() >= 3);
+    CHECK_FALSE(lesson.pictures.empty());
+  }
+}
+
+TEST_CASE("lessons and replays fit a page of 80 columns, without colours", "[lessons]") {
+  const auto data = cli::find_data();
+  for (const auto& [verb, files] : {std::pair{"lesson", cli::lesson_files(data)}, {"replay", cli::replay_files(data)}})
+    for (const std::string& file : files) {
+      INFO(file);
+      const auto o = rehearse_with({verb, file, "--backend", "analytic"});
+      REQUIRE(o.code == 0);
+      CHECK(o.out.find('\033') == std::string::npos);
+      check_width(o.out);
+    }
+}
+
+TEST_CASE("every replay has rows with sources, and counts no claim", "[lessons]") {
+  const auto files = cli::replay_files(cli::find_data());
+  REQUIRE(files.size() >= 8);
+  for (const std::string& file : files) {
+    INFO(file);
+    const auto json = answered("replay", file);
+    REQUIRE_FALSE(json.at("rows").empty());
+    int counted = 0;
+    for (const auto& row : json.at("rows")) {
+      INFO(row.dump());
+      CHECK((row.at("standing") == "claim" || !row.at("source").get<std::string>().empty()));
+      CHECK(row.at("predicted").is_null() == !row.at("skipped").is_null());
+      if (!row.at("predicted").is_null()) CHECK(row.at("predicted") > 0);
+      counted += row.at("standing") == "measured" && !row.at("predicted").is_null();
+    }
+    CHECK(json.at("summary").at("predicted_rows") == counted);
+  }
+}
+
+TEST_CASE("a lesson whose claim fails says so; with the reader's own changes that is no failure", "[lessons]") {
+  const auto failed = rehearse_with({"lesson", "gpus_2_to_8", "--backend", "analytic", "--set", "training.precision=fp32"});
+  CHECK(failed.code == 0);
+  const auto unknown = rehearse_with({"lesson", "funel"});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.hint.find("funnel") != std::string::npos);
+}

@@ -1,0 +1,159 @@
+// Calibration without timing: what it would measure, that it can be called, and that a measured step adds up.
+
+#include <cmath>
+#include <mutex>
+#include <set>
+
+#include "core/report/validation_report.hpp"
+#include "gpu_backend/calibrate/calibrate.hpp"
+#include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/measured_steps.hpp"
+#include "gpu_backend/calibrate/probes.hpp"
+#include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/local_world.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+using namespace rehearse;
+
+TEST_CASE("calibration measures every operator that a plan of sequences uses, at sizes that differ") {
+  const auto device = make_cpu_device(Numerics::fp32);
+  std::set<std::string> measured;
+  std::set<std::pair<std::string, std::vector<double>>> places;
+  for (const KernelCase& c : kernel_cases(*device)) {
+    REQUIRE(c.op != nullptr);
+    CHECK(c.what.axes.size() == c.what.size.size());
+    CHECK(places.emplace(c.what.name, c.what.size).second);
+    measured.insert(c.what.name);
+  }
+  for (const char* precision : {"fp32", "bf16_mixed"})
+    for (const bool llama : {false, true})
+      for (const AttentionKernel kernel : {AttentionKernel::flash, AttentionKernel::unfused})
+        for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw})
+          for (const int tp : {1, 2}) {
+            test::Job job(llama ? test::tiny_llama() : test::tiny_gpt());
+            job.workload.training.precision = std::string(precision) == "fp32" ? Precision::fp32 : Precision::bf16_mixed;
+            job.workload.training.optimizer = optimizer;
+            job.workload.kernels.attention = kernel;
+            job.strategy.tp = tp;
+            const Program p = job.lower();
+            for (const Body& body : p.bodies)
+              for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+                if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind)) {
+                  INFO(measured_name(*c));
+                  CHECK(measured.contains(measured_name(*c)));
+                }
+          }
+}
+
+TEST_CASE("every case of calibration can be called, again and again") {
+  for (const Numerics n : {Numerics::fp32, Numerics::fp64}) {
+    const auto device = make_cpu_device(n);
+    int called = 0;
+    for (const KernelCase& c : kernel_cases(*device)) {
+      std::int64_t elements = 0;
+      for (const auto& b : c.buffers) elements += b.elements;
+      if (elements > 40'000) continue;
+      KernelRun run(*device, c);
+      CHECK(run.once() >= 0);
+      CHECK(run.once() >= 0);
+      ++called;
+    }
+    CHECK(called > 100);
+  }
+}
+
+TEST_CASE("ranks are measured at work together in powers of two and all of them") {
+  CHECK(calibrated_ranks(1) == std::vector<int>{1});
+  CHECK(calibrated_ranks(2) == std::vector<int>{1, 2});
+  CHECK(calibrated_ranks(6) == std::vector<int>{1, 2, 4, 6});
+  CHECK(calibrated_ranks(8) == std::vector<int>{1, 2, 4, 8});
+}
+
+TEST_CASE("a spread is told by the middle half, and one outlier moves nothing") {
+  const Spread s = spread_of({5, 1, 2, 3, 4});
+  CHECK(s.median == 3);
+  CHECK(std::abs(s.relative - 1.0 / 3) < 1e-12);
+  CHECK(spread_of({1, 1, 1, 1, 1e9}).median == 1);
+  CHECK(spread_of({1, 1, 1, 1, 1e9}).relative == 0);
+  CHECK(spread_of({7}).median == 7);
+}
+
+TEST_CASE("a measured step is its kernels, its exposed communication and the rest, on every rank") {
+  test::Job job(test::tiny_gpt(2, 0.0), 16);
+  job.workload.training.precision = Precision::fp32;
+  job.strategy.tp = 2;
+  const Program program = job.lower();
+  const auto data = synthetic_tokens(1, 64);
+  std::mutex mutex;
+  MeasuredSteps result;
+  run_locally(2, [&](Transport& t) {
+    const auto device = make_cpu_device(Numerics::fp32);
+    MeasuredSteps mine = measure_steps(program, *device, t, *data, 1, 3, {});
+    const std::lock_guard lock(mutex);
+    if (t.rank() == 0) result = std::move(mine);
+  });
+  REQUIRE(result.ranks.size() == 2);
+  REQUIRE(result.seconds.size() == 3);
+  CHECK(result.times.counted == 3);
+  for (int r = 0; r < 2; ++r) {
+    const RankPlan plan(program, r);
+    for (std::size_t s = 0; s < 3; ++s) {
+      const auto& step = result.ranks[static_cast<std::size_t>(r)].steps[s];
+      REQUIRE(step.size() == plan.step().size());
+      const StepShares shares = shares_of(plan, step, result.seconds[s]);
+      CHECK(std::abs(shares.compute + shares.exposed + shares.rest - result.seconds[s]) < 1e-12);
+      CHECK(shares.compute > 0);
+      CHECK(shares.exposed > 0);  // A tensor-parallel layer waits for its all-reduce.
+    }
+  }
+}
+
+TEST_CASE("gaps count as exposed where something was on the wire, and as the rest elsewhere") {
+  test::Job job(test::tiny_gpt(1, 0.0), 16);
+  job.strategy.tp = 2;
+  const Program program = job.lower();
+  const RankPlan plan(program, 0);
+  std::vector<Interval> step(plan.step().size());
+  // One after the other, a second each, half a second between them.
+  double now = 0, compute = 0, exposed = 0, gap = 0;
+  bool moved = false;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const auto& kind = plan.step()[i].task->kind;
+    const bool computes = std::holds_alternative<ComputeTask>(kind);
+    now += 0.5, gap += 0.5;
+    step[i] = {now, now + 1};
+    now += 1;
+    if (computes) {
+      compute += 1;
+      if (moved) exposed += gap;
+      gap = 0, moved = false;
+    } else {
+      gap += 1;
+      moved |= std::holds_alternative<CollectiveTask>(kind);
+    }
+  }
+  const StepShares shares = shares_of(plan, step, now);
+  CHECK(std::abs(shares.compute - compute) < 1e-9);
+  CHECK(std::abs(shares.exposed - exposed - (moved ? gap : 0)) < 1e-9);
+  CHECK(std::abs(shares.compute + shares.exposed + shares.rest - now) < 1e-9);
+}
+
+TEST_CASE("the table of a validation says what is off, and its JSON has a row per line") {
+  Validation v;
+  v.scenario = "toy", v.machine = "m", v.backend = "analytic";
+  v.ranks = 2, v.steps = 5;
+  v.rows = {{"matmul.linear", 10, Seconds{0.9}, Seconds{1.0}, true}, {"norm", 2, Seconds{0.2}, Seconds{0.1}, true}, {"dispatch and the rest", 0, Seconds{0.1}, Seconds{0.1}, false}};
+  v.predicted = v.measured = Seconds{1.2};
+  CHECK(std::abs(relative_error(Seconds{0.9}, Seconds{1.0}) + 0.1) < 1e-12);
+  CHECK(relative_error(Seconds{1}, Seconds{0}) == 0);
+  const Document d = validation_document(v);
+  CHECK(d.records.rows.size() == 4);
+  const auto json = nlohmann::json::parse(d.json);
+  double predicted = 0, measured = 0;
+  for (const auto& row : json.at("rows"))
+    if (row.at("id") != "step") predicted += row.at("predicted").get<double>(), measured += row.at("measured").get<double>();
+  CHECK(std::abs(predicted - json.at("step").at("predicted_s").get<double>()) < 1e-12);
+  CHECK(std::abs(measured - json.at("step").at("measured_s").get<double>()) < 1e-12);
+  CHECK(json.at("summary").at("worst_abs_error").get<double>() == Approx(1.0));
+}

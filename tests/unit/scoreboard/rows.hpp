@@ -1,0 +1,43 @@
+#pragma once
+// Rows of measurement files as tests write them.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/scoreboard/row_scenario.hpp"
+#include "core/scoreboard/scoreboard.hpp"
+#include "core/units/error.hpp"
+#include "tests/support/catch.hpp"
+
+namespace rehearse::test {
+
+inline const std::string kRoot = REHEARSE_SOURCE_DIR;
+
+/// A Llama 8B on eight H100, complete but for its software.
+inline nlohmann::json row_json() {
+  return nlohmann::json::parse(R"({"id": "a", "source": "somebody's blog",
+    "config": {"model": "llama-ish", "model_family": "llama", "hidden": 4096, "layers": 32, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 128256, "seq_len": 8192,
+               "gpus": 8, "gpu_type": "H100-SXM5-80GB", "global_batch": 16, "micro_batch": 1, "dp": 4, "tp": 2, "pp": 1, "cp": 1, "zero_stage": 1,
+               "recompute": "full", "sequence_parallel": true, "precision": "bf16", "optimizer": "adamw"},
+    "measured": {"tokens_per_s_per_gpu": 8192.0}, "notes": "", "from_memory": false})");
+}
+
+inline Measurement row_of(const nlohmann::json& row) { return parse_measurements(nlohmann::json{{"entries", {row}}}.dump(), "rows.json").at(0); }
+
+inline const SoftwareTable& software() {
+  static const SoftwareTable table = SoftwareTable::load(kRoot + "/topologies/software");
+  return table;
+}
+
+inline MappedRow mapped(const nlohmann::json& row) {
+  static const Catalogue catalogue(kRoot + "/topologies");
+  return map_row(row_of(row), software(), catalogue);
+}
+
+inline PredictorPaths paths() { return {kRoot + "/topologies", kRoot + "/scenarios/models"}; }
+
+}  // namespace rehearse::test

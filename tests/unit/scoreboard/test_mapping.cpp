@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include "tests/unit/scoreboard/rows.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+/// Why the row with one field changed is skipped; "predicted" where it is not. Null removes the field.
+std::string with(const std::string& field, const nlohmann::json& value) {
+  nlohmann::json row = row_json();
+  if (value.is_null()) row["config"].erase(field);
+  else row["config"][field] = value;
+  const MappedRow m = mapped(row);
+  return m.job ? "predicted" : m.skipped;
+}
+
+std::string figure(const nlohmann::json& measured) {
+  nlohmann::json row = row_json();
+  row["measured"] = measured;
+  const MappedRow m = mapped(row);
+  return m.job ? fmt::format("{:.6g} s", m.job->measured.time.value()) : m.skipped;
+}
+
+}  // namespace
+
+TEST_CASE("a row becomes the scenario that it describes") {
+  const MappedRow m = mapped(row_json());
+  REQUIRE(m.job);
+  const RowJob& job = *m.job;
+  const StrategySettings& s = job.scenario.strategy;
+  CHECK(job.gpu == "h100_sxm5_80");
+  CHECK(job.gpus == 8);
+  CHECK(s.dp == 4);
+  CHECK(s.tp == 2);
+  CHECK(s.zero_stage == 1);
+  CHECK(s.sequence_parallel);
+  CHECK(s.recompute == Recompute::full);
+  CHECK(job.scenario.training.global_batch == 16);
+  CHECK(job.scenario.training.sequence_length == 8192);
+  CHECK(job.scenario.training.precision == Precision::bf16_mixed);
+  CHECK(job.scenario.training.optimizer == Optimizer::adamw);
+  CHECK(job.strategy == "tp + dp");
+  CHECK(job.model_kind == "dense");
+  // 16 x 8192 tokens at 8 x 8192 a second.
+  CHECK(job.measured.time.value() == Approx(2.0));
+  CHECK(m.guessed.empty());
+}
+
+TEST_CASE("the trail says where each field is from") {
+  const MappedRow m = mapped(row_json());
+  const auto from = [&](const std::string& field) {
+    for (const Assumption& a : m.trail)
+      if (a.field == field) return a.from;
+    return std::string("nowhere");
+  };
+  CHECK(from("tp") == "row");
+  CHECK(from("attention").size() > 10);
+  CHECK(from("attention") != "row");
+}
+
+TEST_CASE("rows are skipped for stated reasons") {
+  CHECK(with("hidden", 4096) == "predicted");
+  CHECK(with("gpu_type", nullptr) == "field missing: gpu_type");
+  CHECK(with("gpu_type", "MI300X") == "GPU unknown");
+  CHECK(with("gpus", nullptr) == "field missing: gpus");
+  CHECK(with("layers", nullptr) == "field missing: layers");
+  CHECK(with("seq_len", nullptr) == "field missing: seq_len");
+  CHECK(with("precision", nullptr) == "field missing: precision");
+  CHECK(with("precision", "nvfp4") == "strategy not lowered yet");
+  CHECK(with("model_family", "mamba") == "model unknown");
+  CHECK(with("hidden", "wide") == "malformed row");
+  CHECK(with("hidden", -1) == "malformed row");
+  CHECK(with("hidden", 1.5) == "malformed row");
+  CHECK(with("layers", 1e18) == "malformed row");
+  CHECK(with("dp", 3) == "contradiction in the row");
+  CHECK(with("global_batch", 15) == "contradiction in the row");
+  CHECK(with("zero_stage", 7) == "malformed row");
+  CHECK(with("anything else", "x") == "predicted");
+}
+
+TEST_CASE("a row from memory is no evidence") {
+  nlohmann::json row = row_json();
+  row["from_memory"] = true;
+  CHECK(mapped(row).skipped == "from memory");
+}
+
+TEST_CASE("an unstated microbatch is guessed, and the row not counted") {
+  nlohmann::json row = row_json();
+  row["config"].erase("micro_batch");
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  CHECK(m.guessed == std::vector<std::string>{"micro_batch"});
+  // Unless it follows from what is stated.
+  row["config"]["microbatches"] = 2;
+  CHECK(mapped(row).guessed.empty());
+  CHECK(mapped(row).job->scenario.strategy.microbatch == 2);
+}
+
+TEST_CASE("what evades an answer is no answer") {
+  nlohmann::json row = row_json();
+  row["config"]["recompute"] = "see the recipe (not in table)";
+  CHECK(mapped(row).guessed == std::vector<std::string>{"recompute"});
+}
+
+TEST_CASE("times, rates per second and rates per GPU are the same figure") {
+  CHECK(figure({{"iteration_time_s", 2.0}}) == "2 s");
+  CHECK(figure({{"iteration_time_ms", 2000}}) == "2 s");
+  CHECK(figure({{"tokens_per_s", 65536}}) == "2 s");
+  CHECK(figure({{"samples_per_s", 8}}) == "2 s");
+  CHECK(figure({{"iteration_time_s_derived", 3.0}, {"tokens_per_s_per_gpu", 8192}}) == "2 s");
+  CHECK(figure({{"mfu", 0.4}}) == "no step time or throughput among the figures");
+  CHECK(figure({{"iteration_time_s", 0}}) == "malformed row");
+  CHECK(figure({{"iteration_time_s", "fast"}}) == "malformed row");
+  CHECK(figure({{"statement", "faster"}, {"iteration_time_s", 1}}) == "a statement, no figure");
+}

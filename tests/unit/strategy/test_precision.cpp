@@ -1,0 +1,131 @@
+// Products in fp8: which they are, what is cast and kept, what crosses wires.
+
+#include <set>
+
+#include "tests/support/catch.hpp"
+#include "tests/unit/strategy/saved.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+Job llama(Precision precision = Precision::fp8_mixed) {
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}}));
+  job.workload.training.precision = precision;
+  return job;
+}
+
+constexpr double kLayerWeights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
+
+DType operand_type(const Program& p, const Body& body, const Operand& o) { return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype; }
+
+/// Bytes of tensor-parallel collectives that rank 0 takes part in.
+double tensor_parallel_bytes(const Program& p) {
+  double bytes = 0;
+  for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+    if (std::holds_alternative<CollectiveTask>(task.kind) && p.streams[static_cast<std::size_t>(task.stream)] == "tp")
+      bytes += collective_bytes(p, body, task, context_of(p, 0, e));
+  });
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the products of linear layers run in fp8, attention, head and router do not") {
+  const Program p = llama().lower();
+  std::set<std::string> in_fp8, in_bf16;
+  for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    if (c == nullptr || (c->op != ComputeOp::matmul && c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad)) return;
+    (c->arithmetic == DType::fp8 ? in_fp8 : in_bf16).insert(task.name);
+    for (const Operand& o : task.operands)
+      if (o.access == Access::read && c->op == ComputeOp::matmul) CHECK((operand_type(p, body, o) == DType::fp8) == (c->arithmetic == DType::fp8));
+  });
+  for (const char* layer : {"attention.qkv", "attention.proj", "mlp.gate_up", "mlp.down"})
+    for (const char* product : {"", ".input_grad", ".weight_grad"}) CHECK(in_fp8.count(std::string(layer) + product) == 1);
+  CHECK(in_fp8.size() == 12);
+  CHECK(in_bf16.count("attention.core") == 1);
+  CHECK(in_bf16.count("logits") == 1);
+}
+
+TEST_CASE("products whose sizes tensor cores do not take in fp8 stay in bf16") {
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 1}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 4}, {"intermediate_size", 88}, {"vocab_size", 128}}));
+  job.workload.training.precision = Precision::fp8_mixed;
+  const Program p = job.lower();
+  for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    if (c != nullptr && c->op == ComputeOp::matmul && task.name.rfind("mlp.down", 0) == 0) CHECK(c->arithmetic == DType::bf16);  // 88 is no multiple of 16.
+    if (c != nullptr && task.name == "attention.qkv") CHECK(c->arithmetic == DType::fp8);
+  });
+}
+
+TEST_CASE("inputs of products are kept in one byte in place of two") {
+  const double sbh = 32 * 64;
+  // Two norms' results and the MLP's inner values become fp8; attention's output is kept for attention as well.
+  const double less = 2 * sbh + 32 * 96, more = sbh;
+  CHECK(kept_bytes(llama(Precision::bf16_mixed).lower(), "layer.forward") - kept_bytes(llama().lower(), "layer.forward") == Approx(less - more));
+}
+
+TEST_CASE("weights: two fp8 copies beside the bf16 ones, or fp8 alone") {
+  const auto weights = [](Job job) { return persistent_bytes(job.lower(), 0, MemoryCategory::weights); };
+  const double plain = weights(llama(Precision::bf16_mixed));
+  CHECK(weights(llama()) - plain == Approx(2 * 2 * kLayerWeights));
+  Job stored = llama();
+  stored.workload.training.fp8.parameters = true;
+  CHECK(plain - weights(stored) == Approx(2 * kLayerWeights));
+}
+
+TEST_CASE("weights are cast once a step, inputs and gradients every microbatch") {
+  const Program p = llama().lower();
+  std::map<std::string, int> casts;
+  for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+    if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::quantise) ++casts[task.name];
+  });
+  CHECK(casts.at("mlp.down.weight.cast") == 2);
+  CHECK(casts.at("mlp.down.input.cast") == 2 * p.microbatches);
+  CHECK(casts.at("mlp.down.output_grad.cast") == 2 * p.microbatches);
+  CHECK(casts.at("fp8_scales") == 1);
+  Job current = llama();
+  current.workload.training.fp8.recipe = Fp8Recipe::tensorwise;
+  int looks = 0;
+  for_each_task(current.lower(), 0, [&](const Entry&, const Body&, const Task& task) { looks += task.name == "mlp.down.input.cast.amax"; });
+  CHECK(looks == 2 * p.microbatches);  // A scale of the tensor's own takes a pass to find.
+}
+
+TEST_CASE("sequence parallelism gathers fp8: half the bytes before column-parallel products") {
+  Job job = llama();
+  job.strategy.tp = 2;
+  job.strategy.sequence_parallel = true;
+  const double fp8 = tensor_parallel_bytes(job.lower());
+  job.workload.training.precision = Precision::bf16_mixed;
+  const double bf16 = tensor_parallel_bytes(job.lower());
+  // Gathers of a layer, of 2 sbh each: two inputs forward, the same again and two gradients backward. Each loses half.
+  const double sbh = 32 * 64;
+  CHECK(bf16 - fp8 == Approx(job.microbatches * 2 * 6 * sbh));
+}
+
+TEST_CASE("FSDP gathers weights in bf16, or in fp8 where they are stored so") {
+  const auto gathered = [](bool parameters) {
+    Job job = llama();
+    job.strategy.fsdp.enabled = true;
+    job.strategy.dp = job.strategy.dp_shard = 2;
+    job.microbatches = 1;
+    job.workload.training.fp8.parameters = parameters;
+    double bytes = 0;
+    const Program p = job.lower();
+    for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+      const auto* c = std::get_if<CollectiveTask>(&task.kind);
+      if (c != nullptr && c->op == CollectiveOp::all_gather) bytes += collective_bytes(p, body, task, context_of(p, 0, e));
+    });
+    return bytes;
+  };
+  CHECK(gathered(false) - gathered(true) == Approx(2 * 2 * kLayerWeights));  // Two layers, gathered forward and backward.
+}
+
+TEST_CASE("fp8 needs replicas that keep their scales") {
+  Job job = llama();
+  job.strategy.dp = 2;
+  job.strategy.data_parallel = DataParallelism::funnel;
+  CHECK_THROWS_AS(job.lower(), Error);
+}
