@@ -344,7 +344,7 @@ struct Executor::Impl {
   void input(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
     const auto& task = std::get<InputTask>(in.task->kind);
     const TensorView& out = what.call.operands.at(0);
-    if (program.tokens_per_step <= 0) return image_input(what, at, step);
+    if (program.tokens_per_step <= 0) return image_input(task.what, what, at, step);
     const std::int64_t shift = task.what == "labels" ? 1 : 0, length = out.held->shape.at(1);
     auto* to = reinterpret_cast<std::int64_t*>(at.data(0));
     std::vector<std::int64_t> tokens;
@@ -355,7 +355,7 @@ struct Executor::Impl {
   }
 
   /// Numbers of images or vectors, or classes of samples or pixels, as the operand holds them; halos come from the neighbours.
-  void image_input(const Prepared& what, const Placed& at, std::int64_t step) const {
+  void image_input(const std::string& field, const Prepared& what, const Placed& at, std::int64_t step) const {
     const TensorView& out = what.call.operands.at(0);
     std::int64_t per_sample = 1;
     for (std::size_t d = 1; d < out.held->shape.size(); ++d) per_sample *= out.held->shape[d];
@@ -375,12 +375,20 @@ struct Executor::Impl {
         reinterpret_cast<std::int64_t*>(at.data(0))[i] = per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element);
         continue;
       }
-      if (sample != loaded) data.image(step, sample, per_sample, numbers);
+      if (sample != loaded && field == "noise") noise(step, sample, per_sample, numbers);
+      else if (sample != loaded) data.image(step, sample, per_sample, numbers);
       loaded = sample;
       const double x = own(i) ? numbers[static_cast<std::size_t>(element)] : 0;
       if (out.type == ElementType::real64) reinterpret_cast<double*>(at.data(0))[i] = x;
       else reinterpret_cast<float*>(at.data(0))[i] = static_cast<float>(x);
     }
+  }
+
+  /// What a generator begins with: a function of the sample's number, as data is.
+  void noise(std::int64_t step, std::int64_t sample, std::int64_t n, std::vector<double>& out) const {
+    const RandomKey key = RandomKey(program.seed).with("noise").with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(sample));
+    out.resize(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = key.normal(i);
   }
 
   [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {

@@ -40,6 +40,12 @@ Blocks explain_model(const std::string& name) {
                {"layers", std::to_string(network.layers())},
                {network.sequences ? "longest sequence" : "sample", network.sequences ? std::to_string(network.max_sequence_length) : sample_text(network)},
                {network.sequences ? "model FLOPs per sequence" : "model FLOPs per sample", to_string(model_flops(network, 1, s))}}};
+  if (network.adversarial()) {
+    std::int64_t generator = 0;
+    for (int b = 0; b < network.discriminator; ++b) generator += network.blocks[static_cast<std::size_t>(b)].parameter_count() * network.repeat[static_cast<std::size_t>(b)];
+    facts.rows.emplace_back("of which", fmt::format("generator {}, discriminator {}", with_commas(static_cast<double>(generator)),
+                                                    with_commas(static_cast<double>(network.parameter_count() - generator))));
+  }
   Table table{network.sequences ? fmt::format("Operators, forward pass of one sequence of {} tokens", s) : "Operators, forward pass of one sample",
               {{"block"}, {"operator"}, {"kind"}, {"times", true}, {"parameters", true}, {"matrix FLOPs", true}, {"output elements", true}},
               {}};

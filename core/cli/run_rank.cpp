@@ -36,6 +36,14 @@ struct Pictures { std::int64_t numbers = 1, classes = 1; };
 Pictures pictures_of(const Network& network) {
   Pictures out;
   const BlockSpec& last = network.blocks.back();
+  // Two networks are shown images of the kind that the discriminator takes; classes mean nothing to it.
+  if (network.adversarial()) {
+    const BlockSpec& judge = network.blocks[static_cast<std::size_t>(network.discriminator)];
+    const Shape& image = judge.tensors[static_cast<std::size_t>(judge.input)].shape;
+    for (std::size_t d = 1; d < image.size(); ++d) out.numbers *= image[d].size;
+    out.classes = 256;
+    return out;
+  }
   for (const TensorSpec& t : network.blocks.front().tensors)
     if (t.loaded)
       for (std::size_t d = 1; d < t.shape.size(); ++d) out.numbers *= t.shape[d].size;

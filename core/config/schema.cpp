@@ -77,6 +77,9 @@ Field fp8(const std::string& name, auto member, std::string help) {
 Field adafactor(const std::string& name, auto member, std::string help) {
   return row("training.adafactor." + name, at(&Scenario::training, &TrainingSettings::adafactor, member), std::move(help));
 }
+Field discriminator(const std::string& name, auto member, std::string help) {
+  return row("training.discriminator." + name, at(&Scenario::training, &TrainingSettings::discriminator, member), std::move(help));
+}
 Field strategy(const std::string& name, auto member, std::string help) {
   return row("strategy." + name, at(&Scenario::strategy, member), std::move(help));
 }
@@ -240,6 +243,11 @@ void add_training(std::vector<Field>& t) {
   t.push_back(adafactor("relative_step", &AdafactorSettings::relative_step, "Step min(1e-2, 1/sqrt(t)) instead of the learning rate."));
   t.push_back(adafactor("scale_parameter", &AdafactorSettings::scale_parameter, "Steps in proportion to a parameter's root mean square."));
   t.push_back(adafactor("clip_threshold", &AdafactorSettings::clip_threshold, "Largest root mean square of an update.").in(1e-6, 1e6).like("1"));
+  t.push_back(discriminator("optimizer", &DiscriminatorSettings::optimizer, "Its update rule.").like("adam").more("same: training.optimizer."));
+  t.push_back(discriminator("learning_rate", &DiscriminatorSettings::learning_rate, "Its step size.")
+                  .in(0, 1e3)
+                  .like("2e-4")
+                  .more("0 takes training.learning_rate."));
 }
 
 void add_axes(std::vector<Field>& t) {
@@ -446,6 +454,7 @@ const std::vector<Group>& groups() {
                                         {"training.experts", "How many tokens each expert takes."},
                                         {"training.fp8", "Products in fp8, for precision fp8_mixed."},
                                         {"training.adafactor", "The Adafactor update."},
+                                        {"training.discriminator", "The discriminator's update, in networks that have one."},
                                         {"strategy", "How the work is split over the GPUs."},
                                         {"strategy.fsdp", "Fully sharded data parallelism."},
                                         {"strategy.zero3", "ZeRO stage 3."},

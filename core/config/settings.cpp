@@ -38,6 +38,11 @@ const std::vector<std::string>& names_of<Optimizer>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<OwnOptimizer>() {
+  static const std::vector<std::string> names{"same", "sgd", "adam", "adamw", "adafactor", "lamb"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<StatisticsScope>() {
   static const std::vector<std::string> names{"local", "global"};
   return names;

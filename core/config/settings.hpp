@@ -31,6 +31,8 @@ enum class GradientDtype { fp32, model };
 /// Update rules: SGD with momentum, Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), Adafactor (Shazeer & Stern 2018), LAMB (You
 /// et al. 2020).
 enum class Optimizer { sgd, adam, adamw, adafactor, lamb };
+/// That of a second network: the first one's, or one of its own.
+enum class OwnOptimizer { same, sgd, adam, adamw, adafactor, lamb };
 /// Over which ranks batch statistics, expert capacity and the auxiliary loss are taken.
 enum class StatisticsScope {
   local,  ///< Each data-parallel rank by itself.
@@ -90,6 +92,7 @@ template <> const std::vector<std::string>& names_of<Recompute>();
 template <> const std::vector<std::string>& names_of<AttentionKernel>();
 template <> const std::vector<std::string>& names_of<GradientDtype>();
 template <> const std::vector<std::string>& names_of<Optimizer>();
+template <> const std::vector<std::string>& names_of<OwnOptimizer>();
 template <> const std::vector<std::string>& names_of<StatisticsScope>();
 template <> const std::vector<std::string>& names_of<Offload>();
 template <> const std::vector<std::string>& names_of<DataParallelism>();
@@ -107,6 +110,7 @@ template <> const std::vector<std::string>& names_of<ContextExchange>();
 [[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientDtype v) { return names_of<GradientDtype>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(OwnOptimizer v) { return names_of<OwnOptimizer>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(StatisticsScope v) { return names_of<StatisticsScope>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Offload v) { return names_of<Offload>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(DataParallelism v) { return names_of<DataParallelism>()[static_cast<std::size_t>(v)]; }
@@ -144,6 +148,14 @@ struct AdafactorSettings {
   bool operator==(const AdafactorSettings&) const = default;
 };
 
+/// The update of a network's discriminator, where it is another than training.optimizer.
+struct DiscriminatorSettings {
+  OwnOptimizer optimizer = OwnOptimizer::same;
+  double learning_rate = 0;  ///< 0: training.learning_rate.
+
+  bool operator==(const DiscriminatorSettings&) const = default;
+};
+
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
   std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum, and stays 0 where samples are no sequences.
@@ -161,6 +173,7 @@ struct TrainingSettings {
   ExpertSettings experts;
   Fp8Settings fp8;
   AdafactorSettings adafactor;
+  DiscriminatorSettings discriminator;
 
   bool operator==(const TrainingSettings&) const = default;
 };

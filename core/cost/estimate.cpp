@@ -59,6 +59,7 @@ bool passes_alike(const Program& program, const Role& role) {
 bool recurrence_holds(const Program& program, const CostModel& cost, const StrategySettings& s) {
   if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp) return false;
   if (program.microbatches > 1 && syncs_every_microbatch(s, false)) return false;
+  if (program.chunks.size() != static_cast<std::size_t>(s.pp) * static_cast<std::size_t>(s.virtual_stages)) return false;  // Two networks, each with its passes.
   std::map<int, std::string> gpu;  // By role: ranks of one role take as long as one another.
   for (std::size_t r = 0; r < program.role_of_rank.size() && cost.cluster().parts().size() > 1; ++r) {
     const std::string& mine = cost.cluster().gpu(program.device_of_rank[r]).id;

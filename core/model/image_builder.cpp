@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -77,8 +78,9 @@ void ImageBuilder::begin(const std::string& block, int times) {
   close(false);
   block_.name = block;
   times_ = times;
+  if (std::exchange(discriminator_begins_, false)) network_.discriminator = static_cast<int>(network_.blocks.size());
   if (first) {
-    last_ = tensor({.name = "image", .shape = input_.sides.empty() ? features(input_.channels) : image(input_.channels, input_.sides), .loaded = true});
+    last_ = tensor({.name = input_.noise ? "noise" : "image", .shape = input_.sides.empty() ? features(input_.channels) : image(input_.channels, input_.sides), .loaded = true});
   } else {
     last_ = block_.input = tensor({.name = "input", .shape = before});
   }
@@ -171,6 +173,14 @@ int ImageBuilder::batch_norm(const std::string& name, double eps) {
 
 int ImageBuilder::relu(const std::string& name) { return made(OpKind::relu, name, {last_}, shape(last_)); }
 
+int ImageBuilder::leaky_relu(const std::string& name, double slope) {
+  made(OpKind::leaky_relu, name, {last_}, shape(last_));
+  last_op().slope = slope;
+  return last_;
+}
+
+int ImageBuilder::tanh(const std::string& name) { return made(OpKind::tanh, name, {last_}, shape(last_)); }
+
 int ImageBuilder::gated_convolution(const std::string& name, const ConvolutionOptions& options) {
   const int x = last_;
   const int features = convolution(name + ".features", options);
@@ -234,6 +244,15 @@ int ImageBuilder::segment(const std::string& name) {
   const int y = made(OpKind::pixel_loss, name, {logits, truth}, {{DimTag::fixed, 1}});
   block_.tensors.back().fp32 = true;
   last_ = logits;
+  return y;
+}
+
+int ImageBuilder::judge(const std::string& name, bool hinge) {
+  const int scores = last_;
+  const int y = made(OpKind::adversarial_loss, name, {scores}, {{DimTag::fixed, 1}});
+  block_.tensors.back().fp32 = true;
+  last_op().hinge = hinge;
+  last_ = scores;
   return y;
 }
 

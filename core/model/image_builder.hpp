@@ -26,6 +26,7 @@ namespace rehearse {
 struct ImageInput {
   std::int64_t channels = 3;
   std::vector<std::int64_t> sides;
+  bool noise = false;  ///< Drawn at random instead of read: what a generator begins with.
 };
 
 /// Lists of one element hold for every side.
@@ -49,6 +50,8 @@ class ImageBuilder {
 
   /// Starts a block, `times` in a row, that takes the last tensor of the block before; the first takes the image.
   void begin(const std::string& block, int times = 1);
+  /// What begins from here on is the discriminator, which is shown what the block before hands on, and images of the data like it.
+  void begin_discriminator() { discriminator_begins_ = true; }
 
   // Each returns the index of the tensor it makes.
   int convolution(const std::string& name, const ConvolutionOptions& options);
@@ -56,6 +59,8 @@ class ImageBuilder {
   int global_pool(const std::string& name);
   int batch_norm(const std::string& name, double eps = 1e-5);
   int relu(const std::string& name);
+  int leaky_relu(const std::string& name, double slope);
+  int tanh(const std::string& name);
   /// A convolution for features and one for gates, and their product.
   int gated_convolution(const std::string& name, const ConvolutionOptions& options);
   int dropout(const std::string& name, double p);
@@ -68,6 +73,8 @@ class ImageBuilder {
   int classify(const std::string& name);
   /// Loss per pixel; the channels are the classes.
   int segment(const std::string& name);
+  /// Loss of a discriminator whose scores the last tensor holds: one for a sample, or one for each patch of it.
+  int judge(const std::string& name, bool hinge);
 
   /// The tensor that the next op takes.
   [[nodiscard]] int at() const { return last_; }
@@ -99,6 +106,7 @@ class ImageBuilder {
   BlockSpec block_;
   int times_ = 1;
   int last_ = -1;
+  bool discriminator_begins_ = false;
 };
 
 }  // namespace rehearse

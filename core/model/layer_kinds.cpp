@@ -78,6 +78,14 @@ void add_batch_norm(ImageBuilder& net, const std::string& name, ObjectReader& in
   net.batch_norm(name, in.number("eps", {0.0, 1.0}, 1e-5));
 }
 void add_relu(ImageBuilder& net, const std::string& name, ObjectReader&, const std::vector<int>&) { net.relu(name); }
+void add_leaky_relu(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
+  net.leaky_relu(name, in.number("slope", {0.0, 1.0}, 0.2));
+}
+void add_tanh(ImageBuilder& net, const std::string& name, ObjectReader&, const std::vector<int>&) { net.tanh(name); }
+void add_judgement(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
+  const std::vector<std::string> forms{"logistic", "hinge"};
+  net.judge(name, in.choice("form", forms, "logistic") == "hinge");
+}
 void add_dropout(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) { net.dropout(name, in.number("p", {0.0, 0.99}, 0.5)); }
 void add_upsample(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
   const std::vector<std::string> modes{"nearest", "bilinear"};
@@ -130,6 +138,9 @@ Registry<LayerKind> make() {
   r.add({"global_pool", "mean over all pixels: features", {}, {add_global_pool}});
   r.add({"batch_norm", "mean 0, variance 1 per channel over batch and pixels; training.statistics says over which ranks", {{"eps", "added to the variance", "1e-5"}}, {add_batch_norm}});
   r.add({"relu", "larger of x and 0", {}, {add_relu}});
+  r.add({"leaky_relu", "x above 0, slope * x below", {{"slope", "below 0", "0.2"}}, {add_leaky_relu}});
+  r.add({"tanh", "hyperbolic tangent: pixels between -1 and 1", {}, {add_tanh}});
+  r.add({"adversarial_loss", "scores of a discriminator: loss of taking samples for real or for made", {{"form", "logistic or hinge", "logistic"}}, {add_judgement}});
   r.add({"dropout", "zeroes a random fraction", {{"p", "fraction", "0.5"}}, {add_dropout}});
   r.add({"upsample", "longer sides", {{"scale", "by this factor", "2"}, {"mode", "nearest or bilinear", "nearest"}}, {add_upsample}});
   r.add({"linear", "every element of a sample to features", {{"out", "features", "classes"}, {"bias", "adds a number per feature", "true"}}, {add_linear}});

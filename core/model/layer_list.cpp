@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@ constexpr IntegerRange kRepeat{1, 10'000};
 ImageInput read_input(ObjectReader& top) {
   ObjectReader in = top.object("input");
   ImageInput out;
+  out.noise = in.boolean("noise", false);
   if (in.has("features")) {
     out.channels = in.integer("features", kCount);
     in.finish();
@@ -93,17 +95,7 @@ class BlockReader {
   std::map<std::string, int> count_;
 };
 
-}  // namespace
-
-bool is_layer_list(const nlohmann::json& document) {
-  return document.is_object() && document.contains("schema") && document["schema"] == kNetworkSchema;
-}
-
-Network build_layer_list(ObjectReader& in, const std::string& name) {
-  in.expect("schema");
-  in.expect("description");
-  const std::int64_t classes = in.integer("classes", kCount, 1000);
-  ImageBuilder net(name, read_input(in), classes);
+void read_blocks(ObjectReader& in, ImageBuilder& net) {
   auto blocks = in.objects("blocks");
   if (blocks.empty()) in.fail("blocks", "a network has at least one block");
   for (ObjectReader& block : blocks) {
@@ -115,6 +107,25 @@ Network build_layer_list(ObjectReader& in, const std::string& name) {
     if (layers.empty()) block.fail("layers", "a block has at least one layer");
     for (ObjectReader& layer : layers) reader.read(layer);
     block.finish();
+  }
+}
+
+}  // namespace
+
+bool is_layer_list(const nlohmann::json& document) {
+  return document.is_object() && document.contains("schema") && document["schema"] == kNetworkSchema;
+}
+
+Network build_layer_list(ObjectReader& in, const std::string& name) {
+  in.expect("schema");
+  in.expect("description");
+  const std::int64_t classes = in.integer("classes", kCount, 1000);
+  ImageBuilder net(name, read_input(in), classes);
+  read_blocks(in, net);
+  if (std::optional<ObjectReader> second = in.optional_object("discriminator")) {
+    net.begin_discriminator();
+    read_blocks(*second, net);
+    second->finish();
   }
   in.finish();
   return std::move(net).finish();

@@ -18,6 +18,10 @@
 // "image" in the first block), or "BLOCK.LAYER" of an earlier block. A block hands on what its last layer made. Layers without a name are
 // called after their op, numbered from the second on; those in "then" "NAME.OP". Blocks are what a pipeline distributes and what full
 // recomputation forgets; "repeat" puts equal ones in a row.
+//
+// Two networks that are trained against each other: "blocks" are the generator's, which makes an image, often of "noise": true in "input";
+//     "discriminator": { "blocks": [ ..., { "name": "score", "layers": [ { "op": "linear", "out": 1 }, { "op": "adversarial_loss" } ] } ] }
+// are those of the network that is shown such images, and real ones.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

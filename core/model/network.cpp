@@ -65,11 +65,15 @@ std::pair<int, int> find_skip(const Network& network, const std::string& from) {
 }
 
 Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {
-  Flops forward;
-  for (std::size_t i = 0; i < network.blocks.size(); ++i)
-    for (const auto& op : network.blocks[i].ops)
-      forward += forward_matmul_flops(network.blocks[i], op, b, s, false) * network.repeat[i];
-  return 3.0 * forward;
+  constexpr double kPasses = 3, kDiscriminatorPasses = 8;
+  Flops trained;
+  for (std::size_t i = 0; i < network.blocks.size(); ++i) {
+    Flops forward;
+    for (const auto& op : network.blocks[i].ops) forward += forward_matmul_flops(network.blocks[i], op, b, s, false);
+    const bool judges = network.adversarial() && static_cast<int>(i) >= network.discriminator;
+    trained += forward * (network.repeat[i] * (judges ? kDiscriminatorPasses : kPasses));
+  }
+  return trained;
 }
 
 }  // namespace rehearse

@@ -63,6 +63,9 @@ enum class OpKind {
   concat,              ///< images of one size -> their channels one after the other
   upsample,            ///< image -> each side `scale` times as long, by repeating or interpolating pixels
   pixel_loss,          ///< logits [b,classes,h,w], labels [b,h,w] -> loss: mean cross entropy over pixels; fp32
+  leaky_relu,          ///< x -> x where it is above 0, `slope` * x elsewhere; saves y
+  tanh,                ///< x -> tanh(x); saves x
+  adversarial_loss,    ///< scores of samples, or of patches of them -> loss of taking them for real or for made; fp32
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
 
@@ -86,7 +89,7 @@ struct TensorSpec {
   Shape shape;
   bool fp32 = false;   ///< Kept in fp32 whatever the training precision (loss, log-sum-exp).
   bool integer = false;  ///< Token ids and labels.
-  bool loaded = false;   ///< Images: as integers, they come from the input, in the type of activations.
+  bool loaded = false;   ///< Images: as integers, they come from the input, in the type of activations. Called "noise" they are drawn, not read.
   std::string from = {}; ///< "BLOCK.TENSOR" of an earlier block whose value this is (a skip connection past other blocks), or empty.
   /// Whether the step's input brings it.
   [[nodiscard]] bool is_input() const { return integer || loaded; }
@@ -132,6 +135,8 @@ struct OpSpec {
   bool average = false;      ///< pool: the mean instead of the maximum.
   std::int64_t scale = 1;    ///< upsample.
   bool interpolated = false; ///< upsample: bilinear.
+  double slope = 0.0;        ///< leaky_relu.
+  bool hinge = false;        ///< adversarial_loss: the hinge loss (Lim and Ye 2017) instead of the logistic one (Goodfellow et al. 2014).
 };
 
 struct BlockSpec {
@@ -147,16 +152,20 @@ struct BlockSpec {
   [[nodiscard]] bool is_layer() const { return name == "layer" || name == "dense_layer"; }
 };
 
-/// `blocks[i]` stands `repeat[i]` times in a row.
+/// `blocks[i]` stands `repeat[i]` times in a row. Two networks that are trained against each other (Goodfellow et al. 2014) are one chain: the
+/// generator's blocks, then those of the discriminator, which judges real samples and what the generator makes.
 struct Network {
   std::string name;
   std::vector<BlockSpec> blocks;
   std::vector<int> repeat;
   std::int64_t max_sequence_length = 0;  ///< 0: no bound.
   bool sequences = true;                 ///< Samples are sequences of tokens. Otherwise images or vectors, and sequence lengths are 0.
+  int discriminator = 0;                 ///< Index of the discriminator's first block; 0: there is one network.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;
+  /// Whether a discriminator judges what the blocks before it make.
+  [[nodiscard]] bool adversarial() const { return discriminator > 0; }
   /// Those that one token meets: of the experts' weights only its k of E.
   [[nodiscard]] std::int64_t active_parameter_count() const;
   /// Repeats of the blocks that are layers; of all blocks where none is.
@@ -178,7 +187,8 @@ struct Network {
 
 /// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without
 /// recomputation. On a GPT with ffn = 4h this is 72 B s l h^2 (1 + s/6h + V/12lh): Megatron's 96 B s l h^2 (1 + s/6h + V/16lh)
-/// (Narayanan et al. 2021, eq. 3) less the recomputed forward of the layers, 24 B s l h^2 (1 + s/6h).
+/// (Narayanan et al. 2021, eq. 3) less the recomputed forward of the layers, 24 B s l h^2 (1 + s/6h). A discriminator passes forward three
+/// times, backward twice for its weights and once for the generator alone: 3 + 3 + 2 times its forward.
 [[nodiscard]] Flops model_flops(const Network& network, std::int64_t b, std::int64_t s);
 
 }  // namespace rehearse

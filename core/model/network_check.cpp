@@ -106,6 +106,7 @@ class BlockCheck {
       case OpKind::cross_entropy:
         if (!in(op, 1).integer) fail(op.name, "labels are integers");
         return;
+      case OpKind::adversarial_loss: return;
       default: break;
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
@@ -257,12 +258,34 @@ void check_skips(const Network& network) {
       const auto [block, tensor] = find_skip(network, t.from);
       const BlockSpec& owner = network.blocks[static_cast<std::size_t>(block)];
       const auto from = static_cast<std::size_t>(block);
+      const auto second = static_cast<std::size_t>(network.discriminator);
+      if (from < second && b >= second) fail(network, network.blocks[b].name, fmt::format("'{}' is the generator's own: a discriminator sees what is made of it", t.from));
       if (from >= b || network.repeat[from] != 1 || network.repeat[b] != 1)
         fail(network, network.blocks[b].name, fmt::format("'{}' must stand once in an earlier block, and so must its reader", t.from));
       if (tensor == owner.output || owner.tensors[static_cast<std::size_t>(tensor)].is_input())
         fail(network, network.blocks[b].name, fmt::format("'{}' is handed on to the next block: read it there, or before the block's last layer", t.from));
       if (!equal(owner.tensors[static_cast<std::size_t>(tensor)].shape, t.shape)) fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
     }
+}
+
+bool judges(const BlockSpec& block) {
+  return std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::adversarial_loss; });
+}
+
+/// A discriminator sees images alone, and its last block says what it takes them for.
+void check_discriminator(const Network& network) {
+  const auto first = static_cast<std::size_t>(network.discriminator);
+  if (network.discriminator < 0 || first >= network.blocks.size()) fail(network, "discriminator", "has no blocks");
+  for (std::size_t b = 0; b < network.blocks.size(); ++b) {
+    const BlockSpec& block = network.blocks[b];
+    const bool last = network.adversarial() && b + 1 == network.blocks.size();
+    if (judges(block) != last)
+      fail(network, block.name, last ? "the last layer of a discriminator is an adversarial_loss" : "an adversarial_loss stands in the last block of a discriminator");
+    if (last && network.repeat[b] != 1) fail(network, block.name, "a block with a loss stands once");
+    if (!network.adversarial() || b < first) continue;
+    for (const TensorSpec& t : block.tensors)
+      if (t.is_input()) fail(network, block.name, fmt::format("'{}' comes from the input: a discriminator is shown images alone", t.name));
+  }
 }
 
 void check_chain(const Network& network) {
@@ -292,6 +315,7 @@ void validate(const Network& network) {
   }
   check_ties(network);
   check_skips(network);
+  check_discriminator(network);
   check_chain(network);
 }
 

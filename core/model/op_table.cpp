@@ -57,7 +57,7 @@ Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b
 }
 
 constexpr auto once = every_operand_once;
-constexpr std::array<OpInfo, 27> kTable{{
+constexpr std::array<OpInfo, 30> kTable{{
     {OpKind::embedding, "embedding", "row of a table for each token", 1, 1, 1, nullptr, embedding_traffic},
     {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr, position_traffic},
     {OpKind::dropout, "dropout", "zeroes a random fraction and scales the rest", 1, 0, 0, nullptr, once},
@@ -85,6 +85,9 @@ constexpr std::array<OpInfo, 27> kTable{{
     {OpKind::concat, "concat", "channels of several images one after the other", kAnyInputs, 0, 0, nullptr, once},
     {OpKind::upsample, "upsample", "sides longer by a factor", 1, 0, 0, nullptr, once},
     {OpKind::pixel_loss, "pixel_loss", "mean over pixels of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},
+    {OpKind::leaky_relu, "leaky_relu", "x above 0, slope * x below", 1, 0, 0, nullptr, once},
+    {OpKind::tanh, "tanh", "hyperbolic tangent", 1, 0, 0, nullptr, once},
+    {OpKind::adversarial_loss, "adversarial_loss", "mean loss of taking samples for real or for made", 1, 0, 0, nullptr, once},
 }};
 
 constexpr bool in_order() {

@@ -194,7 +194,7 @@ ExprId BlockBody::replicas(const Layout& value) {
 
 bool BlockBody::wants_grad(int t) const {
   const TensorSpec& s = tensors_.spec->tensors[static_cast<std::size_t>(t)];
-  return !s.is_input();
+  return !s.is_input() && (options_.input_grad || t != tensors_.spec->input);
 }
 
 int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
@@ -280,12 +280,21 @@ void BlockBody::backward() {
     if (sum < 0) throw std::logic_error(tensors_.spec->name + ": a skip connection has no gradient");
     export_grad(sum, skip.grad, {{skip.delta, 0, 0}, true, false});
   }
-  if (tensors_.spec->input < 0) return;
+  if (!options_.input_grad || !options_.weight_grads) release_unread();
+  if (tensors_.spec->input < 0 || !options_.input_grad) return;
   // The gradient of the block's input leaves the body in hidden_grad of this layer.
   const int t = tensors_.spec->input;
   const int sum = grad(t, gradient_layout(stored(t)), "input.grad");
   if (sum < 0) throw std::logic_error(tensors_.spec->name + ": the input has no gradient");
   export_grad(sum, input_grad(), {{}, true, false});
+}
+
+/// What forward kept for a gradient that nobody asks for is given back all the same.
+void BlockBody::release_unread() {
+  for (std::size_t t = 0; t < tensors_.saved.size(); ++t)
+    if (tensors_.saved[t]) (void)value(static_cast<int>(t));
+  for (const auto& [name, tensor] : tensors_.extra)
+    if (program_tensor(tensor).lifetime == Lifetime::saved) (void)extra(name);
 }
 
 /// What the body computed as scratch leaves it in `tensor`; what has left it already, or came from outside, is copied.

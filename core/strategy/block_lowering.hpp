@@ -45,6 +45,13 @@ struct RecomputeChoice {
   std::vector<std::string> modules;  ///< For selective.
 };
 
+/// What a discriminator is shown, and so what its loss asks for.
+enum class Shown {
+  real,    ///< Samples of the data: to be taken for real.
+  made,    ///< What the generator makes: to be taken for made.
+  through  ///< The same, for the generator, which wants it taken for real.
+};
+
 /// What the ops of every block share.
 struct BlockOptions {
   KernelSettings kernels;
@@ -56,6 +63,9 @@ struct BlockOptions {
   bool sums_gradients = false;     ///< Gradients of replicas are added up and divided by nothing later: the loss is a mean over all of them.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
   ExpertPlan experts;
+  Shown shown = Shown::real;
+  bool weight_grads = true;  ///< Backward adds to the gradients of the block's parameters ...
+  bool input_grad = true;    ///< ... and makes that of the block's input.
 };
 
 /// One body under construction, with the block's values and gradients so far.
@@ -102,6 +112,7 @@ class BlockBody {
   /// Adds a term to the gradient of `t`; its layout is the formal's.
   void add_grad(int t, int formal, const std::string& why);
   [[nodiscard]] bool wants_grad(int t) const;
+  [[nodiscard]] bool wants_weight_grads() const { return options_.weight_grads; }
   /// Adds an all-reduce of `formal` in place over `axes`, which may be none.
   void all_reduce(int formal, AxisSet axes, const std::string& name, Phase phase);
   /// The value with its halos filled by the neighbours, once per body; the stored value itself where none has a halo.
@@ -131,6 +142,7 @@ class BlockBody {
   /// Runs module `m` of selective recomputation again, once.
   void run_again(int m);
   void export_grad(int formal, int tensor, const Hold& hold);
+  void release_unread();
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
 
   mutable BodyBuilder builder_;

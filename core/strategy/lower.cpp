@@ -8,6 +8,7 @@
 
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
+#include "core/strategy/adversarial_step.hpp"
 #include "core/strategy/central_roles.hpp"
 #include "core/strategy/fp8.hpp"
 #include "core/strategy/recompute_groups.hpp"
@@ -83,6 +84,12 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
     throw Error(ErrorKind::usage, "overlap.tp has no lowering for products in fp8", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
 
+/// Settings of a network that there is not.
+void check_discriminator(const Workload& w) {
+  if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
+    throw Error(ErrorKind::usage, fmt::format("{} has no discriminator", w.network.name), "training.discriminator", "leave training.discriminator out");
+}
+
 int microbatches_of(const Workload& w, const StrategySettings& s) {
   const std::int64_t per_pass = s.microbatch * s.dp;
   if (w.training.global_batch % per_pass != 0)
@@ -112,6 +119,7 @@ class Lowering {
     check_product(settings_, ranks_);
     refuse_unlowered(settings_, workload_.training.precision, workload_.network.routing() != nullptr, workload_.network.sequences);
     check_sequence(workload_);
+    check_discriminator(workload_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};
     microbatches_ = microbatches_per_replica(settings_, workload_, m);
@@ -124,6 +132,12 @@ class Lowering {
     make_streams();
     set_types();
     make_blocks(plan);
+    if (workload_.network.adversarial()) {
+      AdversarialStep step(frame_, {workload_, plan, settings_, schedule_, options_, block_at_, tensors_});
+      make_replica_roles([&](int own, int) { return step.role(own); });
+      count_work();
+      return std::move(program_);
+    }
     place_chunks();
     share_tied();
     link_skips(frame_, workload_.network, program_.chunks, tensors_);
@@ -356,12 +370,17 @@ class Lowering {
       make_central_roles(frame_, step, plan(program_.microbatches));
       return;
     }
-    // A role per stage, for each number of microbatches that a replica may have.
+    make_replica_roles([&](int own, int stage) { return make_role(frame_, step, plan(own), stage); });
+  }
+
+  /// A role per stage, for each number of microbatches that a replica may have.
+  template <class MakeRole>
+  void make_replica_roles(const MakeRole& make) {
     std::map<int, int> first_role;
     for (const int own : microbatches_) {
       if (!first_role.try_emplace(own, static_cast<int>(program_.roles.size())).second) continue;
       for (int s = 0; s < settings_.pp; ++s) {
-        program_.roles.push_back(make_role(frame_, step, plan(own), s));
+        program_.roles.push_back(make(own, s));
         if (own != program_.microbatches) program_.roles.back().name += fmt::format(", {} microbatches", own);
       }
     }

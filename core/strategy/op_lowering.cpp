@@ -28,7 +28,10 @@ const OpLowering& lowering_of(OpKind kind) {
     case OpKind::pool: return ops::kPool;
     case OpKind::global_pool: return ops::kGlobalPool;
     case OpKind::batch_norm: return ops::kBatchNorm;
-    case OpKind::relu: return ops::kRelu;
+    case OpKind::relu:
+    case OpKind::leaky_relu: return ops::kRelu;
+    case OpKind::tanh: return ops::kTanh;
+    case OpKind::adversarial_loss: return ops::kAdversarialLoss;
     case OpKind::gate: return ops::kGate;
     case OpKind::concat: return ops::kConcat;
     case OpKind::upsample: return ops::kUpsample;

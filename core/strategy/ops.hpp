@@ -31,6 +31,8 @@ extern const OpLowering kGate;
 extern const OpLowering kConcat;
 extern const OpLowering kUpsample;
 extern const OpLowering kPixelLoss;
+extern const OpLowering kTanh;
+extern const OpLowering kAdversarialLoss;
 
 /// The element-by-element task that most ops are: bytes are those of its operands.
 inline ComputeTask pass(ComputeOp op, std::string variant = {}) {

@@ -82,6 +82,7 @@ void backward(BlockBody& b, const OpSpec& op) {
   const Sizes s = sizes_of(b, op);
   const int x = windowed_input(b, op, op.name + ".again");
   if (b.wants_grad(op.inputs[0])) input_gradient(b, op, x);
+  if (!b.wants_weight_grads()) return;
   const ExprId m = pixels(b, op.transposed ? x : dy);
   const Product p = op.transposed ? Product{m, s.out * s.window, s.in} : Product{m, s.out, s.in * s.window};
   ComputeTask t = task(b, op, ComputeOp::convolution_grad, p);

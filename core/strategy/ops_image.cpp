@@ -125,18 +125,20 @@ void batch_norm_forward(BlockBody& b, const OpSpec& op) {
   emit(b, op, std::move(t), {read(x), read(sums), read(b.param(op.params[0])), read(b.param(op.params[1]))});
 }
 
-/// Sums of dy and dy * x per channel, which are the gradients of bias and weight too; then the input's gradient from their totals.
+/// Sums of dy and dy * x per channel, which are the gradients of bias and weight too, where those are wanted; then the input's gradient from their totals.
 void batch_norm_backward(BlockBody& b, const OpSpec& op) {
   const int dy = output_gradient(b, op);
   if (dy < 0) return;
   const int x = b.value(op.inputs[0]), saved = b.extra(moments(op));
   const int sums = b.scratch_like(op.name + ".gradient_moments", saved, DType::fp32);
   ComputeTask total = statistics(b, "backward");
-  total.accumulates = true;
   total.epsilon = op.eps;
-  b.builder().compute(op.name + ".weight_grad", total,
-                      {read(x), read(dy), read(saved), write(sums), update(b.grad_accumulator(op.params[0])), update(b.grad_accumulator(op.params[1]))},
-                      Phase::weight_grad);
+  std::vector<Operand> operands{read(x), read(dy), read(saved), write(sums)};
+  if (b.wants_weight_grads()) {
+    total.accumulates = true;
+    for (const int p : op.params) operands.push_back(update(b.grad_accumulator(p)));
+  }
+  b.builder().compute(op.name + ".weight_grad", total, std::move(operands), Phase::weight_grad);
   if (!b.wants_grad(op.inputs[0])) return;
   b.all_reduce(sums, statistics_axes(b, op), op.name + ".gradient", Phase::input_grad);
   const int dx = gradient_of(b, op, 0);
@@ -149,6 +151,13 @@ void batch_norm_backward(BlockBody& b, const OpSpec& op) {
 
 // ---- relu: keeps its result, which the next layer keeps anyway; a byte per element where the block hands the result on
 
+/// Leaky where it has a slope: the sign of its result is that of x too.
+ComputeTask relu_task(ComputeOp kind, const OpSpec& op) {
+  ComputeTask t = pass(kind, std::string(name_of(op.kind)));
+  if (op.kind == OpKind::leaky_relu) t.scalars = {op.slope};
+  return t;
+}
+
 bool hands_on(BlockBody& b, const OpSpec& op) { return op.outputs[0] == b.tensors().spec->output; }
 std::string mask(const OpSpec& op) { return op.name + ".mask"; }
 
@@ -159,7 +168,7 @@ void relu_forward(BlockBody& b, const OpSpec& op) {
     const Tensor t = b.builder().tensor(x);
     operands.push_back(write(b.extra(mask(op), t.shape, DType::uint8, without_halos(t.layout), true)));
   }
-  emit(b, op, pass(ComputeOp::activation, "relu"), std::move(operands));
+  emit(b, op, relu_task(ComputeOp::activation, op), std::move(operands));
 }
 
 void relu_backward(BlockBody& b, const OpSpec& op) {
@@ -167,7 +176,7 @@ void relu_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
   const int kept = hands_on(b, op) ? b.extra(mask(op)) : b.value(op.outputs[0]);
   const int dx = gradient_of(b, op, 0);
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, "relu"), {read(dy), read(kept), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", relu_task(ComputeOp::activation_grad, op), {read(dy), read(kept), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 

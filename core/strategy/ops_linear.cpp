@@ -109,7 +109,7 @@ void backward(BlockBody& b, const OpSpec& op) {
     b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
     b.add_grad(op.inputs[0], dx, op.name);
   }
-  weight_gradient(b, op, of.x, of.dy_columns);
+  if (b.wants_weight_grads()) weight_gradient(b, op, of.x, of.dy_columns);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

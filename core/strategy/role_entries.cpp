@@ -13,6 +13,7 @@ EventId RoleEntries::add(const RoleCall& call) {
   e.chunk = call.chunk;
   e.microbatch = call.microbatch;
   e.copy = call.copy;
+  e.pass = call.pass;
   e.first_wait = static_cast<std::int32_t>(role_.waits.size());
   e.wait_count = static_cast<std::int32_t>(call.waits.size());
   role_.waits.insert(role_.waits.end(), call.waits.begin(), call.waits.end());

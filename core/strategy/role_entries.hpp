@@ -16,6 +16,7 @@ struct RoleCall {
   int layer = 0, chunk = 0, microbatch = 0, copy = 0;
   std::vector<Wait> waits{};
   bool record = false;  ///< Others wait for its end.
+  int pass = 0;         ///< Of several passes of one microbatch through the same blocks.
 };
 
 class RoleEntries {

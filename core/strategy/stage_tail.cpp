@@ -81,6 +81,7 @@ class StageTail {
       call.record = true;
       gathered[position] = entries_.add(call);
     }
+    entries_.hold_back(gathered.rbegin()->second);  // Passes that follow in this step read all of them.
     // The next step reads gathered parameters: layer by layer as they arrive, or all before its first pass.
     std::map<int, bool> seen;
     for (Entry& e : entries_.role().step) {

@@ -6,18 +6,18 @@
 
 namespace rehearse {
 
-StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan)
+StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan, int first, int last)
     : frame_(frame), workload_(workload), blocks_(blocks), plan_(plan) {
-  make_states();
+  make_states(first, last < 0 ? static_cast<int>(blocks.size()) : last);
   Tensor norm;
-  norm.name = "gradient_norm";
+  norm.name = first == 0 ? "gradient_norm" : "discriminator.gradient_norm";
   norm.lifetime = Lifetime::persistent;
   norm.category = MemoryCategory::workspace;
   norm_ = frame_.add_tensor(std::move(norm));
 }
 
-void StepBodies::make_states() {
-  for (std::size_t b = 0; b < blocks_.size(); ++b)
+void StepBodies::make_states(int first, int last) {
+  for (auto b = static_cast<std::size_t>(first); b < static_cast<std::size_t>(last); ++b)
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
       const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
@@ -91,30 +91,39 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   BodyBuilder body(frame_, "input", Phase::other);
   const BlockTensors& tensors = blocks_[static_cast<std::size_t>(block)];
   for (const int t : integer_tensors) {
-    const int id = tensors.value[static_cast<std::size_t>(t)];
-    const int device = body.bound(tensors.spec->tensors[static_cast<std::size_t>(t)].name, id, {{}, true, false});
-    const InputSettings& from = workload_.input;
+    const std::string& name = tensors.spec->tensors[static_cast<std::size_t>(t)].name;
     // Labels come with the samples they belong to.
-    const bool with_samples = from.sample > Bytes{0} && block != 0;
-    const ExprId samples = with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0);
-    if (from.sample > Bytes{0} && from.gpudirect_storage) {
-      body.add({.name = "read", .kind = InputTask{samples, frame_.program.first_sample, tensors.spec->tensors[static_cast<std::size_t>(t)].name}, .operands = {write(device)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
-      continue;
-    }
-    Tensor host = frame_.program.tensors[static_cast<std::size_t>(id)];
-    host.name += ".host";
-    host.space = MemorySpace::pinned_host;
-    host.lifetime = Lifetime::scratch;
-    host.per_layer = host.per_microbatch = false;
-    const int source = body.scratch(host.name, frame_.add_tensor(std::move(host)));
-    Task read_task{.name = "read", .kind = InputTask{samples, frame_.program.first_sample, tensors.spec->tensors[static_cast<std::size_t>(t)].name}, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne};
-    body.add(std::move(read_task));
-    if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples)
-      body.add({.name = "decode", .kind = HostTask{"data_loader.decode"}, .operands = {update(source)}, .stream = frame_.host, .phase = Phase::other, .predicate = ExprPool::kOne});
-    Task copy{.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne};
-    body.add(std::move(copy));
+    bring(body, body.bound(name, tensors.value[static_cast<std::size_t>(t)], {{}, true, false}), name, block == 0 && name != "noise");
   }
   return body.finish();
+}
+
+StepBodies::Made StepBodies::images(int tensor, bool read) {
+  BodyBuilder body(frame_, "input", Phase::other);
+  bring(body, body.bound("image", tensor, {{}, true, false}), "image", read);
+  return body.finish();
+}
+
+/// One field of the samples: from storage, where they are read from there, decoded, to the device.
+void StepBodies::bring(BodyBuilder& body, int device, const std::string& field, bool from_storage) {
+  const InputSettings& from = workload_.input;
+  const bool with_samples = from.sample > Bytes{0} && !from_storage;
+  const InputTask samples{with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0), frame_.program.first_sample, field};
+  if (from.sample > Bytes{0} && from.gpudirect_storage) {
+    body.add({.name = "read", .kind = samples, .operands = {write(device)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
+    return;
+  }
+  Tensor host = body.tensor(device);
+  host.name += ".host";
+  host.space = MemorySpace::pinned_host;
+  host.lifetime = Lifetime::scratch;
+  host.per_layer = host.per_microbatch = false;
+  const std::string name = host.name;
+  const int source = body.scratch(name, frame_.add_tensor(std::move(host)));
+  body.add({.name = "read", .kind = samples, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
+  if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples)
+    body.add({.name = "decode", .kind = HostTask{"data_loader.decode"}, .operands = {update(source)}, .stream = frame_.host, .phase = Phase::other, .predicate = ExprPool::kOne});
+  body.add({.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne});
 }
 
 StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {

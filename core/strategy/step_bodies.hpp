@@ -31,9 +31,12 @@ struct ParamState {
 class StepBodies {
  public:
   using Made = BodyBuilder::Finished;
-  StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan);
+  /// Of the blocks [first, last), all that follow where last is -1: those that `workload.training` has the update of.
+  StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan, int first = 0, int last = -1);
 
   Made input(int block, const std::vector<int>& integer_tensors);
+  /// Brings the images of the microbatch into `tensor`; `read`: from where samples are stored, otherwise with others that are.
+  Made images(int tensor, bool read);
   /// What crosses a boundary between blocks: the edge, and skip connections past it, each an instance relative to the boundary's position.
   struct Passing {
     struct Carried {
@@ -85,7 +88,8 @@ class StepBodies {
   [[nodiscard]] bool shards_parameters() const { return plan_.shard_parameters; }
 
  private:
-  void make_states();
+  void make_states(int first, int last);
+  void bring(BodyBuilder& body, int device, const std::string& field, bool from_storage);
   void make_optimizer_state(ParamState& s, const ParamSpec& spec, const Tensor& param);
   /// Layout of a parameter's optimizer state: its own, and divided as the strategies say.
   [[nodiscard]] Layout state_layout(const Tensor& param) const;

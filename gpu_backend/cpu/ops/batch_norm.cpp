@@ -64,7 +64,7 @@ struct Normalise {
   }
 };
 
-/// x, dy, sums, gradient sums [2 channels], weight gradient (added to), bias gradient (added to). Gradient sums: of dy, and of dy times x as
+/// x, dy, sums, gradient sums [2 channels], and where they are wanted weight gradient and bias gradient (added to). Gradient sums: of dy, and of dy times x as
 /// normalised, which are this rank's terms of the gradients of bias and weight.
 template <class T>
 struct GradientSums {
@@ -82,6 +82,7 @@ struct GradientSums {
       }
     });
     std::copy(sums.begin(), sums.end(), c.operand(3).as<T>());
+    if (c.operands.size() < 6) return;
     for (std::int64_t ch = 0; ch < m.channels; ++ch) {
       c.operand(4).as<T>()[ch] += static_cast<T>(sums[at_channel(m.channels + ch)]);
       c.operand(5).as<T>()[ch] += static_cast<T>(sums[at_channel(ch)]);

@@ -9,15 +9,20 @@ namespace rehearse {
 
 namespace {
 
+/// What is left of x below 0: nothing, or the slope in the scalars.
+template <class T>
+T slope_of(const OperatorCall& c) { return c.task->scalars.empty() ? T{0} : static_cast<T>(c.task->scalars[0]); }
+
 /// x, [mask], y
 template <class T>
 struct Relu {
   static void run(const OperatorCall& c) {
     const TensorView &x = c.operand(0), &y = c.operands.back();
     const bool masked = c.operands.size() > 2;
+    const T slope = slope_of<T>(c);
     own_elements<3>({&x, &y, &c.operand(1)}, [&](const auto& at) {
       const T v = x.as<T>()[at[0]];
-      y.as<T>()[at[1]] = std::max(v, T{0});
+      y.as<T>()[at[1]] = v > T{0} ? v : slope * v;
       if (masked) c.operand(1).as<std::uint8_t>()[at[2]] = v > T{0} ? 1 : 0;
     });
   }
@@ -28,9 +33,10 @@ struct ReluGrad {
   static void run(const OperatorCall& c) {
     const TensorView &dy = c.operand(0), &kept = c.operand(1), &dx = c.operand(2);
     const bool mask = kept.type == ElementType::byte;
+    const T slope = slope_of<T>(c);
     own_elements<3>({&dy, &kept, &dx}, [&](const auto& at) {
       const bool on = mask ? kept.as<std::uint8_t>()[at[1]] != 0 : kept.as<T>()[at[1]] > T{0};
-      dx.as<T>()[at[2]] = on ? dy.as<T>()[at[0]] : T{0};
+      dx.as<T>()[at[2]] = on ? dy.as<T>()[at[0]] : slope * dy.as<T>()[at[0]];
     });
   }
 };
@@ -223,6 +229,8 @@ struct PixelLossGrad {
 
 [[maybe_unused]] const bool registered = cpu_operators().add({"activation.relu", "larger of x and 0", {}, both<Relu>()}) &&
                                          cpu_operators().add({"activation_grad.relu", "gradient where x was above 0", {}, both<ReluGrad>()}) &&
+                                         cpu_operators().add({"activation.leaky_relu", "x, and a fraction of it below 0", {}, both<Relu>()}) &&
+                                         cpu_operators().add({"activation_grad.leaky_relu", "gradient, and a fraction of it where x was below 0", {}, both<ReluGrad>()}) &&
                                          cpu_operators().add({"activation.gate", "leaky ReLU times sigmoid", {}, both<Gate>()}) &&
                                          cpu_operators().add({"activation_grad.gate", "gradients of features and gates", {}, both<GateGrad>()}) &&
                                          cpu_operators().add({"copy.concat", "channels one after the other", {}, both<Concat>()}) &&

@@ -36,6 +36,33 @@ TEST_CASE("parameters of image models are the published counts") {
   CHECK(shipped("unet").parameter_count() == 31'031'685);
 }
 
+TEST_CASE("DCGANs have the parameters of their layers") {
+  // Radford et al. 2015, fig. 1: 100 numbers to 4 x 4 x 1024, then 5 x 5 windows to 512, 256, 128 and 3 channels; two numbers per channel of batch norm.
+  const Network n = shipped("dcgan");
+  REQUIRE(n.adversarial());
+  std::int64_t generator = 0;
+  for (int b = 0; b < n.discriminator; ++b) generator += n.blocks[static_cast<std::size_t>(b)].parameter_count();
+  CHECK(generator == 100 * 1024 * 16 + 25 * (1024 * 512 + 512 * 256 + 256 * 128 + 128 * 3) + 2 * (1024 + 512 + 256 + 128));
+  CHECK(n.parameter_count() - generator == 25 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024) + 2 * (256 + 512 + 1024) + 16 * 1024);
+  // pytorch/examples, dcgan: half the channels, 4 x 4 windows; its networks have 3,576,704 and 2,765,568.
+  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/dcgan/config.json");
+  nlohmann::json config = nlohmann::json::parse(file);
+  const auto halve = [](nlohmann::json& blocks) {
+    for (auto& block : blocks)
+      for (auto& layer : block["layers"]) {
+        if (layer.contains("out") && layer["out"] > 3) layer["out"] = layer["out"].get<int>() / 2;
+        if (layer.contains("kernel")) layer["kernel"] = 4;
+      }
+  };
+  halve(config["blocks"]);
+  halve(config["discriminator"]["blocks"]);
+  const Network half = build(config);
+  generator = 0;
+  for (int b = 0; b < half.discriminator; ++b) generator += half.blocks[static_cast<std::size_t>(b)].parameter_count();
+  CHECK(generator == 3'576'704);
+  CHECK(half.parameter_count() - generator == 2'765'568);
+}
+
 TEST_CASE("smaller residual networks follow from their keys") {
   nlohmann::json r34 = resnet({3, 4, 6, 3}), r18 = resnet({2, 2, 2, 2});
   for (auto* r : {&r18, &r34}) r->update({{"layer_type", "basic"}, {"hidden_sizes", {64, 128, 256, 512}}});

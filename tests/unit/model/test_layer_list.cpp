@@ -118,3 +118,38 @@ TEST_CASE("every kind of layer is described") {
     CHECK_FALSE(kind.summary.empty());
   }
 }
+
+TEST_CASE("a discriminator follows what it judges, and its last layer says what it takes samples for") {
+  const nlohmann::json judge = {{{"name", "down"}, {"layers", {{{"op", "conv2d"}, {"out", 4}, {"kernel", 2}, {"stride", 2}, {"then", {"leaky_relu"}}}}}},
+                                {{"name", "score"}, {"layers", {{{"op", "linear"}, {"out", 1}}, {{"op", "adversarial_loss"}, {"form", "hinge"}}}}}};
+  nlohmann::json gan = list({{{"op", "transposed_conv"}, {"out", 3}, {"kernel", 8}, {"then", {"tanh"}}}}, {{"channels", 5}, {"height", 1}, {"width", 1}, {"noise", true}});
+  CHECK_FALSE(build(gan).adversarial());
+  gan["discriminator"] = {{"blocks", judge}};
+  const Network n = build(gan);
+  CHECK(n.discriminator == 1);
+  CHECK(n.blocks.front().tensors.front().name == "noise");
+  CHECK(block(n, "down").tensors[0].shape[1].size == 3);
+  CHECK(block(n, "score").ops.back().hinge);
+  // Three forwards, two backwards for its weights and half a one for the generator's: 8 forwards; the generator trains with 3.
+  const auto forward = [&](std::size_t from, std::size_t to) {
+    double flops = 0;
+    for (std::size_t b = from; b < to; ++b)
+      for (const OpSpec& op : n.blocks[b].ops) flops += forward_matmul_flops(n.blocks[b], op, 2, 0, false).value();
+    return flops;
+  };
+  CHECK(model_flops(n, 2, 0).value() == 3 * forward(0, 1) + 8 * forward(1, 3));
+
+  nlohmann::json bad = gan;
+  bad["discriminator"]["blocks"][1]["layers"][1] = {{"op", "softmax_loss"}};
+  CHECK(std::string(refusal(bad).what()).find("last layer of a discriminator") != std::string::npos);
+  bad = gan;
+  bad["blocks"][0]["layers"].push_back({{"op", "adversarial_loss"}});
+  CHECK(std::string(refusal(bad).what()).find("last block of a discriminator") != std::string::npos);
+  bad = gan;
+  bad["blocks"][0]["layers"].push_back({{"op", "relu"}, {"name", "end"}});
+  bad["discriminator"]["blocks"][0]["layers"].push_back({{"op", "conv2d"}, {"name", "own"}, {"out", 3}, {"kernel", 1}, {"from", "net.transposed_conv"}});
+  CHECK(std::string(refusal(bad).what()).find("generator's own") != std::string::npos);
+  bad = gan;
+  bad["discriminator"]["blocks"] = nlohmann::json::array();
+  CHECK(refusal(bad).where.find("/discriminator") != std::string::npos);
+}

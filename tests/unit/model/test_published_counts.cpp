@@ -2,6 +2,7 @@
 // the digits, within its last digit where it gives fewer. The other files of this folder say why.
 
 #include <fstream>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -44,8 +45,8 @@ const std::vector<Row>& table() {
 }
 
 /// The prediction module of DeepSeek-V3 is counted apart by its source.
-Network network_of(const Row& row) {
-  if (std::string(row.model) != "deepseek_v3") return shipped(row.model);
+Network network_of(const std::string& model) {
+  if (model != "deepseek_v3") return shipped(model);
   std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/deepseek_v3/config.json");
   auto config = nlohmann::json::parse(file);
   config["num_nextn_predict_layers"] = 0;
@@ -65,6 +66,28 @@ double counted(const Network& n, Flops kind) {
   return 3 * products_but_attention(n, 2048) / 2048;
 }
 
+/// Dimensions of a decoder as its source prints them; `experts` 0 is a dense one.
+struct Decoder { double l, h, heads, kv_heads, f, V, experts = 0, k = 1; };
+
+/// Forward FLOPs of a token among `s`: twice every weight it meets but the word table, and 4 l h s for scores and context (Chowdhery et al. 2022,
+/// appendix B, whose 6 N + 12 L H Q T are forward and backward).
+double per_token(const Decoder& d, double s) {
+  const double attention = 2 * d.h * d.h + 2 * d.h * d.h / d.heads * d.kv_heads, mlp = 3 * d.h * d.f * d.k + d.h * d.experts;
+  return 2 * (d.l * (attention + mlp) + d.V * d.h) + 4 * d.l * d.h * s;
+}
+
+/// BERT's encoder and masked-language head (Devlin et al. 2018): 12 h^2 a layer, h^2 and the word table again at its end.
+double bert_per_token(double l, double h, double V, double s) { return 2 * (l * 12 * h * h + h * h + V * h) + 4 * l * h * s; }
+
+/// DeepSeek-V3 (DeepSeek-AI 2024, sec. 4.2): latents of 1,536 and 512, 128 heads of 128 + 64 for keys and 128 for values, 3 dense layers, 8 of 256
+/// experts and a shared one; without its prediction module.
+double deepseek_per_token(double s) {
+  const double h = 7168, heads = 128, latent = h * 1536 + 1536 * heads * 192 + h * (512 + 64) + 512 * heads * 256 + heads * 128 * h;
+  return 2 * (61 * latent + 3 * 3 * h * 18432 + 58 * (3 * h * 2048 * 9 + h * 256) + 129280 * h) + 61 * 2 * heads * (192 + 128) * s;
+}
+
+double forward_per_token(const Network& n, std::int64_t s) { return model_flops(n, 1, s).value() / 3 / static_cast<double>(s); }
+
 void check(const char* what, double found, const Stated& stated) {
   INFO(what << ": " << fmt::format("{:.6g}", found) << ", stated " << fmt::format("{:.6g}", stated.value));
   CHECK(found == Approx(stated.value).epsilon(stated.within));
@@ -75,11 +98,37 @@ void check(const char* what, double found, const Stated& stated) {
 TEST_CASE("parameters and FLOPs of the models that people know are the published ones") {
   for (const Row& row : table()) {
     INFO(row.model << " (" << row.source << ")");
-    const Network n = network_of(row);
+    const Network n = network_of(row.model);
     check("parameters", static_cast<double>(n.parameter_count()), row.parameters);
     check("active parameters", static_cast<double>(n.active_parameter_count()), row.active.value > 0 ? row.active : row.parameters);
     if (row.kind != Flops::none) check("FLOPs", counted(n, row.kind), row.flops);
   }
+}
+
+TEST_CASE("forward FLOPs follow from the published dimensions, and stand in the models' table") {
+  struct Forward { const char* model; std::int64_t s; double formula; };
+  const std::vector<Forward> rows{{"llama2_7b", 128, per_token({32, 4096, 32, 32, 11008, 32000}, 128)},
+                                  {"llama3_8b", 4096, per_token({32, 4096, 32, 8, 14336, 128256}, 4096)},
+                                  {"llama3_70b", 4096, per_token({80, 8192, 64, 8, 28672, 128256}, 4096)},
+                                  {"llama3_405b", 4096, per_token({126, 16384, 128, 8, 53248, 128256}, 4096)},
+                                  {"mixtral_8x7b", 4096, per_token({32, 4096, 32, 8, 14336, 32000, 8, 2}, 4096)},
+                                  {"deepseek_v3", 4096, deepseek_per_token(4096)},
+                                  {"bert_large", 512, bert_per_token(24, 1024, 30522, 512)}};
+  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/README.md");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  for (const Forward& row : rows) {
+    INFO(row.model);
+    const double found = forward_per_token(network_of(row.model), row.s);
+    CHECK(found == Approx(row.formula).epsilon(1e-12));
+    const std::string cells = fmt::format("| `{}` | {} | {:.4g} |", row.model, row.s, found / 1e9);
+    INFO(cells);
+    CHECK(text.find(cells) != std::string::npos);
+  }
+}
+
+TEST_CASE("forward FLOPs of Llama 2 are those that a profiler counts") {
+  // calflops 0.2 (Ye 2023), README: 850.00 G multiply-adds for one sequence of 128 tokens.
+  CHECK(forward_per_token(shipped("llama2_7b"), 128) * 128 / 2 == Approx(850.0e9).epsilon(1e-4));
 }
 
 TEST_CASE("Inception-v3 without its auxiliary classifier has 5.713 billion multiply-adds") {
