@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -102,7 +104,12 @@ Blocks explain_entry(const Registry<Value>& registry, const std::string& name) {
 /// A strategy by its own name or a framework's.
 Blocks explain_strategy(const std::string& name) {
   const StrategyAlias* alias = find_strategy_alias(name);
-  if (alias == nullptr) return explain_entry(strategies(), name);
+  if (alias == nullptr) {
+    std::vector<std::string> known = strategies().names();
+    if (std::find(known.begin(), known.end(), name) != known.end()) return explain_entry(strategies(), name);
+    for (const StrategyAlias& a : strategy_aliases()) known.push_back(a.name);
+    throw unknown_name(strategies().kind(), name, known);
+  }
   Blocks out{Paragraph{fmt::format("{} ({}): {}", alias->name, alias->framework, alias->settings)}};
   for (DocumentBlock& b : explain_entry(strategies(), alias->strategy)) out.push_back(std::move(b));
   return out;

@@ -22,8 +22,9 @@ std::string json_of(const std::string& kind, const Table& table) {
 
 int list(const Arguments& arguments, Console& console) {
   const std::string kind = arguments.text("WHAT");
-  const Table table = listing(kind, find_data());
-  print({{table}, table, json_of(kind, table)}, arguments, console);
+  const DataDirectory data = find_data();
+  const Table table = listing(kind, data);
+  print({listing_to_read(kind, data), table, json_of(kind, table)}, arguments, console);
   return 0;
 }
 

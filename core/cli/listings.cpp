@@ -92,6 +92,17 @@ Table strategies_and_aliases(const DataDirectory&) {
   return t;
 }
 
+std::vector<DocumentBlock> strategies_to_read() {
+  Facts known{"Strategies", {}}, gaps{"Of these, simulated only", {}}, names{"What frameworks call them", {}};
+  for (const auto& entry : strategies().entries()) {
+    known.rows.emplace_back(entry.name, entry.summary);
+    if (const std::string gap = execution_gap(entry.name); !gap.empty()) gaps.rows.emplace_back(entry.name, gap);
+  }
+  for (const StrategyAlias& a : strategy_aliases()) names.rows.emplace_back(a.name, fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings));
+  if (gaps.rows.empty()) return {known, names};
+  return {known, gaps, names};
+}
+
 Table collectives(const DataDirectory&) {
   Table t{"", {{"collective"}}, {}};
   for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
@@ -143,6 +154,11 @@ std::vector<std::string> listing_kinds() {
   std::vector<std::string> out;
   for (const Kind& k : kinds()) out.push_back(k.name);
   return out;
+}
+
+std::vector<DocumentBlock> listing_to_read(const std::string& kind, const DataDirectory& data) {
+  if (kind == "strategies") return strategies_to_read();
+  return {listing(kind, data)};
 }
 
 Table listing(const std::string& kind, const DataDirectory& data) {

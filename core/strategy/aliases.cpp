@@ -1,6 +1,8 @@
 #include "core/strategy/aliases.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <string>
 
 namespace rehearse {
 
@@ -21,6 +23,10 @@ const std::vector<StrategyAlias>& strategy_aliases() {
         {"MirroredStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on one machine"},
         {"MultiWorkerMirroredStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on several machines"},
         {"TPUStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on TPU cores"},
+        {"Keras", "Keras", "data_parallel", "strategy.dp=N: fit() in the scope of MirroredStrategy, or of the one chosen"},
+        {"keras.distribution.DataParallel", "Keras", "data_parallel", "strategy.dp=N"},
+        {"keras.distribution.ModelParallel", "Keras", "tensor_parallel", "strategy.tp=N, strategy.dp=M, of its layout map"},
+        {"CentralStorageStrategy", "TensorFlow, Keras", "parameter_server", "strategy.data_parallel=parameter_server, strategy.servers=1 (variables on a GPU here)"},
         {"Horovod", "Horovod", "data_parallel", "strategy.dp=N, strategy.bucket=128MiB (HOROVOD_FUSION_THRESHOLD)"},
         {"DeepSpeed stage 1", "DeepSpeed", "zero1", "strategy.zero_stage=1"},
         {"DeepSpeed stage 2", "DeepSpeed", "zero2", "strategy.zero_stage=2"},
@@ -46,6 +52,11 @@ const std::vector<StrategyAlias>& strategy_aliases() {
         {"DeepSpeed-Ulysses", "DeepSpeed", "context_parallel", "strategy.cp=N, strategy.context=ulysses"},
         {"--tp-comm-overlap", "Megatron-LM", "overlapped_tensor_parallel", "strategy.overlap.tp=true"},
         {"async tensor parallel", "torchtitan", "overlapped_tensor_parallel", "strategy.overlap.tp=true, strategy.sequence_parallel=true"},
+        {"--expert-model-parallel-size", "Megatron-LM", "expert_parallel", "strategy.ep=N"},
+        {"--expert-tensor-parallel-size", "Megatron-LM", "expert_parallel", "strategy.etp=N"},
+        {"--overlap-p2p-communication", "Megatron-LM", "pipeline_parallel", "strategy.overlap.pp=true"},
+        {"--optimizer-cpu-offload", "Megatron-LM", "offload_optimizer", "strategy.offload=optimizer"},
+        {"DualPipe", "DeepSeek", "pipeline_parallel", "strategy.pp=N, strategy.schedule=dualpipe"},
         {"--sequence-parallel", "Megatron-LM", "sequence_parallel", "strategy.sequence_parallel=true"},
     };
     std::sort(t.begin(), t.end(), [](const StrategyAlias& a, const StrategyAlias& b) { return a.name < b.name; });
@@ -56,7 +67,12 @@ const std::vector<StrategyAlias>& strategy_aliases() {
 
 const StrategyAlias* find_strategy_alias(std::string_view name) {
   const auto& all = strategy_aliases();
-  const auto at = std::find_if(all.begin(), all.end(), [name](const StrategyAlias& a) { return a.name == name; });
+  const auto folded = [](std::string_view text) {
+    std::string out(text);
+    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return out;
+  };
+  const auto at = std::find_if(all.begin(), all.end(), [&](const StrategyAlias& a) { return folded(a.name) == folded(name); });
   return at == all.end() ? nullptr : &*at;
 }
 

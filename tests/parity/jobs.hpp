@@ -48,6 +48,7 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
         {"ep over tp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.ep *= 2; }},
         {"etp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.etp *= 2; }}}},
       {"parameter_server", {{"parameter server", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.data_parallel = DataParallelism::parameter_server; s.bucket = Bytes{1e3}; }}}},
+      {"adversarial", {}},  // A kind of network, Net::gan, spread by the others.
       {"tile_parallel", {{"tile_h", 2, [](StrategySettings& s) { s.tile_h *= 2; }}, {"tile_w", 2, [](StrategySettings& s) { s.tile_w *= 2; }}}},
       {"offload_activations", {{"activations in host memory", 1, [](StrategySettings& s) { s.offload = Offload::activations; }}}},
       {"recompute", {{"recomputation of modules", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = {"layernorm", "mlp", "core_attn"}; }},
@@ -83,8 +84,8 @@ inline std::vector<Variation> all_variations() {
   return out;
 }
 
-enum class Net { gpt, llama, neox, mixtral, deepseek, mlp, cnn, segmenter };
-inline constexpr bool takes_images(Net net) { return net == Net::mlp || net == Net::cnn || net == Net::segmenter; }
+enum class Net { gpt, llama, neox, mixtral, deepseek, mlp, cnn, segmenter, gan };
+inline constexpr bool takes_images(Net net) { return net >= Net::mlp; }
 
 /// A layer list over images of 3 x 12 x 8, or vectors.
 inline Network layers(const char* input, const char* blocks) {
@@ -145,6 +146,7 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
       case Net::mlp: return small_mlp();
       case Net::cnn: return small_cnn();
       case Net::segmenter: return small_segmenter();
+      case Net::gan: return tiny_gan();
     }
     throw std::logic_error("network");
   };
@@ -155,6 +157,7 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
   t.learning_rate = 3e-3;  // Larger steps let rounding grow beyond the tolerance within twenty of them, split or not.
   t.weight_decay = 0.1;
   t.clip_gradients = true;
+  if (which == Net::gan) t.discriminator = {OwnOptimizer::sgd, 1e-2};
   return job;
 }
 

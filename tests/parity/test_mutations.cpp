@@ -122,12 +122,21 @@ std::string victim_of(const Program& p, const Site& site) {
   return p.bodies[site.body].name + "/" + task.name;
 }
 
+/// Every variation on the first network it is for; and two networks, with reductions and updates of their own.
+struct Mutated { Net net; Variation variation; };
+std::vector<Mutated> mutated() {
+  std::vector<Mutated> out;
+  for (const Variation& v : all_variations())
+    if (v.ranks > 1) out.push_back({net_of(v), v});
+  for (const char* strategy : {"data_parallel", "zero1"})
+    for (const Variation& v : variations().at(strategy)) out.push_back({Net::gan, v});
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("no communication task can be left out", "[parity]") {
-  for (const Variation& v : all_variations()) {
-    if (v.ranks == 1) continue;
-    const Net net = net_of(v);
+  for (const auto& [net, v] : mutated()) {
     const Program p = spread(small_job(net), {v});
     const Outcome expected = run(p, kMutantSteps, Numerics::fp64);  // Held to one rank in test_parity.cpp.
     CHECK_FALSE(sites(p).empty());
@@ -142,9 +151,7 @@ TEST_CASE("no communication task can be left out", "[parity]") {
 }
 
 TEST_CASE("no communication task can lose half of what it carries", "[parity]") {
-  for (const Variation& v : all_variations()) {
-    if (v.ranks == 1) continue;
-    const Net net = net_of(v);
+  for (const auto& [net, v] : mutated()) {
     const Program p = spread(small_job(net), {v});
     const Outcome expected = run(p, kMutantSteps, Numerics::fp64);  // Held to one rank in test_parity.cpp.
     std::set<std::string> victims;

@@ -204,6 +204,29 @@ inline Program any_image_program(Job& job) {
   }
 }
 
+/// Two networks trained against each other, on replicas.
+inline Program any_adversarial_program(Job& job) {
+  job = Job(tiny_gan(), 0);
+  StrategySettings& s = job.strategy;
+  s.dp_replicate = any_of<int>({1, 2, 3});
+  s.dp_shard = any_of<int>({1, 2});
+  s.dp = s.dp_replicate * s.dp_shard;
+  s.zero_stage = any_of<int>({0, 1});
+  s.microbatch = any_of<int>({1, 2});
+  s.bucket = Bytes{any_of<double>({1e2, 1e3, 25e6})};
+  s.overlap.grad_reduce = coin();
+  s.overlap.param_gather = coin();
+  job.microbatches = any_of<int>({1, 2, 3});
+  TrainingSettings& t = job.workload.training;
+  t.precision = any_of<Precision>({Precision::fp32, Precision::fp16_mixed, Precision::bf16_mixed});
+  t.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adam, Optimizer::lamb});
+  t.discriminator.optimizer = any_of<OwnOptimizer>({OwnOptimizer::same, OwnOptimizer::sgd, OwnOptimizer::adafactor});
+  t.statistics = any_of<StatisticsScope>({StatisticsScope::local, StatisticsScope::global});
+  t.clip_gradients = coin();
+  RC_LOG(fmt::format("{} discriminator by {}, statistics {}", describe(job), name_of(t.discriminator.optimizer), name_of(t.statistics)));
+  return job.lower();
+}
+
 /// The Program of a drawn job; combinations that a strategy refuses are drawn again.
 inline Program any_program(Job& job) {
   job = any_job();

@@ -29,6 +29,25 @@ TEST_CASE("every lowered Program over images is valid, keeps what it must and co
   });
 }
 
+TEST_CASE("every lowered Program of two networks is valid, and updates each network once") {
+  check_property("validate() accepts it, and every parameter has one update", [] {
+    Job job(tiny_gpt());
+    const Program p = any_adversarial_program(job);
+    validate(p);
+    std::map<std::pair<std::string, int>, int> updates;
+    for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+      for (const Operand& o : task.operands) {
+        const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+        if (task.name == "zero_gradients") ++updates[{t.name, e.layer}];
+      }
+    });
+    std::size_t parameters = 0;
+    for (const BlockSpec& block : job.workload.network.blocks) parameters += block.params.size();
+    RC_ASSERT(updates.size() == parameters);
+    for (const auto& [what, times] : updates) RC_ASSERT(times == 1);
+  });
+}
+
 TEST_CASE("what tiles send their neighbours is what these expect") {
   check_property("counts to and from every pair of neighbours agree", [] {
     Job job(tiny_gpt());

@@ -132,7 +132,7 @@ class Ordering {
 TEST_CASE("tasks that share storage are ordered, across three steps") {
   check_property("no two tasks of a rank race", [] {
     Job job(tiny_gpt());
-    const Program p = coin() ? any_program(job) : any_image_program(job);
+    const Program p = coin() ? any_program(job) : coin() ? any_image_program(job) : any_adversarial_program(job);
     for (const Role& role : p.roles) {
       Ordering ordering(p, role);
       for (int step = 0; step < 3; ++step) {

@@ -37,6 +37,18 @@ inline Network tiny_neox(int layers = 4) {
                                   {"vocab_size", 250}, {"max_position_embeddings", 128}});
 }
 
+/// Noise to images of 3 x 12 x 8, and a network that tells them from real ones: all kinds of layers that such networks have.
+inline Network tiny_gan() {
+  return ModelLibrary({}).load(R"({"schema": "rehearse/network/v1", "input": {"channels": 5, "height": 1, "width": 1, "noise": true}, "blocks": [
+    {"name": "project", "layers": [{"op": "transposed_conv", "name": "conv", "out": 6, "kernel": [6, 4], "then": ["batch_norm", "relu"]}]},
+    {"name": "up", "layers": [{"op": "transposed_conv", "name": "conv", "out": 3, "kernel": 4, "stride": 2, "padding": 1, "then": ["tanh"]}]}],
+  "discriminator": {"blocks": [
+    {"name": "down", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "stride": 2, "same": true, "then": ["leaky_relu"]},
+                                {"op": "conv2d", "name": "again", "out": 6, "kernel": 3, "same": true, "then": ["batch_norm", "leaky_relu"]}]},
+    {"name": "score", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "stride": 2, "same": true, "bias": true, "then": ["leaky_relu"]},
+                                 {"op": "linear", "name": "scores", "out": 1}, {"op": "adversarial_loss", "name": "loss"}]}]}})");
+}
+
 /// A workload and a strategy; the global batch follows from `microbatches`.
 struct Job {
   Workload workload;

@@ -160,6 +160,9 @@ TEST_CASE("every registered strategy says when it is in use") {
     for (const std::string& name : active_strategies({job.workload, central, 4}))
       if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
   }
+  job.workload.network = tiny_gan();
+  CHECK(active_strategies({job.workload, job.strategy, 4}) == std::vector<std::string>{"adversarial"});
+  used.emplace_back("adversarial");
   std::sort(used.begin(), used.end());
   CHECK(used == strategies().names());
 }
