@@ -295,8 +295,8 @@ TEST_CASE("gradients are derivatives") {
 
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.relu", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
-                                      "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
+  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.leaky_relu", "activation_grad.relu", "activation_grad.tanh", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
+                                      "cross_entropy_grad.adversarial", "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
                                       "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_input_grad_piece", "matmul.linear_weight_grad",
                                       "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",
                                       "softmax_grad"};

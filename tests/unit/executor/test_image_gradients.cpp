@@ -105,19 +105,59 @@ Case batch_norm() {
   return {"batch norm", {random_reals({2, 2, 2, 3}, 1), random_reals({2}, 2), random_reals({2}, 3)}, forward, backward};
 }
 
-Case relu(bool masked) {
-  const auto forward = [](Arrays& a) {
+Case relu(bool masked, double slope = 0) {
+  const auto task = [slope](ComputeOp op) {
+    ComputeTask t = task_of(op, slope > 0 ? "leaky_relu" : "relu");
+    if (slope > 0) t.scalars = {slope};
+    return t;
+  };
+  const auto forward = [task](Arrays& a) {
     Array y = reals(a[0].shape);
-    call(task_of(ComputeOp::activation, "relu"), {in(a[0]), out(y)});
+    call(task(ComputeOp::activation), {in(a[0]), out(y)});
     return y;
   };
-  const auto backward = [masked](Arrays& a, const Array& g) {
+  const auto backward = [task, masked](Arrays& a, const Array& g) {
     Array dy = g, y = reals(a[0].shape), dx = y, mask = mask_of(a[0].shape);
-    call(task_of(ComputeOp::activation, "relu"), {in(a[0]), out(mask), out(y)});
-    call(task_of(ComputeOp::activation_grad, "relu"), {in(dy), in(masked ? mask : y), out(dx)});
+    call(task(ComputeOp::activation), {in(a[0]), out(mask), out(y)});
+    call(task(ComputeOp::activation_grad), {in(dy), in(masked ? mask : y), out(dx)});
     return Arrays{dx};
   };
   return {"relu", {random_reals({2, 1, 3, 4}, 1)}, forward, backward};
+}
+
+Case tanh_of_images() {
+  const auto forward = [](Arrays& a) {
+    Array y = reals(a[0].shape);
+    call(task_of(ComputeOp::activation, "tanh"), {in(a[0]), out(y)});
+    return y;
+  };
+  const auto backward = [](Arrays& a, const Array& g) {
+    Array dy = g, dx = reals(a[0].shape);
+    call(task_of(ComputeOp::activation_grad, "tanh"), {in(dy), in(a[0]), out(dx)});
+    return Arrays{dx};
+  };
+  return {"tanh", {random_reals({2, 1, 3, 4}, 1)}, forward, backward};
+}
+
+/// `form` 0 logistic, 1 hinge, 2 the generator's half of it.
+Case adversarial_loss(double sign, double form) {
+  const auto task = [sign, form](ComputeOp op) {
+    ComputeTask t = task_of(op, "adversarial");
+    t.scalars = {sign, form};
+    return t;
+  };
+  const auto forward = [task](Arrays& a) {
+    Array loss = reals({1});
+    call(task(ComputeOp::cross_entropy), {in(a[0]), out(loss)});
+    return loss;
+  };
+  const auto backward = [task](Arrays& a, const Array& g) {
+    Array dx = reals(a[0].shape);
+    call(task(ComputeOp::cross_entropy_grad), {in(a[0]), out(dx)}, {8});
+    for (double& x : dx.real) x *= g.real[0];
+    return Arrays{dx};
+  };
+  return {"adversarial loss", {random_reals({2, 1, 2, 2}, 1)}, forward, backward};
 }
 
 Case gate() {
@@ -194,12 +234,30 @@ TEST_CASE("gradients of operators over images are derivatives") {
   check(batch_norm());
   check(relu(false));
   check(relu(true));
+  check(relu(false, 0.2));
+  check(relu(true, 0.2));
+  check(tanh_of_images());
+  for (const double sign : {1.0, -1.0})
+    for (const double form : {0.0, 1.0, 2.0}) check(adversarial_loss(sign, form));
   check(gate());
   check(concat());
   check(upsample("upsample_nearest"));
   check(upsample("upsample_bilinear"));
   check(pixel_loss(4));
   check(pixel_loss(1));
+}
+
+TEST_CASE("a score of nothing costs log 2, or the whole margin") {
+  Array scores = reals({2, 1, 1, 1}), loss = reals({1});
+  ComputeTask t = task_of(ComputeOp::cross_entropy, "adversarial");
+  for (const double sign : {1.0, -1.0}) {
+    t.scalars = {sign, 0};
+    call(t, {in(scores), out(loss)});
+    CHECK(loss.real[0] == Approx(std::log(2.0)));
+    t.scalars = {sign, 1};
+    call(t, {in(scores), out(loss)});
+    CHECK(loss.real[0] == 1.0);
+  }
 }
 
 TEST_CASE("a convolution is the sum over its window, outside the image zero") {
