@@ -4,6 +4,7 @@
 
 #include "core/model/operator_count.hpp"
 #include "tests/unit/model/models.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -45,7 +46,7 @@ TEST_CASE("DCGANs have the parameters of their layers") {
   CHECK(generator == 100 * 1024 * 16 + 25 * (1024 * 512 + 512 * 256 + 256 * 128 + 128 * 3) + 2 * (1024 + 512 + 256 + 128));
   CHECK(n.parameter_count() - generator == 25 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024) + 2 * (256 + 512 + 1024) + 16 * 1024);
   // pytorch/examples, dcgan: half the channels, 4 x 4 windows; its networks have 3,576,704 and 2,765,568.
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/dcgan/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/dcgan/config.json"));
   nlohmann::json config = nlohmann::json::parse(file);
   const auto halve = [](nlohmann::json& blocks) {
     for (auto& block : blocks)
@@ -71,7 +72,7 @@ TEST_CASE("smaller residual networks follow from their keys") {
 }
 
 TEST_CASE("AlexNet without groups has 62.4 M parameters") {
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/alexnet_2012/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/alexnet_2012/config.json"));
   nlohmann::json config = nlohmann::json::parse(file);
   for (auto& block : config["blocks"])
     for (auto& layer : block["layers"]) layer.erase("groups");

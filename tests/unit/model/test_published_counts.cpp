@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "models.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 namespace {
@@ -47,7 +48,7 @@ const std::vector<Row>& table() {
 /// The prediction module of DeepSeek-V3 is counted apart by its source.
 Network network_of(const std::string& model) {
   if (model != "deepseek_v3") return shipped(model);
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/deepseek_v3/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/deepseek_v3/config.json"));
   auto config = nlohmann::json::parse(file);
   config["num_nextn_predict_layers"] = 0;
   return build(config);
@@ -114,7 +115,7 @@ TEST_CASE("forward FLOPs follow from the published dimensions, and stand in the 
                                   {"mixtral_8x7b", 4096, per_token({32, 4096, 32, 8, 14336, 32000, 8, 2}, 4096)},
                                   {"deepseek_v3", 4096, deepseek_per_token(4096)},
                                   {"bert_large", 512, bert_per_token(24, 1024, 30522, 512)}};
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/README.md");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/README.md"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
   for (const Forward& row : rows) {
     INFO(row.model);
