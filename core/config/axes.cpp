@@ -81,8 +81,9 @@ void check_placement(const Scenario& s) {
   const StrategySettings& st = s.strategy;
   std::vector<Axis> axes = dense_axes(st);
   axes.push_back({"ep", st.ep, false});
+  const auto tiles = [](const Axis& a) { return std::string_view(a.name).starts_with("tile_"); };  // Nearest where they have no place.
   for (const Axis& a : axes)
-    if (a.size > 1 && std::find(st.placement.begin(), st.placement.end(), a.name) == st.placement.end())
+    if (a.size > 1 && !tiles(a) && std::find(st.placement.begin(), st.placement.end(), a.name) == st.placement.end())
       refuse(s, "strategy/placement",
              fmt::format("axis {}({}) is not listed in placement '{}'", a.name, a.size, fmt::join(st.placement, ",")),
              "every axis larger than one has a place");

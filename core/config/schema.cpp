@@ -145,7 +145,7 @@ Field placement_row() {
       .more(
           "Device numbers count fastest along the first axis. Axes of size one may be left out. The usual order keeps tensor-parallel "
           "groups "
-          "inside a node, where NVLink is.");
+          "inside a node, where NVLink is. Tiles that are not named are nearest of all.");
 }
 
 Field recompute_modules_row() {

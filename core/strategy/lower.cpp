@@ -29,8 +29,12 @@ std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
   const auto add = [&](Axis axis, int extent) {
     if (std::none_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; })) order.push_back({axis, extent});
   };
-  std::vector<std::string> names = s.placement;
-  for (const char* rest : {"tp", "cp", "dp", "pp", "tile_h", "tile_w"}) names.emplace_back(rest);
+  // Halos are exchanged around every layer: tiles that have no place of their own are neighbours.
+  std::vector<std::string> names;
+  for (const char* tile : {"tile_h", "tile_w"})
+    if (std::find(s.placement.begin(), s.placement.end(), tile) == s.placement.end()) names.emplace_back(tile);
+  names.insert(names.end(), s.placement.begin(), s.placement.end());
+  for (const char* rest : {"tp", "cp", "dp", "pp"}) names.emplace_back(rest);
   for (const std::string& name : names) {
     if (name == "tp") add(Axis::tp, s.tp);
     if (name == "cp") add(Axis::cp, s.cp);
