@@ -278,6 +278,7 @@ struct Executor::Impl {
     call.step = step;
     if (!call.task->random.empty())
       call.random = RandomKey(program.seed).with(call.task->random).with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(in.at.layer));
+    if (in.at.pass > 0) call.random = call.random.with(static_cast<std::uint64_t>(in.at.pass));
     if (call.task->op == ComputeOp::optimizer && options.on_update) options.on_update(call);
     if (what.clear != nullptr) {
       OperatorCall fresh = call;

@@ -292,7 +292,7 @@ void BlockBody::backward() {
 /// What forward kept for a gradient that nobody asks for is given back all the same.
 void BlockBody::release_unread() {
   for (std::size_t t = 0; t < tensors_.saved.size(); ++t)
-    if (tensors_.saved[t]) (void)value(static_cast<int>(t));
+    if (tensors_.saved[t] && static_cast<int>(t) != tensors_.spec->output) (void)value(static_cast<int>(t));  // The output is the next block's.
   for (const auto& [name, tensor] : tensors_.extra)
     if (program_tensor(tensor).lifetime == Lifetime::saved) (void)extra(name);
 }
