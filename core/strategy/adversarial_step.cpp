@@ -172,12 +172,7 @@ class AdversarialStep::Walk {
   [[nodiscard]] int first_position() const { return chunk().first_layer; }
 
  private:
-  static Slot slot_of(int microbatch) {
-    Slot s;
-    s.pass = Pass::backward;
-    s.microbatch = microbatch;
-    return s;
-  }
+  static Slot slot_of(int microbatch) { return {Pass::backward, 0, microbatch}; }
   [[nodiscard]] const ChunkPlacement& chunk() const { return member_.chunk.front(); }
   [[nodiscard]] const BlockBodies& bodies(Shown shown, int position) const {
     return member_.bodies[static_cast<std::size_t>(shown)][static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])];
