@@ -168,7 +168,9 @@ TEST_CASE("two networks spread over replicas give the result of one rank, each w
       ++checked;
     }
   CHECK(checked >= 6);
-  for (const Variation& v : variations().at("data_parallel")) check_parity(Net::gan, {v, variations().at("zero1").front()}, kPairSteps);
+  const Variation& sliced = variations().at("zero1").front();
+  for (const Variation& v : variations().at("data_parallel"))
+    if (legal(Net::gan, {v, sliced})) check_parity(Net::gan, {v, sliced}, kPairSteps);
 }
 
 TEST_CASE("a discriminator learns, and a generator changes what it is shown", "[parity]") {
