@@ -73,13 +73,13 @@ class BlockBody {
  public:
   BlockBody(ProgramFrame& frame, BlockTensors& tensors, const BlockOptions& options, const std::string& name, Phase phase);
 
-  // What op lowerings use.
+  // What op lowerings use. Layouts are copies: tensors move when another is added.
   [[nodiscard]] BodyBuilder& builder() { return builder_; }
   [[nodiscard]] const BlockOptions& options() const { return options_; }
   [[nodiscard]] const BlockTensors& tensors() const { return tensors_; }
   [[nodiscard]] Phase phase() const { return phase_; }
-  [[nodiscard]] const Layout& stored(int t) const { return program_tensor(tensors_.value[static_cast<std::size_t>(t)]).layout; }
-  [[nodiscard]] const Layout& param_layout(int p) const { return program_tensor(tensors_.param[static_cast<std::size_t>(p)]).layout; }
+  [[nodiscard]] Layout stored(int t) const { return program_tensor(tensors_.value[static_cast<std::size_t>(t)]).layout; }
+  [[nodiscard]] Layout param_layout(int p) const { return program_tensor(tensors_.param[static_cast<std::size_t>(p)]).layout; }
   /// The stored value of `t`.
   int value(int t);
   /// The value in another layout.
