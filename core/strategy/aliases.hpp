@@ -16,7 +16,7 @@ struct StrategyAlias {
 
 /// Sorted by name; every strategy is registered.
 [[nodiscard]] const std::vector<StrategyAlias>& strategy_aliases();
-/// nullptr where no framework uses the name.
+/// Upper and lower case are the same; nullptr where no framework uses the name.
 [[nodiscard]] const StrategyAlias* find_strategy_alias(std::string_view name);
 
 }  // namespace rehearse

@@ -20,6 +20,8 @@ TEST_CASE("every name a framework uses means a registered strategy and known key
     CHECK(find_strategy_alias(alias.name) == &alias);
   }
   CHECK(find_strategy_alias("NoSuchThing") == nullptr);
+  REQUIRE(find_strategy_alias("keras") != nullptr);  // However it is written.
+  CHECK(find_strategy_alias("keras")->strategy == "data_parallel");
 }
 
 TEST_CASE("no name stands for two things") {

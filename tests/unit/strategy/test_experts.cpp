@@ -395,3 +395,21 @@ TEST_CASE("uneven layers: stages differ by one layer where they may") {
   job.strategy.pp = 5;
   CHECK_THROWS_AS(job.lower(), Error);
 }
+
+TEST_CASE("experts lower whatever else adds tensors beside them") {
+  // The list of tensors grows while a router is lowered; with these it used to move at that moment.
+  Job job(shipped("tiny_mixtral"));
+  StrategySettings& s = job.strategy;
+  s.tp = 4;
+  s.sequence_parallel = s.overlap.tp = true;
+  s.dp = s.dp_replicate = s.ep = 2;
+  job.workload.kernels.attention = AttentionKernel::unfused;
+  for (const bool fused : {true, false})
+    for (const Offload offload : {Offload::none, Offload::optimizer})
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        job.workload.kernels.fused_norm = fused;
+        s.offload = offload;
+        s.recompute = recompute;
+        CHECK_NOTHROW(validate(job.lower()));
+      }
+}
