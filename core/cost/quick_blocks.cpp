@@ -1,5 +1,7 @@
 #include "core/cost/quick_blocks.hpp"
 
+#include "core/program/body.hpp"
+
 #include <algorithm>
 
 namespace rehearse {

@@ -1,5 +1,7 @@
 #include "core/cost/quick_mesh.hpp"
 
+#include "core/program/body.hpp"
+
 #include <algorithm>
 #include <set>
 

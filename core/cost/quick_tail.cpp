@@ -1,5 +1,7 @@
 #include "core/cost/quick_tail.hpp"
 
+#include "core/program/body.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 

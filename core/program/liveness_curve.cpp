@@ -1,5 +1,7 @@
 #include "core/program/liveness_curve.hpp"
 
+#include "core/program/body.hpp"
+
 #include <map>
 
 namespace rehearse {
