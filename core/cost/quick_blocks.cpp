@@ -1,8 +1,8 @@
 #include "core/cost/quick_blocks.hpp"
 
-#include "core/program/body.hpp"
-
 #include <algorithm>
+
+#include "core/program/body.hpp"
 
 namespace rehearse {
 

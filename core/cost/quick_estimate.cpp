@@ -239,6 +239,11 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
 QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
   const std::int64_t per_pass = s.microbatch * s.dp, ranks = std::int64_t{s.dp} * s.cp * s.tp * s.pp;
   const bool whole = s.dp == s.dp_replicate * s.dp_shard && ranks == cluster.device_count() && per_pass > 0 && workload.training.global_batch % per_pass == 0;
+  if (s.dp != s.dp_replicate * s.dp_shard && s.dp_replicate == 1 && s.dp_shard > 0 && s.dp % s.dp_shard == 0) {
+    StrategySettings completed = s;  // As lower() reads it.
+    completed.dp_replicate = s.dp / s.dp_shard;
+    return evaluate(completed);
+  }
   QuickParts parts;
   if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts)) return lowered(s);
   QuickEstimate out;

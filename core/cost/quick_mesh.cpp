@@ -1,10 +1,9 @@
 #include "core/cost/quick_mesh.hpp"
 
-#include "core/program/body.hpp"
-
 #include <algorithm>
 #include <set>
 
+#include "core/program/body.hpp"
 #include "core/program/rank_kinds.hpp"
 
 namespace rehearse {

@@ -1,9 +1,9 @@
 #include "core/cost/quick_tail.hpp"
 
-#include "core/program/body.hpp"
-
 #include <algorithm>
 #include <stdexcept>
+
+#include "core/program/body.hpp"
 
 namespace rehearse {
 

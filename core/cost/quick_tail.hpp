@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/cost/estimate_lane.hpp"
 #include "core/cost/estimate_stage.hpp"
 
 namespace rehearse {

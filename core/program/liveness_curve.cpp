@@ -1,8 +1,8 @@
 #include "core/program/liveness_curve.hpp"
 
-#include "core/program/body.hpp"
-
 #include <map>
+
+#include "core/program/body.hpp"
 
 namespace rehearse {
 
