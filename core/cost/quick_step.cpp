@@ -8,7 +8,7 @@ namespace {
 
 /// Pipelines of more stages than the longer of these two are extrapolated from them, and more microbatches than `kFar` rounds of the
 /// pipeline from `kNear` and `kFar` rounds: times grow evenly with both (estimate_pipeline.hpp).
-constexpr int kShort = 4, kLong = 8, kNear = 3, kFar = 4;
+constexpr int kShort = 4, kLong = 8, kNear = 2, kFar = 3;
 
 std::uint64_t key_of(int schedule, int stages, int virtual_stages, int microbatches) {
   return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(stages)) * 4096 + static_cast<std::uint64_t>(virtual_stages)) << 28 |
@@ -58,19 +58,17 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
 void QuickStep::set_costs(const QuickParts& parts) {
   const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
   costs_.mesh = parts.mesh;
-  costs_.stages = parts.shape.stages;
   costs_.virtual_stages = parts.shape.virtual_stages;
   costs_.layers = parts.layers;
   costs_.blocking = parts.blocking;
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
   if (sends) {
-    costs_.forward = &parts.mesh->messages(messages[0]->bytes);
-    costs_.backward = &parts.mesh->messages(messages[1]->bytes);
+    costs_.messages = {&parts.mesh->messages(messages[0]->bytes), &parts.mesh->messages(messages[1]->bytes)};
   }
   for (std::size_t k = 0; k < chunks.size(); ++k)
     for (std::size_t d = 0; d < 2; ++d) {
-      QuickCosts::Pass& out = costs_.passes[k][d];
+      QuickCosts::Pass& out = costs_.passes[2 * k + d];
       out = {};
       out.pass = &chunks[k][d];
       const auto kind = static_cast<ChunkKind>(k);
@@ -79,8 +77,10 @@ void QuickStep::set_costs(const QuickParts& parts) {
       if (sends) out.unpack = messages[d]->unpack.seconds;
       out.seconds = out.pass->work.seconds + out.prepare;
       const ComputeWork& work = out.pass->work;
-      if (sends) out.lost = {1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, costs_.forward->forward.front().load),
-                             1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, costs_.backward->backward.back().load)};
+      out.plain = out.pass->inputs.empty() && out.unpack <= 0;
+      if (!sends) continue;
+      const Interference& load = d == 0 ? costs_.messages[0]->forward.front().load : costs_.messages[1]->backward.back().load;
+      out.lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load);
     }
 }
 
@@ -97,7 +97,7 @@ void QuickStep::play_long(const QuickParts& parts, int stages, int microbatches,
 /// More stages than a few, alike but for the ends, with the same microbatches per stage likewise.
 void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   const int p = parts.shape.stages, m = parts.shape.microbatches;
-  const bool alike = p > 1 && parts.mesh->alike() && costs_.forward->even && costs_.backward->even;
+  const bool alike = p > 1 && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
   if (p <= kLong || !alike || static_cast<std::int64_t>(m) * kShort % p != 0) return play_long(parts, p, m, lanes);
   near_ = lanes;
   play_long(parts, kShort, static_cast<int>(static_cast<std::int64_t>(m) * kShort / p), near_);
@@ -114,7 +114,6 @@ void QuickStep::walk(const QuickParts& parts) {
     reset(t.lane);
     t.lane.free = from.free;
     t.lane.held = from.held;
-    t.lane.debt = from.debt;
     t.lane.waits[TimeCategory::overlap_slowdown] = Seconds{from.slowed};
     t.lane.waits[TimeCategory::exposed_tp] = Seconds{from.exposed_tp};
     t.lane.waits[TimeCategory::exposed_dp] = Seconds{from.exposed_dp};
@@ -169,8 +168,8 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
   Breakdown out;
   for (std::size_t k = 0; k < count.size(); ++k)
     for (std::size_t d = 0; d < 2 && count[k] > 0; ++d) {
-      Breakdown pass = costs_.passes[k][d].pass->work.breakdown;
-      if (costs_.passes[k][d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
+      Breakdown pass = costs_.passes[2 * k + d].pass->work.breakdown;
+      if (costs_.passes[2 * k + d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
       pass *= static_cast<double>(count[k]) * shape.microbatches;
       out += pass;
     }
