@@ -31,6 +31,12 @@ int QuickPipeline::kind_of_stage(int stage) const {
   return stage + 1 == stages_ ? static_cast<int>(costs_->mesh->stages().size()) - 1 : 1;
 }
 
+/// Which of its stage's chunks the pass is of; fewer chunks have the last of all.
+int QuickPipeline::chunk_of(const Visit& v) const {
+  const int chunk = v.chunk / stages_;
+  return chunk + 1 == chunks_ ? costs_->virtual_stages - 1 : chunk;
+}
+
 /// From `stage` to the next or, backward, to the one before; a shorter pipeline has the ends of the full one.
 double QuickPipeline::message_seconds(int direction, int stage) const {
   const MeshMessages& messages = *costs_->messages[static_cast<std::size_t>(direction)];
@@ -59,7 +65,7 @@ void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, doub
 /// What the step before's tail still does for this chunk's parameters.
 void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const {
   if (before_->empty()) return;
-  const int kind = kind_of_stage(v.stage), chunk = v.chunk / stages_;
+  const int kind = kind_of_stage(v.stage), chunk = chunk_of(v);
   const int all = pass.blocks(), extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
   const int base = chunk * costs_->layers + extra;
   for (const MeshNeed& need : costs_->mesh->stages()[static_cast<std::size_t>(kind)].needs) {
@@ -72,20 +78,24 @@ void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLa
 /// The pass after which a chunk's gradients are final, with the reductions it sets off.
 void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const {
   const ChunkPass& p = *pass.pass;
-  const int chunk = v.chunk / stages_, later = costs_->virtual_stages - 1 - chunk;
+  const int later = costs_->virtual_stages - 1 - chunk_of(v);
   const bool behind = v.stage + 1 == stages_ && later > 0;
   const int extra = behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
   const int base = later * costs_->layers + extra;
-  double done = 0;
+  double done = 0, lost = 0;
+  const Interference* load = nullptr;
   for (const MeshCall& call : costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls) {
     if (call.blocks <= base || call.blocks > base + p.blocks()) continue;
     const double offset = p.offset(call.blocks - base);
     compute(lane, offset - done, 0);
     done = offset;
     lane.dp_free = std::max(lane.free, lane.dp_free) + call.seconds;
-    lane.dp_lost = 1 - overlap_rate(p.work.sm_sensitivity, p.work.hbm_sensitivity, call.load);
-    lane.dp_load = call.load;
+    if (load == nullptr || load->sm_share != call.load.sm_share || load->hbm_share != call.load.hbm_share)
+      lost = 1 - overlap_rate(p.work.sm_sensitivity, p.work.hbm_sensitivity, call.load);
+    lane.dp_lost = lost;
+    load = &call.load;
   }
+  if (load != nullptr) lane.dp_load = *load;
   compute(lane, pass.seconds - done, 0);
 }
 
@@ -127,10 +137,11 @@ void QuickPipeline::play_all(const QuickOrder& order) {
   }
 }
 
-void QuickPipeline::play(const QuickOrder& order, int stages, const QuickCosts& costs, const TailEnds& before, std::vector<QuickLane>& lanes) {
+void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before, std::vector<QuickLane>& lanes) {
   costs_ = &costs;
   before_ = &before;
-  stages_ = stages;
+  const int stages = stages_ = shape.stages;
+  chunks_ = shape.virtual_stages;
   lanes_.resize(static_cast<std::size_t>(stages));
   for (int s = 0; s < stages; ++s) lanes_[static_cast<std::size_t>(s)] = lanes[static_cast<std::size_t>(kind_of_stage(s))];
   channels_.assign(2 * static_cast<std::size_t>(stages), {});

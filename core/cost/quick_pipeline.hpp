@@ -47,9 +47,9 @@ using TailEnds = std::vector<std::vector<double>>;
 
 class QuickPipeline {
  public:
-  /// Plays `order`, which is of `stages` stages, from `lanes`, one per kind of stage, to the end of every stage's last pass. Where `stages` are fewer than
-  /// those of the mesh, its middle is shorter. `before` may be empty.
-  void play(const QuickOrder& order, int stages, const QuickCosts& costs, const TailEnds& before, std::vector<QuickLane>& lanes);
+  /// Plays `order`, which is of `shape`, from `lanes`, one per kind of stage, to the end of every stage's last pass. Where stages are fewer than those of
+  /// the mesh, or chunks than `virtual_stages`, the middle is shorter. `before` may be empty.
+  void play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before, std::vector<QuickLane>& lanes);
 
  private:
   void play_all(const QuickOrder& order);
@@ -57,11 +57,12 @@ class QuickPipeline {
   void first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const;
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
   [[nodiscard]] int kind_of_stage(int stage) const;
+  [[nodiscard]] int chunk_of(const Visit& v) const;
   [[nodiscard]] double message_seconds(int direction, int stage) const;
 
   const QuickCosts* costs_ = nullptr;
   const TailEnds* before_ = nullptr;
-  int stages_ = 1;
+  int stages_ = 1, chunks_ = 1;
   std::vector<QuickLane> lanes_;
   std::vector<double> arrival_;
   struct Channel { double sends = 0, needs = 0, free = 0; };  ///< Seconds of the message made and of the one needed.
