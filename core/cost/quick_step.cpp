@@ -51,7 +51,11 @@ const QuickOrder& QuickStep::order(const QuickParts& parts, const PipelineShape&
 }
 
 const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
-  const PipelineShape& shape = parts.shape;
+  PipelineShape shape = parts.shape;
+  // Where no more is ever alive with more microbatches, a few rounds show every moment.
+  PipelineShape few = shape;
+  few.microbatches = std::min(shape.microbatches, kFar * shape.stages);
+  if (parts.schedule->chunks_in_flight(0, few) == parts.schedule->chunks_in_flight(0, shape)) shape = few;
   // Stages that are alike are three; the others are known by their number.
   const int layout = 2 * parts.schedule_number + (parts.mesh->alike() ? 1 : 0);
   const auto [at, fresh] = moments_.try_emplace(key_of(layout, shape));
@@ -142,7 +146,7 @@ void QuickStep::walk(const QuickParts& parts) {
     t.calls_end = from.dp_free;
     t.lane.add({from.free, from.dp_free, from.dp_load, TimeCategory::exposed_dp});
   }
-  walk_tails(parts.mesh->tails(), parts.mesh->sharing(), tails_);
+  walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
 }
 
 /// Where the step before leaves the stages: at the end of its tail. All of them meet in it, so that what came before does not matter.

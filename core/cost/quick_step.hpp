@@ -50,6 +50,7 @@ class QuickStep {
   QuickPipeline pipeline_;
   QuickCosts costs_;
   std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
+  std::vector<TailMeeting> meetings_;
   TailEnds before_;
   std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;  ///< The last three from the shorter of two that are extrapolated.
 };
