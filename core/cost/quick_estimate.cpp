@@ -84,6 +84,7 @@ struct QuickEstimator::Impl {
   std::vector<std::string> schedule_names;
   std::vector<signed char> schedule_known;  ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
   std::vector<std::tuple<int, int, bool>> groups;  ///< Size, stride, groups_alike.
+  std::optional<bool> even_node;
   StrategySettings rest;
   std::unordered_map<Key, std::unique_ptr<QuickBlocks>, KeyHash> blocks;  ///< Null where the sibling cannot be lowered.
   std::unordered_map<Key, std::unique_ptr<QuickMesh>, KeyHash> meshes;
@@ -94,6 +95,7 @@ struct QuickEstimator::Impl {
   [[nodiscard]] bool in_closed_form(const StrategySettings& s);
   [[nodiscard]] bool lies_well(const StrategySettings& s);
   [[nodiscard]] bool groups_alike(int size, int stride);
+  [[nodiscard]] bool pairs_alike();
   void check(const StrategySettings& s, int microbatches) const;
   bool find(const StrategySettings& s, int microbatches, QuickParts& out);
   int rest_of(const StrategySettings& s);
@@ -136,6 +138,8 @@ bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
 bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
   const int node = cluster.device_count() / cluster.node_count();
   if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
+  // Experts' groups take in replicas.
+  if (experts && (!divides(node, s.tp * s.cp * s.dp) || !pairs_alike())) return false;
   bool tp = s.tp == 1, cp = s.cp == 1, all = true;
   for (const std::string& axis : s.placement) {
     if (axis == "tp") tp = true;
@@ -143,6 +147,18 @@ bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
     else if (axis != "ep") all = all && tp && cp && (!experts || axis != "pp" || &axis == &s.placement.back() || s.pp == 1);
   }
   return all && tp && cp && groups_alike(s.tp, 1) && groups_alike(s.cp, s.tp);
+}
+
+/// Whether all GPUs of a node have equal links to one another.
+bool QuickEstimator::Impl::pairs_alike() {
+  if (even_node) return *even_node;
+  constexpr Bytes kSome{16e6};
+  const int node = cluster.device_count() / cluster.node_count();
+  even_node = true;
+  for (int a = 0; a < node; ++a)
+    for (int b = 0; b < node; ++b)
+      if (a != b && cost.collectives().send(kSome, a, b).time != cost.collectives().send(kSome, 0, 1).time) even_node = false;
+  return *even_node;
 }
 
 /// Whether groups of `size` devices so far apart cost the same wherever they lie in a node: not where GPUs have unequal links to one another.
