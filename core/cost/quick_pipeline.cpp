@@ -18,7 +18,7 @@ inline void idle(QuickLane& lane, double until, double moving, double& exposed) 
 inline void compute(QuickLane& lane, double seconds, double slowed) {
   const double begin = lane.free;
   if (lane.sent_end > begin) slowed += std::min(lane.sent_end - begin, seconds) * lane.sent_lost;
-  if (lane.dp_free > begin) slowed += std::min(lane.dp_free - begin, seconds / (1 - lane.dp_lost)) * lane.dp_lost;
+  if (lane.dp_free > begin) slowed += std::min((lane.dp_free - begin) * lane.dp_lost, seconds * lane.dp_stretch);
   lane.slowed += slowed;
   lane.free = begin + seconds + slowed;
 }
@@ -93,6 +93,7 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
     if (load == nullptr || load->sm_share != call.load.sm_share || load->hbm_share != call.load.hbm_share)
       lost = 1 - overlap_rate(p.work.sm_sensitivity, p.work.hbm_sensitivity, call.load);
     lane.dp_lost = lost;
+    lane.dp_stretch = lost / (1 - lost);
     load = &call.load;
   }
   if (load != nullptr) lane.dp_load = *load;
@@ -102,9 +103,11 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
 void QuickPipeline::play_all(const QuickOrder& order) {
   const QuickCosts& costs = *costs_;
   double* const arrival = arrival_.data();
+  QuickLane* const lanes = lanes_.data();
+  Channel* const channels = channels_.data();
   for (const Visit& v : order.visits) {
-    QuickLane& lane = lanes_[v.stage];
-    Channel& channel = channels_[2U * v.stage + v.direction];
+    QuickLane& lane = lanes[v.stage];
+    Channel& channel = channels[2U * v.stage + v.direction];
     const QuickCosts::Pass& pass = costs.passes[2U * v.kind + v.direction];
     double slowed = 0;
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;

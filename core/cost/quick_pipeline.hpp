@@ -16,7 +16,8 @@ struct QuickLane {
   double sent_end = 0;      ///< End of the last message sent ...
   double sent_lost = 0;     ///< ... beside which kernels lose this share of their rate.
   double dp_free = 0;       ///< End of the last reduction or gather ...
-  double dp_lost = 0;       ///< ... likewise.
+  double dp_lost = 0;       ///< ... likewise ...
+  double dp_stretch = 0;    ///< ... and the time they take longer by where it lasts, lost / (1 - lost).
   double slowed = 0, exposed_pp = 0;
   double held = 0;          ///< No kernel starts before: a blocking message is still leaving.
   double input_done = 0;
