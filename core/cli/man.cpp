@@ -34,7 +34,10 @@ std::string option_names(const Option& o) {
 
 std::string verb_text(const Verb& verb) {
   std::string usage = fmt::format("\\fBrehearse {}\\fR", roff(verb.name));
-  for (const Positional& p : verb.positionals) usage += fmt::format(p.required ? " \\fI{}\\fR" : " [\\fI{}\\fR]", roff(p.name) + (p.repeatable ? "..." : ""));
+  for (const Positional& p : verb.positionals) {
+    const std::string name = fmt::format("\\fI{}{}\\fR", roff(p.name), p.repeatable ? "..." : "");
+    usage += p.required ? " " + name : " [" + name + "]";
+  }
   if (!verb.options.empty()) usage += " [OPTIONS]";
   std::string out = fmt::format(".SS {}\n{}\n.PP\n{}\n", roff(verb.name), usage, roff(verb.summary));
   for (const Positional& p : verb.positionals) out += fmt::format(".TP\n\\fI{}\\fR\n{}\n", roff(p.name), roff(p.help));
