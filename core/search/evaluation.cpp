@@ -1,6 +1,7 @@
 #include "core/search/evaluation.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/cost/balance.hpp"
 #include "core/cost/estimate.hpp"
@@ -43,6 +44,10 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
     out.breakdown = e.breakdown;
   } catch (const Error& e) {
     out.fits = false;
+    out.refusal = e.what();
+  } catch (const std::logic_error& e) {
+    out.fits = false;
+    out.defect = true;
     out.refusal = e.what();
   }
   return out;

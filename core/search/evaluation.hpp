@@ -26,6 +26,7 @@ struct SearchProblem {
 
 struct Evaluation {
   std::string refusal;     ///< Why no Program came out of it; nothing else means anything then.
+  bool defect = false;     ///< The refusal is a failure of this program, not of the plan.
   bool fits = false;
   Bytes needed;            ///< Of the stage nearest to its capacity.
   Bytes capacity;          ///< Of that stage's device, or the limit that the user gave where that is less.

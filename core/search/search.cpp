@@ -116,11 +116,15 @@ class Searching {
   /// Least value of the objective.
   [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
 
-  /// What a plan must be below to be among the best kept.
+  /// What a plan must be below to be shown, or to be played with a chance of being the best.
   [[nodiscard]] double threshold() const {
-    if (result_.best.size() < kept_) return std::numeric_limits<double>::infinity();
-    const Evaluation& last = result_.best[kept_ - 1].evaluation;
-    return options_.objective == Objective::memory ? last.needed.value() : last.step_time.value();
+    const auto value = [this](std::size_t i) {
+      if (i >= result_.best.size()) return std::numeric_limits<double>::infinity();
+      const Evaluation& e = result_.best[i].evaluation;
+      return options_.objective == Objective::memory ? e.needed.value() : e.step_time.value();
+    };
+    const double shown = value(static_cast<std::size_t>(options_.top) - 1);
+    return std::min(value(kept_ - 1), std::max(shown, value(0) / kPlayedBelow));
   }
 
   [[nodiscard]] bool may_reach_front(std::uint32_t i) const {
@@ -181,6 +185,7 @@ class Searching {
 
   void take(const Item& item, StrategySettings settings, const Evaluation& e) {
     ++result_.evaluated;
+    if (e.defect && result_.defects++ == 0) result_.first_defect = plan_label(settings) + ": " + e.refusal;
     if (item.placement == 0) {
       result_.legal -= !e.refusal.empty();
       result_.fit -= !e.fits;

@@ -65,6 +65,8 @@ struct SearchResult {
   std::vector<Found> best;   ///< Best first, as far as played by the played time; no two with equal time and memory.
   std::vector<Found> front;  ///< Of what was evaluated: no other is both faster and smaller. Fastest first.
   std::optional<Found> own;  ///< The scenario's own strategy, where it could be lowered.
+  std::size_t defects = 0;      ///< Plans on which the program failed by itself: left out.
+  std::string first_defect;
   bool interrupted = false;
 };
 

@@ -61,7 +61,7 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
 }
 
 ordered_json space_json(const SearchResult& r) {
-  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"simulated", r.played}};
+  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"simulated", r.played}, {"defects", r.defects}};
 }
 
 }  // namespace

@@ -161,6 +161,8 @@ Document search_document(const SearchReport& report) {
   out.blocks.emplace_back(Heading{report.subject});
   out.blocks.emplace_back(Paragraph{space_text(report)});
   if (report.result.interrupted) out.blocks.emplace_back(Paragraph{"Interrupted: the best of what was evaluated until then."});
+  if (report.result.defects > 0)
+    out.blocks.emplace_back(Paragraph{fmt::format("{} plans met a defect of this program and were left out; please report the first: {}", report.result.defects, report.result.first_defect)});
   if (report.result.best.empty())
     out.blocks.emplace_back(Paragraph{report.result.interrupted ? "No plan that fits was found before." : "No plan fits."});
   else
