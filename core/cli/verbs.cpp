@@ -8,6 +8,7 @@ const std::vector<Verb>& verbs() {
       estimate_verb(),
       memory_verb(),
       compare_verb(),
+      plan_verb(),
       lesson_verb(),
       replay_verb(),
       run_verb(),

@@ -9,6 +9,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb estimate_verb();
 [[nodiscard]] Verb memory_verb();
 [[nodiscard]] Verb compare_verb();
+[[nodiscard]] Verb plan_verb();
 [[nodiscard]] Verb lesson_verb();
 [[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include "core/cli/data_directory.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/scenario_cluster.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/cost/calibration.hpp"
+#include "core/model/library.hpp"
+#include "core/plan/rank.hpp"
+#include "core/plan/step_search.hpp"
+#include "core/report/plan_report.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+/// Machines of one candidate; errors about names stand at the candidate.
+Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
+  Scenario scenario = plan.base;
+  scenario.cluster = {};
+  scenario.cluster.parts = {{candidate.machine, machines}};
+  scenario.cluster.network = candidate.network;
+  scenario.origin.clear();
+  try {
+    return scenario_cluster(catalogue, scenario);
+  } catch (Error& e) {
+    if (e.where.starts_with(": /cluster")) e.where = candidate.where + e.where.substr(std::string_view(": /cluster").size());
+    throw;
+  }
+}
+
+std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const Plan& plan) {
+  const ModelRef& m = plan.base.model;
+  Network network = ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file);
+  if (!network.sequences) throw Error(ErrorKind::usage, fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name), plan.origin + ": /model");
+  TrainingSettings training = plan.base.training;
+  if (training.sequence_length == 0) training.sequence_length = network.max_sequence_length;
+  return std::make_shared<const StepQuestion>(StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input}, plan.base.strategy, plan.fixed, plan.batch_tolerance});
+}
+
+/// The plan's own range where it states one.
+StepRange range_of(const Plan& plan) {
+  StepRange out;
+  out.low = plan.range_low.value_or(1);
+  out.high = plan.range_high.value_or(1);
+  return out;
+}
+
+CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const std::shared_ptr<const StepQuestion>& question) {
+  const Cluster one = cluster_of(catalogue, plan, candidate, 1);
+  CandidateSite out;
+  out.candidate = candidate;
+  out.facts = machine_facts(one, plan.base.training.precision);
+  out.price = overridden(load_price(data.topologies() / "prices", out.facts.id), candidate.price);
+  if (out.price.power) out.facts.rated = *out.price.power;
+  out.rented = is_rented(candidate, out.price);
+  const std::string& profile = !candidate.reliability.empty() ? candidate.reliability : !plan.reliability.profile.empty() ? plan.reliability.profile : out.facts.generation;
+  out.reliability = load_reliability(data.topologies() / "reliability", profile);
+  for (int p = 0; p < kParts; ++p)
+    if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.reliability.times[static_cast<Part>(p)] = *own;
+  out.range = range_of(plan);
+  const Workload& w = question->workload;
+  out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
+  out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
+  out.search = make_step_search(
+      question, [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
+      [calibration = data.calibration()](const Cluster& cluster) {
+        CostModel::Profiles profiles;
+        for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
+        return profiles;
+      });
+  return out;
+}
+
+int plan_verb_run(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  const DataDirectory data = find_data();
+  const Catalogue catalogue(data.topologies());
+  const Plan plan = load_plan(arguments.text("PLAN"), arguments.all("--set"));
+  const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
+  const Bytes checkpoint = checkpoint_bytes(question->workload);
+  std::vector<CandidateAnswer> answers;
+  for (const PlanCandidate& candidate : plan.candidates) {
+    CandidateSite site = site_of(data, catalogue, plan, candidate, question);
+    site.checkpoint = checkpoint;
+    answers.push_back(answer_candidate(plan, site));
+  }
+  const PlanAnswer answer = rank(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
+  print(plan_document(answer, program_version()), arguments, console);
+  const CandidateAnswer& first = answer.ranked.front();
+  return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  Verb verb{"plan",
+            "Which machine to buy or rent, and how many, to train a model by a date for an amount.",
+            {"rehearse plan scenarios/plans/llama3_70b_60_days.json", "rehearse plan scenarios/plans/llama3_70b_60_days.json --set deadline_days=30 --set objective=energy"},
+            {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
+            result_options(),
+            "For each candidate the best strategy, the fewest machines that meet the deadline, days, cost and energy, failures counted. Exit code 3 where no candidate meets deadline and budget.",
+            plan_verb_run};
+  return verb;
+}
+
+}  // namespace rehearse::cli
