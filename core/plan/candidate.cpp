@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/report/metrics.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 

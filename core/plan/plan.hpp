@@ -30,6 +30,7 @@ enum class Objective {
 };
 template <>
 const std::vector<std::string>& names_of<Objective>();
+[[nodiscard]] inline const std::string& name_of(Objective v) { return names_of<Objective>()[static_cast<std::size_t>(v)]; }
 
 /// A machine that might do it.
 struct PlanCandidate {
