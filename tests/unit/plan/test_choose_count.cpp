@@ -1,4 +1,5 @@
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 #include "tests/unit/plan/support.hpp"
 
 using namespace rehearse;
@@ -17,7 +18,7 @@ TEST_CASE("days are tokens over throughput over goodput") {
   Plan plan = calm_plan();
   plan.reliability = {};
   CandidateSite s = site(even(100));
-  s.reliability = load_reliability(REHEARSE_SOURCE_DIR "/topologies/reliability", "hopper");
+  s.reliability = load_reliability(rehearse::testing::source_path("topologies/reliability"), "hopper");
   const CandidateAnswer a = answer_candidate(plan, s);
   REQUIRE(a.point);
   const PlanPoint& p = *a.point;
@@ -120,7 +121,7 @@ TEST_CASE("spares follow failures, the plan and the candidate") {
   Plan plan = calm_plan();
   plan.reliability.spares.reset();
   CandidateSite s = site(even(work_for(200, 29)));
-  s.reliability = load_reliability(REHEARSE_SOURCE_DIR "/topologies/reliability", "ampere");
+  s.reliability = load_reliability(rehearse::testing::source_path("topologies/reliability"), "ampere");
   const int automatic = answer_candidate(plan, s).point->spares;
   CHECK(automatic >= 3);
   s.rented = true;

@@ -4,12 +4,13 @@
 #include "core/plan/cost.hpp"
 #include "core/plan/price.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
-const std::string kFolder = REHEARSE_SOURCE_DIR "/topologies/prices";
+const std::string kFolder = rehearse::testing::source_path("topologies/prices");
 constexpr double kYear = 365.25 * 86400, kHour = 3600;
 
 MachinePrice price() {
@@ -63,7 +64,7 @@ TEST_CASE("idle years are paid by the runs") {
 }
 
 TEST_CASE("every price file is of a machine that there is, with date and source") {
-  const Catalogue catalogue(REHEARSE_SOURCE_DIR "/topologies");
+  const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     INFO(entry.path());
@@ -92,4 +93,4 @@ TEST_CASE("figures of the plan take the place of the file's, with their source")
   CHECK(!load_price(kFolder, "no such machine").purchase);
 }
 
-TEST_CASE("a price without a date is refused") { CHECK_THROWS_WITH(load_price(REHEARSE_SOURCE_DIR "/tests/unit/plan/bad", "free_machine"), Catch::Matchers::Contains("date")); }
+TEST_CASE("a price without a date is refused") { CHECK_THROWS_WITH(load_price(rehearse::testing::source_path("tests/unit/plan/bad"), "free_machine"), Catch::Matchers::Contains("date")); }

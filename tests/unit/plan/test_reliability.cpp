@@ -3,12 +3,13 @@
 #include "core/plan/reliability.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
-const std::string kFolder = REHEARSE_SOURCE_DIR "/topologies/reliability";
+const std::string kFolder = rehearse::testing::source_path("topologies/reliability");
 constexpr double kHour = 3600;
 
 }  // namespace
@@ -112,7 +113,7 @@ TEST_CASE("goodput is the product of its parts, and each part costs something") 
 
 TEST_CASE("a profile with what nobody knows is refused with its place") {
   try {
-    (void)load_reliability(REHEARSE_SOURCE_DIR "/tests/unit/plan/bad", "no_source");
+    (void)load_reliability(rehearse::testing::source_path("tests/unit/plan/bad"), "no_source");
     FAIL("accepted");
   } catch (const Error& e) {
     CHECK(e.where.find("/mtbf") != std::string::npos);

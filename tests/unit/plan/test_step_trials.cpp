@@ -4,13 +4,14 @@
 #include "core/plan/step_search.hpp"
 #include "core/strategy/lower.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
 StepQuestion question() {
-  StepQuestion q{{ModelLibrary(REHEARSE_SOURCE_DIR "/scenarios/models").load("tiny_llama"), {}, {}}, {}, {}, 0.1};
+  StepQuestion q{{ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("tiny_llama"), {}, {}}, {}, {}, 0.1};
   q.workload.training.global_batch = 64;
   q.workload.training.sequence_length = 32;
   return q;
