@@ -86,7 +86,7 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
     site.checkpoint = checkpoint;
     answers.push_back(answer_candidate(plan, site));
   }
-  const PlanAnswer answer = rank(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
+  const PlanAnswer answer = rank_candidates(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
   print(plan_document(answer, program_version()), arguments, console);
   const CandidateAnswer& first = answer.ranked.front();
   return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);

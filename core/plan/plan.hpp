@@ -22,15 +22,15 @@ namespace rehearse {
 inline constexpr std::string_view kPlanSchema = "rehearse/plan/v1";
 
 /// What the best candidate has least of.
-enum class Objective {
+enum class PlanObjective {
   cost,     ///< Money for the run: RunCost::parts.
   days,     ///< Time to the end of the run.
   energy,   ///< Of the site.
   capital   ///< Money before the first step.
 };
 template <>
-const std::vector<std::string>& names_of<Objective>();
-[[nodiscard]] inline const std::string& name_of(Objective v) { return names_of<Objective>()[static_cast<std::size_t>(v)]; }
+const std::vector<std::string>& names_of<PlanObjective>();
+[[nodiscard]] inline const std::string& name_of(PlanObjective v) { return names_of<PlanObjective>()[static_cast<std::size_t>(v)]; }
 
 /// A machine that might do it.
 struct PlanCandidate {
@@ -60,7 +60,7 @@ struct Plan {
   Seconds deadline;
   std::optional<Dollars> budget;      ///< For RunCost::parts.
   std::optional<Dollars> capital_budget;
-  Objective objective = Objective::cost;
+  PlanObjective objective = PlanObjective::cost;
   /// The global batch may differ from the one asked for by this share, so that it divides over any number of machines. 0..1.
   double batch_tolerance = 0.1;
   int max_gpus = 16384;               ///< Of one candidate.

@@ -11,7 +11,7 @@
 namespace rehearse {
 
 template <>
-const std::vector<std::string>& names_of<Objective>() {
+const std::vector<std::string>& names_of<PlanObjective>() {
   static const std::vector<std::string> names{"cost", "days", "energy", "capital"};
   return names;
 }

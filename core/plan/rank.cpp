@@ -30,12 +30,12 @@ std::string question_of(const Plan& plan, const std::string& model, double param
 int group_of(const CandidateAnswer& a) { return !a.point ? 3 : !a.meets_deadline ? 2 : !a.meets_budget ? 1 : 0; }
 
 /// "costs $4.1M", "takes 58 days", ...
-std::string objective_text(Objective objective, const PlanPoint& p) {
+std::string objective_text(PlanObjective objective, const PlanPoint& p) {
   switch (objective) {
-    case Objective::cost: return "costs " + money(p.cost.parts.total());
-    case Objective::days: return fmt::format("takes {:.1f} days", p.duration.value() / kDay);
-    case Objective::energy: return fmt::format("uses {:.0f} MWh", p.cost.energy.value() / kMegawattHour);
-    case Objective::capital: return fmt::format("needs {} at once", money(p.cost.capital));
+    case PlanObjective::cost: return "costs " + money(p.cost.parts.total());
+    case PlanObjective::days: return fmt::format("takes {:.1f} days", p.duration.value() / kDay);
+    case PlanObjective::energy: return fmt::format("uses {:.0f} MWh", p.cost.energy.value() / kMegawattHour);
+    case PlanObjective::capital: return fmt::format("needs {} at once", money(p.cost.capital));
   }
   return {};
 }
@@ -50,8 +50,8 @@ std::string size_text(const CandidateAnswer& a) {
 std::string first_sentences(const Plan& plan, const CandidateAnswer& a) {
   const PlanPoint& p = *a.point;
   std::string out = fmt::format("{} {}", size_text(a), objective_text(plan.objective, p));
-  if (plan.objective != Objective::days) out += fmt::format(" in {:.1f} days", p.duration.value() / kDay);
-  if (plan.objective != Objective::cost) out += fmt::format(" and costs {}", money(p.cost.parts.total()));
+  if (plan.objective != PlanObjective::days) out += fmt::format(" in {:.1f} days", p.duration.value() / kDay);
+  if (plan.objective != PlanObjective::cost) out += fmt::format(" and costs {}", money(p.cost.parts.total()));
   out += fmt::format(": {} at {:.0f} % of peak, {:.1f} % of the time in training, {} GPU-hours at {} each.", p.step.label, 100 * p.step.mfu, 100 * p.goodput.total, with_commas(std::round(gpu_hours(p))), to_string(p.cost.parts.total() / gpu_hours(p), 3));
   if (!a.meets_deadline_high && a.meets_deadline) out += fmt::format(" At the slow end of what the step time may be it takes {:.1f} days, and misses the deadline.", p.duration.value() * a.range.high / kDay);
   return out;
@@ -63,7 +63,7 @@ std::string against(const Plan& plan, const CandidateAnswer& first, const Candid
   if (a > 0 && group_of(first) == group_of(second)) out += fmt::format(", {:.0f} % more", 100 * (b / a - 1));
   out += fmt::format("; per GPU-hour {} against {}, and {} GPU-hours against {}.", to_string(second.point->cost.parts.total() / gpu_hours(*second.point), 3), to_string(first.point->cost.parts.total() / gpu_hours(*first.point), 3),
                      with_commas(std::round(gpu_hours(*second.point))), with_commas(std::round(gpu_hours(*first.point))));
-  if (group_of(first) == group_of(second) && plan.objective != Objective::capital && b * second.range.low < a * first.range.high) out += " Their ranges overlap: errors of the model of this size could turn the order around.";
+  if (group_of(first) == group_of(second) && plan.objective != PlanObjective::capital && b * second.range.low < a * first.range.high) out += " Their ranges overlap: errors of the model of this size could turn the order around.";
   return out;
 }
 
@@ -81,17 +81,17 @@ std::string why_of(const Plan& plan, const std::vector<CandidateAnswer>& ranked)
 
 }  // namespace
 
-double objective_value(Objective objective, const PlanPoint& p) {
+double objective_value(PlanObjective objective, const PlanPoint& p) {
   switch (objective) {
-    case Objective::cost: return p.cost.parts.total().value();
-    case Objective::days: return p.duration.value();
-    case Objective::energy: return p.cost.energy.value();
-    case Objective::capital: return p.cost.capital.value();
+    case PlanObjective::cost: return p.cost.parts.total().value();
+    case PlanObjective::days: return p.duration.value();
+    case PlanObjective::energy: return p.cost.energy.value();
+    case PlanObjective::capital: return p.cost.capital.value();
   }
   return 0;
 }
 
-PlanAnswer rank(Plan plan, const std::string& model, double parameters, std::vector<CandidateAnswer> candidates) {
+PlanAnswer rank_candidates(Plan plan, const std::string& model, double parameters, std::vector<CandidateAnswer> candidates) {
   const auto key = [&plan](const CandidateAnswer& a) {
     const int group = group_of(a);
     const double value = !a.point ? 0 : group == 2 ? a.point->duration.value() : objective_value(plan.objective, *a.point);

@@ -1,12 +1,10 @@
 #include "core/plan/step_search.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
-#include "core/cost/estimate.hpp"
-#include "core/cost/memory_rule.hpp"
+#include "core/cost/quick_estimate.hpp"
 #include "core/report/metrics.hpp"
+#include "core/program/liveness.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse {
@@ -37,40 +35,43 @@ class TrialSearch final : public StepSearch {
     const int devices = cluster.device_count();
     const std::vector<StepTrial> trials = step_trials(*question_, devices, cluster.machine(0).gpus);
     if (trials.empty()) out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_->batch_tolerance, question_->workload.training.global_batch, devices);
+    QuickEstimator alone(question_->workload, cluster, cost, {}, 1), following(question_->workload, cluster, cost, {}, 2);
     Bytes least{0};
     for (const StepTrial& trial : trials) {
+      TrainingSettings training = question_->workload.training;
+      training.global_batch = trial.global_batch;
       try {
-        std::optional<StepChoice> found = priced(cluster, cost, trial);
+        const QuickEstimate e = (hands_on(trial.strategy) ? following : alone)(trial.strategy, training);
         ++out.evaluated;
-        if (found->needed > found->capacity) {
-          if (least == Bytes{0} || found->needed < least) {
-            least = found->needed;
-            if (!out.choice) out.why_not = fmt::format("does not fit into memory: {} of {} at least, with {}", to_string_iec(found->needed), to_string_iec(found->capacity), found->label);
-          }
-        } else if (!out.choice || found->step_time / static_cast<double>(found->global_batch) < out.choice->step_time / static_cast<double>(out.choice->global_batch)) {
-          out.choice = std::move(found);
+        if (e.fits()) {
+          if (!out.choice || per_sequence(e.step_time, trial) < per_sequence(out.choice->step_time, *out.choice)) out.choice = choice(trial, e);
+        } else if (least == Bytes{0} || e.needed < least) {
+          least = e.needed;
+          out.why_not = fmt::format("does not fit into memory: {} of {} at least, with {}", to_string_iec(e.needed), to_string_iec(e.capacity), step_label(trial.strategy));
         }
       } catch (const Error& e) {
         if (out.why_not.empty()) out.why_not = e.what();
       }
     }
+    if (!out.choice) return;
+    out.why_not.clear();
+    out.choice->mfu = mfu(cluster, *out.choice);
   }
 
-  [[nodiscard]] std::optional<StepChoice> priced(const Cluster& cluster, const CostModel& cost, const StepTrial& trial) const {
-    Workload workload = question_->workload;
-    workload.training.global_batch = trial.global_batch;
-    const Program program = lower(workload, trial.strategy, cluster);
-    StepChoice out;
-    out.strategy = trial.strategy;
-    out.label = step_label(trial.strategy);
-    out.global_batch = trial.global_batch;
-    out.capacity = cluster.gpu(0).memory;
-    const MemoryRule rule;
-    for (const RoleMemory& m : rule.peaks(program)) out.needed = max(out.needed, rule.needed(m));
-    if (out.needed > out.capacity) return out;
-    out.step_time = estimate(program, cost, trial.strategy).step_time;
-    out.mfu = step_metrics(program, cluster, workload.training, out.step_time).mfu;
-    return out;
+  /// A step that hands work to the next one has a period only in a row.
+  [[nodiscard]] static bool hands_on(const StrategySettings& s) { return s.fsdp.enabled || s.offload == Offload::optimizer || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather); }
+
+  template <class Step>
+  [[nodiscard]] static double per_sequence(Seconds time, const Step& step) {
+    return time.value() / static_cast<double>(step.global_batch);
+  }
+
+  [[nodiscard]] static StepChoice choice(const StepTrial& trial, const QuickEstimate& e) { return {trial.strategy, step_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity}; }
+
+  [[nodiscard]] double mfu(const Cluster& cluster, const StepChoice& step) const {
+    const Workload& w = question_->workload;
+    const FlopsPerSecond peak = cluster.gpu(0).peak(arithmetic_of(w.training.precision)) * cluster.device_count();
+    return model_flops(w.network, step.global_batch, w.training.sequence_length) / (peak * step.step_time);
   }
 
   std::shared_ptr<const StepQuestion> question_;

@@ -37,7 +37,7 @@ TEST_CASE("a plan's figures are read, and what it leaves out has defaults") {
   CHECK(p.name == "p");
   CHECK(p.deadline == Seconds{60 * 86400});
   CHECK(p.budget == Dollars{12e6});
-  CHECK(p.objective == Objective::energy);
+  CHECK(p.objective == PlanObjective::energy);
   CHECK(p.economics.pue == 1.1);
   CHECK(p.economics.amortisation_years == Economics{}.amortisation_years);
   CHECK(p.reliability.restart == Seconds{300});
@@ -80,7 +80,7 @@ TEST_CASE("what is wrong is said with its place, and what to write instead") {
   CHECK(has(refusal({"deadline_days=0"}), "/deadline_days"));
   CHECK(has(refusal({"dedline_days=3"}), "did you mean 'deadline_days'"));
   CHECK(has(refusal({"economics.pui=1.2"}), "did you mean 'pue'"));
-  CHECK(has(refusal({"economics.pue=0.5"}), "/economics/pue: 0.5 is out of range"));
+  CHECK(has(refusal({"economics.pue=0.5"}), "/economics/pue: number 0.5 is out of range"));
   CHECK(has(refusal({"objective=costs"}), "did you mean 'cost'"));
   CHECK(has(refusal({"budget=12000000"}), "/budget"));
   CHECK(has(refusal({"budget=-$5"}), "/budget"));

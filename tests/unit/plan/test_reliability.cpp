@@ -65,9 +65,9 @@ TEST_CASE("efficiency tends to what can be told without the formula") {
 TEST_CASE("the slowest of many ranks sets the pace") {
   CHECK(straggler_factor(0.01, 1) == 1);
   CHECK(straggler_factor(0, 10000) == 1);
-  // Expected maximum of 100 and of 1000 normal values: 2.508 and 3.241 standard deviations (tables of order statistics).
-  CHECK(straggler_factor(0.01, 100) == Approx(1.02508).epsilon(1e-4));
-  CHECK(straggler_factor(0.01, 1000) == Approx(1.03241).epsilon(1e-4));
+  // Expected maximum of 100 and of 1000 normal values: 2.508 and 3.241 standard deviations (tables of order statistics); Blom's formula is within 1 %.
+  CHECK(straggler_factor(0.01, 100) - 1 == Approx(0.02508).epsilon(0.01));
+  CHECK(straggler_factor(0.01, 1000) - 1 == Approx(0.03241).epsilon(0.01));
 }
 
 TEST_CASE("spares cover what is in repair") {
