@@ -21,7 +21,7 @@ class Trials {
     for (int tp = 1; tp <= std::min(per_machine_, kWidestTensor); tp *= 2)
       if (per_machine_ % tp == 0 && admits("tp", q_.own.tp, tp))
         for (int pp = 1; pp <= std::min(layers_, kMostStages); ++pp)
-          if (devices_ % (tp * pp) == 0 && admits("pp", q_.own.pp, pp)) add_mesh(tp, pp, devices_ / (tp * pp));
+          if (const int rest = tp * pp * q_.own.cp; devices_ % rest == 0 && admits("pp", q_.own.pp, pp)) add_mesh(tp, pp, devices_ / rest);
     return std::move(out_);
   }
 
@@ -51,8 +51,20 @@ class Trials {
       s.dp_replicate = dp;
       s.microbatch = microbatch;
       if (!fixed("sequence_parallel")) s.sequence_parallel = tp > 1;
-      add_schedules(s);
+      for (const int ep : expert_ranks(s)) {
+        s.ep = ep;
+        add_schedules(s);
+      }
     }
+  }
+
+  /// Ways to spread experts: over powers of two that divide them and the ranks of a stage.
+  [[nodiscard]] std::vector<int> expert_ranks(const StrategySettings& s) const {
+    const Routing* routing = q_.workload.network.routing();
+    if (routing == nullptr || fixed("ep")) return {q_.own.ep};
+    std::vector<int> out;
+    for (int ep = 1; routing->experts % ep == 0 && s.dp * s.cp * s.tp % (ep * s.etp) == 0; ep *= 2) out.push_back(ep);
+    return out;
   }
 
   void add_schedules(StrategySettings s) {
