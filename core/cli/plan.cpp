@@ -1,3 +1,9 @@
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <exception>
+#include <thread>
+
 #include <fmt/format.h>
 
 #include "core/cli/data_directory.hpp"
@@ -8,6 +14,7 @@
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/rank.hpp"
+#include "core/plan/step_range.hpp"
 #include "core/plan/step_search.hpp"
 #include "core/report/plan_report.hpp"
 
@@ -39,15 +46,18 @@ std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const
   return std::make_shared<const StepQuestion>(StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input}, plan.base.strategy, plan.fixed, plan.batch_tolerance});
 }
 
-/// The plan's own range where it states one.
-StepRange range_of(const Plan& plan) {
-  StepRange out;
-  out.low = plan.range_low.value_or(1);
-  out.high = plan.range_high.value_or(1);
+/// Measured, but for what the plan states itself.
+StepRange range_of(const Plan& plan, const StepRanges& measured, const Network& network, const std::string& generation, const StrategySettings& settings) {
+  StepRange out = measured.range(network, generation, settings);
+  if (!plan.range_low && !plan.range_high) return out;
+  const bool both = plan.range_low && plan.range_high;
+  out.source = both ? "the plan's own range of step times" : "the plan's own end of a measured range: " + out.source;
+  out.low = plan.range_low.value_or(std::min(out.low, plan.range_high.value_or(out.low)));
+  out.high = plan.range_high.value_or(std::max(out.high, out.low));
   return out;
 }
 
-CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const std::shared_ptr<const StepQuestion>& question) {
+CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, const std::shared_ptr<const StepQuestion>& question) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   CandidateSite out;
   out.candidate = candidate;
@@ -59,7 +69,7 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   out.reliability = load_reliability(data.topologies() / "reliability", profile);
   for (int p = 0; p < kParts; ++p)
     if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.reliability.times[static_cast<Part>(p)] = *own;
-  out.range = range_of(plan);
+  out.range = [&plan, &measured, question, generation = out.facts.generation](const StrategySettings& s) { return range_of(plan, measured, question->workload.network, generation, s); };
   const Workload& w = question->workload;
   out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
   out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
@@ -73,19 +83,52 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   return out;
 }
 
+CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, Bytes checkpoint, const std::shared_ptr<const StepQuestion>& question) {
+  const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
+  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question);
+  site.checkpoint = checkpoint;
+  return answer_candidate(plan, site);
+}
+
+/// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
+std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan, const std::shared_ptr<const StepQuestion>& question, int threads) {
+  const StepRanges measured = StepRanges::load(data.topologies() / "prediction_errors.json");
+  const Bytes checkpoint = checkpoint_bytes(question->workload);
+  std::vector<CandidateAnswer> answers(plan.candidates.size());
+  std::vector<std::exception_ptr> failed(plan.candidates.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < answers.size(); i = next++) try {
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question);
+      } catch (...) {
+        failed[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& e : failed)
+    if (e) std::rethrow_exception(e);
+  return answers;
+}
+
+int threads_of(const Arguments& arguments) {
+  const std::string text = arguments.text("--jobs");
+  if (text.empty()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int threads = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (status != std::errc{} || end != text.data() + text.size() || threads < 1 || threads > 1024) throw Error(ErrorKind::usage, fmt::format("'{}' is no number of threads from 1 to 1024", text), "--jobs", "example: -j 2");
+  return threads;
+}
+
 int plan_verb_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
   const DataDirectory data = find_data();
-  const Catalogue catalogue(data.topologies());
   const Plan plan = load_plan(arguments.text("PLAN"), arguments.all("--set"));
   const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
-  const Bytes checkpoint = checkpoint_bytes(question->workload);
-  std::vector<CandidateAnswer> answers;
-  for (const PlanCandidate& candidate : plan.candidates) {
-    CandidateSite site = site_of(data, catalogue, plan, candidate, question);
-    site.checkpoint = checkpoint;
-    answers.push_back(answer_candidate(plan, site));
-  }
+  std::vector<CandidateAnswer> answers = answer_all(data, plan, question, threads_of(arguments));
   const PlanAnswer answer = rank_candidates(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
   print(plan_document(answer, program_version()), arguments, console);
   const CandidateAnswer& first = answer.ranked.front();
@@ -102,6 +145,7 @@ Verb plan_verb() {
             result_options(),
             "For each candidate the best strategy, the fewest machines that meet the deadline, days, cost and energy, failures counted. Exit code 3 where no candidate meets deadline and budget.",
             plan_verb_run};
+  verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number", "as many as there are cores"});
   return verb;
 }
 

@@ -57,7 +57,7 @@ std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int m
   out.step = std::move(*answer.choice);
   GoodputRequest request{site.reliability.times, {static_cast<double>(out.gpus), static_cast<double>(machines * site.facts.nics), static_cast<double>(machines * site.facts.hosts)}, 0, site.rented, site.checkpoint};
   const double in_repair = machines_in_repair(request.times, request.counts, plan.reliability.repair);
-  const int needed = site.rented ? 0 : spares_needed(in_repair, kSparesConfidence);
+  const int needed = site.rented ? 0 : cheapest_spares(in_repair, machines);
   out.spares = site.candidate.spares.value_or(plan.reliability.spares.value_or(needed));
   request.spares = out.spares;
   out.goodput = goodput(plan.reliability, request);

@@ -2,6 +2,7 @@
 // One candidate at one size: from the best step on that many machines to days, money and energy.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,7 +59,7 @@ struct CandidateSite {
   MachinePrice price;             ///< The file's, with the plan's figures in place of its own.
   bool rented = false;
   ReliabilityProfile reliability;
-  StepRange range;
+  std::function<StepRange(const StrategySettings&)> range;  ///< Of steps of such a strategy on such machines; empty: exact.
   Flops flops_per_token;          ///< Of the model, forward and backward.
   double tokens_per_sequence = 0;
   Bytes checkpoint;               ///< Parameters and optimizer state of the whole model.

@@ -48,8 +48,11 @@ class CountSearch {
   }
 
   void add_curve(int around) {
-    for (const double factor : kCurve)
-      if (const int n = static_cast<int>(std::lround(around * factor)); n >= 1 && n <= limit_) (void)at(n);
+    for (const double factor : kCurve) {
+      // Sizes that nothing divides are no choice of anybody: the larger ones are multiples of 4 or 8.
+      const double wanted = around * factor, unit = factor == 1 || wanted < 16 ? 1 : wanted < 64 ? 4 : 8;
+      if (const int n = static_cast<int>(std::lround(wanted / unit) * unit); n >= 1 && n <= limit_) (void)at(n);
+    }
   }
 
   [[nodiscard]] const std::map<int, std::optional<PlanPoint>>& points() const { return points_; }
@@ -126,7 +129,6 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
   out.facts = site.facts;
   out.price = site.price;
   out.rented = site.rented;
-  out.range = site.range;
   CountSearch sizes(plan, site);
   int chosen = sizes.fewest();
   out.meets_deadline = chosen > 0;
@@ -138,10 +140,11 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
   }
   sizes.add_curve(chosen);
   out.point = sizes.points().at(chosen);
+  if (site.range) out.range = site.range(out.point->step.strategy);
   for (const auto& [n, p] : sizes.points())
     if (p) out.curve.push_back(*p);
   out.evaluated = sizes.evaluated();
-  out.meets_deadline_high = out.point->duration * site.range.high <= plan.deadline;
+  out.meets_deadline_high = out.point->duration * out.range.high <= plan.deadline;
   out.meets_budget = (!plan.budget || out.point->cost.parts.total() <= *plan.budget) && (!plan.capital_budget || out.point->cost.capital <= *plan.capital_budget);
   out.why_not = missed(plan, out, sizes.limited_by());
   return out;

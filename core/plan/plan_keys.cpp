@@ -152,7 +152,7 @@ void add_reliability(std::vector<Key>& t) {
   t.push_back(reliability("checkpoint_interval", &ReliabilitySettings::checkpoint_interval, "Compute time between checkpoints.", 1, kYear).like("1h").more("Left out, the one that loses least (Young 1974, Daly 2006)."));
   t.push_back(reliability("restart", &ReliabilitySettings::restart, "From a failure until the job computes again.", 0, 30 * kDay).like("5min").more("Reading the checkpoint comes on top."));
   t.push_back(reliability("repair", &ReliabilitySettings::repair, "Until a machine that failed is back.", 0, kYear).like("3d"));
-  t.push_back(reliability("spares", &ReliabilitySettings::spares, "Machines bought beyond those that train.", 0, kMostMachines).like("2").more("Left out, as many as suffice 99 % of the time; none where machines are rented."));
+  t.push_back(reliability("spares", &ReliabilitySettings::spares, "Machines bought beyond those that train.", 0, kMostMachines).like("2").more("Left out, as many as cost less than waiting for repairs; none where machines are rented."));
   t.push_back(reliability("jitter", &ReliabilitySettings::jitter, "Relative standard deviation of a rank's step.", 0, 1).more("A step waits for the slowest of all ranks."));
   for (int p = 0; p < kParts; ++p) {
     const std::string& name = part_names()[static_cast<std::size_t>(p)];

@@ -99,9 +99,12 @@ double spares_suffice(double expected, int spares) {
   return std::min(1.0, sum);
 }
 
-int spares_needed(double expected, double confidence) {
-  int spares = expected > kNormalFrom ? static_cast<int>(expected) : 0;
-  while (spares_suffice(expected, spares) < confidence) ++spares;
+int cheapest_spares(double expected, int machines) {
+  const auto cost = [&](int spares) { return (machines + spares) / std::max(1e-300, spares_suffice(expected, spares)); };
+  // Below the mean each spare is worth more than the one before; from there on the cost has one minimum.
+  int spares = static_cast<int>(expected);
+  while (spares > 0 && cost(spares - 1) <= cost(spares)) --spares;
+  while (cost(spares + 1) < cost(spares)) ++spares;
   return spares;
 }
 

@@ -64,11 +64,11 @@ struct PartCounts {
 /// times the mean. 1 for one rank.
 [[nodiscard]] double straggler_factor(double jitter, int ranks);
 
-inline constexpr double kSparesConfidence = 0.99;
 /// Probability that no more than `spares` machines are out at once, where `expected` of them are on average (Poisson).
 [[nodiscard]] double spares_suffice(double expected, int spares);
-/// The fewest spares with which that probability reaches `confidence` (0..1, below 1).
-[[nodiscard]] int spares_needed(double expected, double confidence);
+/// The number of spares with which `machines` that train cost least, (machines + n) / spares_suffice(expected, n): a spare beside three machines is dear,
+/// one beside a hundred is not.
+[[nodiscard]] int cheapest_spares(double expected, int machines);
 
 /// How a run deals with failures; the user's to change. What is left out comes from the profile of the GPU's generation.
 struct ReliabilitySettings {
@@ -85,7 +85,7 @@ struct ReliabilitySettings {
   Seconds restart{600};
   /// Until a machine that failed is back. Estimate: a day for a visit and a burn-in.
   Seconds repair{86400};
-  std::optional<int> spares;                    ///< Machines bought beyond those that train; empty: as many as suffice kSparesConfidence of the time.
+  std::optional<int> spares;                    ///< Machines bought beyond those that train; empty: cheapest_spares().
   /// Relative standard deviation of a rank's step. Estimate; MegaScale (Jiang et al. 2024) reports about 0.5 % of machines slower by 10 %, which is a
   /// standard deviation of 0.7 % where they are not taken out.
   double jitter = 0.005;

@@ -25,25 +25,25 @@ double days(Seconds s) { return s.value() / kDay; }
 std::string days_text(double d) { return d < 99.95 ? fmt::format("{:.1f}", d) : fmt::format("{:.0f}", d); }
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
-/// "3.4 to 4.6", both with the prefix that `low` asks for.
-std::string money_range(Dollars low, Dollars high) { return fmt::format("{} to {}", money(low), money(high)); }
+/// "$1.1M-$1.5M".
+std::string money_range(Dollars low, Dollars high) { return fmt::format("{}-{}", to_string(low, 2), to_string(high, 2)); }
 
 std::string meets(const CandidateAnswer& a) {
   if (!a.point) return "cannot run";
   if (!a.meets_deadline) return "too slow";
   if (!a.meets_budget) return "too dear";
-  return a.meets_deadline_high ? "yes" : "likely";
+  return a.meets_deadline_high ? "in time" : "likely";
 }
 
 Table candidates_table(const PlanAnswer& answer) {
-  Table t{"", {{"", true}, {"candidate"}, {"machines", true}, {"GPUs", true}, {"days", true}, {"80 % range", true}, {"cost", true}, {"MWh", true}, {"in time"}}, {}};
+  Table t{"", {{"", true}, {"candidate"}, {"machines", true}, {"GPUs", true}, {"days", true}, {"80 % range", true}, {"cost", true}, {"at once", true}, {""}}, {}};
   int rank = 0;
   for (const CandidateAnswer& a : answer.ranked) {
     std::vector<std::string> row{std::to_string(++rank), a.candidate.name};
     if (const auto& p = a.point) {
       const double d = days(p->duration);
       for (std::string cell : {fmt::format("{}{}", p->machines, p->spares > 0 ? fmt::format("+{}", p->spares) : ""), with_commas(p->gpus), days_text(d), fmt::format("{}-{}", days_text(d * a.range.low), days_text(d * a.range.high)),
-                               money(p->cost.parts.total()), with_commas(std::round(p->cost.energy.value() / kMegawattHour))})
+                               money(p->cost.parts.total()), money(p->cost.capital)})
         row.push_back(std::move(cell));
     } else {
       row.insert(row.end(), 6, "-");
@@ -82,15 +82,15 @@ Facts strategies(const PlanAnswer& answer) {
 }
 
 Table money_table(const PlanAnswer& answer) {
-  return per_candidate(answer, "Cost of the run", {{"purchase", true}, {"network", true}, {"power", true}, {"cooling", true}, {"rental", true}, {"80 % range", true}, {"paid at once", true}}, [](const CandidateAnswer& a, const PlanPoint& p) {
+  return per_candidate(answer, "Cost of the run", {{"purchase", true}, {"network", true}, {"power", true}, {"cooling", true}, {"rental", true}, {"80 % range", true}, {"MWh", true}}, [](const CandidateAnswer& a, const PlanPoint& p) {
     const CostParts& c = p.cost.parts;
     const Dollars total = c.total();
-    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), money(p.cost.capital)};
+    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), with_commas(std::round(p.cost.energy.value() / kMegawattHour))};
   });
 }
 
 Table failures_table(const PlanAnswer& answer) {
-  return per_candidate(answer, "Failures", {{"MTBF h", true}, {"a day", true}, {"checkpoint every", true}, {"write s", true}, {"stragglers %", true}, {"goodput %", true}}, [](const CandidateAnswer&, const PlanPoint& p) {
+  return per_candidate(answer, "Failures", {{"MTBF h", true}, {"a day", true}, {"save every", true}, {"write s", true}, {"late %", true}, {"goodput %", true}}, [](const CandidateAnswer&, const PlanPoint& p) {
     const Goodput& g = p.goodput;
     return std::vector<std::string>{fmt::format("{:.3g}", g.mtbf.value() / kHour), fmt::format("{:.2f}", g.interruptions_per_day), fmt::format("{:.0f} min", g.interval.value() / 60), fmt::format("{:.3g}", g.write.value()),
                                     percent(1 / g.stragglers - 1), percent(g.total)};
@@ -134,7 +134,7 @@ void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
 std::string method_text(const Plan& plan) {
   const Economics& e = plan.economics;
   return fmt::format("days = tokens / (tokens per step) x step time / goodput; goodput = stragglers x checkpoints x spares. A purchase counts by its share of {:g} years at {:.0f} % use; machines draw {:.0f} % of their rated power, the site {:g} times as "
-                     "much, at {} per kWh. +N: spare machines. In time: 'likely' where the slow end of the range misses the deadline.",
+                     "much, at {} per kWh. +N: spare machines. At once: machines and network, before the first step. Save every: checkpoints; late: waiting for the slowest rank. 'likely': the slow end of the range misses the deadline.",
                      e.amortisation_years, 100 * e.utilisation, 100 * e.power_share, e.pue, to_string(e.electricity, 3));
 }
 

@@ -70,17 +70,23 @@ TEST_CASE("the slowest of many ranks sets the pace") {
   CHECK(straggler_factor(0.01, 1000) - 1 == Approx(0.03241).epsilon(0.01));
 }
 
-TEST_CASE("spares cover what is in repair") {
-  CHECK(spares_needed(0, 0.99) == 0);
+TEST_CASE("spares suffice as Poisson says, by its sum and by its normal form") {
+  CHECK(spares_suffice(0, 0) == 1);
   CHECK(spares_suffice(0.5, 0) == Approx(std::exp(-0.5)));
-  for (const double expected : {0.1, 2.0, 30.0, 499.0, 501.0, 5000.0}) {
-    const int n = spares_needed(expected, 0.99);
-    INFO(expected);
-    CHECK(spares_suffice(expected, n) >= 0.99);
-    CHECK((n == 0 || spares_suffice(expected, n - 1) < 0.99));
-  }
-  // The two forms meet where one hands over to the other.
+  CHECK(spares_suffice(0.5, 1) == Approx(1.5 * std::exp(-0.5)));
   CHECK(spares_suffice(500.1, 540) == Approx(spares_suffice(499.9, 540)).margin(0.01));
+}
+
+TEST_CASE("no other number of spares costs less machine time") {
+  for (const double expected : {0.0, 0.1, 0.8, 2.0, 30.0, 499.0, 600.0})
+    for (const int machines : {1, 3, 100, 5000}) {
+      const int n = cheapest_spares(expected, machines);
+      const auto cost = [&](int spares) { return (machines + spares) / spares_suffice(expected, spares); };
+      INFO(expected << " out of " << machines);
+      for (int other = 0; other < 800; ++other) CHECK(cost(n) <= cost(other) * (1 + 1e-9));
+    }
+  CHECK(cheapest_spares(0.09, 3) == 0);
+  CHECK(cheapest_spares(0.8, 117) == 3);
 }
 
 TEST_CASE("goodput is the product of its parts, and each part costs something") {
