@@ -51,7 +51,7 @@ class CountSearch {
     for (const double factor : kCurve) {
       // Sizes that nothing divides are no choice of anybody: the larger ones are multiples of 4 or 8.
       const double wanted = around * factor, unit = factor == 1 || wanted < 16 ? 1 : wanted < 64 ? 4 : 8;
-      if (const int n = static_cast<int>(std::lround(wanted / unit) * unit); n >= 1 && n <= limit_) (void)at(n);
+      if (const int n = static_cast<int>(std::round(wanted / unit) * unit); n >= 1 && n <= limit_) (void)at(n);
     }
   }
 
