@@ -57,6 +57,18 @@ StepRange range_of(const Plan& plan, const StepRanges& measured, const Network& 
   return out;
 }
 
+ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const std::string& generation) {
+  const std::filesystem::path folder = data.topologies() / "reliability";
+  const bool own = !candidate.reliability.empty();
+  if (!own && plan.reliability.profile.empty()) return load_reliability(folder, generation);
+  try {
+    return named_reliability(folder, own ? candidate.reliability : plan.reliability.profile);
+  } catch (Error& e) {
+    if (e.where.empty()) e.where = own ? candidate.where + "/reliability" : plan.origin + ": /reliability/profile";
+    throw;
+  }
+}
+
 CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, const std::shared_ptr<const StepQuestion>& question) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   CandidateSite out;
@@ -65,8 +77,7 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   out.price = overridden(load_price(data.topologies() / "prices", out.facts.id), candidate.price);
   if (out.price.power) out.facts.rated = *out.price.power;
   out.rented = is_rented(candidate, out.price);
-  const std::string& profile = !candidate.reliability.empty() ? candidate.reliability : !plan.reliability.profile.empty() ? plan.reliability.profile : out.facts.generation;
-  out.reliability = load_reliability(data.topologies() / "reliability", profile);
+  out.reliability = reliability_of(data, plan, candidate, out.facts.generation);
   for (int p = 0; p < kParts; ++p)
     if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.reliability.times[static_cast<Part>(p)] = *own;
   out.range = [&plan, &measured, question, generation = out.facts.generation](const StrategySettings& s) { return range_of(plan, measured, question->workload.network, generation, s); };

@@ -87,6 +87,7 @@ struct CandidateAnswer {
   MachineFacts facts;
   MachinePrice price;
   bool rented = false;
+  ReliabilityProfile reliability;
   StepRange range;
   std::optional<PlanPoint> point;     ///< The fewest machines that meet the deadline; else the fastest size found; empty where none runs.
   std::vector<PlanPoint> curve;       ///< Other sizes, by machines, `point` among them.

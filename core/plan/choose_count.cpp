@@ -129,6 +129,7 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
   out.facts = site.facts;
   out.price = site.price;
   out.rented = site.rented;
+  out.reliability = site.reliability;
   CountSearch sizes(plan, site);
   int chosen = sizes.fewest();
   out.meets_deadline = chosen > 0;

@@ -61,6 +61,16 @@ ReliabilityProfile load_reliability(const std::filesystem::path& folder, const s
   return read_profile((std::filesystem::is_regular_file(own) ? own : folder / "fallback.json").string());
 }
 
+ReliabilityProfile named_reliability(const std::filesystem::path& folder, const std::string& name) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  if (!std::binary_search(names.begin(), names.end(), name)) throw unknown_name("reliability profile", name, names);
+  return read_profile((folder / (name + ".json")).string());
+}
+
 Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts) {
   double rate = 0;
   const auto add = [&](Part part, double count) { rate += count / times[part].value(); };

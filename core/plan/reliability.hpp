@@ -40,6 +40,8 @@ struct ReliabilityProfile {
 };
 /// Reads GENERATION.json of `folder`, else fallback.json. Throws Error (usage) with the file and JSON path of what is wrong.
 [[nodiscard]] ReliabilityProfile load_reliability(const std::filesystem::path& folder, const std::string& generation);
+/// Reads NAME.json. Throws Error (usage) with the nearest name and the valid ones where there is none.
+[[nodiscard]] ReliabilityProfile named_reliability(const std::filesystem::path& folder, const std::string& name);
 
 /// How many of each part a run stands on.
 struct PartCounts {

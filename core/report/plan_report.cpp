@@ -125,6 +125,9 @@ void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
       facts.rows.emplace_back(a.candidate.name, fmt::format("{} {} ({}{}): {}", s.figure, amount(a, s.figure), s.date.empty() ? "" : s.date + ", ", name_of(s.evidence), s.text));
     }
   out.push_back(std::move(facts));
+  Facts failures{"Failure rates", {}};
+  for (const CandidateAnswer& a : answer.ranked) failures.rows.emplace_back(a.candidate.name, a.reliability.name.empty() ? "none" : a.reliability.name);
+  out.push_back(std::move(failures));
   std::vector<std::string> said;
   for (const CandidateAnswer& a : answer.ranked)
     if (!a.range.source.empty() && std::find(said.begin(), said.end(), a.range.source) == said.end()) said.push_back(a.range.source);
@@ -169,6 +172,13 @@ ordered_json price_json(const CandidateAnswer& a) {
   return out;
 }
 
+ordered_json reliability_json(const ReliabilityProfile& r) {
+  ordered_json out{{"profile", r.name}, {"mtbf_hours", ordered_json::object()}, {"sources", ordered_json::array()}};
+  for (int p = 0; p < kParts; ++p) out["mtbf_hours"][part_names()[static_cast<std::size_t>(p)]] = r.times.of[static_cast<std::size_t>(p)].value() / kHour;
+  for (const Source& s : r.sources) out["sources"].push_back({{"source", s.text}, {"evidence", name_of(s.evidence)}});
+  return out;
+}
+
 ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
   const double step = p.step.step_time.value(), d = days(p.duration), cost = p.cost.parts.total().value();
   const Goodput& g = p.goodput;
@@ -193,6 +203,7 @@ ordered_json candidate_json(const CandidateAnswer& a, int rank) {
   out["curve"] = curve_json(a);
   out["why_not"] = a.why_not;
   out["range_source"] = a.range.source;
+  out["reliability"] = reliability_json(a.reliability);
   out["price"] = price_json(a);
   out["evaluated"] = a.evaluated;
   return out;

@@ -117,6 +117,16 @@ TEST_CASE("goodput is the product of its parts, and each part costs something") 
   }
 }
 
+TEST_CASE("a profile that there is not is refused with the nearest name") {
+  CHECK(named_reliability(kFolder, "ampere").times[Part::host] == load_reliability(kFolder, "ampere").times[Part::host]);
+  try {
+    (void)named_reliability(kFolder, "hoper");
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.hint.find("did you mean 'hopper'") != std::string::npos);
+  }
+}
+
 TEST_CASE("a profile with what nobody knows is refused with its place") {
   try {
     (void)load_reliability(rehearse::testing::source_path("tests/unit/plan/bad"), "no_source");
