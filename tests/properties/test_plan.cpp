@@ -59,7 +59,7 @@ TEST_CASE("figures of a plan follow from one another") {
       RC_ASSERT(close(p.goodput.total, p.goodput.stragglers * p.goodput.checkpoints * p.goodput.spares));
       const CostParts& k = p.cost.parts;
       RC_ASSERT(close(k.total().value(), (k.purchase + k.power + k.cooling + k.network + k.rental).value()));
-      RC_ASSERT(a.rented ? k.purchase == Dollars{0} : k.rental == Dollars{0});
+      RC_ASSERT((a.rented ? k.purchase : k.rental) == Dollars{0});
       RC_ASSERT(p.gpus == 8 * p.machines);
     }
     RC_ASSERT(c.meets_deadline == (c.point->duration <= plan.deadline));
