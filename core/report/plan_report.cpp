@@ -90,10 +90,10 @@ Table money_table(const PlanAnswer& answer) {
 }
 
 Table failures_table(const PlanAnswer& answer) {
-  return per_candidate(answer, "Failures", {{"MTBF h", true}, {"a day", true}, {"save every", true}, {"write s", true}, {"late %", true}, {"goodput %", true}}, [](const CandidateAnswer&, const PlanPoint& p) {
+  return per_candidate(answer, "Failures", {{"MTBF h", true}, {"a day", true}, {"save every", true}, {"write s", true}, {"late %", true}, {"short %", true}, {"goodput %", true}}, [](const CandidateAnswer&, const PlanPoint& p) {
     const Goodput& g = p.goodput;
     return std::vector<std::string>{fmt::format("{:.3g}", g.mtbf.value() / kHour), fmt::format("{:.2f}", g.interruptions_per_day), fmt::format("{:.0f} min", g.interval.value() / 60), fmt::format("{:.3g}", g.write.value()),
-                                    percent(1 / g.stragglers - 1), percent(g.total)};
+                                    percent(1 / g.stragglers - 1), percent(1 - g.spares), percent(g.total)};
   });
 }
 
@@ -137,7 +137,7 @@ void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
 std::string method_text(const Plan& plan) {
   const Economics& e = plan.economics;
   return fmt::format("days = tokens / (tokens per step) x step time / goodput; goodput = stragglers x checkpoints x spares. A purchase counts by its share of {:g} years at {:.0f} % use; machines draw {:.0f} % of their rated power, the site {:g} times as "
-                     "much, at {} per kWh. +N: spare machines. At once: machines and network, before the first step. Save every: checkpoints; late: waiting for the slowest rank. 'likely': the slow end of the range misses the deadline.",
+                     "much, at {} per kWh. +N: spare machines. At once: machines and network, before the first step. Save every: checkpoints; late: waiting for the slowest rank; short: of machines, without enough spares. 'likely': the slow end of the range misses the deadline.",
                      e.amortisation_years, 100 * e.utilisation, 100 * e.power_share, e.pue, to_string(e.electricity, 3));
 }
 
