@@ -92,6 +92,8 @@ Estimate estimate(const Program& program, const CostModel& cost, const StrategyS
   if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, cost, settings)) return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
+  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more than the slowest does alone.
+  if (settings.cp > 1 && prices.unlike()) return played(program, cost, steps);
   const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},
                                     !settings.overlap.pp);
   PipelineState start{std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 
 #include "core/backend/actors.hpp"
@@ -241,13 +242,16 @@ Transfer EstimatePrices::price_collective(const Task& task, const Body& body, in
   const AxisSet axes = p_.groups[static_cast<std::size_t>(c.group)].axes;
   const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);
   Transfer slowest;
+  double fastest = std::numeric_limits<double>::infinity();
   for (const std::vector<DeviceId>& group : instances(c.group, role)) {
     if (group.size() < 2) continue;
     const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group);
     Transfer t{choice.time.value(), cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
     if (side_by_side && !in_one_node(cost_.cluster(), group)) t.seconds = std::max(t.seconds, solo_seconds(c.op, bytes, group));
     if (t.seconds > slowest.seconds) slowest = t;
+    fastest = std::min(fastest, t.seconds);
   }
+  unlike_ |= slowest.seconds > fastest * 1.01;
   return slowest;
 }
 

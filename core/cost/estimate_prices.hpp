@@ -47,6 +47,8 @@ class EstimatePrices {
   [[nodiscard]] Transfer send(Bytes bytes, int role, int to) { return price_message(bytes, role, to); }
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return class_of_role_[static_cast<std::size_t>(role)]; }
+  /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
+  [[nodiscard]] bool unlike() const { return unlike_; }
   /// One kernel, copy or host task outside closed bodies.
   [[nodiscard]] ComputeWork task(int body, int task, int role);
 
@@ -68,6 +70,7 @@ class EstimatePrices {
   const CostModel& cost_;
   LaneRoutes routes_;
   int lanes_ = 1, stride_ = 1;
+  bool unlike_ = false;
   std::vector<int> first_rank_, class_of_role_;
   std::vector<std::vector<int>> ranks_of_role_;  ///< Where lanes are folded, the first of them.
   std::vector<ExprContext> contexts_;

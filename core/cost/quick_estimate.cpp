@@ -1,8 +1,10 @@
 #include "core/cost/quick_estimate.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -81,6 +83,8 @@ struct QuickEstimator::Impl {
   std::vector<TrainingSettings> trainings;
   std::vector<std::string> schedule_names;
   std::vector<signed char> schedule_known;  ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
+  std::vector<std::tuple<int, int, bool>> groups;  ///< Size, stride, groups_alike.
+  std::optional<bool> even_node;
   StrategySettings rest;
   std::unordered_map<Key, std::unique_ptr<QuickBlocks>, KeyHash> blocks;  ///< Null where the sibling cannot be lowered.
   std::unordered_map<Key, std::unique_ptr<QuickMesh>, KeyHash> meshes;
@@ -88,8 +92,10 @@ struct QuickEstimator::Impl {
 
   QuickEstimate evaluate(const StrategySettings& s);
   QuickEstimate lowered(const StrategySettings& s);
-  [[nodiscard]] bool in_closed_form(const StrategySettings& s) const;
-  [[nodiscard]] bool lies_well(const StrategySettings& s) const;
+  [[nodiscard]] bool in_closed_form(const StrategySettings& s);
+  [[nodiscard]] bool lies_well(const StrategySettings& s);
+  [[nodiscard]] bool groups_alike(int size, int stride);
+  [[nodiscard]] bool pairs_alike();
   void check(const StrategySettings& s, int microbatches) const;
   bool find(const StrategySettings& s, int microbatches, QuickParts& out);
   int rest_of(const StrategySettings& s);
@@ -118,7 +124,7 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
 }
 
 /// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only (estimate.cpp: recurrence_holds).
-bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) const {
+bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
   if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every) return false;
   if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty()) return false;
@@ -129,16 +135,51 @@ bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) const {
 
 /// Tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts of nodes evenly: those of the
 /// sibling, which is made of the first few ranks, then lie as all do.
-bool QuickEstimator::Impl::lies_well(const StrategySettings& s) const {
+bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
   const int node = cluster.device_count() / cluster.node_count();
   if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
+  // Experts' groups take in replicas.
+  if (experts && (!divides(node, s.tp * s.cp * s.dp) || !pairs_alike())) return false;
   bool tp = s.tp == 1, cp = s.cp == 1, all = true;
   for (const std::string& axis : s.placement) {
     if (axis == "tp") tp = true;
     else if (axis == "cp" && (s.cp == 1 || tp)) cp = true;
     else if (axis != "ep") all = all && tp && cp && (!experts || axis != "pp" || &axis == &s.placement.back() || s.pp == 1);
   }
-  return all && tp && cp;
+  return all && tp && cp && groups_alike(s.tp, 1) && groups_alike(s.cp, s.tp);
+}
+
+/// Whether all GPUs of a node have equal links to one another.
+bool QuickEstimator::Impl::pairs_alike() {
+  if (even_node) return *even_node;
+  constexpr Bytes kSome{16e6};
+  const int node = cluster.device_count() / cluster.node_count();
+  even_node = true;
+  for (int a = 0; a < node; ++a)
+    for (int b = 0; b < node; ++b)
+      if (a != b && cost.collectives().send(kSome, a, b).time != cost.collectives().send(kSome, 0, 1).time) even_node = false;
+  return *even_node;
+}
+
+/// Whether groups of `size` devices so far apart cost the same wherever they lie in a node: not where GPUs have unequal links to one another.
+bool QuickEstimator::Impl::groups_alike(int size, int stride) {
+  if (size == 1) return true;
+  for (const auto& [s, t, alike] : groups)
+    if (s == size && t == stride) return alike;
+  constexpr Bytes kSome{16e6};
+  const int span = size * stride, node = std::max(span, cluster.device_count() / cluster.node_count());
+  bool alike = true;
+  std::optional<std::pair<Seconds, Seconds>> first;
+  for (int begin = 0; begin < node; begin += begin % span + 1 == stride ? span - stride + 1 : 1) {
+    std::vector<DeviceId> group;
+    for (int i = 0; i < size; ++i) group.push_back(begin + i * stride);
+    const CollectiveModel& m = cost.collectives();
+    const std::pair here{m.choose(CollectiveOp::all_reduce, kSome, group).time, m.send(kSome, group[0], group[1]).time};
+    if (!first) first = here;
+    alike = alike && here == *first;
+  }
+  groups.emplace_back(size, stride, alike);
+  return alike;
 }
 
 /// What lower() refuses.
@@ -170,11 +211,12 @@ int QuickEstimator::Impl::training_of() {
 
 QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest_number, int training_number) {
   const int replicas = experts ? s.dp : 1;
-  const Key key{s.tp, s.cp, s.ep, s.etp, replicas, s.microbatch, static_cast<int>(s.recompute), s.sequence_parallel, s.pp > 1, s.scatter_gather, s.overlap.tp, rest_number, training_number};
+  const Key key{s.tp, s.cp, s.ep, s.etp, replicas, s.microbatch, static_cast<int>(s.recompute), s.sequence_parallel, s.scatter_gather, s.overlap.tp, rest_number, training_number};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings small = s;
-  small.pp = s.pp > 1 ? 2 : 1;
+  // One stage where two do not fit: no messages then. Chunks that are the whole model have none either.
+  small.pp = 2 * replicas * s.cp * s.tp <= cluster.device_count() ? 2 : 1;
   small.virtual_stages = 1;
   small.schedule = "1f1b";
   small.dp = small.dp_replicate = replicas;
@@ -182,7 +224,7 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest
   small.zero_stage = 0;
   small.overlap = {};
   small.overlap.tp = s.overlap.tp;
-  Workload& w = s.pp > 1 ? two_layers : one_layer;
+  Workload& w = small.pp > 1 ? two_layers : one_layer;
   w.training = workload.training;
   w.training.global_batch = s.microbatch * replicas;
   try {

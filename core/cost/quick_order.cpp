@@ -69,15 +69,18 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
   std::vector<char> sent(static_cast<std::size_t>(out.messages), 0);
   std::vector<std::size_t> next(stages.size(), 0);
   out.visits.reserve(left);
+  // Sweep by sweep: passes of one sweep do not wait for one another, so that a processor works at several of them at once.
   while (out.visits.size() < left) {
     const std::size_t before = out.visits.size();
-    for (std::size_t s = 0; s < stages.size(); ++s)
-      for (; next[s] < stages[s].size(); ++next[s]) {
-        const Visit& v = stages[s][next[s]];
-        if (v.in >= 0 && sent[static_cast<std::size_t>(v.in)] == 0) break;
-        if (v.out >= 0) sent[static_cast<std::size_t>(v.out)] = 1;
-        out.visits.push_back(v);
-      }
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      if (next[s] == stages[s].size()) continue;
+      const Visit& v = stages[s][next[s]];
+      if (v.in >= 0 && sent[static_cast<std::size_t>(v.in)] == 0) continue;
+      out.visits.push_back(v);
+      ++next[s];
+    }
+    for (std::size_t i = before; i < out.visits.size(); ++i)
+      if (const int message = out.visits[i].out; message >= 0) sent[static_cast<std::size_t>(message)] = 1;
     if (out.visits.size() == before) throw std::logic_error("the schedule waits for itself");
   }
   return out;

@@ -6,16 +6,16 @@ namespace rehearse {
 
 namespace {
 
-/// Pipelines of more stages than the longer of these two are extrapolated from them, and more microbatches than `kFar` rounds of the
-/// pipeline from `kNear` and `kFar` rounds: times grow evenly with both (estimate_pipeline.hpp).
-constexpr int kShort = 4, kLong = 8, kNear = 3, kFar = 4;
+/// Times grow evenly with microbatches, chunks per stage and stages (estimate_pipeline.hpp). Pipelines of more than `kLong` stages are extrapolated
+/// from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks` chunks on from `kFewChunks` and `kMoreChunks`; more than `kFar`
+/// rounds of microbatches from `kNear` and `kFar`.
+constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4, kNear = 2, kFar = 3;
 
-std::uint64_t key_of(int schedule, int stages, int virtual_stages, int microbatches) {
-  return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(stages)) * 4096 + static_cast<std::uint64_t>(virtual_stages)) << 28 |
-         static_cast<std::uint64_t>(microbatches);
+std::uint64_t key_of(int schedule, const PipelineShape& shape) {
+  return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 + static_cast<std::uint64_t>(shape.virtual_stages)) << 28 |
+         static_cast<std::uint64_t>(shape.microbatches);
 }
 
-/// `far` moved on by `k` times its distance from `near`.
 void go_on(const QuickLane& near, QuickLane& far, double k) {
   const double shift = k * (far.free - near.free);
   far.free += shift;
@@ -30,6 +30,11 @@ void go_on(const QuickLane& near, QuickLane& far, double k) {
   grow(near.exposed_copy, far.exposed_copy);
 }
 
+/// `far` moved on by `k` times its distance from `near`.
+void go_on(const std::vector<QuickLane>& near, std::vector<QuickLane>& far, double k) {
+  for (std::size_t s = 0; s < far.size(); ++s) go_on(near[s], far[s], k);
+}
+
 void reset(StageLane& lane) {
   std::vector<Busy> traffic = std::move(lane.traffic);
   traffic.clear();
@@ -39,17 +44,21 @@ void reset(StageLane& lane) {
 
 }  // namespace
 
-const QuickOrder& QuickStep::order(const QuickParts& parts, int stages, int microbatches) {
-  const auto [at, fresh] = orders_.try_emplace(key_of(parts.schedule_number, stages, parts.shape.virtual_stages, microbatches));
-  if (fresh) at->second = make_order(*parts.schedule, {stages, parts.shape.virtual_stages, microbatches});
+const QuickOrder& QuickStep::order(const QuickParts& parts, const PipelineShape& shape) {
+  const auto [at, fresh] = orders_.try_emplace(key_of(parts.schedule_number, shape));
+  if (fresh) at->second = make_order(*parts.schedule, shape);
   return at->second;
 }
 
 const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
-  const PipelineShape& shape = parts.shape;
+  PipelineShape shape = parts.shape;
+  // Where no more is ever alive with more microbatches, a few rounds show every moment.
+  PipelineShape few = shape;
+  few.microbatches = std::min(shape.microbatches, kFar * shape.stages);
+  if (parts.schedule->chunks_in_flight(0, few) == parts.schedule->chunks_in_flight(0, shape)) shape = few;
   // Stages that are alike are three; the others are known by their number.
   const int layout = 2 * parts.schedule_number + (parts.mesh->alike() ? 1 : 0);
-  const auto [at, fresh] = moments_.try_emplace(key_of(layout, shape.stages, shape.virtual_stages, shape.microbatches));
+  const auto [at, fresh] = moments_.try_emplace(key_of(layout, shape));
   if (fresh)
     for (const MeshStage& stage : parts.mesh->stages()) at->second.push_back(full_moments(*parts.schedule, shape, stage.role));
   return at->second;
@@ -58,19 +67,17 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
 void QuickStep::set_costs(const QuickParts& parts) {
   const ChunkPasses& chunks = parts.blocks->chunks(parts.layers);
   costs_.mesh = parts.mesh;
-  costs_.stages = parts.shape.stages;
   costs_.virtual_stages = parts.shape.virtual_stages;
   costs_.layers = parts.layers;
   costs_.blocking = parts.blocking;
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
   if (sends) {
-    costs_.forward = &parts.mesh->messages(messages[0]->bytes);
-    costs_.backward = &parts.mesh->messages(messages[1]->bytes);
+    costs_.messages = {&parts.mesh->messages(messages[0]->bytes), &parts.mesh->messages(messages[1]->bytes)};
   }
   for (std::size_t k = 0; k < chunks.size(); ++k)
     for (std::size_t d = 0; d < 2; ++d) {
-      QuickCosts::Pass& out = costs_.passes[k][d];
+      QuickCosts::Pass& out = costs_.passes[2 * k + d];
       out = {};
       out.pass = &chunks[k][d];
       const auto kind = static_cast<ChunkKind>(k);
@@ -79,30 +86,47 @@ void QuickStep::set_costs(const QuickParts& parts) {
       if (sends) out.unpack = messages[d]->unpack.seconds;
       out.seconds = out.pass->work.seconds + out.prepare;
       const ComputeWork& work = out.pass->work;
-      if (sends) out.lost = {1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, costs_.forward->forward.front().load),
-                             1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, costs_.backward->backward.back().load)};
+      out.plain = out.pass->inputs.empty() && out.unpack <= 0;
+      if (!sends) continue;
+      const Interference& load = d == 0 ? costs_.messages[0]->forward.front().load : costs_.messages[1]->backward.back().load;
+      out.lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load);
     }
 }
 
 /// More microbatches than a few rounds of the pipeline are extrapolated.
-void QuickStep::play_long(const QuickParts& parts, int stages, int microbatches, std::vector<QuickLane>& lanes) {
-  if (microbatches <= kFar * stages) return pipeline_.play(order(parts, stages, microbatches), stages, costs_, before_, lanes);
-  std::vector<QuickLane> near = lanes;
-  pipeline_.play(order(parts, stages, kNear * stages), stages, costs_, before_, near);
-  pipeline_.play(order(parts, stages, kFar * stages), stages, costs_, before_, lanes);
-  const double k = static_cast<double>(microbatches - kFar * stages) / ((kFar - kNear) * stages);
-  for (std::size_t s = 0; s < lanes.size(); ++s) go_on(near[s], lanes[s], k);
+void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
+  const int p = shape.stages, v = shape.virtual_stages, m = shape.microbatches;
+  const auto play = [&](int microbatches, std::vector<QuickLane>& on) {
+    const PipelineShape part{p, v, microbatches};
+    pipeline_.play(order(parts, part), part, costs_, before_, on);
+  };
+  if (m <= kFar * p) return play(m, lanes);
+  rounds_ = lanes;
+  play(kNear * p, rounds_);
+  play(kFar * p, lanes);
+  go_on(rounds_, lanes, static_cast<double>(m - kFar * p) / ((kFar - kNear) * p));
 }
 
-/// More stages than a few, alike but for the ends, with the same microbatches per stage likewise.
+/// More chunks per stage than a few likewise.
+void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
+  const int v = shape.virtual_stages;
+  if (v < kManyChunks) return play_rounds(parts, shape, lanes);
+  chunks_ = lanes;
+  play_rounds(parts, {shape.stages, kFewChunks, shape.microbatches}, chunks_);
+  play_rounds(parts, {shape.stages, kMoreChunks, shape.microbatches}, lanes);
+  go_on(chunks_, lanes, static_cast<double>(v - kMoreChunks) / (kMoreChunks - kFewChunks));
+}
+
+/// More stages, alike but for the ends, with as many microbatches per stage likewise.
 void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
-  const int p = parts.shape.stages, m = parts.shape.microbatches;
-  const bool alike = p > 1 && parts.mesh->alike() && costs_.forward->even && costs_.backward->even;
-  if (p <= kLong || !alike || static_cast<std::int64_t>(m) * kShort % p != 0) return play_long(parts, p, m, lanes);
-  near_ = lanes;
-  play_long(parts, kShort, static_cast<int>(static_cast<std::int64_t>(m) * kShort / p), near_);
-  play_long(parts, kLong, static_cast<int>(static_cast<std::int64_t>(m) * kLong / p), lanes);
-  for (std::size_t s = 0; s < lanes.size(); ++s) go_on(near_[s], lanes[s], static_cast<double>(p - kLong) / (kLong - kShort));
+  const int p = parts.shape.stages, v = parts.shape.virtual_stages, m = parts.shape.microbatches;
+  const bool alike = p > 1 && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
+  const auto part = [&](int stages) { return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)}; };
+  if (p <= kLong || !alike || std::int64_t{m} * kShort % p != 0 || std::int64_t{m} * kLong % p != 0) return play_chunks(parts, parts.shape, lanes);
+  stages_ = lanes;
+  play_chunks(parts, part(kShort), stages_);
+  play_chunks(parts, part(kLong), lanes);
+  go_on(stages_, lanes, static_cast<double>(p - kLong) / (kLong - kShort));
 }
 
 /// The tails from where `lanes_` stand.
@@ -114,7 +138,6 @@ void QuickStep::walk(const QuickParts& parts) {
     reset(t.lane);
     t.lane.free = from.free;
     t.lane.held = from.held;
-    t.lane.debt = from.debt;
     t.lane.waits[TimeCategory::overlap_slowdown] = Seconds{from.slowed};
     t.lane.waits[TimeCategory::exposed_tp] = Seconds{from.exposed_tp};
     t.lane.waits[TimeCategory::exposed_dp] = Seconds{from.exposed_dp};
@@ -123,7 +146,7 @@ void QuickStep::walk(const QuickParts& parts) {
     t.calls_end = from.dp_free;
     t.lane.add({from.free, from.dp_free, from.dp_load, TimeCategory::exposed_dp});
   }
-  walk_tails(parts.mesh->tails(), parts.mesh->sharing(), tails_);
+  walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
 }
 
 /// Where the step before leaves the stages: at the end of its tail. All of them meet in it, so that what came before does not matter.
@@ -169,8 +192,8 @@ Breakdown QuickStep::kernels(const QuickParts& parts, std::size_t kind) const {
   Breakdown out;
   for (std::size_t k = 0; k < count.size(); ++k)
     for (std::size_t d = 0; d < 2 && count[k] > 0; ++d) {
-      Breakdown pass = costs_.passes[k][d].pass->work.breakdown;
-      if (costs_.passes[k][d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
+      Breakdown pass = costs_.passes[2 * k + d].pass->work.breakdown;
+      if (costs_.passes[2 * k + d].prepare > 0) pass += parts.blocks->message(d == 0).prepare.breakdown;
       pass *= static_cast<double>(count[k]) * shape.microbatches;
       out += pass;
     }

@@ -27,8 +27,6 @@ struct QuickParts {
 
 class QuickStep {
  public:
-  /// Whether the order of passes is one the recurrence knows.
-  [[nodiscard]] bool knows(const QuickParts& parts) { return order(parts, parts.shape.stages, parts.shape.microbatches).whole; }
   /// Fills in step time, breakdown and slowest stage.
   void time(const QuickParts& parts, QuickEstimate& out);
   /// Fills in memory, needed and capacity.
@@ -36,12 +34,13 @@ class QuickStep {
 
  private:
   using Moments = std::vector<std::vector<FullMoment>>;  ///< By kind of stage.
-  const QuickOrder& order(const QuickParts& parts, int stages, int microbatches);
+  const QuickOrder& order(const QuickParts& parts, const PipelineShape& shape);
   const Moments& moments(const QuickParts& parts);
   void set_costs(const QuickParts& parts);
   void start(const QuickParts& parts);
   void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
-  void play_long(const QuickParts& parts, int stages, int microbatches, std::vector<QuickLane>& lanes);
+  void play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
+  void play_rounds(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes);
   void walk(const QuickParts& parts);
   [[nodiscard]] Breakdown kernels(const QuickParts& parts, std::size_t kind) const;
   void choose_slowest(const QuickParts& parts, QuickEstimate& out);
@@ -51,8 +50,9 @@ class QuickStep {
   QuickPipeline pipeline_;
   QuickCosts costs_;
   std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
+  std::vector<TailMeeting> meetings_;
   TailEnds before_;
-  std::vector<QuickLane> lanes_, near_;
+  std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;  ///< The last three from the shorter of two that are extrapolated.
 };
 
 }  // namespace rehearse

@@ -185,11 +185,10 @@ class TailCompiler {
   QuickTail out_;
 };
 
-struct Meeting { int arrived = 0; double begin = 0; };
-
-/// Goes on until the end or until a call waits for other stages.
-void advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector<Meeting>& meetings, TailState& s) {
-  for (; s.next < tail.operations.size(); ++s.next) {
+/// Goes on until the end or until a call waits for other stages. Returns whether it got anywhere.
+bool advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector<TailMeeting>& meetings, TailState& s) {
+  bool moved = false;
+  for (; s.next < tail.operations.size(); ++s.next, moved = true) {
     const TailOperation& o = tail.operations[s.next];
     double at = 0;
     if (o.after_pass) at = s.passes_end;
@@ -210,19 +209,20 @@ void advance(const QuickTail& tail, const std::vector<int>& sharing, std::vector
     double& stream = s.streams[static_cast<std::size_t>(o.stream)];
     double begin = std::max(at, stream);
     if (o.meeting >= 0 && sharing[static_cast<std::size_t>(o.meeting)] > 1) {
-      Meeting& meeting = meetings[static_cast<std::size_t>(o.meeting)];
+      TailMeeting& meeting = meetings[static_cast<std::size_t>(o.meeting)];
       if (!s.posted) {
         meeting.begin = std::max(meeting.begin, begin);
         ++meeting.arrived;
-        s.posted = true;
+        s.posted = moved = true;
       }
-      if (meeting.arrived < sharing[static_cast<std::size_t>(o.meeting)]) return;
+      if (meeting.arrived < sharing[static_cast<std::size_t>(o.meeting)]) return moved;
       s.posted = false;
       begin = meeting.begin;
     }
     end = stream = begin + o.work.seconds;
     s.lane.add({begin, end, o.load, o.category});
   }
+  return moved;
 }
 
 }  // namespace
@@ -238,8 +238,8 @@ QuickTail compile_tail(const Program& program, const Stage& stage, EstimatePrice
   return TailCompiler(program, stage, prices, calls, meetings).run(needed);
 }
 
-void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing, std::vector<TailState>& states) {
-  std::vector<Meeting> meetings(sharing.size());
+void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing, std::vector<TailMeeting>& meetings, std::vector<TailState>& states) {
+  meetings.assign(sharing.size(), {});
   for (std::size_t k = 0; k < tails.size(); ++k) {
     TailState& s = states[k];
     s.ends.assign(tails[k]->operations.size(), 0.0);
@@ -249,19 +249,12 @@ void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<in
     s.next = 0;
     s.posted = false;
   }
-  const auto left = [&] {
-    std::size_t n = 0;
-    for (std::size_t k = 0; k < tails.size(); ++k) n += tails[k]->operations.size() - states[k].next;
-    return n;
-  };
-  for (std::size_t before = left(); before > 0;) {
-    const std::size_t posted = static_cast<std::size_t>(std::count_if(states.begin(), states.end(), [](const TailState& s) { return s.posted; }));
-    for (std::size_t k = 0; k < tails.size(); ++k) advance(*tails[k], sharing, meetings, states[k]);
-    const std::size_t now = left();
-    const bool stuck = now == before && posted == static_cast<std::size_t>(std::count_if(states.begin(), states.end(), [](const TailState& s) { return s.posted; }));
-    if (stuck) throw std::logic_error("the stages wait for each other after their last pass");
-    before = now;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t k = 0; k < tails.size(); ++k) moved |= advance(*tails[k], sharing, meetings, states[k]);
   }
+  for (std::size_t k = 0; k < tails.size(); ++k)
+    if (states[k].next < tails[k]->operations.size()) throw std::logic_error("the stages wait for each other after their last pass");
 }
 
 }  // namespace rehearse

@@ -52,8 +52,10 @@ struct TailState {
   [[nodiscard]] double end() const;
 };
 
-/// Plays the tails of stages from where `states` say: lane, calls_end. `arrived` is scratch; `sharing` says how many of the tails take
-/// part in each meeting.
-void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing, std::vector<TailState>& states);
+/// A call that several stages take part in.
+struct TailMeeting { int arrived = 0; double begin = 0; };
+
+/// Plays the tails of stages from where `states` say: lane, calls_end. `sharing` says how many of the tails take part in each meeting; `meetings` is scratch.
+void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing, std::vector<TailMeeting>& meetings, std::vector<TailState>& states);
 
 }  // namespace rehearse

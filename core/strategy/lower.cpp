@@ -119,6 +119,7 @@ class Lowering {
     for (const int own : microbatches_) schedule_.check({settings_.pp, settings_.virtual_stages, own});
     const LayoutPlan plan = plan_layouts(request);
     program_.name = workload_.network.name;
+    program_.bodies.reserve(64);  // Task graphs are copied where a vector grows.
     program_.microbatches = m;
     program_.seed = workload_.training.seed;
     make_mesh();

@@ -80,7 +80,9 @@ void StepBodies::make_transient(int tensor) {
 StepBodies::Made StepBodies::cached(const std::string& kind, const std::vector<ParamRef>& params, int base,
                                     void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int)) {
   std::string key = kind;
-  for (const ParamRef& p : params) key += fmt::format(" {}.{}.{}", p.position - base, p.block, p.param);
+  key.reserve(kind.size() + params.size() * 3 * sizeof(int));
+  for (const ParamRef& p : params)
+    for (const int part : {p.position - base, p.block, p.param}) key.append(reinterpret_cast<const char*>(&part), sizeof part);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, kind, Phase::optimizer);
   (this->*fill)(body, params, base);
