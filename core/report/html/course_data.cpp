@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -46,7 +48,7 @@ std::vector<Point> course_of(const Program& program, int counted, int traced, co
   std::optional<double> now;
   for (const MemoryPoint& p : memory_course(program, counted, rule.workspace, rule.framework)) {
     const Body& body = program.bodies[static_cast<std::size_t>(p.body)];
-    const auto found = times.find({body.name, p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
+    const auto found = times.find({std::string(body.name), p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
     if (found != times.end() && !found->second.empty()) {
       now = std::max(now.value_or(found->second.front()), found->second.front());
       found->second.pop_front();

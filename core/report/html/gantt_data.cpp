@@ -86,7 +86,7 @@ class RowMaker {
         const Pass pass = pass_of(s);
         row.busy[pass] += end - begin;
         computing.emplace_back(begin, end);
-        row.blocks.push_back({block.begin, block.end, pass, block.microbatch, std::max(block.chunk, 0)});
+        row.blocks.push_back({block.begin, block.end, pass, block.microbatch, block.chunk});
       } else {
         row.talks[static_cast<std::size_t>(talk_of(s.kind))].push_back({block.begin, block.end, 0, -1, 0});
       }
@@ -97,7 +97,18 @@ class RowMaker {
   }
 
  private:
+  /// Chunks as the rank counts them, from 0.
+  static void number_chunks(Row& row) {
+    std::map<int, int> local;
+    for (const Block& b : row.blocks)
+      if (b.pass != optimizer) local.try_emplace(b.chunk, 0);
+    int next = 0;
+    for (auto& [chunk, number] : local) number = next++;
+    for (Block& b : row.blocks) b.chunk = b.pass == optimizer ? 0 : local.at(b.chunk);
+  }
+
   static void sort_and_join(Row& row) {
+    number_chunks(row);
     const auto by_begin = [](const Block& a, const Block& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); };
     std::stable_sort(row.blocks.begin(), row.blocks.end(), by_begin);
     row.blocks = joined(row.blocks, 2, 0);

@@ -21,7 +21,7 @@ struct GanttDataOptions {
 };
 
 /// {unit_s, end, period_s, chunks, thinned, rows[{label, rank, seconds{forward, backward, optimizer, idle}, spans[], talks[]}]}. Times in the arrays are whole
-/// multiples of unit_s, a millionth of the longest period; `spans` holds begin, length, pass, microbatch, chunk of one block after another, `talks` begin, length, kind. Pass: 0
+/// multiples of unit_s, a millionth of the longest period; `spans` holds begin, length, pass, microbatch, chunk (of the rank's, from 0) of one block after another, `talks` begin, length, kind. Pass: 0
 /// forward, 1 backward, 2 backward of weights, 3 optimizer; kind: 0 collective, 1 message, 2 copy or input. Microbatch -1: none, -2: several. `seconds` are exact, and
 /// idle is what no compute span covers. Rows of several sides alternate.
 [[nodiscard]] std::string gantt_json(const std::vector<GanttSide>& sides, const GanttDataOptions& options = {});

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/cluster/cluster_graph.hpp"
+
 namespace rehearse {
 
 namespace {

@@ -53,6 +53,9 @@ const copy = (text, button) => {
   navigator.clipboard ? navigator.clipboard.writeText(text).then(done, by_hand) : by_hand();
 };
 
+const kRowsAtOnce = 16;
+const kShortCell = 26;  // Characters that are not broken into lines.
+
 // columns: [{title, number}]; rows: [{cells: [text | {value, text, path}], mark: 'sum' | 'pick'}] or arrays of cells.
 const table = (title, columns, rows) => {
   const all = rows.map((row) => (Array.isArray(row) ? { cells: row } : row));
@@ -61,7 +64,7 @@ const table = (title, columns, rows) => {
     const line = element('tr', { class: row.mark });
     row.cells.forEach((c, i) => {
       const rich = typeof c === 'object' && c !== null;
-      line.append(element(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : undefined, class: [columns[i].number ? 'num' : '', rich && c.tone ? c.tone : ''].join(' ').trim() || undefined,
+      line.append(element(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : undefined, class: [columns[i].number ? 'num' : '', rich && c.tone ? c.tone : '', String(rich ? c.text : c).length <= kShortCell ? 'short' : ''].join(' ').trim() || undefined,
         'data-path': rich ? c.path : undefined, 'data-value': rich ? c.value ?? undefined : undefined, html: rich ? c.html : undefined }, rich ? (c.html ? null : c.text) : String(c)));
     });
     body.append(line);
@@ -70,10 +73,10 @@ const table = (title, columns, rows) => {
   const button = element('button', { type: 'button', 'aria-label': `Copy the table: ${title}` }, 'Copy');
   button.addEventListener('click', () => copy(copied_text(columns, all), button));
   return element('div', { class: 'sheet' }, element('header', {}, element('h3', {}, title), button),
-    element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, element('table', {}, head, body)));
+    element('div', { class: all.length > kRowsAtOnce ? 'scroll long' : 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, element('table', {}, head, body)));
 };
 
-const keys = (entries) => element('ul', { class: 'keys' }, entries.map(([look, text]) => element('li', { html: swatch(look) }, text)));
+const keys = (entries) => element('ul', { class: 'keys' }, entries.map(([look, text, picture]) => element('li', { html: picture || swatch(look) }, text)));
 
 const chooser = (label, options, chosen, changed) => {
   const select = element('select', {}, options.map((text, i) => element('option', { value: i, selected: i === chosen ? '' : undefined }, text)));
@@ -88,7 +91,7 @@ const section = ({ id, title, see, keys: key_list, chart, choose, tables = [], b
   const figure = element('figure', { role: 'group', 'aria-labelledby': `${id}-title` });
   if (drawn && choose) figure.append(choose);
   if (drawn && key_list && key_list.length > 1) figure.append(keys(key_list));
-  const host = drawn ? element('div', { class: 'chart', role: 'img', 'aria-label': see }) : null;
+  const host = drawn ? element('div', { class: chart.square ? 'chart square' : 'chart', role: 'img', 'aria-label': see }) : null;
   if (host) figure.append(host);
   if (drawn && hint) figure.append(element('p', { class: 'hint' }, hint));
   const side = element('div', { class: `side${beside && drawn ? ' both' : ''}` });

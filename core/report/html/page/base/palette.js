@@ -35,6 +35,11 @@ const kInk = {
 
 const style_of = ([hue, pattern], theme) => ({ color: kHue[hue], borderColor: kInk[theme].paper, borderWidth: 0.5, decal: { color: kInk[theme].stripe, ...kPattern[pattern] } });
 
+// Marks of curves and points.
+const kMarks = { circle: '<circle cx="9" cy="6" r="4.5"/>', triangle: '<path d="M9 1l5 10H4z"/>', rect: '<path d="M5 2h8v8H5z"/>', diamond: '<path d="M9 0l5 6-5 6-5-6z"/>', pin: '<path d="M9 12L5 5a4 4 0 1 1 8 0z"/>',
+  roundRect: '<rect x="5" y="2" width="8" height="8" rx="2.5"/>', arrow: '<path d="M9 0l5 12-5-3-5 3z"/>' };
+const mark = ([hue, , symbol], faint) => `<svg width="18" height="12" viewBox="0 0 18 12" aria-hidden="true">${faint ? '' : `<path d="M0 6h18" stroke="${kHue[hue]}" stroke-width="2"/>`}<g fill="${faint ? 'none' : kHue[hue]}" stroke="${faint ? '#888' : 'none'}">${kMarks[symbol]}</g></svg>`;
+
 // The same look as a small picture, for keys outside of charts.
 const kStripes = {
   none: '', rising: '<path d="M-2 10 10 -2M4 16 16 4" stroke-width="2"/>', falling: '<path d="M4 -4 18 10M-4 0 12 16" stroke-width="2"/>', level: '<path d="M0 3h14M0 9h14" stroke-width="2"/>',

@@ -20,11 +20,11 @@ const compare_page = (a) => {
     const longest = largest_by(fit, (s) => s.step_time_s);
     const [key, most] = breakdown_parts(longest.breakdown)[0];
     section({ id: 'stacks', title: 'Where each step goes', keys: chart.keys, chart, see: `The longest step is ${longest.letter}'s, ${seconds(longest.step_time_s)}; its largest part is ${words.time[key]}, ${seconds(most)}${longest !== base ? `, against ${seconds(base.breakdown[key])} in ${base.letter}` : ''}.`,
-      tables: [plans, table(`Slowest rank of each, ${column.unit}`, [{ title: 'category' }, ...fit.map((s) => ({ title: s.letter, number: true }))], [...used.map((k) => [words.time[k], ...fit.map((s) => ({ text: column.text(s.breakdown[k]), value: s.breakdown[k], path: `answer.steps.${s.at}.breakdown.${k}` }))]),
+      tables: [plans, table(`Slowest rank of each, ${column.unit}`, [{ title: 'category' }, ...fit.map((s) => ({ title: s.letter, number: true }))], [...used.filter((k) => fit.some((s) => column.text(s.breakdown[k]) !== '0.000')).map((k) => [words.time[k], ...fit.map((s) => ({ text: column.text(s.breakdown[k]), value: s.breakdown[k], path: `answer.steps.${s.at}.breakdown.${k}` }))]),
         { mark: 'sum', cells: ['step', ...fit.map((s) => ({ text: column.text(sum(Object.values(s.breakdown))), value: sum(Object.values(s.breakdown)) }))] }])] });
   } else main().append(plans);
   a.differences.forEach((d, i) => difference_section(a, d, i, steps));
-  (report.gantts || []).forEach((g, i) => section({ id: `gantt-${i}`, title: `One step of ${g.name}`, see: gantt_see(g), keys: gantt_keys(g), chart: gantt_chart(g), tables: [gantt_table(g)] }));
+  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
   assumptions([['Differences', 'By category, on each plan\'s slowest rank; they add up to the difference of the two step times.']], []);
 };
 
@@ -33,7 +33,7 @@ const difference_section = (a, d, i, steps) => {
   const [key, most] = largest_by(Object.entries(d.breakdown), ([, s]) => Math.abs(s));
   const same = Math.abs(d.ratio - 1) < 5e-4;
   const column = time_column(Object.values(d.breakdown));
-  const parts = Object.entries(d.breakdown).filter(([, s]) => s !== 0).sort((x, y) => Math.abs(y[1]) - Math.abs(x[1]));
+  const parts = Object.entries(d.breakdown).filter(([, s]) => column.text(Math.abs(s)) !== '0.000').sort((x, y) => Math.abs(y[1]) - Math.abs(x[1]));
   if (parts.length === 0) return;
   section({ id: `difference-${i}`, title: `Why ${name} differs from ${against}`, beside: true, chart: difference_chart(d.breakdown),
     see: same ? `${name} takes as long as ${against}.` : `${name} takes ${significant(d.ratio, 3)} times as long: ${signed_seconds(d.step_time_s)} a step, of which ${signed_seconds(most)} ${words.time[key]}.`,
@@ -50,12 +50,12 @@ const lesson_page = (a) => {
     headline(plans.slice(0, 6).map((p) => ({ label: p.key, figure: { path: `answer.plans.${at(p)}.figures.step_time`, value: p.figures.step_time, parts: parts_of.seconds(p.figures.step_time) }, note: p.title })));
     const chart = stacks_chart(plans.map((p) => ({ label: p.key, breakdown: time(p.figures) })));
     const longest = largest_by(plans, (p) => p.figures.step_time), shortest = largest_by(plans, (p) => -p.figures.step_time);
-    section({ id: 'stacks', title: 'Where each step goes', keys: chart.keys, chart, see: `${longest.title} takes longest, ${seconds(longest.figures.step_time)}; ${shortest.title} is the shortest, ${seconds(shortest.figures.step_time)}.`,
+    section({ id: 'stacks', title: 'Where each step goes', keys: chart.keys, chart, see: `${capital(longest.title)} takes longest, ${seconds(longest.figures.step_time)}; ${shortest.title} is the shortest, ${seconds(shortest.figures.step_time)}.`,
       tables: [table('The plans', [{ title: 'plan' }, { title: '' }, { title: 'step time', number: true }, { title: 'bubble', number: true }, { title: 'MFU', number: true }], plans.map((p) => [p.key, p.title, cell(p.figures.step_time, 'seconds'), cell(p.figures['time.bubble'] || 0, 'seconds'), cell(p.figures.mfu, 'percent')]))] });
   }
   const rows = (a.rows || []).map((r, at) => ({ ...r, at })).filter((r) => r.predicted > 0 && r.measured > 0);
   if (rows.length > 0) replay_section(rows);
-  (report.gantts || []).forEach((g, i) => section({ id: `gantt-${i}`, title: `One step of ${g.name}`, see: gantt_see(g), keys: gantt_keys(g), chart: gantt_chart(g), tables: [gantt_table(g)] }));
-  if ((a.says || []).length > 1) main().append(element('section', {}, element('h2', {}, 'What it shows'), (a.says || []).map((text) => element('p', { class: 'see' }, text))));
+  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
+  if ((a.says || []).length > 1) main().append(element('section', {}, element('h2', {}, 'What it shows'), a.says.slice(1).map((text) => element('p', { class: 'see' }, text))));
   assumptions([['Held', (a.shows || []).map((s) => `${s.claim}: ${s.holds ? 'yes' : 'no'}`).join('; ')]], []);
 };

@@ -24,7 +24,7 @@ const scoreboard_page = (a) => {
     const near = counted.filter((r) => Math.abs(r.error) <= 0.1).length;
     const worst = largest_by(counted, (r) => Math.abs(r.error));
     section({ id: 'scatter', title: 'Predicted against measured', see: `${fixed(near, 0)} of ${plural(counted.length, 'row')} lie within 10 % (dashed); the furthest is ${worst.id}, ${text_of('signed_percent', worst.error)}.`,
-      keys: curve_keys([...groups, ...(faint.length > 0 ? [{ name: 'not counted' }] : [])]), chart: against_chart([...groups, ...(faint.length > 0 ? [{ name: 'not counted', faint: true, points: faint.map(score_point) }] : [])], { x_name: 'measured', y_name: 'predicted', text: seconds, diagonal: true }),
+      keys: curve_keys([...groups, ...(faint.length > 0 ? [{ name: 'not counted', faint: true }] : [])]), chart: against_chart([...groups, ...(faint.length > 0 ? [{ name: 'not counted', faint: true, points: faint.map(score_point) }] : [])], { x_name: 'measured', y_name: 'predicted', text: seconds, diagonal: true }),
       tables: [scored_rows(a.rows)] });
   }
   const by = [...new Set((a.groups || []).map((g) => g.by))];
@@ -43,8 +43,8 @@ const groups_section = (a, kind) => {
   if (groups.length < 2) return;
   const [worst, best] = [groups[0], groups[groups.length - 1]];
   const shown = groups.slice(0, 16);
-  section({ id: `by-${kind.toLowerCase()}`, title: `Median error by ${kind}`, see: `Largest for ${worst.name}, ${percent(worst.median_abs_error)} over ${plural(worst.rows, 'row')}; smallest for ${best.name}, ${percent(best.median_abs_error)}.`, beside: true,
-    chart: bars_chart(shown.map((g) => [g.name, g.median_abs_error]), () => ['blue', 'none'], (name) => name, percent),
+  section({ id: `by-${kind.toLowerCase()}`, title: `Median error by ${kind}`, see: `Largest for ${worst.name}, ${percent(worst.median_abs_error)} over ${plural(worst.rows, 'row')}; smallest for ${best.name}, ${percent(best.median_abs_error)}.`, beside: kind !== 'source',
+    chart: bars_chart(shown.map((g) => [g.name, g.median_abs_error]), () => ['blue', 'none'], (name) => (name.length > 30 ? `…${name.slice(-29)}` : name), percent),
     tables: [table(`By ${kind}`, [{ title: kind }, ...['rows', 'median %', '90th %', 'worst %', 'bias %'].map((title) => ({ title, number: true }))], groups.map((g) => [g.name, { text: fixed(g.rows, 0), value: g.rows }, ...['median_abs_error', 'p90_abs_error', 'worst_abs_error', 'bias'].map((k) => ({ text: fixed(100 * g[k], 1), value: g[k], path: `answer.groups.${g.at}.${k}` }))]))] });
 };
 

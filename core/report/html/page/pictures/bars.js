@@ -5,12 +5,12 @@ const breakdown_parts = (breakdown) => Object.entries(breakdown).filter(([, s]) 
 const bars_chart = (parts, look_of, label_of, text) => ({
   height: 26 + parts.length * 34,
   option: (view) => ({
-    grid: { left: view.narrow ? 4 : 220, right: view.narrow ? 76 : 116, top: 6, bottom: 6 },
+    grid: { left: view.narrow ? 4 : 254, right: view.narrow ? 100 : 132, top: 6, bottom: 6 },
     xAxis: { type: 'value', show: false, max: Math.max(...parts.map(([, v]) => v)) },
     yAxis: { type: 'category', inverse: true, data: parts.map(([key]) => label_of(key)), axisLine: { show: false }, axisTick: { show: false },
-      axisLabel: view.narrow ? { show: true, inside: true, align: 'left', color: view.ink, verticalAlign: 'bottom', fontSize: 12, padding: [0, 0, 9, -4], interval: 0 } : { color: view.ink, fontSize: 14, interval: 0, width: 208, overflow: 'truncate' }, z: 10 },
+      axisLabel: view.narrow ? { show: true, inside: true, align: 'left', color: view.ink, verticalAlign: 'bottom', fontSize: 12, padding: [0, 0, 9, -4], interval: 0 } : { color: view.ink, fontSize: 13.5, interval: 0, width: 244, overflow: 'truncate' }, z: 10 },
     tooltip: { formatter: (p) => `${p.name}<br><b>${text(p.value)}</b>` },
-    series: [{ type: 'bar', barWidth: view.narrow ? 9 : 20, data: parts.map(([key, value]) => ({ value, itemStyle: style_of(look_of(key), view.theme) })), showBackground: true, backgroundStyle: { color: view.track },
+    series: [{ type: 'bar', barWidth: view.narrow ? 9 : 20, data: parts.map(([key, value]) => ({ value, itemStyle: style_of(look_of(key), view.theme) })),
       label: { show: true, position: 'right', formatter: (p) => text(p.value), color: view.ink, fontSize: view.narrow ? 11.5 : 13.5 } }],
   }),
 });
@@ -32,7 +32,7 @@ const breakdown_table = (breakdown, path) => {
   const total = sum(Object.values(breakdown));
   const column = time_column([total]);
   return table('Seconds by category', [{ title: 'category' }, { title: column.unit, number: true }, { title: '%', number: true }], [
-    ...parts.map(([key, s]) => [words.time[key], { text: column.text(s), value: s, path: `${path}.${key}` }, { text: fixed(100 * s / total, 1), value: s / total }]),
+    ...parts.filter(([, s]) => column.text(s) !== '0.000' || s / total >= 5e-4).map(([key, s]) => [words.time[key], { text: column.text(s), value: s, path: `${path}.${key}` }, { text: fixed(100 * s / total, 1), value: s / total }]),
     { mark: 'sum', cells: ['step', { text: column.text(total), value: total }, { text: '100.0', value: 1 }] }]);
 };
 
@@ -68,9 +68,9 @@ const difference_chart = (breakdown) => {
   return {
     height: 30 + parts.length * 34,
     option: (view) => ({
-      grid: { left: view.narrow ? 118 : 220, right: 20, top: 6, bottom: 20 },
+      grid: { left: view.narrow ? 124 : 250, right: 20, top: 6, bottom: 20 },
       xAxis: { type: 'value', min: parts.some(([, s]) => s < 0) ? -reach : 0, max: parts.some(([, s]) => s > 0) ? reach : 0, show: false },
-      yAxis: { type: 'category', inverse: true, data: parts.map(([key]) => words.time[key]), axisLine: { lineStyle: { color: view.muted }, onZero: true }, axisTick: { show: false }, axisLabel: { color: view.ink, fontSize: view.narrow ? 11.5 : 14, interval: 0, width: view.narrow ? 112 : 208, overflow: 'break' } , offset: 0 },
+      yAxis: { type: 'category', inverse: true, data: parts.map(([key]) => words.time[key]), axisLine: { lineStyle: { color: view.muted }, onZero: true }, axisTick: { show: false }, axisLabel: { color: view.ink, fontSize: view.narrow ? 11.5 : 13.5, interval: 0, width: view.narrow ? 118 : 242, overflow: view.narrow ? 'break' : 'truncate' } },
       tooltip: { formatter: (p) => `${p.name}<br><b>${signed_seconds(p.value)}</b>` },
       series: [{ type: 'bar', barWidth: 20, data: parts.map(([key, value]) => ({ value, itemStyle: style_of(kTimeLook[key], view.theme), label: { position: value < 0 ? 'left' : 'right' } })),
         label: { show: true, formatter: (p) => signed_seconds(p.value), color: view.ink, fontSize: 13 } }],

@@ -16,20 +16,25 @@ const kRowSeconds = ['forward', 'backward', 'optimizer', 'idle'];
 const kTalkFields = 3;  // begin, length, kind
 
 const gantt_items = (gantt) => {
-  const items = [];
+  const items = [], at = (t) => t * gantt.unit_s;
   gantt.rows.forEach((row, y) => {
-    for (let i = 0; i < row.talks.length; i += kTalkFields) items.push([row.talks[i], row.talks[i] + row.talks[i + 1], y, 1, row.talks[i + 2], -1, 0]);
-    for (let i = 0; i < row.spans.length; i += kSpanFields) items.push([row.spans[i], row.spans[i] + row.spans[i + 1], y, 0, row.spans[i + 2], row.spans[i + 3], row.spans[i + 4]]);
+    for (let i = 0; i < row.talks.length; i += kTalkFields) items.push([at(row.talks[i]), at(row.talks[i] + row.talks[i + 1]), y, 1, row.talks[i + 2], -1, 0]);
+    for (let i = 0; i < row.spans.length; i += kSpanFields) items.push([at(row.spans[i]), at(row.spans[i] + row.spans[i + 1]), y, 0, row.spans[i + 2], row.spans[i + 3], row.spans[i + 4]]);
   });
   return items;
 };
 
 const gantt_tip = (gantt, item) => {
   const [begin, end, y, talk, kind, microbatch, chunk] = item;
-  const time = (t) => seconds(t * gantt.unit_s);
   const what = talk ? kTalks[kind].name : kPasses[kind].name;
   const which = !talk && microbatch >= 0 ? `, microbatch ${microbatch}${gantt.chunks > 1 ? `, chunk ${chunk}` : ''}` : !talk && microbatch === -2 ? ', several microbatches' : '';
-  return `<b>${gantt.rows[y].label}</b><br>${what}${which}<br>${time(begin)} to ${time(end)}: ${time(end - begin)}`;
+  return `<b>${gantt.rows[y].label}</b><br>${what}${which}<br>${seconds(begin)} to ${seconds(end)}: ${seconds(end - begin)}`;
+};
+
+const draw_lane = (theme) => (params, api) => {
+  const from = api.coord([api.value(0), api.value(2)]), to = api.coord([api.value(1), api.value(2)]), lane = api.size([0, 1])[1];
+  const shape = echarts.graphic.clipRectByRect({ x: from[0], y: from[1] - lane * 0.42, width: to[0] - from[0], height: lane * 0.68 }, params.coordSys);
+  return shape && { type: 'rect', shape, style: { fill: kInk[theme].track } };
 };
 
 const draw_item = (theme) => (params, api) => {
@@ -47,21 +52,30 @@ const draw_item = (theme) => (params, api) => {
   return { type: 'group', children: [rect, { type: 'text', silent: true, style: { text, x: shape.x + shape.width / 2, y: shape.y + shape.height / 2, align: 'center', verticalAlign: 'middle', fill: kPasses[kind].ink, fontSize: 11 } }] };
 };
 
-const gantt_chart = (gantt) => {
+// A long pipeline is read at its beginning and its end; as a whole it is a carpet.
+const kReadableBlocks = 90;
+const gantt_views = (gantt) => {
+  const most = Math.max(...gantt.rows.map((r) => r.spans.length / kSpanFields));
+  const share = Math.min(1, kReadableBlocks / most);
+  return share > 0.6 ? [['whole step', 0, 1]] : [['beginning', 0, share], ['end', 1 - share, 1], ['whole step', 0, 1]];
+};
+
+const gantt_chart = (gantt, chosen = () => 0) => {
   const items = gantt_items(gantt);
   return {
     canvas: true,
-    height: (view) => 92 + gantt.rows.length * (view.narrow ? 24 : 30),
-    option: (view) => ({
-      grid: { left: view.narrow ? 62 : 96, right: 14, top: 8, bottom: 84 },
-      xAxis: { type: 'value', min: 0, max: gantt.end, ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t * gantt.unit_s) } }), splitLine: { show: false } },
+    height: (view) => 92 + gantt.rows.length * (view.narrow ? 24 : 30) - (printing ? 44 : 0),
+    option: (view) => { const [, from, to] = gantt_views(gantt)[chosen()], end = gantt.end * gantt.unit_s; return {
+      grid: { left: view.narrow ? 62 : 96, right: 14, top: 8, bottom: printing ? 40 : 84 },
+      xAxis: { type: 'value', min: printing ? from * end : 0, max: printing ? to * end : end, ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t) } }), splitLine: { show: false } },
       yAxis: { type: 'category', inverse: true, data: gantt.rows.map((r) => r.label), ...axis_style(view.theme), axisLabel: { color: view.muted, fontSize: view.narrow ? 11 : 13, width: view.narrow ? 56 : 90, overflow: 'truncate', interval: 0 },
-        splitArea: { show: true, areaStyle: { color: [view.track] } }, splitLine: { show: true, lineStyle: { color: view.paper, width: view.narrow ? 3 : 5 } } },
-      dataZoom: printing ? [] : [{ type: 'slider', filterMode: 'weakFilter', height: 26, bottom: 10, borderColor: view.line, fillerColor: 'rgba(0,114,178,.16)', backgroundColor: view.panel, showDataShadow: false,
-        textStyle: { color: view.muted, fontSize: 11 }, labelFormatter: (t) => seconds(t * gantt.unit_s), moveHandleSize: 0 }, { type: 'inside', filterMode: 'weakFilter', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false }],
+        splitLine: { show: false } },
+      dataZoom: printing ? [] : [{ type: 'slider', start: 100 * from, end: 100 * to, filterMode: 'weakFilter', height: 26, bottom: 10, borderColor: view.line, fillerColor: 'rgba(0,114,178,.16)', backgroundColor: view.panel, showDataShadow: false,
+        textStyle: { color: view.muted, fontSize: 11 }, labelFormatter: (t) => seconds(t), moveHandleSize: 0 }, { type: 'inside', start: 100 * from, end: 100 * to, filterMode: 'weakFilter', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false }],
       tooltip: { formatter: (p) => gantt_tip(gantt, p.value) },
-      series: [{ type: 'custom', renderItem: draw_item(view.theme), encode: { x: [0, 1], y: 2 }, data: items, clip: true, progressive: 0 }],
-    }),
+      series: [{ type: 'custom', silent: true, renderItem: draw_lane(view.theme), encode: { x: [0, 1], y: 2 }, data: gantt.rows.map((r, y) => [0, end, y]), clip: true },
+        { type: 'custom', renderItem: draw_item(view.theme), encode: { x: [0, 1], y: 2 }, data: items, clip: true, progressive: 0 }],
+    }; },
   };
 };
 
@@ -72,9 +86,10 @@ const gantt_keys = (gantt) => {
 };
 
 const gantt_table = (gantt) => {
-  const columns = [{ title: 'row' }, { title: 'rank', number: true }, ...kRowSeconds.map((title) => ({ title: `${title}, s`, number: true })), { title: 'idle %', number: true }];
-  return table('Seconds of each row', columns, gantt.rows.map((r, i) => [r.label, { text: String(r.rank), value: r.rank },
-    ...kRowSeconds.map((key) => ({ text: significant(r.seconds[key]), value: r.seconds[key], path: `gantt.rows.${i}.seconds.${key}` })), cell(r.seconds.idle / gantt.period_s, 'percent')]));
+  const column = time_column([gantt.period_s]);
+  const columns = [{ title: 'row' }, { title: 'rank', number: true }, ...kRowSeconds.map((title) => ({ title: `${title}, ${column.unit}`, number: true })), { title: 'idle %', number: true }];
+  return table('Time of each row', columns, gantt.rows.map((r) => [r.label, { text: String(r.rank), value: r.rank }, ...kRowSeconds.map((key) => ({ text: column.text(r.seconds[key]), value: r.seconds[key] })),
+    { text: fixed(100 * r.seconds.idle / gantt.period_s, 1), value: r.seconds.idle / gantt.period_s }]));
 };
 
 const gantt_see = (gantt) => {
@@ -86,7 +101,12 @@ const gantt_see = (gantt) => {
   return `${clock}; grey is time in which nothing computes: most on ${most.label}, ${percent(idle(most))} of the step, least on ${least.label}, ${percent(idle(least))}.`;
 };
 
-const gantt_section = (gantt, title = 'Who computes when') => gantt && gantt.rows.length > 0 && section({
-  id: 'gantt', title, see: gantt_see(gantt), keys: gantt_keys(gantt), chart: gantt_chart(gantt), tables: [gantt_table(gantt)],
-  hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Paler blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks of one kind too thin to see are drawn as one.' : ''}`,
-});
+const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {
+  if (!gantt || gantt.rows.length === 0) return;
+  let chosen = 0;
+  const chart = gantt_chart(gantt, () => chosen), views = gantt_views(gantt);
+  const see = gantt_see(gantt) + (views.length > 1 ? ` Shown first: the beginning, ${seconds(views[0][2] * gantt.period_s)} of it.` : '');
+  const choose = views.length > 1 ? chooser('Show the', views.map(([name]) => name), 0, (i) => { chosen = i; chart.redraw(); }) : null;
+  section({ id, title, see, keys: gantt_keys(gantt), chart, choose, tables: [gantt_table(gantt)],
+    hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Paler blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks of one kind too thin to see are drawn as one.' : ''}` });
+};

@@ -3,22 +3,29 @@
 const memory_keys = (rows) => Object.keys(words.memory).filter((key) => rows.some((r) => (r.by_category[key] || 0) > 0));
 const needed_over = (m) => Math.max(0, m.needed_bytes - sum(Object.values(m.by_category)));
 
+const capacity_line = (bytes, view) => ({ silent: true, symbol: 'none', lineStyle: { color: view.ink, width: 2, type: 'solid' }, label: { position: 'insideEndTop', color: view.ink, formatter: `capacity ${text_of('gib', bytes)}`, fontSize: 12.5 }, data: [{ yAxis: bytes / kGiB }] });
+
+// The end of an axis with about five steps of a round length.
+const round_end = (top) => {
+  const rough = top / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((s) => s >= rough);
+  return Math.ceil(top / step) * step;
+};
+
 const memory_chart = (rows) => {
-  const used = memory_keys(rows);
+  const used = memory_keys(rows), equal = rows.every((m) => m.capacity_bytes === rows[0].capacity_bytes);
   const top = Math.max(...rows.map((m) => Math.max(m.needed_bytes, m.capacity_bytes))) / kGiB;
   return {
     height: (view) => (view.narrow ? 320 : 380),
     option: (view) => ({
-      grid: { left: 52, right: 16, top: 30, bottom: 46 },
+      grid: { left: 52, right: 16, top: 40, bottom: 46 },
       xAxis: { type: 'category', data: rows.map((m) => String(m.stage)), name: 'pipeline stage', nameLocation: 'middle', ...axis_style(view.theme) },
-      yAxis: { type: 'value', name: 'GiB', nameGap: 14, max: Math.ceil(top * 1.04), ...axis_style(view.theme), axisLabel: { color: view.muted, fontSize: 12.5, formatter: (v) => fixed(v, top < 4 ? 2 : 0) } },
+      yAxis: { type: 'value', name: 'GiB', nameGap: 16, max: round_end(top * 1.02), ...axis_style(view.theme), axisLabel: { color: view.muted, fontSize: 12.5, formatter: (v) => fixed(v, top < 4 ? 2 : 0) } },
       tooltip: { formatter: (p) => (p.seriesType === 'line' ? `capacity: <b>${text_of('gib', rows[p.dataIndex].capacity_bytes)}</b>` : `stage ${p.name}: ${p.seriesName}<br><b>${fixed(p.value, 2)} GiB</b>`) },
       series: [
         ...used.map((key) => ({ type: 'bar', stack: 'memory', name: key, barMaxWidth: 64, data: rows.map((m) => (m.by_category[key] || 0) / kGiB), itemStyle: style_of(kMemoryLook[key], view.theme) })),
         { type: 'bar', stack: 'memory', name: 'reserve of the allocator', barMaxWidth: 64, data: rows.map((m) => needed_over(m) / kGiB), itemStyle: { color: view.track, borderColor: view.muted, borderType: 'dashed', borderWidth: 1 } },
-        { type: 'line', name: 'capacity', data: rows.map((m) => m.capacity_bytes / kGiB), symbol: rows.length === 1 ? 'rect' : 'none', symbolSize: [64, 2], step: 'middle', lineStyle: { color: view.ink, width: 2, type: 'solid' }, itemStyle: { color: view.ink },
-          endLabel: { show: false }, markLine: { silent: true, symbol: 'none', lineStyle: { color: view.ink, width: 2 }, label: { position: 'insideStartTop', color: view.ink, formatter: `capacity ${text_of('gib', rows[0].capacity_bytes)}`, fontSize: 12.5 },
-            data: rows.every((m) => m.capacity_bytes === rows[0].capacity_bytes) ? [{ yAxis: rows[0].capacity_bytes / kGiB }] : [] } },
+        { type: 'line', name: 'capacity', data: equal ? [] : rows.map((m) => m.capacity_bytes / kGiB), symbol: 'none', step: 'middle', lineStyle: { color: view.ink, width: 2 }, itemStyle: { color: view.ink }, markLine: equal ? capacity_line(rows[0].capacity_bytes, view) : undefined },
       ],
     }),
   };
@@ -54,13 +61,13 @@ const course_chart = (course, chosen) => ({
     const row = course.rows[chosen()];
     const used = course.categories.map((key, i) => [key, i]).filter(([, i]) => row.bytes.some((b) => b[i] > 0));
     return {
-      grid: { left: 52, right: 20, top: 30, bottom: 34 },
+      grid: { left: 52, right: 20, top: 40, bottom: 34 },
       xAxis: { type: 'value', min: 0, max: course.end, ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t * course.unit_s) } }), splitLine: { show: false } },
-      yAxis: { type: 'value', name: 'GiB', nameGap: 14, max: Math.ceil(Math.max(row.capacity_bytes, Math.max(...row.bytes.map(sum))) / kGiB * 1.04), ...axis_style(view.theme) },
+      yAxis: { type: 'value', name: 'GiB', nameGap: 16, max: round_end(Math.max(row.capacity_bytes, ...row.bytes.map(sum)) / kGiB * 1.02), ...axis_style(view.theme) },
       tooltip: { trigger: 'axis', formatter: (ps) => `${seconds(ps[0].value[0] * course.unit_s)}: ${fixed(sum(ps.map((p) => p.value[1])), 2)} GiB<br>${[...ps].reverse().map((p) => `${p.seriesName} ${fixed(p.value[1], 2)}`).join('<br>')}` },
       series: used.map(([key, i], at) => ({ type: 'line', step: 'end', stack: 'all', name: key, symbol: 'none', lineStyle: { width: 0.8, color: view.paper }, areaStyle: { ...style_of(kMemoryLook[key], view.theme), opacity: 1 }, itemStyle: { color: kHue[kMemoryLook[key][0]] },
         data: row.t.map((t, k) => [t, row.bytes[k][i] / kGiB]),
-        markLine: at === 0 ? { silent: true, symbol: 'none', lineStyle: { color: view.ink, width: 2, type: 'solid' }, label: { position: 'insideStartTop', color: view.ink, formatter: `capacity ${text_of('gib', row.capacity_bytes)}`, fontSize: 12.5 }, data: [{ yAxis: row.capacity_bytes / kGiB }] } : undefined })),
+        markLine: at === 0 ? capacity_line(row.capacity_bytes, view) : undefined })),
     };
   },
 });
