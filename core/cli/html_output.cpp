@@ -29,11 +29,15 @@ void check_html(const Arguments& arguments) {
     throw Error(ErrorKind::usage, "is also what -o writes", file, "give --html and -o files of their own");
 }
 
-void write_html(const std::string& kind, const Document& document, const Arguments& arguments, Console& console, const std::function<HtmlParts()>& parts) {
+void write_html(const std::string& kind, const Document& document, const Arguments& arguments, Console& console,
+                const std::function<HtmlParts()>& parts) {
   if (!arguments.has("--html")) return;
   const std::string file = arguments.text("--html");
   write_html_report(file, {kind, program_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
-  console.err << "wrote " << file << (has_pictures() ? "\n" : ", without pictures: this build has no charting library ('./bootstrap install-deps', then build again)\n");
+  console.err << "wrote " << file
+              << (has_pictures()
+                      ? "\n"
+                      : ", without pictures: this build has no charting library ('./bootstrap install-deps', then build again)\n");
 }
 
 }  // namespace rehearse::cli

@@ -12,8 +12,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 namespace rehearse::test {
 
@@ -64,16 +64,25 @@ void read_figures(const std::string& dom, ShownPage& page) {
     const std::size_t open = dom.rfind('<', at), end = dom.find('>', at);
     const std::string tag = dom.substr(open, end - open);
     const std::string close = "</" + tag.substr(1, tag.find(' ') - 1) + ">";
-    page.figures.push_back({attribute(tag, "data-path"), attribute(tag, "data-value"), plain(dom.substr(end + 1, dom.find(close, end) - end - 1))});
+    page.figures.push_back(
+        {attribute(tag, "data-path"), attribute(tag, "data-value"), plain(dom.substr(end + 1, dom.find(close, end) - end - 1))});
     at = end;
   }
 }
 
 /// What one of a unit is in the JSON. Days are seconds or days, percent a share, GB/s as they stand or bytes.
 const std::map<std::string, std::vector<double>>& units() {
-  static const std::map<std::string, std::vector<double>> all{{"s", {1, 1e6}}, {"ms", {1e-3, 1e3}}, {"µs", {1e-6, 1}}, {"ns", {1e-9, 1e-3}}, {"days", {1, 86400}}, {"day", {1, 86400}}, {"%", {0.01}},
-    {"GiB", {1073741824.0}}, {"MiB", {1048576.0}}, {"KiB", {1024.0}}, {"B", {1}}, {"kB", {1e3}}, {"MB", {1e6}}, {"GB", {1e9}}, {"TB", {1e12}}, {"PB", {1e15}}, {"TFLOP/s", {1e12}}, {"GB/s", {1, 1e9}},
-    {"MWh", {1}}, {"million", {1e6}}, {"/s", {1}}, {"", {1, 1e-3, 1e-6, 1e-9, 0.01, 1073741824.0, 1e9}}};
+  static const std::map<std::string, std::vector<double>> all{{"s", {1, 1e6}},      {"ms", {1e-3, 1e3}},
+                                                              {"µs", {1e-6, 1}},    {"ns", {1e-9, 1e-3}},
+                                                              {"days", {1, 86400}}, {"day", {1, 86400}},
+                                                              {"%", {0.01}},        {"GiB", {1073741824.0}},
+                                                              {"MiB", {1048576.0}}, {"KiB", {1024.0}},
+                                                              {"B", {1}},           {"kB", {1e3}},
+                                                              {"MB", {1e6}},        {"GB", {1e9}},
+                                                              {"TB", {1e12}},       {"PB", {1e15}},
+                                                              {"TFLOP/s", {1e12}},  {"GB/s", {1, 1e9}},
+                                                              {"MWh", {1}},         {"million", {1e6}},
+                                                              {"/s", {1}},          {"", {1, 1e-3, 1e-6, 1e-9, 0.01, 1073741824.0, 1e9}}};
   return all;
 }
 
@@ -82,9 +91,12 @@ const std::map<std::string, std::vector<double>>& units() {
 bool has_browser() { return std::string(REHEARSE_BROWSER) != ""; }
 
 ShownPage show(const std::string& file) {
-  const std::string folder = (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid()))).string(), said = folder + ".log";
-  const std::string dom = output_of(std::string(REHEARSE_BROWSER) + " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --window-size=1400,2000 --user-data-dir='" + folder +
-                                    "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + file + "' 2>'" + said + "'");
+  const std::string folder = (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid()))).string(),
+                    said = folder + ".log";
+  const std::string dom = output_of(
+      std::string(REHEARSE_BROWSER) +
+      " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --window-size=1400,2000 --user-data-dir='" +
+      folder + "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + file + "' 2>'" + said + "'");
   ShownPage page;
   std::istringstream lines(text_of(said));
   for (std::string line; std::getline(lines, line);)
@@ -95,7 +107,8 @@ ShownPage show(const std::string& file) {
   const std::size_t data = dom.find("id=\"report-data\">");
   if (body == std::string::npos || data == std::string::npos) throw std::runtime_error("the browser showed nothing: " + dom.substr(0, 200));
   page.data = dom.substr(data + 17, dom.find("</script>", data) - data - 17);
-  if (const std::string ready = attribute(dom.substr(0, dom.find('>', dom.find("<html"))), "data-ready"); !ready.empty()) page.pictures = std::atoi(ready.c_str());
+  if (const std::string ready = attribute(dom.substr(0, dom.find('>', dom.find("<html"))), "data-ready"); !ready.empty())
+    page.pictures = std::atoi(ready.c_str());
   const std::string shown = dom.substr(body, data - body);
   for (std::size_t at = 0; (at = shown.find("This picture could not be drawn", at)) != std::string::npos; ++at) ++page.failed;
   page.title = plain(shown.substr(shown.find("<h1"), shown.find("</h1>") - shown.find("<h1")));
@@ -106,8 +119,10 @@ ShownPage show(const std::string& file) {
 bool says(const std::string& text, double value) {
   std::string number, unit;
   for (const char c : text) {
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.' || (c == '-' && number.empty())) unit.empty() ? number += c : unit += c;
-    else if (c != ',' && c != ' ' && c != '$' && c != '+') unit += c;
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.' || (c == '-' && number.empty()))
+      unit.empty() ? number += c : unit += c;
+    else if (c != ',' && c != ' ' && c != '$' && c != '+')
+      unit += c;
   }
   const auto known = units().find(unit);
   if (number.empty() || known == units().end()) return false;

@@ -21,7 +21,7 @@ struct ShownPage {
   int failed = 0;          ///< Hosts of pictures that were not drawn.
   std::string title;
   std::vector<ShownFigure> figures;
-  std::string data;        ///< The JSON in the page.
+  std::string data;  ///< The JSON in the page.
 };
 
 /// Whether there is a browser to show pages.

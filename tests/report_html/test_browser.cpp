@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "core/report/html/html_report.hpp"
 #include "tests/report_html/shown_page.hpp"
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uintmax_t kMostBytes = 5'000'000;
 
-#define NEEDS_A_BROWSER()                                                                      \
-  if (!test::has_browser()) REHEARSE_SKIP("no browser: apt-get install chromium");             \
+#define NEEDS_A_BROWSER()                                                          \
+  if (!test::has_browser()) REHEARSE_SKIP("no browser: apt-get install chromium"); \
   if (!has_pictures()) REHEARSE_SKIP("this build has no pictures: ./bootstrap install-deps")
 
 struct Folder {

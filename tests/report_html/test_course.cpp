@@ -42,7 +42,8 @@ TEST_CASE("the highest point of a rank's course is its peak", "[memory]") {
   const MemoryRule rule;
   for (const RoleMemory& role : rule.peaks(program)) {
     double most = 0;
-    for (const MemoryPoint& p : memory_course(program, role.rank, rule.workspace, rule.framework)) most = std::max(most, sum(p.by_category));
+    for (const MemoryPoint& p : memory_course(program, role.rank, rule.workspace, rule.framework))
+      most = std::max(most, sum(p.by_category));
     CHECK(most == Approx(role.peak.value()));
   }
 }

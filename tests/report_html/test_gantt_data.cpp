@@ -23,8 +23,9 @@ Span pass(int rank, int microbatch, bool backward, double begin) {
 
 Trace two_stages() {
   Trace trace({0, 1});
-  trace.spans = {pass(0, 0, false, 0), pass(0, 1, false, 1), pass(0, 0, true, 4), pass(0, 2, false, 6), pass(0, 1, true, 7), pass(0, 2, true, 10),
-                 pass(1, 0, false, 1), pass(1, 0, true, 2),  pass(1, 1, false, 4), pass(1, 1, true, 5), pass(1, 2, false, 7), pass(1, 2, true, 8)};
+  trace.spans = {pass(0, 0, false, 0), pass(0, 1, false, 1), pass(0, 0, true, 4),  pass(0, 2, false, 6),
+                 pass(0, 1, true, 7),  pass(0, 2, true, 10), pass(1, 0, false, 1), pass(1, 0, true, 2),
+                 pass(1, 1, false, 4), pass(1, 1, true, 5),  pass(1, 2, false, 7), pass(1, 2, true, 8)};
   return trace;
 }
 
@@ -96,7 +97,8 @@ TEST_CASE("a long step is thinned to what was allowed, its seconds stay exact", 
 
 TEST_CASE("simulated and measured rows of a rank stand under each other, on one clock", "[gantt]") {
   const Trace trace = two_stages();
-  const json gantt = json::parse(gantt_json({{&trace, {{"simulated 0", 0}, {"simulated 1", 1}}, Seconds{0}, Seconds{12}}, {&trace, {{"measured 0", 0}, {"measured 1", 1}}, Seconds{0}, Seconds{24}}}));
+  const json gantt = json::parse(gantt_json({{&trace, {{"simulated 0", 0}, {"simulated 1", 1}}, Seconds{0}, Seconds{12}},
+                                             {&trace, {{"measured 0", 0}, {"measured 1", 1}}, Seconds{0}, Seconds{24}}}));
   CHECK(gantt["period_s"] == 24.0);
   CHECK(gantt["rows"][0]["label"] == "simulated 0");
   CHECK(gantt["rows"][1]["label"] == "measured 0");

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iterator>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "core/report/html/html_report.hpp"
 #include "core/units/error.hpp"
@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-HtmlReport report() { return {"collectives", "9.9", R"({"rows": [], "odd": "</script><!-- & \u00e9", "x": 0.1234567890123456})", "", {{"more", "[1, 2]"}}}; }
+HtmlReport report() {
+  return {"collectives", "9.9", R"({"rows": [], "odd": "</script><!-- & \u00e9", "x": 0.1234567890123456})", "", {{"more", "[1, 2]"}}};
+}
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -33,7 +35,9 @@ struct Folder {
   fs::path path = fs::temp_directory_path() / ("rehearse_html_" + std::to_string(::getpid()));
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
-  [[nodiscard]] std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator())); }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
+  }
 };
 
 }  // namespace

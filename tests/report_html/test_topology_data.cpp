@@ -48,5 +48,6 @@ TEST_CASE("wires join places that are there", "[topology]") {
   const json picture = json::parse(topology_json(testing::machines_on(40, testing::shipped_network("selene"))));
   CHECK(picture["seconds"].is_null());
   for (const json& l : picture["links"])
-    for (const char* end : {"a", "b"}) CHECK(l[end][1].get<std::size_t>() < picture["rows"].at(l[end][0].get<std::size_t>())["vertices"].size());
+    for (const char* end : {"a", "b"})
+      CHECK(l[end][1].get<std::size_t>() < picture["rows"].at(l[end][0].get<std::size_t>())["vertices"].size());
 }

@@ -33,7 +33,10 @@ CallTimes call_times(const Trace& trace, int rank) {
   return out;
 }
 
-struct Point { double at; CategoryBytes bytes; };
+struct Point {
+  double at;
+  CategoryBytes bytes;
+};
 
 double total(const CategoryBytes& bytes) {
   double sum = 0;
@@ -86,22 +89,34 @@ ordered_json row_json(const StageMemory& stage, int rank, const std::vector<Poin
     for (const Bytes b : p.bytes) amounts.push_back(std::llround(b.value()));
     bytes.push_back(std::move(amounts));
   }
-  return {{"stage", stage.stage}, {"rank", rank}, {"capacity_bytes", std::llround(stage.capacity.value())}, {"t", std::move(times)}, {"bytes", std::move(bytes)}};
+  return {{"stage", stage.stage},
+          {"rank", rank},
+          {"capacity_bytes", std::llround(stage.capacity.value())},
+          {"t", std::move(times)},
+          {"bytes", std::move(bytes)}};
 }
 
 }  // namespace
 
-std::string course_json(const Program& program, const MemoryReport& memory, const Trace& trace, Seconds begin, Seconds period, std::size_t most_points) {
+std::string course_json(const Program& program, const MemoryReport& memory, const Trace& trace, Seconds begin, Seconds period,
+                        std::size_t most_points) {
   ordered_json rows = ordered_json::array(), categories = ordered_json::array();
   int tightest = 0;
   for (const StageMemory& stage : memory.stages) {
     const std::optional<int> rank = traced_rank(program, trace, stage.memory.role);
     if (!rank) continue;
     if (&stage == &memory.tightest()) tightest = static_cast<int>(rows.size());
-    rows.push_back(row_json(stage, *rank, fullest(course_of(program, stage.memory.rank, *rank, memory.rule, trace), begin.value(), period.value(), most_points)));
+    rows.push_back(
+        row_json(stage, *rank,
+                 fullest(course_of(program, stage.memory.rank, *rank, memory.rule, trace), begin.value(), period.value(), most_points)));
   }
   for (int c = 0; c < kMemoryCategories; ++c) categories.push_back(name_of(static_cast<MemoryCategory>(c)));
-  return ordered_json{{"unit_s", period.value() / kUnits}, {"end", static_cast<std::int64_t>(kUnits)}, {"tightest", tightest}, {"categories", std::move(categories)}, {"rows", std::move(rows)}}.dump();
+  return ordered_json{{"unit_s", period.value() / kUnits},
+                      {"end", static_cast<std::int64_t>(kUnits)},
+                      {"tightest", tightest},
+                      {"categories", std::move(categories)},
+                      {"rows", std::move(rows)}}
+      .dump();
 }
 
 }  // namespace rehearse

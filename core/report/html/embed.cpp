@@ -25,9 +25,12 @@ void write_literal(std::ostream& out, std::string_view text) {
   out << '"';
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out << '\\' << c;
-    else if (c == '?' || byte < 32 || byte > 126) out << '\\' << static_cast<char>('0' + byte / 64) << static_cast<char>('0' + byte / 8 % 8) << static_cast<char>('0' + byte % 8);
-    else out << c;
+    if (c == '"' || c == '\\')
+      out << '\\' << c;
+    else if (c == '?' || byte < 32 || byte > 126)
+      out << '\\' << static_cast<char>('0' + byte / 64) << static_cast<char>('0' + byte / 8 % 8) << static_cast<char>('0' + byte % 8);
+    else
+      out << c;
   }
   out << '"';
 }

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kUnits = 1e6;         // Of a period.
+constexpr double kUnits = 1e6;          // Of a period.
 constexpr std::int64_t kTalkGap = 400;  // Units: runs of communication closer than a 2,500th of the picture are one.
 constexpr int kSeveral = -2;
 
@@ -79,9 +79,11 @@ class RowMaker {
     std::vector<std::pair<double, double>> computing;
     for (const Span& s : side_.trace->spans) {
       if (s.rank != wanted.rank || s.kind == SpanKind::wait || s.kind == SpanKind::host) continue;
-      const double begin = std::max(0.0, (s.begin - side_.begin).value()), end = std::min((s.end - side_.begin).value(), side_.period.value());
+      const double begin = std::max(0.0, (s.begin - side_.begin).value()),
+                   end = std::min((s.end - side_.begin).value(), side_.period.value());
       if (end <= begin) continue;
-      const Block block{std::llround(begin / unit_), std::max(std::llround(end / unit_), std::llround(begin / unit_) + 1), 0, s.microbatch, s.chunk};
+      const Block block{std::llround(begin / unit_), std::max(std::llround(end / unit_), std::llround(begin / unit_) + 1), 0, s.microbatch,
+                        s.chunk};
       if (s.kind == SpanKind::compute) {
         const Pass pass = pass_of(s);
         row.busy[pass] += end - begin;
@@ -141,12 +143,21 @@ bool thin_out(std::vector<Row>& rows, std::size_t most) {
 ordered_json row_json(const Row& row) {
   ordered_json spans = ordered_json::array(), talks = ordered_json::array();
   for (const Block& b : row.blocks)
-    for (const std::int64_t v : {b.begin, b.end - b.begin, std::int64_t{b.pass}, std::int64_t{b.pass == optimizer ? -1 : b.microbatch}, std::int64_t{b.chunk}}) spans.push_back(v);
+    for (const std::int64_t v :
+         {b.begin, b.end - b.begin, std::int64_t{b.pass}, std::int64_t{b.pass == optimizer ? -1 : b.microbatch}, std::int64_t{b.chunk}})
+      spans.push_back(v);
   for (std::size_t kind = 0; kind < row.talks.size(); ++kind)
     for (const Block& b : row.talks[kind])
       for (const std::int64_t v : {b.begin, b.end - b.begin, static_cast<std::int64_t>(kind)}) talks.push_back(v);
-  return {{"label", row.label}, {"rank", row.rank}, {"seconds", {{"forward", row.busy[forward]}, {"backward", row.busy[backward] + row.busy[weight_gradient]}, {"optimizer", row.busy[optimizer]}, {"idle", row.idle}}},
-          {"spans", std::move(spans)}, {"talks", std::move(talks)}};
+  return {{"label", row.label},
+          {"rank", row.rank},
+          {"seconds",
+           {{"forward", row.busy[forward]},
+            {"backward", row.busy[backward] + row.busy[weight_gradient]},
+            {"optimizer", row.busy[optimizer]},
+            {"idle", row.idle}}},
+          {"spans", std::move(spans)},
+          {"talks", std::move(talks)}};
 }
 
 }  // namespace
@@ -167,7 +178,9 @@ std::string gantt_json(const std::vector<GanttSide>& sides, const GanttDataOptio
   int chunks = 1;
   for (const Row& r : rows)
     for (const Block& b : r.blocks) chunks = std::max(chunks, b.chunk + 1);
-  ordered_json out{{"unit_s", unit}, {"end", static_cast<std::int64_t>(kUnits)}, {"period_s", period}, {"chunks", chunks}, {"thinned", thinned}, {"rows", ordered_json::array()}};
+  ordered_json out{{"unit_s", unit},     {"end", static_cast<std::int64_t>(kUnits)},
+                   {"period_s", period}, {"chunks", chunks},
+                   {"thinned", thinned}, {"rows", ordered_json::array()}};
   for (const Row& r : rows) out["rows"].push_back(row_json(r));
   return out.dump();
 }

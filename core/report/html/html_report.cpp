@@ -8,8 +8,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "core/report/html/embedded.hpp"
 #include "core/report/words.hpp"
@@ -23,15 +23,19 @@ using nlohmann::ordered_json;
 
 constexpr const char* kHowToDraw = "./bootstrap install-deps && ./bootstrap build";
 constexpr const char* kMemoryDefinition =
-    "Needed is what tensors and workspace hold at the peak, with the allocator's reserve, and the CUDA context, communicators and libraries.";
+    "Needed is what tensors and workspace hold at the peak, with the allocator's reserve, and the CUDA context, communicators and "
+    "libraries.";
 // Both are used unchanged, as their licenses allow with this notice.
 constexpr const char* kChartNotice =
-    "/*! Apache ECharts, Copyright The Apache Software Foundation, Apache License 2.0; ZRender, Copyright Baidu Inc., BSD 3-Clause License. */\n";
+    "/*! Apache ECharts, Copyright The Apache Software Foundation, Apache License 2.0; ZRender, Copyright Baidu Inc., BSD 3-Clause "
+    "License. */\n";
 
 ordered_json words() {
   ordered_json out;
-  for (int c = 0; c < kTimeCategories; ++c) out["time"][std::string(name_of(static_cast<TimeCategory>(c)))] = words_of(static_cast<TimeCategory>(c));
-  for (int c = 0; c < kMemoryCategories; ++c) out["memory"][std::string(name_of(static_cast<MemoryCategory>(c)))] = name_of(static_cast<MemoryCategory>(c));
+  for (int c = 0; c < kTimeCategories; ++c)
+    out["time"][std::string(name_of(static_cast<TimeCategory>(c)))] = words_of(static_cast<TimeCategory>(c));
+  for (int c = 0; c < kMemoryCategories; ++c)
+    out["memory"][std::string(name_of(static_cast<MemoryCategory>(c)))] = name_of(static_cast<MemoryCategory>(c));
   return out;
 }
 
@@ -40,8 +44,10 @@ std::string inside_script(const std::string& json) {
   std::string out;
   out.reserve(json.size() + json.size() / 64);
   for (const char c : json)
-    if (c == '<') out += "\\u003c";
-    else out += c;
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
   return out;
 }
 
@@ -59,7 +65,10 @@ std::string data_of(const HtmlReport& report) {
 /// A file being written: all of it or nothing of it stays.
 class WholeFile {
  public:
-  explicit WholeFile(const std::string& path) : path_(path), direct_(std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)), to_(direct_ ? path : path + ".partial") {
+  explicit WholeFile(const std::string& path)
+      : path_(path),
+        direct_(std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)),
+        to_(direct_ ? path : path + ".partial") {
     file_ = ::open(to_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file_ < 0) fail();
   }
@@ -87,7 +96,8 @@ class WholeFile {
 
  private:
   [[noreturn]] void fail() const {
-    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path_, "check the folder, its permissions and the space left; no half file was kept");
+    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path_,
+                "check the folder, its permissions and the space left; no half file was kept");
   }
 
   std::string path_;
@@ -117,17 +127,23 @@ class SignalsLater {
 }  // namespace
 
 std::string plan_json(const PlanSummary& plan) {
-  return ordered_json{{"model", plan.model}, {"parameters", plan.parameters}, {"gpus", plan.gpus}, {"cluster", plan.cluster}, {"strategy", plan.strategy}, {"samples", plan.samples}}.dump();
+  return ordered_json{{"model", plan.model},     {"parameters", plan.parameters}, {"gpus", plan.gpus},
+                      {"cluster", plan.cluster}, {"strategy", plan.strategy},     {"samples", plan.samples}}
+      .dump();
 }
 
 bool has_pictures() { return html::chart_library().size() > 100; }
 
 std::string html_text(const HtmlReport& report) {
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Rehearse</title>\n"
-                    "<link rel=\"icon\" href=\"data:,\">\n<style>\n";
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\">\n<title>Rehearse</title>\n"
+      "<link rel=\"icon\" href=\"data:,\">\n<style>\n";
   out += html::page_style();
-  out += "</style>\n</head>\n<body>\n<header class=\"masthead\"></header>\n<main></main>\n"
-         "<noscript>This page draws itself: it needs JavaScript. Its figures are in its source, as JSON.</noscript>\n<script type=\"application/json\" id=\"report-data\">";
+  out +=
+      "</style>\n</head>\n<body>\n<header class=\"masthead\"></header>\n<main></main>\n"
+      "<noscript>This page draws itself: it needs JavaScript. Its figures are in its source, as JSON.</noscript>\n<script "
+      "type=\"application/json\" id=\"report-data\">";
   out += inside_script(data_of(report));
   out += "</script>\n";
   if (has_pictures()) {

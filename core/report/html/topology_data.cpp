@@ -31,7 +31,10 @@ int level_of_kind(const std::string& kind) {
 
 std::string level_name(int level) {
   static const std::array<std::string, 5> kNames{"NVSwitch", "GPU", "PCIe switch", "CPU", "NIC"};
-  return level < kFabric ? kNames[static_cast<std::size_t>(level)] : level == kFabric ? "first switches" : level == kFabric + 1 ? "second switches" : fmt::format("switches of level {}", level - kFabric + 1);
+  return level < kFabric        ? kNames[static_cast<std::size_t>(level)]
+         : level == kFabric     ? "first switches"
+         : level == kFabric + 1 ? "second switches"
+                                : fmt::format("switches of level {}", level - kFabric + 1);
 }
 
 struct ClassSum {
@@ -88,7 +91,8 @@ class Drawing {
     for (Vertex v = 0; v < num_vertices(graph_); ++v) node_of_vertex_[v] = node_of(v);
     for (const Edge e : boost::make_iterator_range(edges(graph_)))
       for (const Vertex v : {source(e, graph_), target(e, graph_)})
-        if (node_of_vertex_[v] >= 0) load[static_cast<std::size_t>(node_of_vertex_[v])] = std::max(load[static_cast<std::size_t>(node_of_vertex_[v])], used(e));
+        if (node_of_vertex_[v] >= 0)
+          load[static_cast<std::size_t>(node_of_vertex_[v])] = std::max(load[static_cast<std::size_t>(node_of_vertex_[v])], used(e));
     shown_ = static_cast<NodeId>(std::max_element(load.begin(), load.end()) - load.begin());
   }
 
@@ -124,14 +128,16 @@ class Drawing {
   [[nodiscard]] std::string of_text() const {
     const std::string machine = cluster_.machine(shown_).name;
     if (cluster_.node_count() == 1) return machine;
-    return fmt::format("node {} of {}, {}{}", shown_, cluster_.node_count(), machine, rows_.size() > 0 && row_levels_.front() >= kFabric ? ", and the switches above it" : "");
+    return fmt::format("node {} of {}, {}{}", shown_, cluster_.node_count(), machine,
+                       rows_.size() > 0 && row_levels_.front() >= kFabric ? ", and the switches above it" : "");
   }
 
   [[nodiscard]] ordered_json rows_json() const {
     auto out = ordered_json::array();
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       ordered_json names = ordered_json::array();
-      if (collapsed(r)) names.push_back(fmt::format("{} switches", rows_[r].size()));
+      if (collapsed(r))
+        names.push_back(fmt::format("{} switches", rows_[r].size()));
       else
         for (const Vertex v : rows_[r]) names.push_back(own_name(v));
       out.push_back({{"kind", level_name(row_levels_[r])}, {"vertices", std::move(names)}});
@@ -141,18 +147,27 @@ class Drawing {
 
   /// Both directions of a wire as one line, the fuller one counts; wires between the same places are one line.
   [[nodiscard]] ordered_json links_json() const {
-    struct Line { std::string name; double rate = 0, used = 0, bytes = 0; };
+    struct Line {
+      std::string name;
+      double rate = 0, used = 0, bytes = 0;
+    };
     std::map<std::pair<std::pair<int, int>, std::pair<int, int>>, Line> lines;
     for (const auto& [v, from] : place_)
       for (const Edge e : boost::make_iterator_range(out_edges(v, graph_))) {
         const auto to = place_.find(target(e, graph_));
         if (to == place_.end() || to->second == from) continue;
         Line& line = lines[std::minmax(from, to->second)];
-        if (line.name.empty() || used(e) > line.used) line = {own_name(v) + " to " + own_name(target(e, graph_)), graph_[e].rate.value(), used(e), bytes(e)};
+        if (line.name.empty() || used(e) > line.used)
+          line = {own_name(v) + " to " + own_name(target(e, graph_)), graph_[e].rate.value(), used(e), bytes(e)};
       }
     auto out = ordered_json::array();
     for (const auto& [ends, line] : lines)
-      out.push_back({{"name", line.name}, {"a", {ends.first.first, ends.first.second}}, {"b", {ends.second.first, ends.second.second}}, {"rate_bytes_per_s", line.rate}, {"used", line.used}, {"bytes", per_step(line.bytes)}});
+      out.push_back({{"name", line.name},
+                     {"a", {ends.first.first, ends.first.second}},
+                     {"b", {ends.second.first, ends.second.second}},
+                     {"rate_bytes_per_s", line.rate},
+                     {"used", line.used},
+                     {"bytes", per_step(line.bytes)}});
     return out;
   }
 
@@ -171,9 +186,15 @@ class Drawing {
     auto out = ordered_json::array();
     for (const auto& [key, c] : classes) {
       const auto [low, high, kind, rate] = key;
-      ordered_json entry{{"between", low == high ? fmt::format("{} – {}", level_name(low), level_name(low)) : fmt::format("{} – {}", level_name(low), level_name(high))}, {"kind", kind}};
+      ordered_json entry{{"between", low == high ? fmt::format("{} – {}", level_name(low), level_name(low))
+                                                 : fmt::format("{} – {}", level_name(low), level_name(high))},
+                         {"kind", kind}};
       if (row_of_level_.contains(low) && row_of_level_.contains(high)) entry["rows"] = {row_of_level_.at(high), row_of_level_.at(low)};
-      entry.update(ordered_json{{"links", c.links}, {"rate_bytes_per_s", c.rate}, {"mean_used", c.used / c.links}, {"most_used", c.most}, {"bytes", per_step(c.bytes)}});
+      entry.update(ordered_json{{"links", c.links},
+                                {"rate_bytes_per_s", c.rate},
+                                {"mean_used", c.used / c.links},
+                                {"most_used", c.most},
+                                {"bytes", per_step(c.bytes)}});
       out.push_back(std::move(entry));
     }
     return out;

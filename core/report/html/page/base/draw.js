@@ -3,7 +3,7 @@
 const drawn_charts = [];
 const pictures_available = () => typeof echarts !== 'undefined';
 let printing = false;
-const kPaperWidth = 690;  // Of A4 within its margins, at 96 to the inch.
+const kPaperWidth = 690; // Of A4 within its margins, at 96 to the inch.
 
 const wanted_theme = () => {
   const chosen = document.documentElement.dataset.choice || 'auto';
@@ -17,12 +17,23 @@ const base_option = (theme) => ({
   backgroundColor: 'transparent',
   textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, color: kInk[theme].ink },
   aria: { enabled: false },
-  tooltip: { confine: true, backgroundColor: kInk[theme].panel, borderColor: kInk[theme].line, textStyle: { color: kInk[theme].ink, fontSize: 13 }, transitionDuration: 0 },
+  tooltip: {
+    confine: true,
+    backgroundColor: kInk[theme].panel,
+    borderColor: kInk[theme].line,
+    textStyle: { color: kInk[theme].ink, fontSize: 13 },
+    transitionDuration: 0,
+  },
 });
 
 const axis_style = (theme, more = {}) => ({
-  axisLine: { lineStyle: { color: kInk[theme].line } }, axisTick: { show: false }, splitLine: { lineStyle: { color: kInk[theme].line } }, minorSplitLine: { show: false },
-  axisLabel: { color: kInk[theme].muted, fontSize: 12.5, hideOverlap: true, ...(more.axisLabel || {}) }, nameTextStyle: { color: kInk[theme].muted, fontSize: 12.5 }, nameGap: 30,
+  axisLine: { lineStyle: { color: kInk[theme].line } },
+  axisTick: { show: false },
+  splitLine: { lineStyle: { color: kInk[theme].line } },
+  minorSplitLine: { show: false },
+  axisLabel: { color: kInk[theme].muted, fontSize: 12.5, hideOverlap: true, ...(more.axisLabel || {}) },
+  nameTextStyle: { color: kInk[theme].muted, fontSize: 12.5 },
+  nameGap: 30,
   ...Object.fromEntries(Object.entries(more).filter(([key]) => key !== 'axisLabel')),
 });
 
@@ -33,7 +44,13 @@ const render = (entry) => {
   const height = typeof entry.chart.height === 'function' ? entry.chart.height(view) : entry.chart.height;
   entry.host.style.height = `${height}px`;
   view.height = height;
-  if (!entry.instance) entry.instance = echarts.init(entry.host, null, { renderer: entry.chart.canvas ? 'canvas' : 'svg', width, height, devicePixelRatio: Math.max(2, window.devicePixelRatio || 1) });
+  if (!entry.instance)
+    entry.instance = echarts.init(entry.host, null, {
+      renderer: entry.chart.canvas ? 'canvas' : 'svg',
+      width,
+      height,
+      devicePixelRatio: Math.max(2, window.devicePixelRatio || 1),
+    });
   else entry.instance.resize({ width, height });
   entry.width = width;
   const { tooltip, ...rest } = base_option(view.theme);
@@ -62,8 +79,20 @@ const apply_theme = () => {
   redraw_all();
 };
 
-const remember = (choice) => { try { localStorage.setItem('rehearse-theme', choice); } catch { /* A page without storage forgets. */ } };
-const remembered = () => { try { return localStorage.getItem('rehearse-theme') || 'auto'; } catch { return 'auto'; } };
+const remember = (choice) => {
+  try {
+    localStorage.setItem('rehearse-theme', choice);
+  } catch {
+    /* A page without storage forgets. */
+  }
+};
+const remembered = () => {
+  try {
+    return localStorage.getItem('rehearse-theme') || 'auto';
+  } catch {
+    return 'auto';
+  }
+};
 
 const theme_switch = () => {
   const group = element('div', { class: 'themes', role: 'group', 'aria-label': 'Colours' });
@@ -73,7 +102,11 @@ const theme_switch = () => {
     for (const button of group.children) button.setAttribute('aria-pressed', String(button.dataset.choice === choice));
     apply_theme();
   };
-  for (const [choice, label] of [['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']]) {
+  for (const [choice, label] of [
+    ['auto', 'Auto'],
+    ['light', 'Light'],
+    ['dark', 'Dark'],
+  ]) {
     const button = element('button', { type: 'button', 'data-choice': choice }, label);
     button.addEventListener('click', () => choose(choice));
     group.append(button);
@@ -90,6 +123,12 @@ const follow_the_page = () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => drawn_charts.filter((c) => c.host.clientWidth !== c.width).forEach(render), 120);
   });
-  window.addEventListener('beforeprint', () => { printing = true; apply_theme(); });
-  window.addEventListener('afterprint', () => { printing = false; apply_theme(); });
+  window.addEventListener('beforeprint', () => {
+    printing = true;
+    apply_theme();
+  });
+  window.addEventListener('afterprint', () => {
+    printing = false;
+    apply_theme();
+  });
 };

@@ -6,13 +6,35 @@ const significant = (x, digits = 4) => {
   return x.toLocaleString('en-US', { minimumFractionDigits: 0, maximumFractionDigits: Math.min(places, 12), useGrouping: true });
 };
 // The same with its zeros kept, so that a column of them is even.
-const even = (x, digits = 4) => { const places = x === 0 ? 0 : Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(x))))); return fixed(x, places); };
+const even = (x, digits = 4) => {
+  const places = x === 0 ? 0 : Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(x)))));
+  return fixed(x, places);
+};
 const fixed = (x, places) => x.toLocaleString('en-US', { minimumFractionDigits: places, maximumFractionDigits: places });
 
 // [factor, unit], largest first; the last one takes the rest.
-const kTimes = [[86400, 'days'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']];
-const kBytes = [[1e15, 'PB'], [1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [1, 'B']];
-const kBinary = [[1024 ** 4, 'TiB'], [1024 ** 3, 'GiB'], [1024 ** 2, 'MiB'], [1024, 'KiB'], [1, 'B']];
+const kTimes = [
+  [86400, 'days'],
+  [1, 's'],
+  [1e-3, 'ms'],
+  [1e-6, 'µs'],
+  [1e-9, 'ns'],
+];
+const kBytes = [
+  [1e15, 'PB'],
+  [1e12, 'TB'],
+  [1e9, 'GB'],
+  [1e6, 'MB'],
+  [1e3, 'kB'],
+  [1, 'B'],
+];
+const kBinary = [
+  [1024 ** 4, 'TiB'],
+  [1024 ** 3, 'GiB'],
+  [1024 ** 2, 'MiB'],
+  [1024, 'KiB'],
+  [1, 'B'],
+];
 const kGiB = 1024 ** 3;
 
 const scaled = (x, units) => {
@@ -23,9 +45,18 @@ const joined = ([value, unit]) => `${value}\u00a0${unit}`;
 
 // Each returns [text, unit]; `text_of` joins them.
 const parts_of = {
-  seconds: (x) => { const [v, u] = x === 0 ? [0, 's'] : scaled(x, kTimes); return [even(v), u]; },
-  bytes: (x) => { const [v, u] = x === 0 ? [0, 'B'] : scaled(x, kBytes); return [significant(v), u]; },
-  binary: (x) => { const [v, u] = scaled(x, kBinary); return [significant(v), u]; },
+  seconds: (x) => {
+    const [v, u] = x === 0 ? [0, 's'] : scaled(x, kTimes);
+    return [even(v), u];
+  },
+  bytes: (x) => {
+    const [v, u] = x === 0 ? [0, 'B'] : scaled(x, kBytes);
+    return [significant(v), u];
+  },
+  binary: (x) => {
+    const [v, u] = scaled(x, kBinary);
+    return [significant(v), u];
+  },
   gib: (x) => [fixed(x / kGiB, 2), 'GiB'],
   percent: (x) => [fixed(100 * x, 1), '%'],
   signed_percent: (x) => [(x > 0 ? '+' : '') + fixed(100 * x, 1), '%'],
@@ -40,7 +71,10 @@ const parts_of = {
 };
 const text_of = (kind, x) => (x === null || x === undefined || Number.isNaN(x) ? '–' : joined(parts_of[kind](x)).replace(/\u00a0$/, ''));
 // In sentences and on axes, without zeros at the end.
-const seconds = (x) => { const [v, u] = x === 0 ? [0, 's'] : scaled(x, kTimes); return joined([significant(v), u]); };
+const seconds = (x) => {
+  const [v, u] = x === 0 ? [0, 's'] : scaled(x, kTimes);
+  return joined([significant(v), u]);
+};
 const percent = (x) => text_of('percent', x);
 const signed_seconds = (x) => (x > 0 ? '+' : x < 0 ? '−' : '') + seconds(Math.abs(x));
 
@@ -60,4 +94,10 @@ const median = (values) => {
   const v = [...values].sort((a, b) => a - b);
   return v.length === 0 ? 0 : (v[Math.floor((v.length - 1) / 2)] + v[Math.ceil((v.length - 1) / 2)]) / 2;
 };
-const file_stem = (path) => String(path).split('@')[0].split('/').filter((p) => p !== 'config.json').pop().replace(/\.json$/, '');
+const file_stem = (path) =>
+  String(path)
+    .split('@')[0]
+    .split('/')
+    .filter((p) => p !== 'config.json')
+    .pop()
+    .replace(/\.json$/, '');

@@ -5,7 +5,8 @@ const words = report.words;
 
 const element = (name, attributes = {}, ...children) => {
   const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined && value !== null) key === 'html' ? (node.innerHTML = value) : node.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes))
+    if (value !== undefined && value !== null) key === 'html' ? (node.innerHTML = value) : node.setAttribute(key, value);
   for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
   return node;
 };
@@ -25,7 +26,8 @@ const open_page = (title, plan, answer) => {
   if (answer) main().append(element('p', { class: 'answer' }, answer));
 };
 
-const notice = (text, command) => main().append(element('p', { class: 'notice' }, text, command ? ' ' : null, command ? element('code', {}, command) : null));
+const notice = (text, command) =>
+  main().append(element('p', { class: 'notice' }, text, command ? ' ' : null, command ? element('code', {}, command) : null));
 
 // entries: [{label, figure: figure_at(...) | {parts}, note, tone}]
 const headline = (entries) => {
@@ -38,10 +40,19 @@ const headline = (entries) => {
   main().append(list);
 };
 
-const copied_text = (columns, rows) => [columns.map((c) => c.title).join('\t'), ...rows.map((row) => row.cells.map((c) => (typeof c === 'object' && c !== null ? (c.value ?? c.text) : c)).join('\t'))].join('\n');
+const copied_text = (columns, rows) =>
+  [
+    columns.map((c) => c.title).join('\t'),
+    ...rows.map((row) => row.cells.map((c) => (typeof c === 'object' && c !== null ? (c.value ?? c.text) : c)).join('\t')),
+  ].join('\n');
 
 const copy = (text, button) => {
-  const done = () => { button.textContent = 'Copied'; setTimeout(() => { button.textContent = 'Copy'; }, 1500); };
+  const done = () => {
+    button.textContent = 'Copied';
+    setTimeout(() => {
+      button.textContent = 'Copy';
+    }, 1500);
+  };
   const by_hand = () => {
     const area = element('textarea', {}, text);
     document.body.append(area);
@@ -54,7 +65,7 @@ const copy = (text, button) => {
 };
 
 const kRowsAtOnce = 16;
-const kShortCell = 26;  // Characters that are not broken into lines.
+const kShortCell = 26; // Characters that are not broken into lines.
 
 // columns: [{title, number}]; rows: [{cells: [text | {value, text, path}], mark: 'sum' | 'pick'}] or arrays of cells.
 const table = (title, columns, rows) => {
@@ -64,29 +75,73 @@ const table = (title, columns, rows) => {
     const line = element('tr', { class: row.mark });
     row.cells.forEach((c, i) => {
       const rich = typeof c === 'object' && c !== null;
-      line.append(element(i === 0 ? 'th' : 'td', { scope: i === 0 ? 'row' : undefined, class: [columns[i].number ? 'num' : '', rich && c.tone ? c.tone : '', String(rich ? c.text : c).length <= kShortCell ? 'short' : ''].join(' ').trim() || undefined,
-        'data-path': rich ? c.path : undefined, 'data-value': rich ? c.value ?? undefined : undefined, html: rich ? c.html : undefined }, rich ? (c.html ? null : c.text) : String(c)));
+      line.append(
+        element(
+          i === 0 ? 'th' : 'td',
+          {
+            scope: i === 0 ? 'row' : undefined,
+            class:
+              [columns[i].number ? 'num' : '', rich && c.tone ? c.tone : '', String(rich ? c.text : c).length <= kShortCell ? 'short' : '']
+                .join(' ')
+                .trim() || undefined,
+            'data-path': rich ? c.path : undefined,
+            'data-value': rich ? (c.value ?? undefined) : undefined,
+            html: rich ? c.html : undefined,
+          },
+          rich ? (c.html ? null : c.text) : String(c),
+        ),
+      );
     });
     body.append(line);
   }
-  const head = element('thead', {}, element('tr', {}, columns.map((c) => element('th', { scope: 'col', class: c.number ? 'num' : undefined }, c.title))));
+  const head = element(
+    'thead',
+    {},
+    element(
+      'tr',
+      {},
+      columns.map((c) => element('th', { scope: 'col', class: c.number ? 'num' : undefined }, c.title)),
+    ),
+  );
   const button = element('button', { type: 'button', 'aria-label': `Copy the table: ${title}` }, 'Copy');
   button.addEventListener('click', () => copy(copied_text(columns, all), button));
-  return element('div', { class: 'sheet' }, element('header', {}, element('h3', {}, title), button),
-    element('div', { class: all.length > kRowsAtOnce ? 'scroll long' : 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, element('table', {}, head, body)));
+  return element(
+    'div',
+    { class: 'sheet' },
+    element('header', {}, element('h3', {}, title), button),
+    element(
+      'div',
+      { class: all.length > kRowsAtOnce ? 'scroll long' : 'scroll', tabindex: '0', role: 'region', 'aria-label': title },
+      element('table', {}, head, body),
+    ),
+  );
 };
 
-const keys = (entries) => element('ul', { class: 'keys' }, entries.map(([look, text, picture]) => element('li', { html: picture || swatch(look) }, text)));
+const keys = (entries) =>
+  element(
+    'ul',
+    { class: 'keys' },
+    entries.map(([look, text, picture]) => element('li', { html: picture || swatch(look) }, text)),
+  );
 
 const chooser = (label, options, chosen, changed) => {
-  const select = element('select', {}, options.map((text, i) => element('option', { value: i, selected: i === chosen ? '' : undefined }, text)));
+  const select = element(
+    'select',
+    {},
+    options.map((text, i) => element('option', { value: i, selected: i === chosen ? '' : undefined }, text)),
+  );
   select.addEventListener('change', () => changed(Number(select.value)));
   return element('label', { class: 'choose' }, label, select);
 };
 
 // One picture with what to see in it. `parts`: {id, title, see, keys, chart: {height, option, canvas, redraw_on}, choose, table, beside, hint}
 const section = ({ id, title, see, keys: key_list, chart, choose, tables = [], beside = false, hint }) => {
-  const node = element('section', { id, 'aria-labelledby': `${id}-title` }, element('h2', { id: `${id}-title` }, title), element('p', { class: 'see', id: `${id}-see` }, see));
+  const node = element(
+    'section',
+    { id, 'aria-labelledby': `${id}-title` },
+    element('h2', { id: `${id}-title` }, title),
+    element('p', { class: 'see', id: `${id}-see` }, see),
+  );
   const drawn = chart && pictures_available();
   const figure = element('figure', { role: 'group', 'aria-labelledby': `${id}-title` });
   if (drawn && choose) figure.append(choose);
