@@ -129,7 +129,9 @@ const stacks_chart = (plans) => {
             : undefined,
       })),
     }),
-    keys: used.map((key) => [kTimeLook[key], words.time[key]]),
+    keys: used
+      .filter((key) => plans.some((p) => p.breakdown[key] >= 5e-4 * sum(Object.values(p.breakdown))))
+      .map((key) => [kTimeLook[key], words.time[key]]),
   };
 };
 
@@ -139,12 +141,14 @@ const difference_chart = (breakdown) => {
     .filter(([, s]) => s !== 0)
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]))
     .filter(([, s], i) => i < 10 && Math.abs(s) > 1e-3 * sum(Object.values(breakdown).map(Math.abs)));
-  const reach = Math.max(...parts.map(([, s]) => Math.abs(s))) * 1.35;
+  const less = Math.max(0, ...parts.map(([, s]) => -s)),
+    more = Math.max(0, ...parts.map(([, s]) => s));
+  const room = (view) => Math.max(less, more) * (view.narrow ? 1 : 0.35); // For the numbers beside the bars.
   return {
     height: 30 + parts.length * 34,
     option: (view) => ({
       grid: { left: view.narrow ? 124 : 250, right: 20, top: 6, bottom: 20 },
-      xAxis: { type: 'value', min: parts.some(([, s]) => s < 0) ? -reach : 0, max: parts.some(([, s]) => s > 0) ? reach : 0, show: false },
+      xAxis: { type: 'value', min: less > 0 ? -less - room(view) : 0, max: more > 0 ? more + room(view) : 0, show: false },
       yAxis: {
         type: 'category',
         inverse: true,
@@ -157,6 +161,7 @@ const difference_chart = (breakdown) => {
           interval: 0,
           width: view.narrow ? 118 : 242,
           overflow: view.narrow ? 'break' : 'truncate',
+          lineHeight: 13,
         },
       },
       tooltip: { formatter: (p) => `${p.name}<br><b>${signed_seconds(p.value)}</b>` },
