@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/program/body.hpp"
 #include "core/report/html/course_data.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/report/plans.hpp"

@@ -95,6 +95,22 @@ TEST_CASE("a long step is thinned to what was allowed, its seconds stay exact", 
   CHECK(drawn(gantt["rows"][0], gantt) == Approx(12).epsilon(0.02));
 }
 
+TEST_CASE("thinned, a slice shows what filled most of it", "[gantt]") {
+  Trace trace({0});
+  constexpr int kPasses = 40000;
+  for (int i = 0; i < kPasses; ++i) {  // Backward takes three times as long, but the idle second half stays idle.
+    Span s = pass(0, i / 2, i % 2 == 1, 6.0 * (i / 2) / (kPasses / 2) + (i % 2 == 1 ? 0.25 * 6.0 / (kPasses / 2) : 0));
+    s.end = s.begin + Seconds{(i % 2 == 1 ? 0.75 : 0.25) * 6.0 / (kPasses / 2)};
+    trace.spans.push_back(s);
+  }
+  const json gantt = data(trace, {500}), row = gantt["rows"][0];
+  for (std::size_t i = 0; i < row["spans"].size(); i += 5) {
+    CHECK(row["spans"][i + 2] == 1);
+    CHECK(row["spans"][i].get<double>() + row["spans"][i + 1].get<double>() <= 500100);
+  }
+  CHECK(row["seconds"]["idle"].get<double>() == Approx(6));
+}
+
 TEST_CASE("simulated and measured rows of a rank stand under each other, on one clock", "[gantt]") {
   const Trace trace = two_stages();
   const json gantt = json::parse(gantt_json({{&trace, {{"simulated 0", 0}, {"simulated 1", 1}}, Seconds{0}, Seconds{12}},

@@ -42,19 +42,34 @@ int talk_of(SpanKind kind) { return kind == SpanKind::collective ? 0 : kind == S
 
 bool same(const Block& a, const Block& b) { return a.pass == b.pass && a.microbatch == b.microbatch && a.chunk == b.chunk; }
 
-/// Blocks that touch within `gap` become one where they show the same; where thin, also where only the pass is the same.
-std::vector<Block> joined(const std::vector<Block>& blocks, std::int64_t gap, std::int64_t thin) {
+/// Blocks of one kind that touch within `gap` become one.
+std::vector<Block> joined(const std::vector<Block>& blocks, std::int64_t gap) {
   std::vector<Block> out;
-  for (const Block& b : blocks) {
-    const bool near = !out.empty() && b.begin - out.back().end <= gap;
-    if (near && same(out.back(), b)) {
+  for (const Block& b : blocks)
+    if (!out.empty() && b.begin - out.back().end <= gap && same(out.back(), b))
       out.back().end = std::max(out.back().end, b.end);
-    } else if (near && out.back().pass == b.pass && (b.end - b.begin < thin || out.back().end - out.back().begin < thin)) {
+    else
+      out.push_back(b);
+  return out;
+}
+
+/// Of the blocks that begin in one slice of time and are shorter than it, one stays: what the slice shows most of.
+std::vector<Block> sliced(const std::vector<Block>& blocks, std::int64_t slice) {
+  std::vector<Block> out;
+  std::array<std::int64_t, passes> shown{};
+  std::int64_t open = -1;  // Slice of the last block, where more may join it.
+  for (const Block& b : blocks) {
+    const bool thin = b.end - b.begin < slice;
+    if (!thin || b.begin / slice != open) {
+      out.push_back(b);
+      shown = {};
+      open = thin ? b.begin / slice : -1;
+    } else {
       out.back().end = std::max(out.back().end, b.end);
       out.back().microbatch = kSeveral;
-    } else {
-      out.push_back(b);
     }
+    shown[static_cast<std::size_t>(b.pass)] += b.end - b.begin;
+    out.back().pass = static_cast<int>(std::max_element(shown.begin(), shown.end()) - shown.begin());
   }
   return out;
 }
@@ -113,10 +128,10 @@ class RowMaker {
     number_chunks(row);
     const auto by_begin = [](const Block& a, const Block& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); };
     std::stable_sort(row.blocks.begin(), row.blocks.end(), by_begin);
-    row.blocks = joined(row.blocks, 2, 0);
+    row.blocks = joined(row.blocks, 2);
     for (auto& talk : row.talks) {
       std::stable_sort(talk.begin(), talk.end(), by_begin);
-      talk = joined(talk, kTalkGap, 0);
+      talk = joined(talk, kTalkGap);
     }
   }
 
@@ -133,8 +148,8 @@ std::size_t blocks_in(const std::vector<Row>& rows) {
 /// Coarser and coarser, until there are few enough. Returns whether anything was joined.
 bool thin_out(std::vector<Row>& rows, std::size_t most) {
   bool thinned = false;
-  for (std::int64_t thin = 50; blocks_in(rows) > most && thin < static_cast<std::int64_t>(kUnits); thin *= 2) {
-    for (Row& r : rows) r.blocks = joined(r.blocks, thin, thin);
+  for (std::int64_t slice = 50; blocks_in(rows) > most && slice < static_cast<std::int64_t>(kUnits); slice *= 2) {
+    for (Row& r : rows) r.blocks = joined(sliced(r.blocks, slice), slice / 10);
     thinned = true;
   }
   return thinned;

@@ -17,7 +17,7 @@ struct GanttSide {
 };
 
 struct GanttDataOptions {
-  std::size_t most_blocks = 24000;  ///< Of all rows; beyond it, thin neighbours of one kind are drawn as one.
+  std::size_t most_blocks = 24000;  ///< Of all rows; beyond it, thin neighbours are drawn as one, as what most of their time is.
 };
 
 /// {unit_s, end, period_s, chunks, thinned, rows[{label, rank, seconds{forward, backward, optimizer, idle}, spans[], talks[]}]}. Times in the arrays are whole

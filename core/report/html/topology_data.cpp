@@ -30,11 +30,9 @@ int level_of_kind(const std::string& kind) {
 }
 
 std::string level_name(int level) {
-  static const std::array<std::string, 5> kNames{"NVSwitch", "GPU", "PCIe switch", "CPU", "NIC"};
-  return level < kFabric        ? kNames[static_cast<std::size_t>(level)]
-         : level == kFabric     ? "first switches"
-         : level == kFabric + 1 ? "second switches"
-                                : fmt::format("switches of level {}", level - kFabric + 1);
+  static const std::array<std::string, 7> kNames{"NVSwitch", "GPU", "PCIe switch", "CPU", "NIC", "leaf switch", "spine switch"};
+  const auto at = static_cast<std::size_t>(level);
+  return at < kNames.size() ? kNames[at] : fmt::format("switch of level {}", level - kFabric + 1);
 }
 
 struct ClassSum {

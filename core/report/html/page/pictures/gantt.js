@@ -239,6 +239,6 @@ const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {
     chart,
     choose,
     tables: [gantt_table(gantt)],
-    hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Paler blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks of one kind too thin to see are drawn as one.' : ''}`,
+    hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Paler blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks too thin to see are drawn as one.' : ''}`,
   });
 };

@@ -79,11 +79,11 @@ const tightest_of = (rows) => largest_by(rows, (m) => m.needed_bytes - m.capacit
 const memory_see = (rows) => {
   const m = tightest_of(rows);
   const [key, most] = largest_by(Object.entries(m.by_category), ([, v]) => v);
-  const stage = rows.length === 1 ? 'The only stage' : `Stage ${m.stage}`;
+  const stage = rows.length === 1 ? 'Each GPU' : `Stage ${m.stage}`;
   const verdict =
     m.needed_bytes > m.capacity_bytes
       ? `${stage} needs ${text_of('gib', m.needed_bytes)} of ${text_of('gib', m.capacity_bytes)}: ${text_of('gib', m.needed_bytes - m.capacity_bytes)} too much`
-      : `${stage} comes nearest to its capacity: ${text_of('gib', m.needed_bytes)} of ${text_of('gib', m.capacity_bytes)} (${percent(m.needed_bytes / m.capacity_bytes)})`;
+      : `${stage} ${rows.length === 1 ? 'needs' : 'comes nearest to its capacity:'} ${text_of('gib', m.needed_bytes)} of ${text_of('gib', m.capacity_bytes)} (${percent(m.needed_bytes / m.capacity_bytes)})`;
   return `${verdict}; the largest part is ${key}, ${text_of('gib', most)}.`;
 };
 
@@ -136,8 +136,8 @@ const course_chart = (course, chosen) => ({
       xAxis: {
         type: 'value',
         min: 0,
-        max: course.end,
-        ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t * course.unit_s) } }),
+        max: course.end * course.unit_s,
+        ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t) } }),
         splitLine: { show: false },
       },
       yAxis: {
@@ -150,7 +150,7 @@ const course_chart = (course, chosen) => ({
       tooltip: {
         trigger: 'axis',
         formatter: (ps) =>
-          `${seconds(ps[0].value[0] * course.unit_s)}: ${fixed(sum(ps.map((p) => p.value[1])), 2)} GiB<br>${[...ps]
+          `${seconds(ps[0].value[0])}: ${fixed(sum(ps.map((p) => p.value[1])), 2)} GiB<br>${[...ps]
             .reverse()
             .map((p) => `${p.seriesName} ${fixed(p.value[1], 2)}`)
             .join('<br>')}`,
@@ -164,7 +164,7 @@ const course_chart = (course, chosen) => ({
         lineStyle: { width: 0.8, color: view.paper },
         areaStyle: { ...style_of(kMemoryLook[key], view.theme), opacity: 1 },
         itemStyle: { color: kHue[kMemoryLook[key][0]] },
-        data: row.t.map((t, k) => [t, row.bytes[k][i] / kGiB]),
+        data: row.t.map((t, k) => [t * course.unit_s, row.bytes[k][i] / kGiB]),
         markLine: at === 0 ? capacity_line(row.capacity_bytes, view) : undefined,
       })),
     };
@@ -193,7 +193,7 @@ const course_section = (course) => {
     id: 'course',
     title: 'Memory over the step',
     see,
-    keys: used.map((key) => [kMemoryLook[key], key]),
+    keys: used.map((key) => [[kMemoryLook[key][0], 'none'], key]),
     chart,
     choose:
       course.rows.length > 1

@@ -77,29 +77,31 @@ const topology_chart = (topology) => {
   };
 };
 
-// Beside the picture, at the height of its wires.
+// Beside the picture, at the height of its wires, or below the label before it.
+const kLabelHeight = 38;
 const class_labels = (topology, view, height) => {
-  const step = (height - 20) / topology.rows.length,
-    taken = new Map();
-  return topology.classes
+  const step = (height - 20) / topology.rows.length;
+  const wanted = topology.classes
     .filter((c) => c.rows)
-    .map((c) => {
-      const at = (c.rows[0] + c.rows[1]) / 2,
-        slot = `${at}`,
-        nth = taken.get(slot) || 0;
-      taken.set(slot, nth + 1);
-      return {
-        type: 'text',
-        right: 0,
-        left: view.width - 284,
-        top: 10 + step * (at + 0.5) - 18 + nth * 36,
-        style: {
-          text: `{a|${c.between}}\n{b|${text_of('gbps', c.rate_bytes_per_s / 1e9)}${topology.seconds !== null ? `, ${c.most_used > 0 ? `at most ${percent(c.most_used)} used` : 'no flows'}` : ''}}`,
-          rich: { a: { fill: view.ink, fontSize: 13, fontWeight: 600, lineHeight: 18 }, b: { fill: view.muted, fontSize: 12.5, lineHeight: 17 } },
-        },
-        silent: true,
-      };
-    });
+    .map((c) => ({ c, top: 10 + step * ((c.rows[0] + c.rows[1]) / 2 + 0.5) - kLabelHeight / 2 }))
+    .sort((a, b) => a.top - b.top);
+  let free = 0;
+  for (const label of wanted) {
+    label.top = Math.max(label.top, free);
+    free = label.top + kLabelHeight;
+  }
+  const over = Math.max(0, free - height);
+  const use = (c) => (topology.seconds === null ? '' : c.most_used > 0 ? `, at most ${percent(c.most_used)} used` : ', no flows');
+  return wanted.map(({ c, top }) => ({
+    type: 'text',
+    left: view.width - 284,
+    top: top - over,
+    silent: true,
+    style: {
+      text: `{a|${c.between}}\n{b|${text_of('gbps', c.rate_bytes_per_s / 1e9)}${use(c)}}`,
+      rich: { a: { fill: view.ink, fontSize: 13, fontWeight: 600, lineHeight: 18 }, b: { fill: view.muted, fontSize: 12.5, lineHeight: 17 } },
+    },
+  }));
 };
 
 const topology_see = (topology) => {
