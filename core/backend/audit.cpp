@@ -20,6 +20,8 @@ void Audit::flow(DeviceId src, DeviceId dst, double narrowest, double bytes, dou
 
 void Audit::close(const std::vector<double>& link_bytes, double seconds, RunResult& result) const {
   result.breaches.insert(result.breaches.end(), breaches_.begin(), breaches_.end());
+  result.link_bytes = link_bytes;
+  result.link_time = Seconds{seconds};
   std::vector<std::pair<double, LinkId>> load;
   for (std::size_t l = 0; l < link_bytes.size(); ++l) {
     if (link_bytes[l] <= 0) continue;

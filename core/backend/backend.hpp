@@ -48,6 +48,8 @@ struct RunResult {
   /// Busiest links of the step: name, utilisation 0..1, bytes.
   struct LinkLoad { std::string name; double utilisation; Bytes bytes; };
   std::vector<LinkLoad> busiest_links;
+  std::vector<double> link_bytes;  ///< By LinkId, over `link_time`: of flows, in all steps played. Empty where the back end has no flows.
+  Seconds link_time;
 };
 
 class Backend {

@@ -8,6 +8,7 @@
 #include "core/backend/plan_play.hpp"
 #include "core/cli/collective_sizes.hpp"
 #include "core/cli/optional_parts.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cli/session.hpp"
@@ -164,6 +165,7 @@ std::vector<std::string> sources_on_torus(const Cluster& cluster) {
 
 int collectives(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   const std::string backend = checked_backend(arguments);
   const DataDirectory data = find_data();
   const Catalogue catalogue(data.topologies());
@@ -198,7 +200,9 @@ int collectives(const Arguments& arguments, Console& console) {
     row.time = backend == "model" || row.choice.algorithm == "none" ? row.choice.time : played(backend, cluster, model.plan(op, Bytes{buffer.bytes}, group, call));
     report.rows.push_back(std::move(row));
   }
-  print(collective_document(report), arguments, console);
+  const Document document = collective_document(report);
+  write_html("collectives", document, arguments, console);
+  print(document, arguments, console);
   return 0;
 }
 
@@ -229,7 +233,8 @@ Verb collectives_verb() {
            {"--nccl-times", "", "NCCL's own prediction, without what benchmarks measured beyond it"},
            {"--backend", "NAME", "model: the call alone; analytic, simgrid: its flows played on the links", "model"},
            {"--format", "FORMAT", "form of the result", "table, or as the suffix of -o says"},
-           {"-o,--output", "FILE", "write the result there", "standard output"}},
+           {"-o,--output", "FILE", "write the result there", "standard output"},
+           html_option()},
           "Sizes are nccl-tests': the larger of what a rank sends and receives. busbw = algbw x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, "
           "reduce_scatter and all_to_all, 1 otherwise (nccl-tests, PERFORMANCE.md).",
           collectives};

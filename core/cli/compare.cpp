@@ -2,13 +2,16 @@
 #include <fstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/config/json_file.hpp"
 #include "core/report/comparison.hpp"
+#include "core/report/html/gantt_data.hpp"
 
 namespace rehearse::cli {
 
@@ -65,8 +68,21 @@ ComparedStep compared(const Wanted& wanted, const std::vector<std::string>& all,
   return out;
 }
 
+/// One pipeline per plan that was played, with the name that the page knows it by.
+HtmlParts pipelines_of(const std::vector<ComparedStep>& steps) {
+  auto list = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ComparedStep& s = steps[i];
+    if (!s.trace || s.rows.empty()) continue;
+    list.push_back(nlohmann::ordered_json::parse(gantt_json({{s.trace.get(), s.rows, s.begin, s.metrics.step_time}})));
+    list.back()["name"] = std::string(1, static_cast<char>('A' + i % 26));
+  }
+  return {{"gantts", list.dump()}};
+}
+
 int compare(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   const std::vector<std::string> words = arguments.all("PLAN");
   if (words.size() < 2) throw Error(ErrorKind::usage, "one plan alone has nothing to be compared with", "compare", "name two or more; 'rehearse simulate' shows one");
   std::vector<Wanted> wanted;
@@ -83,7 +99,9 @@ int compare(const Arguments& arguments, Console& console) {
     }
     steps.back().name = words[i];
   }
-  print(comparison_document(steps), arguments, console);
+  const Document document = comparison_document(steps);
+  write_html("compare", document, arguments, console, [&] { return pipelines_of(steps); });
+  print(document, arguments, console);
   return std::none_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.fits; }) ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
 
@@ -100,6 +118,7 @@ Verb compare_verb() {
             "changes every scenario alike. Exit code 3 where none fits.",
             compare};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});
   return verb;
 }

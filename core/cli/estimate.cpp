@@ -1,3 +1,4 @@
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
@@ -25,6 +26,7 @@ RunResult as_result(const Program& program, const Estimate& e) {
 
 int estimate_step(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   const Program program = session.lowered();
   if (arguments.has("--dry-run")) {
@@ -32,13 +34,18 @@ int estimate_step(const Arguments& arguments, Console& console) {
     return 0;
   }
   MemoryReport memory = check_memory(session, program);
+  const auto plan = [&] { return HtmlParts{{"plan", plan_json(session.head(program).plan)}}; };
   if (!memory.fits()) {
-    print(memory_document(session.head(program), memory), arguments, console);
+    const Document document = memory_document(session.head(program), memory);
+    write_html("memory", document, arguments, console, plan);
+    print(document, arguments, console);
     return static_cast<int>(ErrorKind::infeasible);
   }
   const CostModel cost = session.cost_model();
   const Estimate e = estimate(program, cost, session.scenario.strategy, steps_to_play(session));
-  print(step_document(report_of(session, program, cost, as_result(program, e), std::move(memory))), arguments, console);
+  const Document document = step_document(report_of(session, program, cost, as_result(program, e), std::move(memory)));
+  write_html("estimate", document, arguments, console, plan);
+  print(document, arguments, console);
   return 0;
 }
 
@@ -52,6 +59,7 @@ Verb estimate_verb() {
             result_options(),
             "Prices every body once and uses the schedule's recurrence. 'simulate' plays the same Program and sees what shares a wire.",
             estimate_step};
+  verb.options.push_back(html_option());
   verb.options.push_back(dry_run_option());
   return verb;
 }

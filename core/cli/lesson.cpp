@@ -4,11 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/lesson_answers.hpp"
 #include "core/cli/listings.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/lesson/lesson_report.hpp"
+#include "core/report/html/gantt_data.hpp"
 
 namespace rehearse::cli {
 
@@ -19,11 +21,25 @@ constexpr int kReadingWidth = 80;
 /// Lessons are read, not scanned: as wide as a page.
 Console page(Console& console) { return {console.out, console.err, {std::min(console.style.width, kReadingWidth), console.style.colour}}; }
 
+HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
+  auto list = nlohmann::ordered_json::array();
+  for (const LessonAnswer& a : answers) {
+    const StepReport& r = a.report;
+    if (!r.trace || r.rows.empty() || !(r.metrics.step_time > Seconds{0})) continue;
+    list.push_back(nlohmann::ordered_json::parse(gantt_json({{r.trace.get(), r.rows, r.begin, r.metrics.step_time}})));
+    list.back()["name"] = a.key;
+  }
+  return {{"gantts", list.dump()}};
+}
+
 int show(const std::string& file, const Arguments& arguments, Console& console) {
+  check_html(arguments);
   const Lesson lesson = load_lesson(file);
   const std::vector<LessonAnswer> answers = play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
-  print(lesson_document(lesson, answers), arguments, narrow);
+  const Document document = lesson_document(lesson, answers);
+  write_html("lesson", document, arguments, console, [&] { return pipelines_of(answers); });
+  print(document, arguments, narrow);
   return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
 }
 
@@ -86,6 +102,7 @@ int replay(const Arguments& arguments, Console& console) {
 
 Verb with_result_options(Verb verb) {
   verb.options.push_back(backend_option());
+  verb.options.push_back(html_option());
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   return verb;
 }

@@ -1,3 +1,4 @@
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
@@ -8,6 +9,7 @@ namespace {
 
 int memory(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   const Program program = session.lowered();
   if (arguments.has("--dry-run")) {
@@ -15,7 +17,10 @@ int memory(const Arguments& arguments, Console& console) {
     return 0;
   }
   const MemoryReport report = check_memory(session, program);
-  print(memory_document(session.head(program), report), arguments, console);
+  const ReportHead head = session.head(program);
+  const Document document = memory_document(head, report);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
+  print(document, arguments, console);
   return report.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
@@ -29,6 +34,7 @@ Verb memory_verb() {
             result_options(),
             "Exit code 3 where it does not fit; the answer then names the smallest change that makes it fit.",
             memory};
+  verb.options.push_back(html_option());
   verb.options.push_back(dry_run_option());
   return verb;
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/cli/html_output.hpp"
 #include "core/cli/optional_parts.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_rank.hpp"
@@ -40,7 +41,7 @@ void check_gpus(const Arguments& arguments, int ranks) {
 /// The command that starts one rank: what was typed, with the ranks spelt out.
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
   std::vector<std::string> out{"rehearse", "run", arguments.text("SCENARIO"), "--ranks-from-env", "--ranks", std::to_string(ranks)};
-  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--checkpoint", "--save-every", "--trace", "--format", "--output"})
+  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--checkpoint", "--save-every", "--trace", "--html", "--format", "--output"})
     if (arguments.has(option)) out.insert(out.end(), {option, arguments.text(option)});
   for (const std::string& set : arguments.all("--set")) out.insert(out.end(), {"--set", set});
   if (arguments.has("--resume")) out.emplace_back("--resume");
@@ -50,6 +51,7 @@ std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
 
 int run(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   check_device(arguments);
   if (arguments.has("--save-every") && !arguments.has("--checkpoint"))
     throw Error(ErrorKind::usage, "there is no folder to save in", "--save-every", "add --checkpoint FOLDER");
@@ -102,6 +104,7 @@ Verb run_verb() {
             "scenario that this device lacks are computed in --numerics.",
             run};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   verb.options.push_back(dry_run_option());
   return verb;
 }

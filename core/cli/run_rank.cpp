@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
+#include "core/report/html/gantt_data.hpp"
 #include "core/report/kineto_trace.hpp"
 #include "core/strategy/lower.hpp"
 #include "gpu_backend/cpu/blas.hpp"
@@ -170,6 +172,21 @@ void write_spans(const std::string& file, const Program& program, const Session&
   console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, spans.size());
 }
 
+HtmlParts run_pictures(const PlanSummary& plan, const std::vector<StepResult>& steps, const std::vector<Span>& spans, int ranks, const std::string& data) {
+  auto told = nlohmann::ordered_json::array();
+  for (const StepResult& r : steps) told.push_back({{"step", r.step}, {"loss", r.loss}, {"norm", r.gradient_norm}, {"seconds", r.seconds}});
+  HtmlParts out{{"plan", plan_json(plan)}, {"steps", told.dump()}, {"data", nlohmann::ordered_json(data).dump()}};
+  if (spans.empty()) return out;
+  Trace trace({});
+  trace.spans = spans;
+  std::vector<GanttRow> rows;
+  for (int r = 0; r < ranks; ++r) rows.push_back({fmt::format("rank {}", r), r});
+  Seconds begin{1e300}, end{-1e300};
+  for (const Span& s : spans) begin = min(begin, s.begin), end = max(end, s.end);
+  out.emplace_back("gantt", gantt_json({{&trace, sampled(rows), begin, end - begin}}));
+  return out;
+}
+
 /// What a rank computes with, and what it needs to talk to others. The last member goes first.
 struct Connection {
   std::unique_ptr<ComputeDevice> device;
@@ -215,7 +232,7 @@ TrainingRun training_run(const Arguments& arguments) {
   run.checkpoints = arguments.text("--checkpoint");
   run.save_every = whole_number(arguments, "--save-every", 0, 0);
   run.resume = arguments.has("--resume");
-  run.trace = arguments.has("--trace");
+  run.trace = arguments.has("--trace") || arguments.has("--html");
   return run;
 }
 
@@ -225,7 +242,9 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   TrainingRun run = training_run(arguments);
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
+  std::vector<StepResult> steps;
   run.on_step = [&](const StepResult& r) {
+    if (tells && arguments.has("--html")) steps.push_back(r);
     if (lines) console.out << step_line(r, work_of(program)) << std::flush;
   };
   const TrainingSummary result = train(program, device, transport, *data, run);
@@ -234,8 +253,10 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
     console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
     return 0;
   }
-  if (run.trace) write_spans(arguments.text("--trace"), program, session, result.spans, console);
-  print(summary(session, program, result, place, *data, device), arguments, console);
+  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result.spans, console);
+  const Document document = summary(session, program, result, place, *data, device);
+  write_html("run", document, arguments, console, [&] { return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe()); });
+  print(document, arguments, console);
   return 0;
 }
 

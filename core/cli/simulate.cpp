@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/report/html/course_data.hpp"
+#include "core/report/html/gantt_data.hpp"
+#include "core/report/html/topology_data.hpp"
 #include "core/report/kineto_trace.hpp"
 
 namespace rehearse::cli {
@@ -51,8 +55,26 @@ void write_trace(const std::string& file, const Trace& trace, const Program& pro
   console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, trace.spans.size());
 }
 
+/// The page's pictures: the step in time, memory over it, and what the wires carried.
+HtmlParts pictures_of(const StepReport& report, const Program& program, const Session& session) {
+  const Seconds period = report.metrics.step_time;
+  return {{"plan", plan_json(report.head.plan)},
+          {"gantt", gantt_json({{report.trace.get(), report.rows, report.begin, period}})},
+          {"course", course_json(program, report.memory, *report.trace, report.begin, period)},
+          {"topology", topology_json(session.cluster, {report.link_bytes, report.link_time, period})}};
+}
+
+int does_not_fit(const Session& session, const Program& program, const MemoryReport& memory, const Arguments& arguments, Console& console) {
+  const ReportHead head = session.head(program);
+  const Document document = memory_document(head, memory);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
+  print(document, arguments, console);
+  return static_cast<int>(ErrorKind::infeasible);
+}
+
 int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   RunWatch watch(console.err, errors_on_terminal());
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   if (arguments.has("--dry-run")) {
@@ -64,10 +86,7 @@ int simulate(const Arguments& arguments, Console& console) {
   const Program program = session.lowered();
   watch.check();
   MemoryReport memory = check_memory(session, program);
-  if (!memory.fits()) {
-    print(memory_document(session.head(program), memory), arguments, console);
-    return static_cast<int>(ErrorKind::infeasible);
-  }
+  if (!memory.fits()) return does_not_fit(session, program, memory, arguments, console);
   const std::vector<GanttRow> rows = role_rows(program);
   PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
   request.all_flows = arguments.has("--all-flows");
@@ -77,7 +96,9 @@ int simulate(const Arguments& arguments, Console& console) {
   watch.clear();
   report.rows = sampled(rows);
   if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
-  print(step_document(report), arguments, console);
+  const Document document = step_document(report);
+  write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
+  print(document, arguments, console);
   return 0;
 }
 
@@ -95,6 +116,7 @@ Verb simulate_verb() {
             "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",
             simulate};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   verb.options.push_back({"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
   verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});

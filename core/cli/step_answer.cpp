@@ -64,6 +64,8 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   out.folded = run.folded;
   out.folding = run.folding;
   out.busiest_links = run.busiest_links;
+  out.link_bytes = run.link_bytes;
+  out.link_time = run.link_time;
   out.evidence = cost.evidence(program);
   return out;
 }

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "core/cli/data_directory.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cluster/drawing.hpp"
 #include "core/cluster/topology_matrix.hpp"
 #include "core/report/format.hpp"
+#include "core/report/html/topology_data.hpp"
 #include "core/report/text_output.hpp"
 #include "core/units/error.hpp"
 
@@ -205,10 +207,11 @@ void draw(const Cluster& cluster, const Arguments& arguments, Console& console) 
 int topology(const Arguments& arguments, Console& console) {
   if (arguments.text("ACTION") != "show") throw unknown_name("action", arguments.text("ACTION"), std::vector<std::string>{"show"});
   check_output(arguments);
+  check_html(arguments);
   const Catalogue catalogue(find_data().topologies());
   const Cluster cluster = named_cluster(catalogue, arguments.text("CLUSTER"));
   if (arguments.has("--dot")) {
-    for (const char* other : {"--matrix", "--format", "--devices"})
+    for (const char* other : {"--matrix", "--format", "--devices", "--html"})
       if (arguments.has(other)) throw Error(ErrorKind::usage, fmt::format("stands beside {}", other), "--dot", "a drawing has one form");
     draw(cluster, arguments, console);
     return 0;
@@ -218,6 +221,7 @@ int topology(const Arguments& arguments, Console& console) {
                                 ? measure_document(cluster, measure(arguments.text("--matrix")),
                                                    arguments.has("--devices") ? read_devices(arguments.text("--devices"), cluster) : some_devices(cluster))
                                 : matrix_document(cluster);
+  write_html("topology", document, arguments, console, [&] { return HtmlParts{{"topology", topology_json(cluster)}}; });
   // What another program reads isn't broken into pieces; a terminal's width is kept.
   Console whole{console.out, console.err, console.style};
   if (isatty(STDOUT_FILENO) == 0 && std::getenv("COLUMNS") == nullptr) whole.style.width = kUnlimitedWidth;
@@ -239,6 +243,7 @@ Verb topology_verb() {
             topology};
   for (const Option& option : result_options())
     if (option.name != "--set") verb.options.push_back(option);
+  verb.options.push_back(html_option());
   return verb;
 }
 

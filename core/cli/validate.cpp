@@ -1,5 +1,6 @@
 // validate: how far predictions are off, by a run on this machine or by what others measured.
 
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/validate_measurements.hpp"
 #include "core/cli/validate_run.hpp"
@@ -33,6 +34,7 @@ Verb validate_verb() {
             validate};
   for (Option& o : validate_run_options()) verb.options.push_back(std::move(o));
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   return verb;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/cli/data_directory.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/report/scoreboard_report.hpp"
 
@@ -51,6 +52,7 @@ const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
 
 int validate_measurements(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   std::vector<std::string> files = arguments.all("--measurements");
   const std::vector<std::string> more = arguments.all("SCENARIO");
   files.insert(files.end(), more.begin(), more.end());
@@ -63,7 +65,9 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
     std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
   const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
-  print(explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained)), arguments, console);
+  const Document document = explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained));
+  write_html("validate", document, arguments, console);
+  print(document, arguments, console);
   if (!arguments.has("--max-error")) return 0;
   if (board.time.rows == 0) {
     console.err << "no row counts: nothing was checked\n";

@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_rank.hpp"
 #include "core/cli/step_answer.hpp"
+#include "core/report/html/gantt_data.hpp"
 #include "core/report/kineto_trace.hpp"
 #include "core/report/validation_report.hpp"
 #include "core/strategy/lower.hpp"
@@ -87,14 +89,10 @@ class Comparison {
       for (const std::string& s : priced_.streams) both.streams.push_back(fmt::format("{} {}", side, s));
     trace.streams = both.streams;
     trace.spans = simulated_->spans;
-    for (std::size_t r = 0; r < steps_.ranks.size(); ++r) {
-      const RankPlan plan(priced_, static_cast<int>(r));
-      for (std::size_t i = 0; i < plan.step().size(); ++i) {
-        Span span = span_of(plan, plan.step()[i], steps_.ranks[r].steps[steps_.median_step][i]);
-        span.stream += static_cast<int>(priced_.streams.size());
-        if (span.message >= 0) span.message = -1;
-        trace.spans.push_back(std::move(span));
-      }
+    for (Span& span : measured_spans()) {
+      span.stream += static_cast<int>(priced_.streams.size());
+      span.message = -1;
+      trace.spans.push_back(std::move(span));
     }
     const auto out = open_output(file);
     write_kineto(trace, both, session_.cluster, priced_.name, *out);
@@ -102,7 +100,31 @@ class Comparison {
     console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, trace.spans.size());
   }
 
+  /// Each rank's step as simulated, and below it the measured one nearest to the median.
+  HtmlParts pictures() const {
+    Trace measured(all_ranks());
+    measured.spans = measured_spans();
+    std::vector<GanttSide> sides(2);
+    const auto rows = [&](const char* side) {
+      std::vector<GanttRow> out;
+      for (const int r : all_ranks()) out.push_back({fmt::format("{} {}", side, r), r});
+      return sampled(out, 8);
+    };
+    sides[0] = {simulated_.get(), rows("simulated"), run_.begin, run_.step_time};
+    sides[1] = {&measured, rows("measured"), Seconds{0}, Seconds{steps_.seconds[steps_.median_step]}};
+    return {{"gantt", gantt_json(sides)}};
+  }
+
  private:
+  [[nodiscard]] std::vector<Span> measured_spans() const {
+    std::vector<Span> out;
+    for (std::size_t r = 0; r < steps_.ranks.size(); ++r) {
+      const RankPlan plan(priced_, static_cast<int>(r));
+      for (std::size_t i = 0; i < plan.step().size(); ++i) out.push_back(span_of(plan, plan.step()[i], steps_.ranks[r].steps[steps_.median_step][i]));
+    }
+    return out;
+  }
+
   [[nodiscard]] std::vector<int> all_ranks() const {
     std::vector<int> out;
     for (std::size_t r = 0; r < steps_.ranks.size(); ++r) out.push_back(static_cast<int>(r));
@@ -188,7 +210,9 @@ int validate_rank(const Session& session, const Place& place, const Arguments& a
   Comparison comparison(session, program, numerics, measured);
   const Validation result = comparison.compare(chosen_backend(arguments, console));
   if (arguments.has("--trace")) comparison.write_trace(arguments.text("--trace"), console);
-  print(validation_document(result), arguments, console);
+  const Document document = validation_document(result);
+  write_html("validate", document, arguments, console, [&] { return comparison.pictures(); });
+  print(document, arguments, console);
   if (!arguments.has("--max-error")) return 0;
   const double error = std::abs(relative_error(result.predicted, result.measured));
   if (error <= max_error_of(arguments)) return 0;
@@ -198,7 +222,7 @@ int validate_rank(const Session& session, const Place& place, const Arguments& a
 
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
   std::vector<std::string> out{"rehearse", "validate", arguments.text("SCENARIO"), "--ranks-from-env", "--ranks", std::to_string(ranks)};
-  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--calibration", "--backend", "--max-error", "--trace", "--format", "--output"})
+  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--calibration", "--backend", "--max-error", "--trace", "--html", "--format", "--output"})
     if (arguments.has(option)) out.insert(out.end(), {option, arguments.text(option)});
   for (const std::string& set : arguments.all("--set")) out.insert(out.end(), {"--set", set});
   return out;
@@ -208,6 +232,7 @@ std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
 
 int validate_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   if (const std::string device = arguments.text("--device", "cpu"); device != "cpu") throw Error(ErrorKind::unavailable, fmt::format("device '{}' cannot be validated here", device), "--device", "use --device cpu");
   if (arguments.has("--max-error")) (void)max_error_of(arguments);
   std::optional<Place> place;

@@ -26,6 +26,9 @@ class Walk {
     out_.rank = rank;
   }
 
+  /// Every call is written down there, too.
+  void write_to(std::vector<MemoryPoint>* course) { course_ = course; }
+
   RoleMemory run(Bytes workspace, Bytes framework) {
     now_[static_cast<std::size_t>(MemoryCategory::workspace)] = workspace.value();
     now_[static_cast<std::size_t>(MemoryCategory::framework)] = framework.value();
@@ -67,6 +70,7 @@ class Walk {
       best_entry_ = &e;
       best_task_ = c.peak_task;
     }
+    if (course_ != nullptr) note(e, c);
     for (std::size_t s = 0; s < elsewhere_.size(); ++s) {
       elsewhere_[s] += c.host_up[s];
       out_.peak_by_space[s] = max(out_.peak_by_space[s], Bytes{elsewhere_[s]});
@@ -84,6 +88,11 @@ class Walk {
       else waiting_[static_cast<std::size_t>(late.event)].push_back(late);
     happens(e.record);
     for (std::int32_t m = 0; m < e.mark_count; ++m) happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
+  }
+
+  void note(const Entry& e, const BodyCurve& c) {
+    MemoryPoint& point = course_->emplace_back(MemoryPoint{e.body, e.layer, e.chunk, e.microbatch, e.stream, {}});
+    for (std::size_t i = 0; i < now_.size(); ++i) point.by_category[i] = Bytes{now_[i] + c.at_peak[i]};
   }
 
   void happens(EventId event) {
@@ -125,6 +134,7 @@ class Walk {
   double best_sum_ = 0;
   const Entry* best_entry_ = nullptr;
   int best_task_ = -1;
+  std::vector<MemoryPoint>* course_ = nullptr;
   using CurveKey = std::tuple<int, int, std::array<int, 5>>;
   std::map<CurveKey, BodyCurve> curves_;
   std::map<std::pair<int, int>, bool> varies_;
@@ -146,6 +156,14 @@ std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Byt
     if (worst) out.push_back(*worst);
   }
   return out;
+}
+
+std::vector<MemoryPoint> memory_course(const Program& program, int rank, Bytes workspace, Bytes framework) {
+  std::vector<MemoryPoint> course;
+  Walk walk(program, program.role_of_rank.at(static_cast<std::size_t>(rank)), rank);
+  walk.write_to(&course);
+  (void)walk.run(workspace, framework);
+  return course;
 }
 
 }  // namespace rehearse

@@ -28,4 +28,15 @@ struct RoleMemory {
 /// Memory of every role: that of its worst rank. Time grows with the kinds of ranks, not with ranks. `workspace` and `framework` are fixed per process and given by the caller.
 [[nodiscard]] std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework);
 
+/// What one call of a body holds on the device, at its own peak.
+struct MemoryPoint {
+  std::int32_t body = 0;
+  int layer = 0, chunk = 0, microbatch = 0;
+  StreamId stream = 0;
+  CategoryBytes by_category{};
+};
+
+/// One rank's step, in issue order: a point per call that is played. The largest sum is the rank's peak.
+[[nodiscard]] std::vector<MemoryPoint> memory_course(const Program& program, int rank, Bytes workspace, Bytes framework);
+
 }  // namespace rehearse

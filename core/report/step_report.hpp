@@ -48,6 +48,8 @@ struct StepReport {
   bool folded = false;
   std::string folding;
   std::vector<RunResult::LinkLoad> busiest_links;
+  std::vector<double> link_bytes;  ///< As in RunResult, for the picture of the wires.
+  Seconds link_time;
   std::vector<EvidenceItem> evidence;
   std::shared_ptr<const Trace> trace;  ///< For the picture; may be null.
   std::vector<GanttRow> rows;

@@ -1,0 +1,43 @@
+#include "core/cli/html_output.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "core/cli/session.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+std::string heading_of(const Document& document) {
+  for (const DocumentBlock& block : document.blocks)
+    if (const auto* heading = std::get_if<Heading>(&block)) return heading->text;
+  return "";
+}
+
+}  // namespace
+
+Option html_option() { return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network"}; }
+
+void check_html(const Arguments& arguments) {
+  if (!arguments.has("--html")) return;
+  const std::string file = arguments.text("--html");
+  check_html_path(file);
+  if (arguments.has("--output") && std::filesystem::weakly_canonical(arguments.text("--output")) == std::filesystem::weakly_canonical(file))
+    throw Error(ErrorKind::usage, "is also what -o writes", file, "give --html and -o files of their own");
+}
+
+void write_html(const std::string& kind, const Document& document, const Arguments& arguments, Console& console,
+                const std::function<HtmlParts()>& parts) {
+  if (!arguments.has("--html")) return;
+  const std::string file = arguments.text("--html");
+  write_html_report(file, {kind, program_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
+  console.err << "wrote " << file
+              << (has_pictures()
+                      ? "\n"
+                      : ", without pictures: this build has no charting library ('./bootstrap install-deps', then build again)\n");
+}
+
+}  // namespace rehearse::cli

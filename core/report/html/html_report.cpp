@@ -1,0 +1,180 @@
+#include "core/report/html/html_report.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "core/report/html/embedded.hpp"
+#include "core/report/words.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kHowToDraw = "./bootstrap install-deps && ./bootstrap build";
+constexpr const char* kMemoryDefinition =
+    "Needed is what tensors and workspace hold at the peak, with the allocator's reserve, and the CUDA context, communicators and "
+    "libraries.";
+// Both are used unchanged, as their licenses allow with this notice.
+constexpr const char* kChartNotice =
+    "/*! Apache ECharts, Copyright The Apache Software Foundation, Apache License 2.0; ZRender, Copyright Baidu Inc., BSD 3-Clause "
+    "License. */\n";
+
+ordered_json words() {
+  ordered_json out;
+  for (int c = 0; c < kTimeCategories; ++c)
+    out["time"][std::string(name_of(static_cast<TimeCategory>(c)))] = words_of(static_cast<TimeCategory>(c));
+  for (int c = 0; c < kMemoryCategories; ++c)
+    out["memory"][std::string(name_of(static_cast<MemoryCategory>(c)))] = name_of(static_cast<MemoryCategory>(c));
+  return out;
+}
+
+/// JSON that may stand inside a script element: no '<' that could end it or open a comment.
+std::string inside_script(const std::string& json) {
+  std::string out;
+  out.reserve(json.size() + json.size() / 64);
+  for (const char c : json)
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  return out;
+}
+
+std::string data_of(const HtmlReport& report) {
+  ordered_json data{{"schema", kReportSchema}, {"kind", report.kind}, {"version", report.version}};
+  if (!report.heading.empty()) data["heading"] = report.heading;
+  data["answer"] = ordered_json::parse(report.answer);
+  for (const auto& [name, json] : report.parts) data[name] = ordered_json::parse(json);
+  data["words"] = words();
+  data["definitions"] = {{"utilisation", kUtilisationDefinition}, {"memory", kMemoryDefinition}};
+  data["pictures_hint"] = kHowToDraw;
+  return data.dump();
+}
+
+/// A file being written: all of it or nothing of it stays.
+class WholeFile {
+ public:
+  explicit WholeFile(const std::string& path)
+      : path_(path),
+        direct_(std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)),
+        to_(direct_ ? path : path + ".partial") {
+    file_ = ::open(to_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file_ < 0) fail();
+  }
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+  ~WholeFile() {
+    if (file_ >= 0) ::close(file_);
+    if (!kept_ && !direct_) ::unlink(to_.c_str());
+  }
+
+  void write(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = ::write(file_, text.data(), text.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail();
+      text.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+
+  void keep() {
+    const int closed = ::close(std::exchange(file_, -1));
+    if (closed != 0 || (!direct_ && ::rename(to_.c_str(), path_.c_str()) != 0)) fail();
+    kept_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path_,
+                "check the folder, its permissions and the space left; no half file was kept");
+  }
+
+  std::string path_;
+  bool direct_;
+  std::string to_;
+  int file_ = -1;
+  bool kept_ = false;
+};
+
+/// Signals that would end the process arrive when this goes.
+class SignalsLater {
+ public:
+  SignalsLater() {
+    sigset_t late;
+    sigemptyset(&late);
+    for (const int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&late, s);
+    pthread_sigmask(SIG_BLOCK, &late, &before_);
+  }
+  SignalsLater(const SignalsLater&) = delete;
+  SignalsLater& operator=(const SignalsLater&) = delete;
+  ~SignalsLater() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+std::string plan_json(const PlanSummary& plan) {
+  return ordered_json{{"model", plan.model},     {"parameters", plan.parameters}, {"gpus", plan.gpus},
+                      {"cluster", plan.cluster}, {"strategy", plan.strategy},     {"samples", plan.samples}}
+      .dump();
+}
+
+bool has_pictures() { return html::chart_library().size() > 100; }
+
+std::string html_text(const HtmlReport& report) {
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\">\n<title>Rehearse</title>\n"
+      "<link rel=\"icon\" href=\"data:,\">\n<style>\n";
+  out += html::page_style();
+  out +=
+      "</style>\n</head>\n<body>\n<header class=\"masthead\"></header>\n<main></main>\n"
+      "<noscript>This page draws itself: it needs JavaScript. Its figures are in its source, as JSON.</noscript>\n<script "
+      "type=\"application/json\" id=\"report-data\">";
+  out += inside_script(data_of(report));
+  out += "</script>\n";
+  if (has_pictures()) {
+    out += "<script>";
+    out += kChartNotice;
+    out += html::chart_library();
+    out += "</script>\n";
+  }
+  out += "<script>\n(() => {\n'use strict';\n";
+  out += html::page_script();
+  out += "})();\n</script>\n</body>\n</html>\n";
+  return out;
+}
+
+void write_html_report(const std::string& path, const HtmlReport& report) {
+  const std::string text = html_text(report);
+  const SignalsLater later;
+  WholeFile file(path);
+  file.write(text);
+  file.keep();
+}
+
+void check_html_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) throw Error(ErrorKind::usage, "no name for the file", "--html");
+  if (fs::is_directory(path)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it: --html report.html");
+  const fs::path folder = fs::absolute(path).parent_path();
+  if (!fs::is_directory(folder)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
+  const bool there = fs::exists(path);
+  if (::access(there && !fs::is_regular_file(path) ? path.c_str() : folder.c_str(), W_OK) != 0)
+    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path, "check the folder and its permissions");
+}
+
+}  // namespace rehearse

@@ -1,0 +1,39 @@
+#pragma once
+// An answer as one HTML file that needs nothing else: no network, no folder beside it. The page's own script (page/) draws what the JSON in it
+// says, and reads nothing else, so that a number on the page is a number of the answer.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/report/step_report.hpp"
+
+namespace rehearse {
+
+inline constexpr const char* kReportSchema = "rehearse/report/v1";
+
+struct HtmlReport {
+  std::string kind;     ///< The verb: "simulate", "compare", ... It chooses the page.
+  std::string version;  ///< Of the program.
+  std::string answer;   ///< What the verb prints as JSON.
+  std::string heading;  ///< One line above the answer; may be empty.
+  /// More for the page, by name, each a complete JSON text: "plan", "gantt", "course", "topology", "steps", ...
+  std::vector<std::pair<std::string, std::string>> parts{};
+};
+
+/// "plan" of a report: {model, parameters, gpus, cluster, strategy, samples}.
+[[nodiscard]] std::string plan_json(const PlanSummary& plan);
+
+/// Whether this build can draw: without ECharts a page has sentences and tables, and says how to get pictures.
+[[nodiscard]] bool has_pictures();
+
+/// The whole page. Throws nlohmann's parse_error where a part is no JSON.
+[[nodiscard]] std::string html_text(const HtmlReport& report);
+
+/// Writes the page beside `path` and renames it, so that there is a whole file or none; what is there before stays until then. Devices and pipes are
+/// written directly. Ctrl-C waits for the end of it. Throws Error (usage), `where` the path, when it cannot be written.
+void write_html_report(const std::string& path, const HtmlReport& report);
+/// Throws what write_html_report would for a path that cannot be: to be called before long work.
+void check_html_path(const std::string& path);
+
+}  // namespace rehearse

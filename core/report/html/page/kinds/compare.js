@@ -1,0 +1,188 @@
+// compare and lesson: several plans side by side.
+
+const letter = (i) => String.fromCharCode(65 + i);
+
+const compare_page = (a) => {
+  const steps = a.steps.map((s, i) => ({ ...s, letter: letter(i), at: i }));
+  const fit = steps.filter((s) => s.fits);
+  const base = fit[0];
+  const best = fit.length > 0 ? largest_by(fit, (s) => s.samples_per_s) : null;
+  const worst = fit.length > 0 ? largest_by(fit, (s) => -s.samples_per_s) : null;
+  const pace =
+    fit.length > 1
+      ? `${best.letter} is the fastest: ${significant(best.samples_per_s / worst.samples_per_s, 3)} times the samples per second of ${worst.letter}, the slowest.`
+      : fit.length === 1
+        ? `Only ${base.letter} fits into memory.`
+        : 'None of them fits into memory.';
+  open_page(`Which of ${plural(steps.length, 'plan')} is faster, and by what?`, null, pace);
+  headline(
+    steps
+      .slice(0, 6)
+      .map((s) => ({
+        label: `${s.letter}  ${file_stem(s.name)}`,
+        figure: s.fits ? figure_at(`answer.steps.${s.at}.step_time_s`, 'seconds') : { parts: ['does not fit', ''] },
+        note: s.fits ? `MFU ${percent(s.mfu)}` : `needs ${text_of('gib', s.needed_bytes)}`,
+        tone: s.fits ? '' : 'bad',
+      })),
+  );
+  const plans = table(
+    'The plans',
+    [
+      { title: '' },
+      { title: 'plan' },
+      { title: 'step time', number: true },
+      { title: 'samples/s', number: true },
+      { title: 'tokens/s', number: true },
+      { title: 'MFU', number: true },
+      { title: 'needed', number: true },
+      { title: 'capacity', number: true },
+    ],
+    steps.map((s) => ({
+      mark: s === best ? 'pick' : undefined,
+      cells: [
+        s.letter,
+        s.name,
+        s.fits ? cell(s.step_time_s, 'seconds', { path: `answer.steps.${s.at}.step_time_s` }) : 'does not fit',
+        s.fits ? cell(s.samples_per_s, 'number') : '–',
+        s.fits && s.tokens_per_s > 0 ? cell(s.tokens_per_s, 'whole') : '–',
+        s.fits ? cell(s.mfu, 'percent') : '–',
+        cell(s.needed_bytes, 'gib'),
+        cell(s.capacity_bytes, 'gib'),
+      ],
+    })),
+  );
+  if (fit.length > 0) {
+    const chart = stacks_chart(fit.map((s) => ({ label: s.letter, breakdown: s.breakdown })));
+    const column = time_column(fit.map((s) => s.step_time_s));
+    const used = Object.keys(words.time).filter((key) => fit.some((s) => s.breakdown[key] > 0));
+    const longest = largest_by(fit, (s) => s.step_time_s);
+    const [key, most] = breakdown_parts(longest.breakdown)[0];
+    section({
+      id: 'stacks',
+      title: 'Where each step goes',
+      keys: chart.keys,
+      chart,
+      see: `The longest step is ${longest.letter}'s, ${seconds(longest.step_time_s)}; its largest part is ${words.time[key]}, ${seconds(most)}${longest !== base ? `, against ${seconds(base.breakdown[key])} in ${base.letter}` : ''}.`,
+      tables: [
+        plans,
+        table(
+          `Slowest rank of each, ${column.unit}`,
+          [{ title: 'category' }, ...fit.map((s) => ({ title: s.letter, number: true }))],
+          [
+            ...used
+              .filter((k) => fit.some((s) => column.text(s.breakdown[k]) !== '0.000'))
+              .map((k) => [
+                words.time[k],
+                ...fit.map((s) => ({ text: column.text(s.breakdown[k]), value: s.breakdown[k], path: `answer.steps.${s.at}.breakdown.${k}` })),
+              ]),
+            {
+              mark: 'sum',
+              cells: ['step', ...fit.map((s) => ({ text: column.text(sum(Object.values(s.breakdown))), value: sum(Object.values(s.breakdown)) }))],
+            },
+          ],
+        ),
+      ],
+    });
+  } else main().append(plans);
+  a.differences.forEach((d, i) => difference_section(a, d, i, steps));
+  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
+  assumptions([['Differences', "By category, on each plan's slowest rank; they add up to the difference of the two step times."]], []);
+};
+
+const difference_section = (a, d, i, steps) => {
+  const name = steps.find((s) => s.name === d.name).letter,
+    against = steps.find((s) => s.name === d.against).letter;
+  const [key, most] = largest_by(Object.entries(d.breakdown), ([, s]) => Math.abs(s));
+  const same = Math.abs(d.ratio - 1) < 5e-4;
+  const column = time_column(Object.values(d.breakdown));
+  const parts = Object.entries(d.breakdown)
+    .filter(([, s]) => column.text(Math.abs(s)) !== '0.000')
+    .sort((x, y) => Math.abs(y[1]) - Math.abs(x[1]));
+  if (parts.length === 0) return;
+  section({
+    id: `difference-${i}`,
+    title: `Why ${name} differs from ${against}`,
+    beside: true,
+    chart: difference_chart(d.breakdown),
+    see: same
+      ? `${name} takes as long as ${against}.`
+      : `${name} takes ${significant(d.ratio, 3)} times as long: ${signed_seconds(d.step_time_s)} a step, of which ${signed_seconds(most)} ${words.time[key]}.`,
+    tables: [
+      table(
+        'Seconds more or less',
+        [{ title: 'category' }, { title: column.unit, number: true }],
+        [
+          ...parts.map(([k, s]) => [
+            words.time[k],
+            { text: (s > 0 ? '+' : '') + column.text(s), value: s, path: `answer.differences.${i}.breakdown.${k}` },
+          ]),
+          {
+            mark: 'sum',
+            cells: [
+              'step',
+              {
+                text: (d.step_time_s > 0 ? '+' : '') + column.text(d.step_time_s),
+                value: d.step_time_s,
+                path: `answer.differences.${i}.step_time_s`,
+              },
+            ],
+          },
+        ],
+      ),
+    ],
+  });
+};
+
+const lesson_page = (a) => {
+  const time = (f) => Object.fromEntries(Object.keys(words.time).map((key) => [key, f[`time.${key}`] || 0]));
+  const plans = a.plans.filter((p) => p.figures && p.figures['step_time'] > 0);
+  open_page(a.title || a.lesson, null, (a.says || [])[0]);
+  if (plans.length > 0) {
+    const at = (p) => a.plans.indexOf(p);
+    headline(
+      plans
+        .slice(0, 6)
+        .map((p) => ({
+          label: p.key,
+          figure: { path: `answer.plans.${at(p)}.figures.step_time`, value: p.figures.step_time, parts: parts_of.seconds(p.figures.step_time) },
+          note: p.title,
+        })),
+    );
+    const chart = stacks_chart(plans.map((p) => ({ label: p.key, breakdown: time(p.figures) })));
+    const longest = largest_by(plans, (p) => p.figures.step_time),
+      shortest = largest_by(plans, (p) => -p.figures.step_time);
+    section({
+      id: 'stacks',
+      title: 'Where each step goes',
+      keys: chart.keys,
+      chart,
+      see: `${capital(longest.title)} takes longest, ${seconds(longest.figures.step_time)}; ${shortest.title} is the shortest, ${seconds(shortest.figures.step_time)}.`,
+      tables: [
+        table(
+          'The plans',
+          [{ title: 'plan' }, { title: '' }, { title: 'step time', number: true }, { title: 'bubble', number: true }, { title: 'MFU', number: true }],
+          plans.map((p) => [
+            p.key,
+            p.title,
+            cell(p.figures.step_time, 'seconds'),
+            cell(p.figures['time.bubble'] || 0, 'seconds'),
+            cell(p.figures.mfu, 'percent'),
+          ]),
+        ),
+      ],
+    });
+  }
+  const rows = (a.rows || []).map((r, at) => ({ ...r, at })).filter((r) => r.predicted > 0 && r.measured > 0);
+  if (rows.length > 0) replay_section(rows);
+  (report.gantts || []).forEach((g, i) => gantt_section(g, `One step of ${g.name}`, `gantt-${i}`));
+  if ((a.says || []).length > 1)
+    main().append(
+      element(
+        'section',
+        {},
+        element('h2', {}, 'What it shows'),
+        a.says.slice(1).map((text) => element('p', { class: 'see' }, text)),
+      ),
+    );
+  assumptions([['Held', (a.shows || []).map((s) => `${s.claim}: ${s.holds ? 'yes' : 'no'}`).join('; ')]], []);
+};

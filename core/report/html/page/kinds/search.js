@@ -1,0 +1,274 @@
+// search and sweep: many plans for one model on one cluster.
+
+const metric_text = {
+  step_time_s: seconds,
+  tokens_per_s: (x) => fixed(x, 0),
+  tokens_per_s_per_gpu: (x) => significant(x),
+  mfu: percent,
+  memory_bytes: (x) => text_of('gib', x),
+  samples_per_s: (x) => significant(x),
+  needed_bytes: (x) => text_of('gib', x),
+};
+const metric_name = {
+  step_time_s: 'step time',
+  tokens_per_s: 'tokens per second',
+  tokens_per_s_per_gpu: 'tokens per second and GPU',
+  mfu: 'MFU',
+  memory_bytes: 'memory',
+  samples_per_s: 'samples per second',
+  needed_bytes: 'memory',
+};
+
+const space_text = (space) =>
+  Object.entries(space || {})
+    .filter(([, v]) => typeof v === 'number')
+    .map(([k, v]) => `${k.replace(/_/g, ' ')} ${significant(v, 6)}`)
+    .join(', ');
+
+const search_page = (a) => {
+  const list = a.candidates.map((c, i) => ({ ...c, at: i }));
+  const scenario =
+    a.scenario && typeof a.scenario === 'object'
+      ? file_stem(a.scenario.model || 'the model')
+      : file_stem((a.resolved && a.resolved.model && typeof a.resolved.model === 'string' && a.resolved.model) || a.scenario || 'the model');
+  const goal =
+    {
+      step_time: 'fastest',
+      tokens_per_s_per_gpu: 'fastest per GPU',
+      cost_per_token: 'at the least cost',
+      energy_per_token: 'with the least energy',
+      memory: 'in the least memory',
+    }[a.objective] || 'best';
+  const best = list[0],
+    front = new Set(a.pareto || []),
+    own = a.own && a.own.step_time_s > 0 ? a.own : null;
+  open_page(
+    `Which strategy trains ${scenario} ${goal}${a.gpus ? ` on ${plural(a.gpus, 'GPU')}` : ' here'}?`,
+    a.subject || space_text(a.space),
+    a.why || (best ? `${best.label}: ${seconds(best.step_time_s)} a step.` : 'No plan fits.'),
+  );
+  if (!best) return;
+  headline([
+    { label: 'Best step time', figure: figure_at('answer.candidates.0.step_time_s', 'seconds'), note: best.label },
+    ...(best.tokens_per_s_per_gpu > 0
+      ? [{ label: 'Tokens/s per GPU', figure: figure_at('answer.candidates.0.tokens_per_s_per_gpu', 'number') }]
+      : []),
+    { label: 'MFU', figure: figure_at('answer.candidates.0.mfu', 'percent') },
+    {
+      label: 'Memory',
+      figure: figure_at('answer.candidates.0.memory_bytes', 'gib'),
+      note: best.memory_capacity_bytes ? `of ${text_of('gib', best.memory_capacity_bytes)}` : '',
+    },
+    ...(own
+      ? [
+          {
+            label: "The scenario's own plan",
+            figure: figure_at('answer.own.step_time_s', 'seconds'),
+            note: `${significant(own.step_time_s / best.step_time_s, 3)} times the best`,
+          },
+        ]
+      : []),
+    ...(a.space && a.space.evaluated
+      ? [
+          {
+            label: 'Plans evaluated',
+            figure: figure_at('answer.space.evaluated', 'whole'),
+            note: a.space.combinations ? `of ${fixed(a.space.combinations, 0)} combinations` : '',
+          },
+        ]
+      : []),
+  ]);
+  candidates_section(a, list, front);
+  const with_parts = list.filter((c) => c.breakdown && sum(Object.values(c.breakdown)) > 0).slice(0, 10);
+  if (with_parts.length > 1) {
+    const chart = stacks_chart(with_parts.map((c) => ({ label: `${c.rank}`, breakdown: c.breakdown })));
+    const last = with_parts[with_parts.length - 1];
+    const [key, most] = largest_by(
+      Object.entries(last.breakdown).map(([k, v]) => [k, v - (best.breakdown[k] || 0)]),
+      ([, v]) => v,
+    );
+    section({
+      id: 'stacks',
+      title: 'Where the best plans spend their step',
+      keys: chart.keys,
+      chart,
+      see:
+        most > 0
+          ? `Rank ${last.rank} takes ${significant(last.step_time_s / best.step_time_s, 3)} times as long as rank 1; most of it is ${words.time[key]}, ${signed_seconds(most)}.`
+          : `The best ${with_parts.length} differ by ${percent(last.step_time_s / best.step_time_s - 1)} at most.`,
+    });
+  }
+  assumptions(
+    [
+      ['Objective', String(a.objective || '').replace(/_/g, ' ')],
+      ['Searched', space_text(a.space)],
+    ],
+    [
+      a.space ? folded('The space', JSON.stringify(a.space, null, 2)) : null,
+      scenario_text({ scenario: a.resolved || (typeof a.scenario === 'object' ? a.scenario : null) }),
+    ],
+  );
+};
+
+const candidates_section = (a, list, front) => {
+  const points = list.map((c) => ({ x: c.step_time_s, y: c.memory_bytes / kGiB, label: c.label, front: front.has(c.at), pick: c.at === 0 }));
+  const on_front = list.filter((c) => front.has(c.at));
+  const least = largest_by(on_front.length > 0 ? on_front : list, (c) => -c.memory_bytes);
+  const capacity = list[0].memory_capacity_bytes;
+  const tallest = Math.max(...points.map((p) => p.y));
+  section({
+    id: 'front',
+    title: 'Time against memory',
+    chart: front_chart(points, {
+      x_name: 'step time',
+      y_name: 'memory needed',
+      x_text: seconds,
+      y_text: (v) => `${significant(v, 3)} GiB`,
+      limit: capacity && tallest > (0.6 * capacity) / kGiB ? { y: capacity / kGiB, text: 'capacity' } : null,
+    }),
+    keys: [
+      ['vermillion', 'pin', 'the choice'],
+      ['blue', 'diamond', 'beaten by none in both'],
+      ['grey', 'circle', 'the others'],
+    ].map(([hue, symbol, text]) => [[hue], text, mark([hue, 'none', symbol], false, false)]),
+    see:
+      least.at === 0
+        ? `The fastest plan also needs the least memory, ${text_of('gib', least.memory_bytes)}.`
+        : `${plural(on_front.length, 'plan')} ${on_front.length === 1 ? 'is' : 'are'} beaten by none in both; the leanest, ${least.label}, needs ${text_of('gib', least.memory_bytes)} instead of ${text_of('gib', list[0].memory_bytes)} and takes ${percent(least.step_time_s / list[0].step_time_s - 1)} longer.`,
+    tables: [
+      table(
+        'The best',
+        [
+          { title: '' },
+          { title: 'plan' },
+          { title: 'step time', number: true },
+          { title: 'played', number: true },
+          { title: 'tokens/s/GPU', number: true },
+          { title: 'MFU', number: true },
+          { title: 'memory', number: true },
+          { title: 'what it trades' },
+        ],
+        list.map((c) => ({
+          mark: c.at === 0 ? 'pick' : undefined,
+          cells: [
+            { text: String(c.rank), value: c.rank },
+            c.label,
+            cell(c.step_time_s, 'seconds', { path: `answer.candidates.${c.at}.step_time_s` }),
+            c.simulated_step_time_s ? cell(c.simulated_step_time_s, 'seconds', { path: `answer.candidates.${c.at}.simulated_step_time_s` }) : '–',
+            cell(c.tokens_per_s_per_gpu, 'number'),
+            cell(c.mfu, 'percent'),
+            cell(c.memory_bytes, 'gib', { path: `answer.candidates.${c.at}.memory_bytes` }),
+            Array.isArray(c.trades) ? c.trades.join('; ') : c.trades || '',
+          ],
+        })),
+      ),
+    ],
+  });
+};
+
+// The keys that vary; the first with most values is the axis, the others name the curves.
+const sweep_page = (a) => {
+  const vary = Object.entries(a.vary || {}),
+    points = a.points.map((p, i) => ({ ...p, at: i }));
+  const good = points.filter((p) => p.step_time_s > 0);
+  const axis = largest_by(vary, ([, values]) => values.length)[0];
+  const metric = good.some((p) => p.tokens_per_s > 0) ? 'tokens_per_s' : good.some((p) => p.samples_per_s > 0) ? 'samples_per_s' : 'step_time_s';
+  const better = metric === 'step_time_s' ? (p) => -p.step_time_s : (p) => p[metric];
+  const best = good.length > 0 ? largest_by(good, better) : null,
+    worst = good.length > 0 ? largest_by(good, (p) => -better(p)) : null;
+  const setting = (p) =>
+    Object.entries(p.values)
+      .map(([k, v]) => `${k.split('.').pop()}=${v}`)
+      .join(', ');
+  open_page(
+    `What changes with ${listed(vary.map(([k]) => k))}?`,
+    a.heading || a.file || (typeof a.scenario === 'string' ? a.scenario : null),
+    best
+      ? `Of ${plural(points.length, 'point')} the best is ${setting(best)}: ${metric_name[metric]} ${metric_text[metric](best[metric])}, against ${metric_text[metric](worst[metric])} with ${setting(worst)}.`
+      : 'No point gave a result.',
+  );
+  if (!best) return;
+  headline([
+    {
+      label: `Best ${metric_name[metric]}`,
+      figure: figure_at(`answer.points.${best.at}.${metric}`, metric === 'step_time_s' ? 'seconds' : 'number'),
+      note: setting(best),
+    },
+    { label: 'Its step time', figure: figure_at(`answer.points.${best.at}.step_time_s`, 'seconds') },
+    ...(best.mfu > 0 ? [{ label: 'Its MFU', figure: figure_at(`answer.points.${best.at}.mfu`, 'percent') }] : []),
+    {
+      label: 'Points',
+      figure: { parts: [String(points.length), ''] },
+      note: good.length < points.length ? `${points.length - good.length} gave no result` : '',
+    },
+  ]);
+  sweep_sections(vary, axis, metric, points, good);
+  assumptions(
+    [['Varied', vary.map(([k, v]) => `${k} = ${v.join(', ')}`).join('; ')]],
+    [scenario_text({ scenario: a.resolved || (typeof a.scenario === 'object' ? a.scenario : null) })],
+  );
+};
+
+const sweep_sections = (vary, axis, metric, points, good) => {
+  const others = vary.map(([k]) => k).filter((k) => k !== axis);
+  const name_of = (p) => others.map((k) => `${k.split('.').pop()}=${p.values[k]}`).join(', ') || metric_name[metric];
+  const numeric = good.every((p) => typeof p.values[axis] === 'number' && p.values[axis] > 0);
+  const names = numeric ? null : vary.find(([k]) => k === axis)[1].map(String);
+  const curves = (m) =>
+    [...new Set(good.map(name_of))].map((name) => {
+      const own = good.filter((p) => name_of(p) === name && p[m] !== undefined);
+      return {
+        name,
+        points: numeric
+          ? own.map((p) => [p.values[axis], p[m]]).sort((x, y) => x[0] - y[0])
+          : names.map((n) => [n, (own.find((p) => String(p.values[axis]) === n) || {})[m]]),
+      };
+    });
+  const metrics = [metric, 'step_time_s', 'mfu', 'memory_bytes', 'needed_bytes'].filter(
+    (m, i, all) => all.indexOf(m) === i && good.some((p) => p[m] > 0),
+  );
+  metrics.slice(0, 3).forEach((m, i) => {
+    const list = curves(m),
+      best = largest_by(
+        good.filter((p) => p[m] !== undefined),
+        (p) => p[m],
+      ),
+      least = largest_by(
+        good.filter((p) => p[m] !== undefined),
+        (p) => -p[m],
+      );
+    section({
+      id: `curve-${m}`,
+      title: `${capital(metric_name[m])} by ${axis}`,
+      see: `Between ${metric_text[m](least[m])} at ${axis} ${least.values[axis]} and ${metric_text[m](best[m])} at ${best.values[axis]}: ${significant(best[m] / least[m], 3)} times as much.`,
+      keys: list.length > 1 ? curve_keys(list) : null,
+      chart: curves_chart(list, {
+        x_name: axis,
+        y_name: metric_name[m],
+        x_text: (x) => significant(x),
+        y_text: metric_text[m],
+        x_log: numeric,
+        x_names: names,
+        from_zero: m !== 'mfu',
+      }),
+      tables:
+        i > 0
+          ? []
+          : [
+              table(
+                'Points',
+                [
+                  ...vary.map(([k]) => ({ title: k, number: numeric })),
+                  ...metrics.map((k) => ({ title: metric_name[k], number: true })),
+                  { title: '' },
+                ],
+                points.map((p) => [
+                  ...vary.map(([k]) => String(p.values[k])),
+                  ...metrics.map((k) => (p[k] > 0 ? { text: metric_text[k](p[k]), value: p[k], path: `answer.points.${p.at}.${k}` } : '–')),
+                  (p.error && p.fits !== false ? p.error : null) || (p.fits === false ? 'does not fit' : ''),
+                ]),
+              ),
+            ],
+    });
+  });
+};

@@ -1,0 +1,244 @@
+// Pipelines in time: one row per rank, passes above, communication as a thin line below them.
+
+const kPasses = [
+  { name: 'forward', look: ['blue', 'none'], ink: '#fff', letter: '' },
+  { name: 'backward', look: ['orange', 'none'], ink: '#15191e', letter: '' },
+  { name: 'backward of weights', look: ['yellow', 'none'], ink: '#15191e', letter: '' },
+  { name: 'optimizer', look: ['purple', 'none'], ink: '#15191e', letter: '' },
+];
+const kTalks = [
+  { name: 'collectives', look: ['vermillion', 'none'] },
+  { name: 'messages between stages', look: ['green', 'none'] },
+  { name: 'copies and input', look: ['grey', 'none'] },
+];
+const kSpanFields = 5; // begin, length, pass, microbatch, chunk
+const kRowSeconds = ['forward', 'backward', 'optimizer', 'idle'];
+const kTalkFields = 3; // begin, length, kind
+
+const gantt_items = (gantt) => {
+  const items = [],
+    at = (t) => t * gantt.unit_s;
+  gantt.rows.forEach((row, y) => {
+    for (let i = 0; i < row.talks.length; i += kTalkFields)
+      items.push([at(row.talks[i]), at(row.talks[i] + row.talks[i + 1]), y, 1, row.talks[i + 2], -1, 0]);
+    for (let i = 0; i < row.spans.length; i += kSpanFields)
+      items.push([at(row.spans[i]), at(row.spans[i] + row.spans[i + 1]), y, 0, row.spans[i + 2], row.spans[i + 3], row.spans[i + 4]]);
+  });
+  return items;
+};
+
+const gantt_tip = (gantt, item) => {
+  const [begin, end, y, talk, kind, microbatch, chunk] = item;
+  const what = talk ? kTalks[kind].name : kPasses[kind].name;
+  const which =
+    !talk && microbatch >= 0
+      ? `, microbatch ${microbatch}${gantt.chunks > 1 ? `, chunk ${chunk}` : ''}`
+      : !talk && microbatch === -2
+        ? ', several microbatches'
+        : '';
+  return `<b>${gantt.rows[y].label}</b><br>${what}${which}<br>${seconds(begin)} to ${seconds(end)}: ${seconds(end - begin)}`;
+};
+
+const draw_lane = (theme) => (params, api) => {
+  const from = api.coord([api.value(0), api.value(2)]),
+    to = api.coord([api.value(1), api.value(2)]),
+    lane = api.size([0, 1])[1];
+  const shape = echarts.graphic.clipRectByRect(
+    { x: from[0], y: from[1] - lane * 0.42, width: to[0] - from[0], height: lane * 0.68 },
+    params.coordSys,
+  );
+  return shape && { type: 'rect', shape, style: { fill: kInk[theme].track } };
+};
+
+const draw_item = (theme) => (params, api) => {
+  const [begin, end, y, talk, kind, microbatch, chunk] = [0, 1, 2, 3, 4, 5, 6].map((i) => api.value(i));
+  const from = api.coord([begin, y]),
+    to = api.coord([end, y]);
+  const lane = api.size([0, 1])[1];
+  const top = talk ? from[1] + lane * 0.3 : from[1] - lane * 0.42;
+  const full = { x: from[0], y: top, width: Math.max(to[0] - from[0], 0.6), height: talk ? Math.max(lane * 0.13, 2.5) : lane * 0.68 };
+  const shape = echarts.graphic.clipRectByRect(full, params.coordSys);
+  if (!shape) return undefined;
+  const look = talk ? kTalks[kind].look : kPasses[kind].look;
+  const rect = {
+    type: 'rect',
+    shape,
+    style: { fill: kHue[look[0]], opacity: talk ? 1 : [1, 0.8, 0.62, 0.5][chunk % 4], stroke: kInk[theme].paper, lineWidth: shape.width > 5 ? 1 : 0 },
+  };
+  const text = !talk && microbatch >= 0 ? String(microbatch) : '';
+  if (talk || text === '' || shape.width < 7 + 7 * text.length || lane < 18) return rect;
+  return {
+    type: 'group',
+    children: [
+      rect,
+      {
+        type: 'text',
+        silent: true,
+        style: {
+          text,
+          x: shape.x + shape.width / 2,
+          y: shape.y + shape.height / 2,
+          align: 'center',
+          verticalAlign: 'middle',
+          fill: kPasses[kind].ink,
+          fontSize: 11,
+        },
+      },
+    ],
+  };
+};
+
+// A long pipeline is read at its beginning and its end; as a whole it is a carpet.
+const kReadableBlocks = 90;
+const gantt_views = (gantt) => {
+  const most = Math.max(...gantt.rows.map((r) => r.spans.length / kSpanFields));
+  const share = Math.min(1, kReadableBlocks / most);
+  return share > 0.6
+    ? [['whole step', 0, 1]]
+    : [
+        ['beginning', 0, share],
+        ['end', 1 - share, 1],
+        ['whole step', 0, 1],
+      ];
+};
+
+const gantt_chart = (gantt, chosen = () => 0) => {
+  const items = gantt_items(gantt);
+  return {
+    canvas: true,
+    height: (view) => 92 + gantt.rows.length * (view.narrow ? 24 : 30) - (printing ? 44 : 0),
+    option: (view) => {
+      const [, from, to] = gantt_views(gantt)[chosen()],
+        end = gantt.end * gantt.unit_s;
+      return {
+        grid: { left: view.narrow ? 62 : 96, right: 14, top: 8, bottom: printing ? 40 : 84 },
+        xAxis: {
+          type: 'value',
+          min: printing ? from * end : 0,
+          max: printing ? to * end : end,
+          ...axis_style(view.theme, { axisLabel: { formatter: (t) => seconds(t) } }),
+          splitLine: { show: false },
+        },
+        yAxis: {
+          type: 'category',
+          inverse: true,
+          data: gantt.rows.map((r) => r.label),
+          ...axis_style(view.theme),
+          axisLabel: { color: view.muted, fontSize: view.narrow ? 11 : 13, width: view.narrow ? 56 : 90, overflow: 'truncate', interval: 0 },
+          splitLine: { show: false },
+        },
+        dataZoom: printing
+          ? []
+          : [
+              {
+                type: 'slider',
+                start: 100 * from,
+                end: 100 * to,
+                filterMode: 'weakFilter',
+                height: 26,
+                bottom: 10,
+                borderColor: view.line,
+                fillerColor: 'rgba(0,114,178,.16)',
+                backgroundColor: view.panel,
+                showDataShadow: false,
+                textStyle: { color: view.muted, fontSize: 11 },
+                labelFormatter: (t) => seconds(t),
+                moveHandleSize: 0,
+              },
+              {
+                type: 'inside',
+                start: 100 * from,
+                end: 100 * to,
+                filterMode: 'weakFilter',
+                zoomOnMouseWheel: 'ctrl',
+                moveOnMouseMove: true,
+                moveOnMouseWheel: false,
+              },
+            ],
+        tooltip: { formatter: (p) => gantt_tip(gantt, p.value) },
+        series: [
+          {
+            type: 'custom',
+            silent: true,
+            renderItem: draw_lane(view.theme),
+            encode: { x: [0, 1], y: 2 },
+            data: gantt.rows.map((r, y) => [0, end, y]),
+            clip: true,
+          },
+          { type: 'custom', renderItem: draw_item(view.theme), encode: { x: [0, 1], y: 2 }, data: items, clip: true, progressive: 0 },
+        ],
+      };
+    },
+  };
+};
+
+const gantt_keys = (gantt) => {
+  const passes = new Set(),
+    talks = new Set();
+  for (const [, , , talk, kind] of gantt_items(gantt)) (talk ? talks : passes).add(kind);
+  return [...kPasses.map((p, i) => [passes.has(i), p.look, p.name]), ...kTalks.map((t, i) => [talks.has(i), t.look, t.name])]
+    .filter(([there]) => there)
+    .map(([, look, name]) => [look, name]);
+};
+
+const gantt_table = (gantt) => {
+  const column = time_column([gantt.period_s]);
+  const columns = [
+    { title: 'row' },
+    { title: 'rank', number: true },
+    ...kRowSeconds.map((title) => ({ title: `${title}, ${column.unit}`, number: true })),
+    { title: 'idle %', number: true },
+  ];
+  return table(
+    'Time of each row',
+    columns,
+    gantt.rows.map((r) => [
+      r.label,
+      { text: String(r.rank), value: r.rank },
+      ...kRowSeconds.map((key) => ({ text: column.text(r.seconds[key]), value: r.seconds[key] })),
+      { text: fixed((100 * r.seconds.idle) / gantt.period_s, 1), value: r.seconds.idle / gantt.period_s },
+    ]),
+  );
+};
+
+const gantt_see = (gantt) => {
+  const idle = (r) => r.seconds.idle / gantt.period_s;
+  const most = largest_by(gantt.rows, idle),
+    least = largest_by(gantt.rows, (r) => -idle(r));
+  const clock = `The ${gantt.rows.length > 1 ? 'rows share' : 'row has'} one clock of ${seconds(gantt.period_s)}`;
+  if (gantt.rows.length === 1)
+    return `${clock}; ${most.label} computes for ${percent(1 - idle(most))} of it and waits or communicates for ${percent(idle(most))}.`;
+  if (most === least || Math.abs(idle(most) - idle(least)) < 5e-4)
+    return `${clock}; every row computes for ${percent(1 - idle(most))} of it and waits or communicates for the rest.`;
+  return `${clock}; grey is time in which nothing computes: most on ${most.label}, ${percent(idle(most))} of the step, least on ${least.label}, ${percent(idle(least))}.`;
+};
+
+const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {
+  if (!gantt || gantt.rows.length === 0) return;
+  let chosen = 0;
+  const chart = gantt_chart(gantt, () => chosen),
+    views = gantt_views(gantt);
+  const see = gantt_see(gantt) + (views.length > 1 ? ` Shown first: the beginning, ${seconds(views[0][2] * gantt.period_s)} of it.` : '');
+  const choose =
+    views.length > 1
+      ? chooser(
+          'Show the',
+          views.map(([name]) => name),
+          0,
+          (i) => {
+            chosen = i;
+            chart.redraw();
+          },
+        )
+      : null;
+  section({
+    id,
+    title,
+    see,
+    keys: gantt_keys(gantt),
+    chart,
+    choose,
+    tables: [gantt_table(gantt)],
+    hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Paler blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks too thin to see are drawn as one.' : ''}`,
+  });
+};

@@ -1,0 +1,37 @@
+#pragma once
+// A page as a browser shows it.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace rehearse::test {
+
+/// A number on the page that says which number of the JSON it is.
+struct ShownFigure {
+  std::string path;   ///< "answer.step_time_s"
+  std::string value;  ///< In full, as the page took it.
+  std::string text;   ///< As the reader sees it: "20.72 s".
+};
+
+struct ShownPage {
+  std::string complaints;  ///< What the browser's console said.
+  int pictures = -1;       ///< Drawn; -1 where the script did not get to its end.
+  int failed = 0;          ///< Hosts of pictures that were not drawn.
+  std::string title;
+  std::vector<ShownFigure> figures;
+  std::string data;  ///< The JSON in the page.
+};
+
+/// Whether there is a browser to show pages.
+[[nodiscard]] bool has_browser();
+[[nodiscard]] ShownPage show(const std::string& file);
+
+/// Whether `text` is `value` rounded to the digits shown, in the unit shown or, without one, in some unit of a column's heading.
+[[nodiscard]] bool says(const std::string& text, double value);
+
+/// The number at "answer.rows.3.x" in `data`; throws where there is none.
+[[nodiscard]] double number_at(const nlohmann::json& data, const std::string& path);
+
+}  // namespace rehearse::test

@@ -1,0 +1,97 @@
+// Pages that the program writes, in a browser: they are drawn, nothing complains, and the numbers on them are those of the JSON.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "core/report/html/html_report.hpp"
+#include "tests/report_html/shown_page.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace rehearse;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uintmax_t kMostBytes = 5'000'000;
+
+#define NEEDS_A_BROWSER()                                                          \
+  if (!test::has_browser()) REHEARSE_SKIP("no browser: apt-get install chromium"); \
+  if (!has_pictures()) REHEARSE_SKIP("this build has no pictures: ./bootstrap install-deps")
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("rehearse_pages_" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+/// `rehearse WORDS --html FILE`, shown.
+test::ShownPage page_of(const std::string& words, int expected = 0) {
+  const Folder folder;
+  const std::string file = (folder.path / "page.html").string();
+  const std::string command = "cd '" REHEARSE_SOURCE_DIR "' && '" REHEARSE_PROGRAM "' " + words + " --html '" + file + "' > /dev/null 2>&1";
+  const int status = std::system(command.c_str());
+  INFO(command);
+  REQUIRE(WEXITSTATUS(status) == expected);
+  CHECK(fs::file_size(file) < kMostBytes);
+  return test::show(file);
+}
+
+void check(const test::ShownPage& page, int least_pictures, std::size_t least_figures) {
+  CHECK(page.complaints == "");
+  CHECK(page.failed == 0);
+  CHECK(page.pictures >= least_pictures);
+  CHECK(page.title.find("undefined") == std::string::npos);
+  const auto data = nlohmann::json::parse(page.data);
+  CHECK(page.figures.size() >= least_figures);
+  for (const test::ShownFigure& f : page.figures) {
+    INFO(f.path << " is shown as '" << f.text << "'");
+    const double value = test::number_at(data, f.path);
+    CHECK(std::atof(f.value.c_str()) == Approx(value).epsilon(1e-12));
+    CHECK(test::says(f.text, value));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a number says what it stands for to the digits shown, and no other", "[browser]") {
+  CHECK(test::says("20.72 s", 20.7189));
+  CHECK_FALSE(test::says("20.72 s", 20.7289));
+  CHECK(test::says("933.5 ms", 0.93348));
+  CHECK(test::says("51.2 %", 0.51234));
+  CHECK_FALSE(test::says("51.2 %", 51.234));
+  CHECK(test::says("151,828", 151828.3));
+  CHECK(test::says("$4.1 million", 4.1e6));
+}
+
+TEST_CASE("simulate on 1,024 GPUs: pipeline, breakdown, memory twice, wires", "[browser]") {
+  NEEDS_A_BROWSER();
+  const test::ShownPage page = page_of("simulate scenarios/gpt3_175b_a100_1024.json");
+  check(page, 5, 60);
+  CHECK(page.title.find("1,024 GPUs") != std::string::npos);
+}
+
+TEST_CASE("compare: where each step goes, and what makes the difference", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8"), 4, 20);
+}
+
+TEST_CASE("validate: the scoreboard", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("validate --measurements tests/published/data/torchtitan.json"), 2, 20);
+}
+
+TEST_CASE("a plan that does not fit has its page, too", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("simulate scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none", 3), 1, 30);
+}
+
+TEST_CASE("networks: curves of a collective, and how a machine is wired", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("collectives --cluster dgx_h100 --nodes 4 --network rail_ndr -b 1K -e 4G -f 16"), 2, 10);
+  check(page_of("topology show dgx_a100_80gb"), 1, 3);
+}
