@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/measured_step.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/import/measured_workload.hpp"
 #include "core/report/kineto_trace.hpp"
 
 namespace rehearse::cli {
@@ -53,6 +55,7 @@ void write_trace(const std::string& file, const Trace& trace, const Program& pro
 
 int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  if (is_measured_workload(arguments.text("SCENARIO"))) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   RunWatch watch(console.err, errors_on_terminal());
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   if (arguments.has("--dry-run")) {
