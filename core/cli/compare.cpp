@@ -90,6 +90,7 @@ int compare_trace(const std::vector<std::string>& words, const Arguments& argume
     if (r.rank < program.mesh.ranks()) request.traced.insert(r.rank);
   if (request.traced.empty() || !arguments.has("--no-fold"))  // Folded ranks leave no spans: one of each role stands for them.
     for (const GanttRow& row : role_rows(program)) request.traced.insert(row.rank);
+  request.all_flows = true;  // So that each collective leaves its own span.
   const StepReport report = play_step(session, program, memory_report(program, session.cluster, MemoryRule{}), request);
   std::set<int> played;
   for (const Span& s : report.trace->spans) played.insert(s.rank);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/import/call_words.hpp"
 #include "core/import/trace_report.hpp"
 
 namespace rehearse {
@@ -86,7 +87,7 @@ Mean simulated(const SimulatedStep& s) {
     const bool waits = span.kind == SpanKind::wait;
     if (!waits && span.kind != SpanKind::collective && span.kind != SpanKind::send && span.kind != SpanKind::receive) continue;
     if (waits && span.group.empty() && span.collective.empty()) continue;
-    const std::string name = span.kind == SpanKind::send ? "send" : span.kind == SpanKind::receive ? "receive" : span.collective.empty() ? "messages" : span.collective;
+    const std::string name = span.kind == SpanKind::send ? "send" : span.kind == SpanKind::receive ? "receive" : call_name(span.collective);
     OperationTotal& total = out.side.totals.calls[name];
     total.time += span.end - span.begin;
     if (waits) total.waiting += span.end - span.begin;
