@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/config/settings.hpp"
+#include "core/program/body.hpp"
 #include "core/program/program.hpp"
 #include "core/strategy/redistribute.hpp"
 
