@@ -1,5 +1,6 @@
 #include "core/import/measured_program.hpp"
 
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {

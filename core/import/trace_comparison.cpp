@@ -8,6 +8,7 @@
 
 #include "core/import/call_words.hpp"
 #include "core/import/trace_report.hpp"
+#include "core/program/body.hpp"
 
 namespace rehearse {
 
