@@ -140,6 +140,9 @@ class Walk {
     out_.rank = rank;
   }
 
+  /// Where points go while run() walks; null for nowhere.
+  std::vector<MemoryPoint>* points = nullptr;
+
   RoleMemory run(Bytes workspace, Bytes framework) {
     now_[static_cast<std::size_t>(MemoryCategory::workspace)] = workspace.value();
     now_[static_cast<std::size_t>(MemoryCategory::framework)] = framework.value();
@@ -149,6 +152,7 @@ class Walk {
     best_sum_ = sum(now_);
     waiting_.resize(static_cast<std::size_t>(role_.events));
     happened_.assign(static_cast<std::size_t>(role_.events), false);
+    note(-1, sum(now_));
     for (const Entry& e : role_.step) call(e);
     report();
     return out_;
@@ -174,6 +178,7 @@ class Walk {
     at_.copy = e.copy;
     if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
     const BodyCurve& c = curve(e);
+    const double during = sum(now_) + std::max(0.0, c.peak);
     if (const double here = sum(now_) + c.peak; here > best_sum_) {
       best_sum_ = here;
       best_ = now_;
@@ -198,6 +203,14 @@ class Walk {
       else waiting_[static_cast<std::size_t>(late.event)].push_back(late);
     happens(e.record);
     for (std::int32_t m = 0; m < e.mark_count; ++m) happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
+    note(static_cast<int>(&e - role_.step.data()), during);
+  }
+
+  void note(int entry, double during) {
+    if (points == nullptr) return;
+    MemoryPoint point{entry, Bytes{during}, {}};
+    for (std::size_t i = 0; i < now_.size(); ++i) point.after[i] = Bytes{now_[i]};
+    points->push_back(point);
   }
 
   void happens(EventId event) {
@@ -247,6 +260,18 @@ class Walk {
 };
 
 }  // namespace
+
+std::vector<MemoryCurve> memory_over_time(const Program& program, Bytes workspace, Bytes framework) {
+  std::vector<MemoryCurve> out;
+  for (const RoleMemory& worst : peak_memory(program, workspace, framework)) {
+    MemoryCurve curve{worst.role, worst.rank, {}};
+    Walk walk(program, worst.role, worst.rank);
+    walk.points = &curve.points;
+    (void)walk.run(workspace, framework);
+    out.push_back(std::move(curve));
+  }
+  return out;
+}
 
 std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework) {
   const RankKinds kinds(program);

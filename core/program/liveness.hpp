@@ -25,6 +25,20 @@ struct RoleMemory {
   std::string peak_at;  ///< "layer.backward, layer 12, microbatch 3, at attention.probabilities": where the peak stands.
 };
 
+/// Device memory around one call of a body, in issue order.
+struct MemoryPoint {
+  int entry = 0;            ///< Index into Role::step.
+  Bytes during;             ///< The most while the call's tasks run, of all categories.
+  CategoryBytes after{};    ///< When it has ended and given back what it releases.
+};
+/// A role's step on its worst rank. The first point is before the first call (entry -1).
+struct MemoryCurve {
+  int role = 0, rank = 0;
+  std::vector<MemoryPoint> points;
+};
+/// The walk that peak_memory takes, point by point: the largest `during` is its peak.
+[[nodiscard]] std::vector<MemoryCurve> memory_over_time(const Program& program, Bytes workspace, Bytes framework);
+
 /// Memory of every role: that of its worst rank. Time grows with the kinds of ranks, not with ranks. `workspace` and `framework` are fixed per process and given by the caller.
 [[nodiscard]] std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework);
 
