@@ -149,6 +149,7 @@ class Aligner {
       }
     }
     for (std::size_t i = 0; i < correction.size(); ++i) job_.clock[i] += correction[i];
+    job_.correction = correction;
     const Seconds zero = job_.clock[0];
     for (Seconds& c : job_.clock) c -= zero;
   }

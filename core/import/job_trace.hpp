@@ -69,6 +69,7 @@ struct MatchedCall {
 struct JobTrace {
   std::vector<RankTrace> ranks;          ///< By rank.
   std::vector<Seconds> clock;            ///< Per rank: to be added to its times; 0 for the first.
+  std::vector<Seconds> correction;       ///< Per rank: by how much its own clock was set right, which is part of `clock`.
   std::vector<MatchedCall> matched;
   std::string how_matched;               ///< One sentence: sequence numbers, order of the calls, or overlap in time.
   /// Time of an event after the last traced rank entered: what moves bytes. The whole duration for calls without partners in the trace.

@@ -27,11 +27,11 @@ nlohmann::ordered_json json_of(const OperationTotal& t, bool call) {
 }
 
 Table rank_table(const JobTrace& job, const std::vector<RankTotals>& totals) {
-  Table out{"Device time per rank, ms", {{"rank", true}, {"kernels", true}, {"kernel time", true}, {"calls", true}, {"communication", true}, {"waiting", true}, {"clock", true}, {"file"}}, {}};
+  Table out{"Device time per rank, ms", {{"rank", true}, {"kernels", true}, {"kernel time", true}, {"calls", true}, {"communication", true}, {"waiting", true}, {"clock set by", true}, {"file"}}, {}};
   for (std::size_t r = 0; r < totals.size(); ++r) {
     const OperationTotal kernels = RankTotals::sum(totals[r].kernels), calls = RankTotals::sum(totals[r].calls);
     out.rows.push_back({std::to_string(job.ranks[r].rank), std::to_string(kernels.count), ms(kernels.time), std::to_string(calls.count), ms(calls.time - calls.waiting), ms(calls.waiting),
-                        fmt::format("{:+.3f}", job.clock[r].value() * 1e3), job.ranks[r].file.substr(job.ranks[r].file.find_last_of('/') + 1)});
+                        fmt::format("{:+.3f}", job.correction[r].value() * 1e3), job.ranks[r].file.substr(job.ranks[r].file.find_last_of('/') + 1)});
   }
   return out;
 }
@@ -54,7 +54,7 @@ std::string json_text(const JobTrace& job, const std::vector<RankTotals>& totals
   nlohmann::ordered_json out{{"schema", "rehearse/trace_report/v1"}, {"world_size", job.ranks.front().world_size}, {"matched", job.matched.size()}, {"how_matched", job.how_matched}};
   for (std::size_t r = 0; r < totals.size(); ++r) {
     const RankTrace& t = job.ranks[r];
-    nlohmann::ordered_json rank{{"rank", t.rank}, {"file", t.file}, {"gpu", t.gpu}, {"entries", t.all_events}, {"clock_s", job.clock[r].value()}};
+    nlohmann::ordered_json rank{{"rank", t.rank}, {"file", t.file}, {"gpu", t.gpu}, {"entries", t.all_events}, {"clock_s", job.correction[r].value()}};
     rank["kernels"] = nlohmann::ordered_json::object();
     rank["calls"] = nlohmann::ordered_json::object();
     for (const auto& [name, total] : totals[r].kernels) rank["kernels"][name] = json_of(total, false);
