@@ -121,7 +121,7 @@ int export_plan(const Arguments& arguments, Console& console) {
 
 Verb export_verb() {
   return {"export",
-          "Launch files of a plan for the programs that people train with; platforms and traces for other simulators.",
+          "Launch files of a plan for other frameworks and schedulers; platforms and traces for simulators.",
           {"rehearse export scenarios/llama3_70b_h100_64.json --to megatron -o launch", "rehearse export scenarios/mixed_a100_v100.json --to kubernetes",
            "rehearse export scenarios/llama3_8b_h100_8.json --to chakra --format json"},
           {scenario_positional()},
