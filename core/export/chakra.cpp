@@ -19,7 +19,7 @@ namespace rehearse::exporting {
 
 namespace {
 
-constexpr int kMostRanks = 256;  // Beyond, one rank of each role.
+constexpr double kMostNodes = 1e6;  // Beyond, one rank of each role: a node takes about 150 bytes.
 
 // ---- protobuf, as far as it is needed
 
@@ -189,7 +189,10 @@ class RankWriter {
 
 std::vector<int> ranks_of(const Program& p) {
   std::vector<int> out;
-  if (p.mesh.ranks() <= kMostRanks) {
+  double nodes = 0;
+  for (const std::int32_t role : p.role_of_rank)
+    for (const Entry& e : p.roles[static_cast<std::size_t>(role)].step) nodes += static_cast<double>(boost::num_vertices(p.bodies[static_cast<std::size_t>(e.body)].graph));
+  if (nodes <= kMostNodes) {
     for (int r = 0; r < p.mesh.ranks(); ++r) out.push_back(r);
     return out;
   }

@@ -76,8 +76,8 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
     }
     if (value->is_object()) continue;  // Its members are keys of their own.
     const Json fallback = Json::parse(help.fallback.empty() ? "null" : help.fallback, nullptr, false);
-    if (*value == fallback || (value->is_array() && value->empty()) || (value->is_string() && value->get<std::string>().empty())) continue;
-    if (rule == rules.end() && fallback == "auto") continue;  // Follows from the other axes.
+    const bool silent = *value == fallback || (value->is_array() && value->empty()) || (value->is_string() && value->get<std::string>().empty());
+    if (rule == rules.end() && (silent || fallback == "auto")) continue;  // Automatic axes follow from the others.
     out.left_out.push_back({help.key, plain(*value), rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});
   }
   return out;

@@ -1,6 +1,8 @@
 // SimGrid: the cluster as platform XML. Links have latency 0, as CM02 shares a link by latencies and NCCL's model states latencies per call; each link's
 // own stands beside it as a property.
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "core/export/setting_table.hpp"
@@ -36,17 +38,24 @@ Exported write(const ExportInput& in) {
   std::string text = "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- " + attribute(banner(in).substr(2, banner(in).size() - 3)) +
                      "\n     Hosts are GPUs, by rank of device; their speed is the dense peak of 16-bit products. Links are one direction each. -->\n<platform version=\"4.1\">\n"
                      "  <config>\n    <prop id=\"network/model\" value=\"CM02\"/>\n    <prop id=\"network/crosstraffic\" value=\"0\"/>\n  </config>\n  <zone id=\"cluster\" routing=\"Full\">\n";
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (LinkId l = 0; l < c.link_count(); ++l) {
+    std::string name = attribute(c.link(l).name);
+    if (!seen.insert(name).second) name += fmt::format("#{}", l);  // Parallel links.
+    names.push_back(std::move(name));
+  }
   for (DeviceId d = 0; d < c.device_count(); ++d)
     text += fmt::format("    <host id=\"{}\" speed=\"{:.17g}f\">\n      <prop id=\"gpu\" value=\"{}\"/>\n      <prop id=\"node\" value=\"{}\"/>\n    </host>\n", d, fastest(c.gpu(d)).value(), attribute(c.gpu(d).name), c.node_of(d));
   for (LinkId l = 0; l < c.link_count(); ++l) {
     const ClusterLink link = c.link(l);
-    text += fmt::format("    <link id=\"{}\" bandwidth=\"{:.17g}Bps\" latency=\"0s\">\n      <prop id=\"latency_s\" value=\"{:.17g}\"/>\n    </link>\n", attribute(link.name), link.rate.value(), link.latency.value());
+    text += fmt::format("    <link id=\"{}\" bandwidth=\"{:.17g}Bps\" latency=\"0s\">\n      <prop id=\"latency_s\" value=\"{:.17g}\"/>\n    </link>\n", names[static_cast<std::size_t>(l)], link.rate.value(), link.latency.value());
   }
   for (DeviceId a = 0; a < c.device_count(); ++a)
     for (DeviceId b = 0; b < c.device_count(); ++b) {
       if (a == b) continue;
       text += fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", a, b);
-      for (const LinkId l : c.route(a, b).links) text += fmt::format("<link_ctn id=\"{}\"/>", attribute(c.link(l).name));
+      for (const LinkId l : c.route(a, b).links) text += fmt::format("<link_ctn id=\"{}\"/>", names[static_cast<std::size_t>(l)]);
       text += "</route>\n";
     }
   text += "  </zone>\n</platform>\n";

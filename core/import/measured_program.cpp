@@ -217,6 +217,8 @@ class Maker {
     role.name = fmt::format("rank {}", rank.rank);
     std::vector<StreamId> streams;
     for (std::size_t s = 0; s < std::max<std::size_t>(1, rank.streams.size()); ++s) streams.push_back(stream(rank, static_cast<int>(s)));
+    constexpr std::size_t kMostStreams = 16;  // Of one rank, as back ends keep books.
+    if (p.streams.size() > kMostStreams) throw Error(ErrorKind::usage, fmt::format("rank {} works on {} streams; up to {} can be played", rank.rank, rank.streams.size(), kMostStreams), "ranks");
     std::set<int> awaited;
     for (const MeasuredOperation& o : rank.operations) awaited.insert(o.after.begin(), o.after.end());
     std::map<int, EventId> event_of;

@@ -16,6 +16,15 @@ constexpr std::size_t kHead = 1u << 20;
 
 enum class Form { kineto, chakra, chakra_json, json, empty };
 
+/// Where the list of that name begins; npos where there is none.
+std::size_t list_in(const std::string& text, const std::string& key) {
+  for (std::size_t at = text.find('"' + key + '"'); at != std::string::npos; at = text.find('"' + key + '"', at + 1)) {
+    const std::size_t value = text.find_first_not_of(" \t\r\n:", at + key.size() + 2);
+    if (value != std::string::npos && text[value] == '[') return at;
+  }
+  return std::string::npos;
+}
+
 /// By the beginning of the file, decompressed.
 Form form_of(const std::string& path, std::size_t bytes) {
   GzipInput buffer(path);
@@ -26,7 +35,7 @@ Form form_of(const std::string& path, std::size_t bytes) {
   const auto first = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) return Form::empty;
   if (head[first] != '{' && head[first] != '[') return Form::chakra;
-  const auto events = head.find("\"traceEvents\""), nodes = head.find("\"nodes\"");
+  const auto events = list_in(head, "traceEvents"), nodes = list_in(head, "nodes");
   if (events != std::string::npos && events < nodes) return Form::kineto;
   if (nodes != std::string::npos) return Form::chakra_json;
   if (path.ends_with(".et")) return Form::chakra;  // A first message of 123 bytes begins like JSON.

@@ -116,6 +116,12 @@ TEST_CASE("A compressed trace that was cut is refused") {
   check_refused(whole.substr(0, whole.size() / 2), "ends in the middle", ".json.gz");
 }
 
+TEST_CASE("A scenario's number of nodes is no list of a Chakra trace's") {
+  CHECK_FALSE(is_trace(testing::source_path("scenarios/llama3_70b_h100_64.json")));
+  CHECK(is_trace(testing::source_path("tests/unit/import/traces/nccl_data.json.gz")));
+  CHECK(is_trace(ScratchFile(R"({"nodes": [{"id": 1}]})", ".json").path()));
+}
+
 TEST_CASE("Memory is bounded by a limit on device events") {
   const ScratchFile file(trace(kernel("a", 1, 1) + "," + kernel("b", 2, 1)), ".json");
   CHECK_THROWS_AS(read_trace(file.path(), {1, 64, 1000}), Error);
