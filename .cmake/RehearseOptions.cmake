@@ -9,13 +9,14 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 add_library(rehearse_options INTERFACE)
 target_compile_features(rehearse_options INTERFACE cxx_std_20)
-target_include_directories(rehearse_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+target_include_directories(rehearse_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include/rehearse>")
+# Warnings are this project's own: whoever links an installed copy keeps theirs.
 target_compile_options(rehearse_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${REHEARSE_WERROR}>>:-Werror>)
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>>"
+  "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${REHEARSE_WERROR}>>:-Werror>>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees an overlap in `"text" + std::string` that cannot happen (GCC bug 105329).
-  target_compile_options(rehearse_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  target_compile_options(rehearse_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>>")
 endif()
 if(REHEARSE_SANITIZE)
   # GCC 12 takes the sanitizers' own code in std::function and std::regex for uses of uninitialised memory.

@@ -93,7 +93,7 @@ class CastMaker {
   void decide_folding() {
     const int tp = p_.mesh.islands().size() == 1 ? p_.mesh.islands().front().extent(Axis::tp) : 1;
     const int stride = tp > 1 ? lane_stride(p_, cluster_) : 0;
-    if (!options_.fold || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
+    if (!options_.fold || !cost_.options().slowdown.empty() || tp == 1 || stride <= 0 || tp_coordinate_matters(p_)) {
       cast_.folding = "every rank is played";
       return;
     }
@@ -153,7 +153,8 @@ class CastMaker {
       const int role = p_.role_of_rank[static_cast<std::size_t>(r)];
       const int device = p_.device_of_rank[static_cast<std::size_t>(r)];
       // Ranks of one role on one kind of GPU, whose groups look alike from where they are, share their prices.
-      const auto key = std::pair(role, cluster_.gpu(device).id + placement_signature(r));
+      const auto slow = cost_.options().slowdown.find(r);
+      const auto key = std::pair(role, cluster_.gpu(device).id + placement_signature(r) + (slow == cost_.options().slowdown.end() ? "" : fmt::format(" x{}", slow->second)));
       const auto [at_key, fresh] = compiled.try_emplace(key, static_cast<int>(cast_.compiled.size()));
       if (fresh) cast_.compiled.push_back(compile_role(p_, cost_, r, options_));
       cast_.actor_of_rank[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(cast_.actors.size());

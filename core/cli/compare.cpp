@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/config/json_file.hpp"
+#include "core/import/read_trace.hpp"
+#include "core/import/trace_comparison.hpp"
 #include "core/report/comparison.hpp"
 #include "core/report/html/gantt_data.hpp"
 
@@ -80,10 +83,42 @@ HtmlParts pipelines_of(const std::vector<ComparedStep>& steps) {
   return {{"gantts", list.dump()}};
 }
 
+/// Traces of the ranks of one job, and one scenario.
+int compare_trace(const std::vector<std::string>& words, const Arguments& arguments, Console& console) {
+  std::vector<RankTrace> ranks;
+  std::vector<std::string> scenarios;
+  for (const std::string& word : words)
+    if (!is_trace(word)) scenarios.push_back(word);
+  if (scenarios.size() != 1)
+    throw Error(ErrorKind::usage, fmt::format("{} scenarios beside the trace", scenarios.size()), "compare", "name the traces of one job's ranks, and one scenario");
+  for (const std::string& word : words)
+    if (is_trace(word))
+      for (RankTrace& r : read_trace(word)) ranks.push_back(std::move(r));
+  const JobTrace job = align(std::move(ranks));
+  const Wanted wanted = parse_wanted(scenarios.front());
+  std::vector<std::string> changes = arguments.all("--set");
+  changes.insert(changes.end(), wanted.changes.begin(), wanted.changes.end());
+  const Session session = open_session(wanted.file, changes);
+  const Program program = session.lowered();
+  PlayRequest request{chosen_backend(arguments, console), !arguments.has("--no-fold"), {}};
+  for (const RankTrace& r : job.ranks)
+    if (r.rank < program.mesh.ranks()) request.traced.insert(r.rank);
+  if (request.traced.empty() || !arguments.has("--no-fold"))  // Folded ranks leave no spans: one of each role stands for them.
+    for (const GanttRow& row : role_rows(program)) request.traced.insert(row.rank);
+  request.all_flows = true;  // So that each collective leaves its own span.
+  const StepReport report = play_step(session, program, memory_report(program, session.cluster, MemoryRule{}), request);
+  std::set<int> played;
+  for (const Span& s : report.trace->spans) played.insert(s.rank);
+  const CostModel cost = session.cost_model();
+  print(trace_comparison(job, {scenarios.front(), &program, &cost, report.trace.get(), {played.begin(), played.end()}, report.begin, report.metrics.step_time}), arguments, console);
+  return 0;
+}
+
 int compare(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
   const std::vector<std::string> words = arguments.all("PLAN");
+  if (std::any_of(words.begin(), words.end(), is_trace)) return compare_trace(words, arguments, console);
   if (words.size() < 2) throw Error(ErrorKind::usage, "one plan alone has nothing to be compared with", "compare", "name two or more; 'rehearse simulate' shows one");
   std::vector<Wanted> wanted;
   for (const std::string& word : words) wanted.push_back(parse_wanted(word));
@@ -111,11 +146,12 @@ Verb compare_verb() {
   Verb verb{"compare",
             "Play two or more plans, and say where their difference comes from.",
             {"rehearse compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8",
-             "rehearse compare before.json after.json --format md"},
-            {{"PLAN", "scenario file, with changes after it as in FILE@strategy.tp=2; or a result that --format json wrote", true, true}},
+             "rehearse compare before.json after.json --format md", "rehearse compare rank0.json.gz rank1.json.gz scenarios/llama3_8b_h100_8.json"},
+            {{"PLAN", "scenario file, with changes after it as in FILE@strategy.tp=2; a result that --format json wrote; or traces of one job's ranks and one scenario", true, true}},
             {backend_option()},
             "The first plan that fits is what the others are held against; differences by category add up to the difference of the step times. --set "
-            "changes every scenario alike. Exit code 3 where none fits.",
+            "changes every scenario alike. Exit code 3 where none fits. With traces, time per class of kernel and per collective is set against what the simulation "
+            "takes, waiting apart from communication.",
             compare};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back(html_option());

@@ -10,6 +10,7 @@
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/scenario.hpp"
+#include "core/export/export.hpp"
 #include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/model/operator_count.hpp"
@@ -132,7 +133,8 @@ const std::vector<Kind>& kinds() {
                                        {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
                                        {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }},
                                        {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},
-                                       {"format", [](const std::string& n) { return explain_entry(formats(), n); }}};
+                                       {"format", [](const std::string& n) { return explain_entry(formats(), n); }},
+                                       {"target", [](const std::string& n) { return explain_entry(exporters(), n); }}};
   return table;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cli/data_directory.hpp"
+#include "core/cli/import_parts.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/config/json_file.hpp"
 #include "core/config/scenario.hpp"
@@ -60,11 +61,15 @@ void write(const std::string& file, const std::string& text, Console& console) {
   console.err << "wrote " << file << "\n";
 }
 
-int import(const Arguments& arguments, Console& console) {
-  if (arguments.text("WHAT") != "topology") throw unknown_name("kind of import", arguments.text("WHAT"), std::vector<std::string>{"topology"});
+std::string only_file(const Arguments& arguments) {
+  if (arguments.all("FILE").size() > 1) throw Error(ErrorKind::usage, fmt::format("'{}' after the file", arguments.all("FILE")[1]), "import topology", "one file describes one machine");
+  return arguments.text("FILE");
+}
+
+int import_topology(const Arguments& arguments, Console& console) {
   const Catalogue catalogue(find_data().topologies());
-  const std::string file = arguments.text("FILE"), output = arguments.text("--output", "-");
-  const ImportedTopology imported = import_topology(read_text(file, kMostTopologyBytes), file, options_of(arguments, catalogue), catalogue);
+  const std::string file = only_file(arguments), output = arguments.text("--output", "-");
+  const ImportedTopology imported = rehearse::import_topology(read_text(file, kMostTopologyBytes), file, options_of(arguments, catalogue), catalogue);
   for (const std::string& note : imported.notes) console.err << "note: " << note << "\n";
   if (output == "-") {
     console.out << imported.machine;
@@ -79,14 +84,24 @@ int import(const Arguments& arguments, Console& console) {
   return 0;
 }
 
+int import(const Arguments& arguments, Console& console) {
+  const std::string what = arguments.text("WHAT");
+  if (what == "trace") return import_trace(arguments, console);
+  if (what == "collectives") return import_collectives(arguments, console);
+  if (what != "topology") throw unknown_name("kind of import", what, std::vector<std::string>{"topology", "trace", "collectives"});
+  return import_topology(arguments, console);
+}
+
 }  // namespace
 
 Verb import_verb() {
   return {"import",
-          "A machine file from what a machine says about itself.",
+          "What other programs wrote: machines, profilers' traces, nccl-tests' tables.",
           {"rehearse import topology topo.txt --gpu h100_sxm5_80 --cpu upi_sapphire_rapids --nic-rate 400Gb/s -o mybox.json", "rehearse import topology topology.xml -o mybox.json",
-           "rehearse import topology graph.xml --machine mybox.json -o mybox.json"},
-          {{"WHAT", "topology"}, {"FILE", "what `nvidia-smi topo -m` prints, or NCCL's topology or graph XML"}},
+           "rehearse import topology graph.xml --machine mybox.json -o mybox.json", "rehearse import trace rank0.json.gz rank1.json.gz -o job.json",
+           "rehearse import collectives all_reduce.txt -o measured.json"},
+          {{"WHAT", "topology, trace or collectives"},
+           {"FILE", "topology: what `nvidia-smi topo -m` prints, or NCCL's topology or graph XML; trace: PyTorch's profiler or Chakra, a file per rank; collectives: what nccl-tests print", true, true}},
           {{"--gpu", "ID", "GPU model ('rehearse list gpus'), where the file does not say it"},
            {"--cpu", "LINK", "CPUs and the link between them, as interconnects.json names it, where the file does not say it"},
            {"--nic-rate", "RATE", "rate of one NIC, such as 400Gb/s, where the file does not say it"},
@@ -94,8 +109,15 @@ Verb import_verb() {
            {"--no-p2p", "", "GPUs have no access to each other's memory"},
            {"--machine", "ID|FILE", "machine that a graph XML belongs to"},
            {"--name", "NAME", "name of the machine", "Imported from FILE"},
-           {"-o,--output", "FILE", "write the machine file there, and a cluster of one such machine to FILE's name with .cluster.json", "standard output, machine file only"}},
-          "The machine file and the cluster file stand wherever a scenario, topology show or collectives name a machine or a cluster.",
+           {"--step", "N", "trace: the step that becomes a workload", "the last one"},
+           {"--format", "FORMAT", "trace: form of the report", "table"},
+           {"--op", "NAME", "collectives: what was measured, where the text does not say"},
+           {"--ranks", "N", "collectives: between how many ranks, where the text does not say"},
+           {"--nodes", "N", "collectives: on how many nodes, where the text does not say"},
+           {"--in-place", "", "collectives: the columns of in-place calls"},
+           {"-o,--output", "FILE", "write the machine file, the workload or the table there; beside a machine file, a cluster of one such machine with .cluster.json", "standard output"}},
+          "Machine and cluster files stand wherever a scenario, topology show or collectives name a machine or a cluster; a workload is played by simulate; a table is named by "
+          "a scenario's collective_table.",
           import};
 }
 

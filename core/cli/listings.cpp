@@ -7,6 +7,7 @@
 #include "core/cluster/fabric.hpp"
 #include "core/collective/collective_op.hpp"
 #include "core/config/scenario.hpp"
+#include "core/export/export.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/lesson/lesson.hpp"
 #include "core/model/layer_list.hpp"
@@ -141,6 +142,7 @@ const std::vector<Kind>& kinds() {
                                        {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
                                        {"backends", [](const DataDirectory&) { return registered(backends()); }},
                                        {"formats", [](const DataDirectory&) { return registered(formats()); }},
+                                       {"targets", [](const DataDirectory&) { return registered(exporters()); }},
                                        {"collectives", collectives},
                                        {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
                                        {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/report/memory_curve.hpp"
 
 namespace rehearse::cli {
 
@@ -16,6 +19,10 @@ int memory(const Arguments& arguments, Console& console) {
     console.out << resolved_json(session.scenario);
     return 0;
   }
+  if (arguments.has("--over-time")) {
+    print(memory_curve_document(program, MemoryRule{}, fmt::format("{}: device memory over a step", session.head(program).plan.strategy)), arguments, console);
+    return memory_report(program, session.cluster, MemoryRule{}).fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
+  }
   const MemoryReport report = check_memory(session, program);
   const ReportHead head = session.head(program);
   const Document document = memory_document(head, report);
@@ -29,12 +36,14 @@ int memory(const Arguments& arguments, Console& console) {
 Verb memory_verb() {
   Verb verb{"memory",
             "Peak memory per stage and category, against what the GPUs have; no simulation.",
-            {"rehearse memory scenarios/llama3_70b_h100_64.json", "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none"},
+            {"rehearse memory scenarios/llama3_70b_h100_64.json", "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none",
+             "rehearse memory scenarios/llama3_70b_h100_64.json --over-time"},
             {scenario_positional()},
             result_options(),
             "Exit code 3 where it does not fit; the answer then names the smallest change that makes it fit.",
             memory};
   verb.options.push_back(html_option());
+  verb.options.push_back({"--over-time", "", "the curve over a step, for each kind of rank"});
   verb.options.push_back(dry_run_option());
   return verb;
 }

@@ -116,6 +116,7 @@ CostModel Session::cost_model() const {
   options.cuda_graphs = scenario.kernels.cuda_graphs;
   options.input = scenario.input;
   options.profile = profile;
+  options.slowdown = slowdown;
   if (profile)
     if (const std::string table = collective_table_text(*profile); !table.empty())
       options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, profile->origin));

@@ -1,6 +1,7 @@
 #pragma once
 // What every verb that answers for a scenario does first: file and overrides, cluster, model, axes, Program, prices.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Session {
   /// Where the scenario's cluster or calibration is one: measured on this machine by `rehearse calibrate`. Programs are then as that device
   /// stores them.
   std::shared_ptr<const DeviceProfile> profile{};
+  std::map<int, double> slowdown{};  ///< Ranks whose kernels take longer (--what-if straggler).
 
   /// Throws Error (usage) where axes, sizes or the schedule do not work out.
   [[nodiscard]] Program lowered() const;

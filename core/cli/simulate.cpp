@@ -5,11 +5,14 @@
 
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
+#include "core/cli/measured_step.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
+#include "core/cli/what_if.hpp"
+#include "core/import/measured_workload.hpp"
 #include "core/report/html/course_data.hpp"
 #include "core/report/html/gantt_data.hpp"
 #include "core/report/html/topology_data.hpp"
@@ -75,8 +78,10 @@ int does_not_fit(const Session& session, const Program& program, const MemoryRep
 int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
+  if (is_measured_workload(arguments.text("SCENARIO"))) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   RunWatch watch(console.err, errors_on_terminal());
-  const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
+  const std::string what_if = apply_what_if(session, arguments.all("--what-if"));
   if (arguments.has("--dry-run")) {
     (void)session.lowered();
     console.out << resolved_json(session.scenario);
@@ -89,11 +94,13 @@ int simulate(const Arguments& arguments, Console& console) {
   if (!memory.fits()) return does_not_fit(session, program, memory, arguments, console);
   const std::vector<GanttRow> rows = role_rows(program);
   PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
-  request.all_flows = arguments.has("--all-flows");
+  // A link that is slower than its machine's shows only where collectives are flows.
+  request.all_flows = arguments.has("--all-flows") || what_if.find("link") != std::string::npos;
   request.progress = [&](const RunProgress& now) { watch.progress(now); };
   watch.check();
   StepReport report = play_step(session, program, std::move(memory), request);
   watch.clear();
+  if (!what_if.empty()) report.folding += "; what if " + what_if;
   report.rows = sampled(rows);
   if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
   const Document document = step_document(report);
@@ -108,7 +115,8 @@ Verb simulate_verb() {
   Verb verb{"simulate",
             "Play one training step and say how long it takes, why, and whether it fits.",
             {"rehearse simulate scenarios/gpt3_175b_a100_1024.json", "rehearse simulate scenarios/llama3_8b_h100_8.json --set strategy.tp=2 --format json",
-             "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz"},
+             "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz",
+             "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3"},
             {scenario_positional()},
             {backend_option()},
             "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do the same work are played as "
@@ -119,6 +127,7 @@ Verb simulate_verb() {
   verb.options.push_back(html_option());
   verb.options.push_back({"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
   verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
+  verb.options.push_back({"--what-if", "CHANGE", "link=NAME:0.5 (rate of links, * for anything), straggler=RANK:1.2 (time of a rank's kernels), fail=nic:NODE/NIC", "", true});
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});
   verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
   verb.options.push_back(dry_run_option());

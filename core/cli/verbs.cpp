@@ -19,6 +19,7 @@ const std::vector<Verb>& verbs() {
       validate_verb(),
       topology_verb(),
       import_verb(),
+      export_verb(),
       collectives_verb(),
       list_verb(),
       explain_verb(),

@@ -21,6 +21,7 @@ namespace rehearse::cli {
 [[nodiscard]] Verb topology_verb();
 [[nodiscard]] Verb validate_verb();
 [[nodiscard]] Verb import_verb();
+[[nodiscard]] Verb export_verb();
 [[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();
 [[nodiscard]] Verb explain_verb();

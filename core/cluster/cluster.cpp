@@ -105,21 +105,25 @@ BytesPerSecond Cluster::bisection() const { return impl_->nodes > 1 ? impl_->fab
 
 BytesPerSecond Cluster::link_rate(LinkId id) const {
   if (id < 0 || id >= link_count()) throw out_of_range("link", id, link_count());
-  if (id >= impl_->fabric_first) return impl_->fabric->rate(id - impl_->fabric_first);
+  if (id >= impl_->fabric_first) return impl_->fabric->rate(id - impl_->fabric_first) * impl_->scale_of(id);
   const auto& block = impl_->block_by(&Impl::Block::first_link, id);
-  return block.machine->links[(id - block.first_link) % block.links_per_node / 2].rate;
+  return block.machine->links[(id - block.first_link) % block.links_per_node / 2].rate * impl_->scale_of(id);
 }
 
 ClusterLink Cluster::link(LinkId id) const {
   if (id < 0 || id >= link_count()) throw out_of_range("link", id, link_count());
-  if (id >= impl_->fabric_first) return impl_->fabric->link(id - impl_->fabric_first);
+  if (id >= impl_->fabric_first) {
+    ClusterLink out = impl_->fabric->link(id - impl_->fabric_first);
+    out.rate *= impl_->scale_of(id);
+    return out;
+  }
   const auto& block = impl_->block_by(&Impl::Block::first_link, id);
   int node = block.first_node + (id - block.first_link) / block.links_per_node;
   int local = (id - block.first_link) % block.links_per_node;
   const auto& link = block.machine->links[local / 2];
   const auto& vertices = block.machine->vertices;
   auto [from, to] = local % 2 == 0 ? std::pair(link.a, link.b) : std::pair(link.b, link.a);
-  return {fmt::format("node{}/{}>{}", node, vertices[from].name, vertices[to].name), link.rate, link.latency};
+  return {fmt::format("node{}/{}>{}", node, vertices[from].name, vertices[to].name), link.rate * impl_->scale_of(id), link.latency};
 }
 
 Route Cluster::route(DeviceId src, DeviceId dst) const {
@@ -136,17 +140,23 @@ Route Cluster::route(DeviceId src, DeviceId dst) const {
     append(from, from.block->routes.between(from.local, to.local));
     return route;
   }
-  int dst_nic = to.block->routes.nic_of(to.local);
+  const int last = impl_->sender(to);  // To whose NIC it comes.
+  int dst_nic = to.block->routes.nic_of(last);
   int relay = impl_->fabric->has_rails() && from.block->machine->pxn ? from.block->routes.relay(from.local, dst_nic) : -1;
   if (relay >= 0) {
     append(from, from.block->routes.between(from.local, relay));
     from.local = relay;
   }
+  if (const int first = impl_->sender(from); first != from.local) {
+    append(from, from.block->routes.between(from.local, first));
+    from.local = first;
+  }
   append(from, from.block->routes.to_nic(from.local));
   std::size_t fabric = route.links.size();
   route.latency += impl_->fabric->route(from.node, from.block->routes.nic_of(from.local), to.node, dst_nic, route.links);
   for (; fabric < route.links.size(); ++fabric) route.links[fabric] += impl_->fabric_first;
-  append(to, to.block->routes.from_nic(to.local));
+  append(to, to.block->routes.from_nic(last));
+  if (last != to.local) append(to, to.block->routes.between(last, to.local));
   return route;
 }
 

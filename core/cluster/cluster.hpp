@@ -99,6 +99,12 @@ class Cluster {
   /// NIC (index within the node) that device `d` sends through; -1 where the machine has none.
   [[nodiscard]] int nic_of(DeviceId d) const;
 
+  /// What if: every link called `name` ('*' stands for anything) carries `factor` > 0 of its rate. Returns how many there are.
+  int scale_links(const std::string& name, double factor);
+  /// What if: a NIC is down. GPUs that send or receive through it do so through that of the nearest GPU whose NIC is up, over NVLink or PCIe to it.
+  /// Throws Error: usage for a NIC that is not there, infeasible for a node's last one.
+  void fail_nic(NodeId node, int nic);
+
   [[nodiscard]] ClusterGraph graph() const;
   [[nodiscard]] std::string summary() const;
 

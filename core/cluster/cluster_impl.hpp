@@ -2,8 +2,11 @@
 // The inside of Cluster, shared by its sources only.
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/cluster/cluster.hpp"
@@ -33,6 +36,8 @@ struct Cluster::Impl {
   int nodes = 0;
   int devices = 0;
   LinkId fabric_first = 0;
+  std::map<LinkId, double> scaled;               ///< Links of another rate than their specs'.
+  std::set<std::pair<NodeId, int>> failed_nics;
 
   [[nodiscard]] const Block& block_by(int Block::* first, int value) const {
     auto it = std::upper_bound(blocks.begin(), blocks.end(), value, [&](int v, const Block& b) { return v < b.*first; });
@@ -40,6 +45,12 @@ struct Cluster::Impl {
   }
   [[nodiscard]] const Block& block_of_node(NodeId n) const;
   [[nodiscard]] Place place(DeviceId d) const;
+  /// The GPU through whose NIC the one at `place` sends: itself, unless its NIC is down.
+  [[nodiscard]] int sender(const Place& place) const;
+  [[nodiscard]] double scale_of(LinkId id) const {
+    const auto at = scaled.find(id);
+    return at == scaled.end() ? 1.0 : at->second;
+  }
   [[nodiscard]] LinkId first_link(const Block& block, NodeId n) const {
     return block.first_link + (n - block.first_node) * block.links_per_node;
   }

@@ -204,6 +204,13 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
 }
 
 PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const {
+  if (options.task_times)
+    if (const auto known = options.task_times->find(task.name); known != options.task_times->end()) {
+      PricedTask out;
+      out.time = known->second.time;
+      out.category = known->second.category;
+      return out;
+    }
   if (p.stream_kinds[static_cast<std::size_t>(task.stream)] == StreamKind::host) {
     const Traffic t = traffic(p, task, body, at);
     PricedTask out;
@@ -266,7 +273,11 @@ Bytes CostModel::collective_bytes(const Program& program, const Task& task, cons
 }
 
 PricedTask CostModel::price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const {
-  if (const auto* c = std::get_if<ComputeTask>(&task.kind)) return impl_->compute(program, task, body, *c, rank, at);
+  if (const auto* c = std::get_if<ComputeTask>(&task.kind)) {
+    PricedTask out = impl_->compute(program, task, body, *c, rank, at);
+    if (const auto slow = impl_->options.slowdown.find(rank); slow != impl_->options.slowdown.end()) out.time *= slow->second;
+    return out;
+  }
   PricedTask out;
   out.category = category_of_stream(program, task.stream);
   const auto device = [&](int r) { return program.device_of_rank[static_cast<std::size_t>(r)]; };

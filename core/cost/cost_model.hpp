@@ -27,6 +27,14 @@ struct PricedTask {
   int kernels = 0;                ///< Launches.
 };
 
+/// A measured kernel, or a run of them.
+struct TaskTime {
+  Seconds time;
+  TimeCategory category = TimeCategory::matmul;
+};
+/// By the name of the task.
+using TaskTimes = std::map<std::string, TaskTime>;
+
 /// What a running collective takes from the kernels beside it.
 struct Interference {
   double sm_share = 0;            ///< SMs held / SMs of the device.
@@ -58,6 +66,10 @@ class CostModel {
     InputSettings input;           ///< Rates of storage and decoding.
     /// Measured on the cluster's one machine: goes before the kernel model, operator by operator. May be null.
     std::shared_ptr<const DeviceProfile> profile{};
+    /// Times of compute tasks of a traced job (core/import), launches and what ran beside them included. Go before everything else. May be null.
+    std::shared_ptr<const TaskTimes> task_times{};
+    /// Kernels of a rank take this times as long: stragglers. Ranks not named are as fast as they should be.
+    std::map<int, double> slowdown{};
   };
   /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when one is missing.
   using Profiles = std::map<std::string, CalibrationProfile>;

@@ -88,10 +88,12 @@ class Walk {
       else waiting_[static_cast<std::size_t>(late.event)].push_back(late);
     happens(e.record);
     for (std::int32_t m = 0; m < e.mark_count; ++m) happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
+    if (course_ != nullptr)
+      for (std::size_t i = 0; i < now_.size(); ++i) course_->back().after[i] = Bytes{now_[i]};
   }
 
   void note(const Entry& e, const BodyCurve& c) {
-    MemoryPoint& point = course_->emplace_back(MemoryPoint{e.body, e.layer, e.chunk, e.microbatch, e.stream, {}});
+    MemoryPoint& point = course_->emplace_back(MemoryPoint{static_cast<int>(&e - role_.step.data()), e.body, e.layer, e.chunk, e.microbatch, e.stream, {}, {}});
     for (std::size_t i = 0; i < now_.size(); ++i) point.by_category[i] = Bytes{now_[i] + c.at_peak[i]};
   }
 
@@ -143,6 +145,14 @@ class Walk {
 };
 
 }  // namespace
+
+std::vector<MemoryCurve> memory_over_time(const Program& program, Bytes workspace, Bytes framework) {
+  std::vector<MemoryCurve> out;
+  for (const RoleMemory& worst : peak_memory(program, workspace, framework)) {
+    out.push_back({worst.role, worst.rank, memory_course(program, worst.rank, workspace, framework)});
+  }
+  return out;
+}
 
 std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework) {
   const RankKinds kinds(program);

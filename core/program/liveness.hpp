@@ -28,15 +28,25 @@ struct RoleMemory {
 /// Memory of every role: that of its worst rank. Time grows with the kinds of ranks, not with ranks. `workspace` and `framework` are fixed per process and given by the caller.
 [[nodiscard]] std::vector<RoleMemory> peak_memory(const Program& program, Bytes workspace, Bytes framework);
 
-/// What one call of a body holds on the device, at its own peak.
+/// Device memory at one call of a body.
 struct MemoryPoint {
+  std::int32_t entry = 0;        ///< Index into Role::step.
   std::int32_t body = 0;
   int layer = 0, chunk = 0, microbatch = 0;
   StreamId stream = 0;
-  CategoryBytes by_category{};
+  CategoryBytes by_category{};   ///< At the call's own peak.
+  CategoryBytes after{};         ///< When it has ended and given back what it releases.
+};
+/// A role's step on its worst rank.
+struct MemoryCurve {
+  int role = 0, rank = 0;
+  std::vector<MemoryPoint> points;
 };
 
-/// One rank's step, in issue order: a point per call that is played. The largest sum is the rank's peak.
+/// One rank's step, in issue order: a point per call that is played. The largest sum is the rank's peak, where a call is above what the
+/// step begins with.
 [[nodiscard]] std::vector<MemoryPoint> memory_course(const Program& program, int rank, Bytes workspace, Bytes framework);
+/// The same of every role.
+[[nodiscard]] std::vector<MemoryCurve> memory_over_time(const Program& program, Bytes workspace, Bytes framework);
 
 }  // namespace rehearse

@@ -1,0 +1,13 @@
+#pragma once
+// What `import` brings in besides machines: one function per kind, in files of their own.
+
+#include "core/cli/verb.hpp"
+
+namespace rehearse::cli {
+
+/// `import trace FILE...`: the report, and with -o a measured workload.
+int import_trace(const Arguments& arguments, Console& console);
+/// `import collectives FILE...`: a table of measured collectives.
+int import_collectives(const Arguments& arguments, Console& console);
+
+}  // namespace rehearse::cli

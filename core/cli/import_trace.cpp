@@ -1,0 +1,34 @@
+#include <fmt/format.h>
+
+#include "core/cli/import_parts.hpp"
+#include "core/cli/output.hpp"
+#include "core/import/measured_workload.hpp"
+#include "core/import/read_trace.hpp"
+#include "core/import/trace_report.hpp"
+#include "core/report/text_output.hpp"
+
+namespace rehearse::cli {
+
+int import_trace(const Arguments& arguments, Console& console) {
+  Arguments report;  // -o is where the workload goes; the report is for whoever reads.
+  if (arguments.has("--format")) report.add("--format", arguments.text("--format"));
+  check_output(report);
+  std::vector<RankTrace> ranks;
+  for (const std::string& file : arguments.all("FILE"))
+    for (RankTrace& r : read_trace(file)) ranks.push_back(std::move(r));
+  const JobTrace job = align(std::move(ranks));
+  const std::string output = arguments.text("--output");
+  if (output.empty()) {
+    print(trace_document(job, nullptr), report, console);
+    return 0;
+  }
+  const MeasuredWorkload workload = measured_workload(job, arguments.text("--step"));
+  const auto out = open_output(output);
+  out->write(measured_workload_json(workload));
+  out->close();
+  console.err << fmt::format("wrote {}\n", output);
+  print(trace_document(job, &workload), report, console);
+  return 0;
+}
+
+}  // namespace rehearse::cli

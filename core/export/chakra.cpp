@@ -1,0 +1,231 @@
+// Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): one protobuf file a rank, a node for each task of the step. Times are what the
+// cost model gives each task alone; ASTRA-sim reads num_ops, tensor_size, comm_type, comm_size and pg_name.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/export/setting_table.hpp"
+#include "core/import/chakra_reader.hpp"
+#include "core/program/body.hpp"
+#include "core/program/flops.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse::exporting {
+
+namespace {
+
+constexpr double kMostNodes = 1e6;  // Beyond, one rank of each role: a node takes about 150 bytes.
+
+// ---- protobuf, as far as it is needed
+
+void varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+void number(std::string& out, int field, std::uint64_t value) {
+  varint(out, static_cast<std::uint64_t>(field) << 3);
+  varint(out, value);
+}
+void text(std::string& out, int field, const std::string& value) {
+  varint(out, static_cast<std::uint64_t>(field) << 3 | 2);
+  varint(out, value.size());
+  out += value;
+}
+void message(std::string& out, const std::string& body) {
+  varint(out, body.size());
+  out += body;
+}
+
+constexpr int kInt64 = 9, kBool = 27, kString = 29;  // AttributeProto's fields.
+
+void attribute(std::string& node, const std::string& name, int field, std::uint64_t value) {
+  std::string a;
+  text(a, 1, name);
+  number(a, field, value);
+  text(node, 10, a);
+}
+void attribute(std::string& node, const std::string& name, const std::string& value) {
+  std::string a;
+  text(a, 1, name);
+  text(a, kString, value);
+  text(node, 10, a);
+}
+
+std::uint64_t comm_type(CollectiveOp op) {
+  for (std::size_t i = 0; i < std::size(kChakraCollectives); ++i)
+    if (kChakraCollectives[i] == name_of(op)) return i;
+  return static_cast<std::uint64_t>(std::find(std::begin(kChakraCollectives), std::end(kChakraCollectives), "all_to_all") - std::begin(kChakraCollectives));
+}
+
+// ---- the step of one rank
+
+using Ids = std::vector<std::uint64_t>;
+
+class RankWriter {
+ public:
+  RankWriter(const ExportInput& in, int rank) : in_(in), p_(in.program), rank_(rank), role_(p_.roles[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(rank)])]), at_(p_.mesh.context(rank)) {
+    at_.tables = &p_.tables;
+    at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
+  }
+
+  std::string run() {
+    std::string metadata;
+    text(metadata, 1, "0.0.4");
+    message(out_, metadata);
+    events_.resize(static_cast<std::size_t>(role_.events));
+    for (const Entry& e : role_.step) call(e);
+    return std::move(out_);
+  }
+
+ private:
+  void call(const Entry& e) {
+    at_.layer = e.layer, at_.chunk = e.chunk, at_.microbatch = e.microbatch, at_.pass = e.pass, at_.copy = e.copy;
+    if (p_.exprs.evaluate(e.predicate, at_) == 0) return;
+    const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
+    std::vector<Ids> made(boost::num_vertices(body.graph));  // Of a skipped task: what it would have waited for.
+    std::set<StreamId> begun;
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      const Task& t = body.graph[v];
+      const StreamId stream = t.stream;
+      Ids after = last_[stream];
+      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph))) append(after, made[boost::source(edge, body.graph)]);
+      for (std::int32_t w = 0; w < e.wait_count; ++w) {
+        const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
+        if (wait.steps_back == 0 && (wait.task < 0 ? !begun.contains(stream) : wait.task == static_cast<std::int32_t>(v))) append(after, events_[static_cast<std::size_t>(wait.event)]);
+      }
+      begun.insert(stream);
+      if (p_.exprs.evaluate(t.predicate, at_) == 0) {
+        made[v] = after;
+        continue;
+      }
+      made[v] = {write(t, body, after)};
+      last_[stream] = made[v];
+    }
+    if (e.record >= 0)
+      for (const Ids& ids : made) append(events_[static_cast<std::size_t>(e.record)], ids);
+    for (std::int32_t m = 0; m < e.mark_count; ++m) {
+      const Mark& mark = role_.marks[static_cast<std::size_t>(e.first_mark + m)];
+      events_[static_cast<std::size_t>(mark.event)] = made[static_cast<std::size_t>(mark.task)];
+    }
+  }
+
+  static void append(Ids& to, const Ids& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+  std::uint64_t write(const Task& t, const Body& body, Ids after) {
+    const std::uint64_t id = next_++;
+    const PricedTask price = in_.cost.price(p_, t, body, rank_, at_);
+    std::string node;
+    number(node, 1, id);
+    text(node, 2, fmt::format("{} block {} microbatch {}", t.name, at_.layer, at_.microbatch));
+    number(node, 3, static_cast<std::uint64_t>(type_of(t)));
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
+    for (const std::uint64_t a : after) number(node, 5, a);
+    number(node, 7, static_cast<std::uint64_t>(std::llround(price.time.value() * 1e6)));
+    attribute(node, "duration_ns", kInt64, static_cast<std::uint64_t>(std::llround(price.time.value() * 1e9)));
+    attribute(node, "is_cpu_op", kBool, on_host(t) ? 1 : 0);
+    attribute(node, "stream", kInt64, static_cast<std::uint64_t>(t.stream));
+    details(node, t, body);
+    message(out_, node);
+    return id;
+  }
+
+  [[nodiscard]] static bool on_host(const Task& t) { return std::holds_alternative<HostTask>(t.kind) || std::holds_alternative<InputTask>(t.kind) || std::holds_alternative<ScalarTask>(t.kind); }
+  [[nodiscard]] static ChakraNode type_of(const Task& t) {
+    if (std::holds_alternative<CollectiveTask>(t.kind)) return ChakraNode::comm_coll;
+    if (const auto* m = std::get_if<P2pTask>(&t.kind)) return m->direction == P2pTask::Direction::send ? ChakraNode::comm_send : ChakraNode::comm_recv;
+    if (std::holds_alternative<CopyTask>(t.kind)) return ChakraNode::mem_store;
+    return ChakraNode::comp;
+  }
+
+  [[nodiscard]] double operand_bytes(const Task& t, const Body& body) const {
+    double out = 0;
+    for (const Operand& o : t.operands) out += p_.local_bytes(p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at_);
+    return out;
+  }
+
+  void details(std::string& node, const Task& t, const Body& body) {
+    const auto whole = [](double v) { return static_cast<std::uint64_t>(std::llround(v)); };
+    if (const auto* c = std::get_if<ComputeTask>(&t.kind)) {
+      attribute(node, "num_ops", kInt64, whole(matmul_flops(p_, *c, at_).value()));
+      attribute(node, "tensor_size", kInt64, whole(operand_bytes(t, body)));
+    } else if (const auto* g = std::get_if<CollectiveTask>(&t.kind)) {
+      const GroupSpec& group = p_.groups[static_cast<std::size_t>(g->group)];
+      attribute(node, "comm_type", kInt64, comm_type(g->op));
+      attribute(node, "comm_size", kInt64, whole(CostModel::collective_bytes(p_, t, body, at_).value()));
+      attribute(node, "pg_name", group_name(group));
+    } else if (const auto* m = std::get_if<P2pTask>(&t.kind)) {
+      const std::vector<int> members = p_.mesh.members(p_.groups[static_cast<std::size_t>(m->group)], rank_, p_.exprs);
+      const auto peer = static_cast<std::uint64_t>(members.at(static_cast<std::size_t>(p_.exprs.evaluate(m->peer, at_))));
+      const bool sends = m->direction == P2pTask::Direction::send;
+      attribute(node, "comm_src", kInt64, sends ? static_cast<std::uint64_t>(rank_) : peer);
+      attribute(node, "comm_dst", kInt64, sends ? peer : static_cast<std::uint64_t>(rank_));
+      attribute(node, "comm_tag", kInt64, static_cast<std::uint64_t>(m->edge));
+      attribute(node, "comm_size", kInt64, whole(operand_bytes(t, body)));
+    }
+  }
+
+  /// One name for the members of a group, another for those of its neighbour.
+  [[nodiscard]] std::string group_name(const GroupSpec& group) const {
+    const std::vector<int> members = p_.mesh.members(group, rank_, p_.exprs);
+    return members.empty() ? group.name : fmt::format("{}.{}", group.name, members.front());
+  }
+
+  const ExportInput& in_;
+  const Program& p_;
+  int rank_;
+  const Role& role_;
+  ExprContext at_;
+  std::string out_;
+  std::uint64_t next_ = 0;
+  std::map<StreamId, Ids> last_;
+  std::vector<Ids> events_;
+};
+
+std::vector<int> ranks_of(const Program& p) {
+  std::vector<int> out;
+  double nodes = 0;
+  for (const std::int32_t role : p.role_of_rank)
+    for (const Entry& e : p.roles[static_cast<std::size_t>(role)].step) nodes += static_cast<double>(boost::num_vertices(p.bodies[static_cast<std::size_t>(e.body)].graph));
+  if (nodes <= kMostNodes) {
+    for (int r = 0; r < p.mesh.ranks(); ++r) out.push_back(r);
+    return out;
+  }
+  std::set<std::int32_t> seen;
+  for (int r = 0; r < p.mesh.ranks(); ++r)
+    if (seen.insert(p.role_of_rank[static_cast<std::size_t>(r)]).second) out.push_back(r);
+  return out;
+}
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table{{"strategy", "nodes and their dependencies", {}}};
+  return table;
+}
+
+Exported write(const ExportInput& in) {
+  Exported out;
+  const std::vector<int> ranks = ranks_of(in.program);
+  for (const int rank : ranks) out.files.push_back({fmt::format("{}.{}.et", in.name, rank), RankWriter(in, rank).run(), false, true});
+  Json groups = Json::object();
+  for (const GroupSpec& g : in.program.groups)
+    for (int r = 0; r < in.program.mesh.ranks(); ++r) {
+      const std::vector<int> members = in.program.mesh.members(g, r, in.program.exprs);
+      if (members.size() > 1 && members.front() == r) groups[fmt::format("{}.{}", g.name, r)] = members;
+    }
+  out.files.push_back({"comm_group.json", groups.dump() + "\n", false, false});
+  out.settings.push_back({"strategy", "", "nodes", fmt::format("{} ranks", ranks.size())});
+  out.left_out.push_back({"cluster", in.cluster.name(), "a trace says what runs, not on what: --to simgrid writes that"});
+  if (static_cast<int>(ranks.size()) < in.program.mesh.ranks()) out.notes.push_back(fmt::format("{} of {} ranks are written, one of each role: the others of a role do the same", ranks.size(), in.program.mesh.ranks()));
+  return out;
+}
+
+[[maybe_unused]] const bool entered = enter("chakra", "Chakra execution traces of a step, a file per rank", rules(), write);
+
+}  // namespace
+
+}  // namespace rehearse::exporting

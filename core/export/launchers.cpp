@@ -1,0 +1,176 @@
+// torchrun and Slurm: scripts that start this program's own ranks, or any program, on the plan's machines.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/export/setting_table.hpp"
+
+namespace rehearse::exporting {
+
+namespace {
+
+/// Nothing of the plan becomes a flag: the launcher gets the machines, the scenario goes along whole.
+Exported with_scenario(const ExportInput& in) {
+  Exported out;
+  out.files.push_back({"scenario.json", resolved_json(in.scenario), false, false});
+  const std::vector<Pool> all = pools(in.cluster);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string part = all.size() > 1 ? fmt::format("cluster.parts.{}.", i) : "cluster.";
+    out.settings.push_back({part + "nodes", std::to_string(all[i].nodes), "", std::to_string(all[i].nodes)});
+  }
+  return out;
+}
+
+constexpr const char* kProgram = "rehearse run scenario.json --ranks-from-env --device cuda";
+
+const std::vector<Rule>& nodes_only(const char* nodes, const char* gpus) {
+  static std::map<std::string, std::vector<Rule>> tables;
+  std::vector<Rule>& table = tables[nodes];
+  if (table.empty()) table = {{"cluster.nodes", nodes, {}}, {"cluster.machine", gpus, {}}};
+  return table;
+}
+
+Exported torchrun(const ExportInput& in) {
+  Exported out = with_scenario(in);
+  const std::vector<Pool> all = pools(in.cluster);
+  const bool even = std::all_of(all.begin(), all.end(), [&](const Pool& p) { return p.gpus == all.front().gpus; });
+  std::string text = "#!/usr/bin/env bash\n" + banner(in) + "# Start it on every node, with NODE_RANK counting from 0 and MASTER_ADDR the first node's name. Another program: ./torchrun.sh my_train.py ...\nset -euo pipefail\n";
+  if (even) {
+    text += fmt::format("GPUS_PER_NODE=\"${{GPUS_PER_NODE:-{}}}\"\n", all.front().gpus);
+  } else {
+    // torchrun wants equal numbers on its nodes: each kind of node says its own.
+    text += "NODE_RANK=\"${NODE_RANK:-0}\"\ncase \"$NODE_RANK\" in\n";
+    int first = 0;
+    for (const Pool& p : all) {
+      text += "  ";
+      for (int n = first; n < first + p.nodes; ++n) text += fmt::format("{}{}", n == first ? "" : "|", n);
+      text += fmt::format(") GPUS_PER_NODE={} ;;\n", p.gpus);
+      first += p.nodes;
+    }
+    text += "esac\n";
+    out.left_out.push_back({"cluster.parts", "machines of unequal numbers of GPUs", "torchrun numbers ranks as if all nodes had as many; start ranks by srun or mpirun instead"});
+  }
+  text += fmt::format("PROGRAM=(--no-python {})\nif [ \"$#\" -gt 0 ]; then PROGRAM=(\"$@\"); fi\nexec torchrun --nnodes \"${{NNODES:-{}}}\" --nproc-per-node \"$GPUS_PER_NODE\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
+                      "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  \"${{PROGRAM[@]}}\"\n",
+                      kProgram, in.cluster.node_count());
+  for (ExportedSetting& s : out.settings) s.flag = "--nnodes";
+  out.settings.push_back({"cluster.machine", all.front().gpu_name, "--nproc-per-node", std::to_string(all.front().gpus)});
+  out.files.insert(out.files.begin(), {"torchrun.sh", std::move(text), true, false});
+  return out;
+}
+
+/// Memory that a node's ranks keep on the host, and what their processes take by themselves.
+std::int64_t host_gib(const ExportInput& in, int gpus) {
+  constexpr double kProcess = 16;  // GiB of a rank's libraries, pinned buffers and data loaders: an estimate.
+  return static_cast<std::int64_t>(std::max(1.0, gpus * (kProcess + in.host_memory_per_gpu.value() / (1 << 30)) + 0.5));
+}
+
+Exported slurm(const ExportInput& in) {
+  Exported out = with_scenario(in);
+  const std::vector<Pool> all = pools(in.cluster);
+  std::string text = "#!/usr/bin/env bash\n" + banner(in) + fmt::format("#SBATCH --job-name={}\n#SBATCH --output=%x-%j.log\n", in.name);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Pool& p = all[i];
+    if (i > 0) text += "#SBATCH hetjob\n";
+    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n#SBATCH --mem={}G\n", p.nodes, p.gpus, p.gpus, host_gib(in, p.gpus));
+    if (all.size() > 1) text += fmt::format("#SBATCH --constraint={}\n", p.gpu_id);
+    if (i == 0) text += "#SBATCH --exclusive\n";
+    out.settings[i].flag = "--nodes";
+    out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name, "--gpus-per-node", std::to_string(p.gpus)});
+    out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name, "--ntasks-per-node", std::to_string(p.gpus)});
+    out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "--mem", fmt::format("{}G", host_gib(in, p.gpus))});
+    if (all.size() > 1) out.settings.push_back({fmt::format("cluster.parts.{}.machine", i), p.gpu_name, "--constraint", p.gpu_id});
+  }
+  if (all.size() > 1) out.notes.push_back("--constraint names the features that your nodes have in slurm.conf: change them where they are called otherwise");
+  text += "set -euo pipefail\n";
+  const std::string nodes = all.size() > 1 ? "${SLURM_JOB_NODELIST_HET_GROUP_0:-$SLURM_JOB_NODELIST}" : "$SLURM_JOB_NODELIST";
+  text += fmt::format("MASTER_ADDR=\"${{MASTER_ADDR:-$(scontrol show hostnames \"{}\" | head -n 1)}}\"\nexport MASTER_ADDR MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n", nodes);
+  text += fmt::format("if [ \"$#\" -eq 0 ]; then set -- {}; fi\nexec srun {}--kill-on-bad-exit=1 \"$@\"\n", kProgram,
+                      all.size() > 1 ? fmt::format("--het-group={} ", fmt::format("0-{}", all.size() - 1)) : "");
+  out.files.insert(out.files.begin(), {"job.sbatch", std::move(text), true, false});
+  out.notes.push_back("run: sbatch job.sbatch, or with another program: sbatch job.sbatch my_program ...");
+  return out;
+}
+
+// ---- Kubernetes
+
+/// As NVIDIA's GPU feature discovery labels nodes: the product's name, spaces as dashes.
+std::string product_label(const Pool& p) {
+  static const std::map<std::string, std::string> kLabels{{"h100_sxm5_80", "NVIDIA-H100-80GB-HBM3"}, {"h200_sxm5_141", "NVIDIA-H200"}, {"a100_sxm4_80", "NVIDIA-A100-SXM4-80GB"}, {"a100_sxm4_40", "NVIDIA-A100-SXM4-40GB"}};
+  if (const auto at = kLabels.find(p.gpu_id); at != kLabels.end()) return at->second;
+  std::string out;
+  for (const char c : p.gpu_name) out += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ? c : '-';
+  while (!out.empty() && std::isalnum(static_cast<unsigned char>(out.back())) == 0) out.pop_back();
+  return out.starts_with("NVIDIA") || out.starts_with("Tesla") ? out : "NVIDIA-" + out;
+}
+
+Json pod(const ExportInput& in, const Pool& p, const std::string& command, const Json& environment) {
+  const std::string gpus = std::to_string(p.gpus), memory = fmt::format("{}Gi", host_gib(in, p.gpus));
+  Json container{{"name", "pytorch"}, {"image", "REPLACE-WITH-YOUR-IMAGE"}, {"command", {"bash", "-c", command}}};
+  if (!environment.empty()) container["env"] = environment;
+  container["resources"] = {{"requests", {{"nvidia.com/gpu", gpus}, {"memory", memory}}}, {"limits", {{"nvidia.com/gpu", gpus}, {"memory", memory}}}};
+  container["volumeMounts"] = {{{"name", "scenario"}, {"mountPath", "/scenario"}}, {{"name", "shm"}, {"mountPath", "/dev/shm"}}};
+  return {{"restartPolicy", "Never"},
+          {"nodeSelector", {{"nvidia.com/gpu.product", product_label(p)}}},
+          {"containers", Json::array({container})},
+          {"volumes", {{{"name", "scenario"}, {"configMap", {{"name", in.name}}}}, {{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}}}};
+}
+
+std::string documents(const std::vector<Json>& all, const ExportInput& in) {
+  std::string out = banner(in);
+  for (const Json& d : all) out += "---\n" + yaml(d);
+  return out;
+}
+
+/// One job of a JobSet per kind of machine; ranks are counted through them.
+Json jobset(const ExportInput& in, const std::vector<Pool>& all) {
+  Json jobs = Json::array();
+  int first = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Json environment{{{"name", "MASTER_ADDR"}, {"value", fmt::format("{}-pool0-0-0.{}", in.name, in.name)}}, {{"name", "MASTER_PORT"}, {"value", "29500"}}};
+    const std::string command = fmt::format("exec torchrun --nnodes {} --nproc-per-node {} --node-rank $(({} + JOB_COMPLETION_INDEX)) --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" --no-python "
+                                            "rehearse run /scenario/scenario.json --ranks-from-env --device cuda",
+                                            in.cluster.node_count(), all[i].gpus, first);
+    jobs.push_back({{"name", fmt::format("pool{}", i)},
+                    {"replicas", 1},
+                    {"template", {{"spec", {{"parallelism", all[i].nodes}, {"completions", all[i].nodes}, {"completionMode", "Indexed"}, {"backoffLimit", 0}, {"template", {{"spec", pod(in, all[i], command, environment)}}}}}}}});
+    first += all[i].nodes;
+  }
+  return {{"apiVersion", "jobset.x-k8s.io/v1alpha2"}, {"kind", "JobSet"}, {"metadata", {{"name", in.name}}}, {"spec", {{"network", {{"enableDNSHostnames", true}, {"subdomain", in.name}}}, {"failurePolicy", {{"maxRestarts", 3}}}, {"replicatedJobs", jobs}}}};
+}
+
+/// Kubeflow's: one template for all workers, which sets torchrun's variables itself.
+Json pytorch_job(const ExportInput& in, const Pool& p) {
+  const std::string command = "exec torchrun --no-python rehearse run /scenario/scenario.json --ranks-from-env --device cuda";
+  const auto replica = [&](int count) { return Json{{"replicas", count}, {"restartPolicy", "Never"}, {"template", {{"spec", pod(in, p, command, Json::array())}}}}; };
+  Json replicas{{"Master", replica(1)}};
+  if (p.nodes > 1) replicas["Worker"] = replica(p.nodes - 1);
+  return {{"apiVersion", "kubeflow.org/v1"}, {"kind", "PyTorchJob"}, {"metadata", {{"name", in.name}}}, {"spec", {{"nprocPerNode", std::to_string(p.gpus)}, {"pytorchReplicaSpecs", replicas}}}};
+}
+
+Exported kubernetes(const ExportInput& in) {
+  Exported out = with_scenario(in);
+  const std::vector<Pool> all = pools(in.cluster);
+  const Json config{{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", in.name}}}, {"data", {{"scenario.json", out.files.front().text}}}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string key = all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine";
+    out.settings[i].flag = "completions";
+    out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu", std::to_string(all[i].gpus)});
+    out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu.product", product_label(all[i])});
+    out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "memory", fmt::format("{}Gi", host_gib(in, all[i].gpus))});
+  }
+  out.files.insert(out.files.begin(), {"jobset.yaml", documents({config, jobset(in, all)}, in), false, false});
+  if (all.size() == 1) out.files.insert(out.files.begin() + 1, {"pytorchjob.yaml", documents({config, pytorch_job(in, all.front())}, in), false, false});
+  else out.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()), "a PyTorchJob has one template for all workers: use the JobSet"});
+  out.notes.push_back("put your image in place of REPLACE-WITH-YOUR-IMAGE; node selectors are GPU feature discovery's: kubectl get nodes -L nvidia.com/gpu.product");
+  return out;
+}
+
+[[maybe_unused]] const bool entered = enter("torchrun", "a script that starts ranks by torchrun", nodes_only("--nnodes", "--nproc-per-node"), torchrun) &&
+                                      enter("slurm", "a batch script; a heterogeneous job for mixed pools", nodes_only("--nodes", "--gpus-per-node"), slurm) &&
+                                      enter("kubernetes", "a JobSet, and a PyTorchJob where machines are equal", nodes_only("completions", "nvidia.com/gpu"), kubernetes);
+
+}  // namespace
+
+}  // namespace rehearse::exporting

@@ -1,0 +1,196 @@
+// Megatron-LM: arguments of pretrain_gpt.py (megatron/training/arguments.py and the configuration classes that make arguments, August 2026).
+
+#include <fmt/format.h>
+
+#include "core/export/setting_table.hpp"
+
+namespace rehearse::exporting {
+
+namespace {
+
+std::optional<Flags> recompute(const Json& value, const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (s.recompute == Recompute::none) return Flags{};
+  Flags out{{"--recompute-granularity", value}};
+  if (s.recompute == Recompute::full) {
+    out.push_back({"--recompute-method", name_of(s.recompute_method)});
+    out.push_back({"--recompute-num-layers", s.recompute_layers});
+  } else {
+    out.push_back({"--recompute-modules", s.recompute_modules});
+  }
+  return out;
+}
+
+/// Said with the granularity.
+std::optional<Flags> with_granularity(const Json&, const ExportInput&) { return Flags{}; }
+
+std::optional<Flags> schedule(const Json&, const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (s.pp == 1) return Flags{};
+  if (s.schedule == "1f1b") return Flags{};
+  if (s.schedule == "interleaved_1f1b") return Flags{{"--num-virtual-stages-per-pipeline-rank", s.virtual_stages}};
+  return std::nullopt;
+}
+
+std::optional<Flags> zero(const Json& value, const ExportInput&) {
+  if (value == 0) return Flags{};
+  if (value == 1) return Flags{{"--use-distributed-optimizer", nullptr}};
+  if (value == 2) return Flags{{"--use-megatron-fsdp", nullptr}, {"--data-parallel-sharding-strategy", "optim_grads"}, {"--use-distributed-optimizer", nullptr}};
+  return Flags{{"--use-megatron-fsdp", nullptr}, {"--data-parallel-sharding-strategy", "optim_grads_params"}, {"--use-distributed-optimizer", nullptr}};
+}
+
+std::optional<Flags> placement(const Json& value, const ExportInput& in) {
+  // Megatron's default order is tp-cp-ep-dp-pp; the other one it knows swaps the last two.
+  std::string order;
+  for (const std::string& axis : in.scenario.strategy.placement)
+    if (axis != "tile_h" && axis != "tile_w") order += (order.empty() ? "" : ",") + axis;
+  (void)value;
+  if (order == "tp,cp,ep,dp,pp") return Flags{};
+  if (order == "tp,cp,ep,pp,dp") return Flags{{"--use-tp-pp-dp-mapping", nullptr}};
+  return std::nullopt;
+}
+
+std::optional<Flags> bucket(const Json&, const ExportInput& in) {
+  if (!in.scenario.strategy.overlap.grad_reduce) return Flags{};
+  const double bytes = in.scenario.training.gradient_dtype == GradientDtype::fp32 ? 4 : 2;
+  return Flags{{"--ddp-bucket-size", static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / bytes)}};
+}
+
+std::optional<Flags> samples(const Json& value, const ExportInput& in) {
+  const double per_sample = static_cast<double>(in.scenario.training.sequence_length);
+  if (value == 0 || per_sample == 0) return Flags{};
+  return Flags{{"--train-samples", static_cast<std::int64_t>(value.get<double>() / per_sample)}};
+}
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table{
+      as_is("strategy.tp", "--tensor-model-parallel-size"),
+      as_is("strategy.pp", "--pipeline-model-parallel-size"),
+      as_is("strategy.cp", "--context-parallel-size"),
+      {"strategy.ep", "--expert-model-parallel-size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.workload.network.routing() != nullptr ? Flags{{"--expert-model-parallel-size", v}} : Flags{}; }},
+      {"strategy.etp", "--expert-tensor-parallel-size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.workload.network.routing() != nullptr ? Flags{{"--expert-tensor-parallel-size", v}} : Flags{}; }},
+      {"strategy.dp", "(ranks / other axes)", with_granularity},
+      {"strategy.dp_replicate", "--num-distributed-optimizer-instances",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.dp_shard > 1 && v != 1 ? Flags{{"--num-distributed-optimizer-instances", v}} : Flags{}; }},
+      {"strategy.dp_shard", "(dp / dp_replicate)", with_granularity},
+      as_is("strategy.microbatch", "--micro-batch-size"),
+      choice("strategy.context", "--cp-comm-type", {{"ring", {{"--cp-comm-type", "p2p"}}}, {"ulysses", {{"--cp-comm-type", "a2a"}}}, {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
+      {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule, "Megatron runs 1F1B and its interleaved form"},
+      {"strategy.virtual_stages", "(with schedule)", with_granularity},
+      switch_if("strategy.sequence_parallel", "--sequence-parallel"),
+      {"strategy.recompute", "--recompute-granularity", recompute},
+      {"strategy.recompute_modules", "--recompute-modules", with_granularity},
+      {"strategy.recompute_method", "--recompute-method", with_granularity},
+      {"strategy.recompute_layers", "--recompute-num-layers", with_granularity},
+      {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero},
+      {"strategy.bucket", "--ddp-bucket-size", bucket},
+      {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},
+      {"strategy.scatter_gather", "--no-scatter-gather-tensors-in-pipeline", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return v == true || in.scenario.strategy.pp == 1 ? Flags{} : Flags{{"--no-scatter-gather-tensors-in-pipeline", nullptr}};
+       }},
+      switch_if("strategy.overlap.grad_reduce", "--overlap-grad-reduce"),
+      switch_if("strategy.overlap.param_gather", "--overlap-param-gather"),
+      switch_if("strategy.overlap.tp", "--tp-comm-overlap"),
+      {"strategy.overlap.pp", "--no-overlap-p2p-communication", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return v == true || in.scenario.strategy.virtual_stages == 1 ? Flags{} : Flags{{"--no-overlap-p2p-communication", nullptr}};
+       }},
+      choice("strategy.fsdp.enabled", "--use-torch-fsdp2", {{false, {}}, {true, {{"--use-torch-fsdp2", nullptr}}}}),
+      choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading", {{"none", {}}, {"optimizer", {{"--optimizer-cpu-offload", nullptr}}}}, "Megatron offloads activations by layers of its own choice"),
+      as_is("training.global_batch", "--global-batch-size"),
+      as_is("training.sequence_length", "--seq-length"),
+      choice("training.precision", "--bf16, --fp16, --fp8-format",
+             {{"fp32", {}}, {"bf16_mixed", {{"--bf16", nullptr}}}, {"fp16_mixed", {{"--fp16", nullptr}}}, {"fp8_mixed", {{"--bf16", nullptr}, {"--fp8-format", "hybrid"}}}},
+             "Megatron keeps fp32 master weights beside 16-bit ones, or all in fp32"),
+      {"training.fp8.recipe", "--fp8-recipe", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         if (in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
+         if (v == "rowwise") return std::nullopt;
+         return Flags{{"--fp8-recipe", v}};
+       }},
+      switch_if("training.fp8.parameters", "--fp8-param-gather"),
+      choice("training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", {{"fp32", {{"--accumulate-allreduce-grads-in-fp32", nullptr}}}, {"model", {{"--grad-reduce-in-bf16", nullptr}}}}),
+      choice("training.optimizer", "--optimizer, --no-decoupled-weight-decay",
+             {{"adamw", {{"--optimizer", "adam"}}}, {"adam", {{"--optimizer", "adam"}, {"--no-decoupled-weight-decay", nullptr}}}, {"sgd", {{"--optimizer", "sgd"}}}}),
+      as_is("training.learning_rate", "--lr"),
+      as_is("training.weight_decay", "--weight-decay"),
+      choice("training.clip_gradients", "--clip-grad", {{true, {{"--clip-grad", 1.0}}}, {false, {{"--clip-grad", 0.0}}}}),
+      {"training.tokens", "--train-samples", samples},
+      as_is("training.seed", "--seed"),
+      {"training.experts.capacity_factor", "--moe-expert-capacity-factor", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == 0 ? Flags{} : Flags{{"--moe-expert-capacity-factor", v}}; }},
+      switch_if("training.experts.pad_to_capacity", "--moe-pad-expert-input-to-capacity"),
+      choice("kernels.attention", "--attention-backend", {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
+      {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{}; }},
+      choice("kernels.cuda_graphs", "--cuda-graph-impl", {{false, {}}, {true, {{"--cuda-graph-impl", "local"}}}}),
+  };
+  return table;
+}
+
+Flags model_flags(const ExportInput& in) {
+  const TransformerConfig& c = *in.transformer;
+  Flags out{{"--num-layers", c.layers}, {"--hidden-size", c.hidden}, {"--ffn-hidden-size", c.ffn}, {"--num-attention-heads", c.heads}, {"--kv-channels", c.head_dim},
+            {"--max-position-embeddings", std::max(c.max_positions, in.scenario.training.sequence_length)}, {"--vocab-size", c.vocabulary}};
+  if (c.kv_heads != c.heads) out.push_back({"--group-query-attention", nullptr}), out.push_back({"--num-query-groups", c.kv_heads});
+  out.push_back({"--normalization", c.norm == OpKind::rms_norm ? "RMSNorm" : "LayerNorm"});
+  out.push_back({"--norm-epsilon", c.norm_eps});
+  out.push_back({"--position-embedding-type", c.rotary_dim > 0 ? "rope" : "learned_absolute"});
+  if (c.rotary_dim > 0) {
+    out.push_back({"--rotary-base", static_cast<std::int64_t>(c.rope_theta)});
+    if (c.rotary_dim != c.head_dim && c.latent.kv_rank == 0) out.push_back({"--rotary-percent", static_cast<double>(c.rotary_dim) / static_cast<double>(c.head_dim)});
+  }
+  if (c.norm == OpKind::rms_norm) out.push_back({"--swiglu", nullptr});
+  if (!c.mlp_bias && !c.attention_output_bias) out.push_back({"--disable-bias-linear", nullptr});
+  if (c.qkv_bias && !c.attention_output_bias) out.push_back({"--add-qkv-bias", nullptr});
+  if (!c.tied) out.push_back({"--untie-embeddings-and-output-weights", nullptr});
+  if (c.qk_norm) out.push_back({"--qk-layernorm", nullptr});
+  out.push_back({"--attention-dropout", c.attention_dropout});
+  out.push_back({"--hidden-dropout", c.hidden_dropout});
+  out.push_back({"--init-method-std", c.init_std});
+  if (c.latent.kv_rank > 0) {
+    out.push_back({"--multi-latent-attention", nullptr});
+    if (c.latent.q_rank > 0) out.push_back({"--q-lora-rank", c.latent.q_rank});
+    out.insert(out.end(), {{"--kv-lora-rank", c.latent.kv_rank}, {"--qk-head-dim", c.latent.nope}, {"--qk-pos-emb-head-dim", c.latent.rope}, {"--v-head-dim", c.latent.v}});
+  }
+  if (const ExpertLayers& e = c.experts; e.routing.experts > 0) {
+    out.insert(out.end(), {{"--num-experts", e.routing.experts}, {"--moe-router-topk", e.routing.top_k}, {"--moe-ffn-hidden-size", e.ffn}, {"--moe-token-dispatcher-type", "alltoall"}});
+    if (e.shared_ffn > 0) out.push_back({"--moe-shared-expert-intermediate-size", e.shared_ffn});
+    if (e.routing.groups > 1) out.insert(out.end(), {{"--moe-router-num-groups", e.routing.groups}, {"--moe-router-group-topk", e.routing.limit}});
+    if (e.routing.sigmoid) out.push_back({"--moe-router-score-function", "sigmoid"});
+    if (e.routing.aux_loss > 0) out.push_back({"--moe-aux-loss-coeff", e.routing.aux_loss});
+    if (e.routing.z_loss > 0) out.push_back({"--moe-z-loss-coeff", e.routing.z_loss});
+    if (e.dense_layers > 0) out.push_back({"--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, c.layers - e.dense_layers)});
+  }
+  if (c.predict_further > 0) out.push_back({"--mtp-num-layers", c.predict_further});
+  return out;
+}
+
+Exported write(const ExportInput& in) {
+  Mapped m = map_settings(in, rules(), "Megatron-LM");
+  Exported out;
+  if (in.transformer) add_model(m, model_flags(in));
+  else m.left_out.push_back({"model", in.workload.network.name, "pretrain_gpt.py trains decoder stacks"});
+  std::string text = "#!/usr/bin/env bash\n" + banner(in) +
+                     "# MEGATRON_PATH: a clone of Megatron-LM. MASTER_ADDR, MASTER_PORT, NODE_RANK: as for torchrun. Data, tokenizer and checkpoints are yours to add:\n"
+                     "#   ./pretrain.sh --data-path ... --tokenizer-type ... --tokenizer-model ... --save ...\n"
+                     "set -euo pipefail\n\nARGUMENTS=(\n";
+  for (const Flag& f : m.flags) {
+    text += "  " + f.name;
+    if (f.value.is_array()) for (const Json& v : f.value) text += " " + shell_word(plain(v));
+    else if (!f.value.is_null()) text += " " + shell_word(plain(f.value));
+    text += "\n";
+  }
+  const std::vector<Pool> all = pools(in.cluster);
+  text += fmt::format(")\n\nexec torchrun --nnodes \"${{NNODES:-{}}}\" --nproc-per-node \"${{GPUS_PER_NODE:-{}}}\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
+                      "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  \"${{MEGATRON_PATH:?}}/pretrain_gpt.py\" \"${{ARGUMENTS[@]}}\" \"$@\"\n",
+                      in.cluster.node_count(), all.front().gpus);
+  if (all.size() > 1) m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()), "Megatron-LM gives every rank of an axis the same share"});
+  out.files.push_back({"pretrain.sh", std::move(text), true, false});
+  out.settings = std::move(m.settings);
+  out.left_out = std::move(m.left_out);
+  out.notes.push_back("add data, tokenizer and checkpoints: ./pretrain.sh --data-path ... --tokenizer-type ...; run it on every node with NODE_RANK and MASTER_ADDR set");
+  return out;
+}
+
+[[maybe_unused]] const bool entered = enter("megatron", "arguments of Megatron-LM's pretrain_gpt.py, as a script", rules(), write);
+
+}  // namespace
+
+}  // namespace rehearse::exporting

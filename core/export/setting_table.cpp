@@ -1,0 +1,187 @@
+#include "core/export/setting_table.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace rehearse {
+
+Registry<Exporter>& exporters() {
+  static Registry<Exporter> registry("export target");
+  return registry;
+}
+
+namespace exporting {
+
+Rule as_is(std::string key, std::string flag) {
+  std::string shown = flag;
+  return {std::move(key), std::move(shown), [flag = std::move(flag)](const Json& value, const ExportInput&) -> std::optional<Flags> { return Flags{{flag, value}}; }};
+}
+
+Rule switch_if(std::string key, std::string flag, Json on) {
+  std::string shown = flag;
+  return {std::move(key), std::move(shown), [flag = std::move(flag), on = std::move(on)](const Json& value, const ExportInput&) -> std::optional<Flags> {
+            return value == on ? Flags{{flag, nullptr}} : Flags{};
+          }};
+}
+
+Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices, std::string why) {
+  return {std::move(key), std::move(shown),
+          [choices = std::move(choices)](const Json& value, const ExportInput&) -> std::optional<Flags> {
+            for (const auto& [wanted, flags] : choices)
+              if (wanted == value) return flags;
+            return std::nullopt;
+          },
+          std::move(why)};
+}
+
+namespace {
+
+bool of_prediction(const std::string& key) {
+  return key == "schema" || key == "model" || key == "calibration" || key == "collective_table" || key.starts_with("cluster") || key.starts_with("input");
+}
+
+const Json* find(const Json& document, const std::string& key) {
+  const Json* at = &document;
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t dot = std::min(key.find('.', begin), key.size());
+    const auto next = at->is_object() ? at->find(key.substr(begin, dot - begin)) : at->end();
+    if (!at->is_object() || next == at->end()) return nullptr;
+    at = &*next;
+    begin = dot + 1;
+  }
+  return at;
+}
+
+void merge(std::vector<ExportedSetting>& to, const std::string& key, const Json& value, const Flags& flags) {
+  for (const Flag& f : flags) to.push_back({key, plain(value), f.name, f.value.is_null() ? std::string() : plain(f.value)});
+}
+
+}  // namespace
+
+Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target) {
+  const Json scenario = Json::parse(resolved_json(input.scenario));
+  Mapped out;
+  for (const KeyHelp& help : scenario_keys()) {
+    const Json* value = find(scenario, help.key);
+    if (value == nullptr || value->is_null() || of_prediction(help.key)) continue;
+    const auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) { return r.key == help.key; });
+    if (rule != rules.end()) {
+      if (const auto flags = rule->write(*value, input)) {
+        out.flags.insert(out.flags.end(), flags->begin(), flags->end());
+        merge(out.settings, help.key, *value, *flags);
+        continue;
+      }
+    }
+    if (value->is_object()) continue;  // Its members are keys of their own.
+    const Json fallback = Json::parse(help.fallback.empty() ? "null" : help.fallback, nullptr, false);
+    const bool silent = *value == fallback || (value->is_array() && value->empty()) || (value->is_string() && value->get<std::string>().empty());
+    if (rule == rules.end() && (silent || fallback == "auto")) continue;  // Automatic axes follow from the others.
+    out.left_out.push_back({help.key, plain(*value), rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});
+  }
+  return out;
+}
+
+void add_model(Mapped& mapped, const Flags& flags) {
+  mapped.flags.insert(mapped.flags.end(), flags.begin(), flags.end());
+  merge(mapped.settings, "model", "", flags);
+}
+
+bool enter(std::string name, std::string summary, const std::vector<Rule>& rules, Exporter exporter) {
+  std::vector<ParameterHelp> table;
+  for (const Rule& r : rules) table.push_back({r.key, r.shown, ""});
+  return exporters().add({std::move(name), std::move(summary), std::move(table), std::move(exporter)});
+}
+
+Json nested(const Flags& flags) {
+  Json out = Json::object();
+  for (const Flag& f : flags) {
+    Json* at = &out;
+    std::size_t begin = 0;
+    for (std::size_t dot = f.name.find('.'); dot != std::string::npos; begin = dot + 1, dot = f.name.find('.', begin)) at = &(*at)[f.name.substr(begin, dot - begin)];
+    (*at)[f.name.substr(begin)] = f.value.is_null() ? Json(true) : f.value;
+  }
+  return out;
+}
+
+std::string plain(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string out;
+  for (const Json& v : value) out += (out.empty() ? "" : " ") + plain(v);
+  return out;
+}
+
+std::string shell_word(const std::string& text) {
+  const auto safe = [](unsigned char c) { return std::isalnum(c) != 0 || std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos; };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), safe)) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<Pool> pools(const Cluster& cluster) {
+  std::vector<Pool> out;
+  for (const Cluster::Part& p : cluster.parts()) out.push_back({p.gpu->id, p.gpu->name, p.nodes, p.machine->gpus});
+  return out;
+}
+
+std::string banner(const ExportInput& input) {
+  std::string from = input.scenario.origin;
+  std::replace(from.begin(), from.end(), '\n', ' ');
+  return fmt::format("# Written by rehearse {} from {}.\n", input.version, from);
+}
+
+namespace {
+
+bool empty_collection(const Json& v) { return (v.is_object() || v.is_array()) && v.empty(); }
+
+void yaml_into(const Json& value, const std::string& indent, bool in_list, std::string& out) {
+  bool first = true;
+  const auto lead = [&] {
+    out += first && in_list ? "" : indent;
+    first = false;
+  };
+  if (value.is_object()) {
+    for (const auto& [key, v] : value.items()) {
+      lead();
+      const bool simple = !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/'; });
+      out += (simple ? key : Json(key).dump()) + ":";
+      if ((v.is_object() || v.is_array()) && !v.empty()) {
+        out += "\n";
+        yaml_into(v, indent + "  ", false, out);
+      } else {
+        out += " " + v.dump() + "\n";
+      }
+    }
+    return;
+  }
+  for (const Json& v : value) {
+    lead();
+    out += "- ";
+    if ((v.is_object() || v.is_array()) && !empty_collection(v)) yaml_into(v, indent + "  ", true, out);
+    else out += v.dump() + "\n";
+  }
+}
+
+}  // namespace
+
+std::string yaml(const Json& value) {
+  std::string out;
+  yaml_into(value, "", false, out);
+  return out;
+}
+
+std::string toml(const Json& value) {
+  std::string out;
+  for (const auto& [table, members] : value.items()) {
+    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", table);
+    for (const auto& [key, v] : members.items()) out += fmt::format("{} = {}\n", key, v.dump());
+  }
+  return out;
+}
+
+}  // namespace exporting
+
+}  // namespace rehearse

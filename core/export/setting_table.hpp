@@ -1,0 +1,64 @@
+#pragma once
+// From keys of the scenario to flags of a target, by a table. Private to core/export.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/export/export.hpp"
+
+namespace rehearse::exporting {
+
+using Json = nlohmann::ordered_json;
+
+/// "--tensor-model-parallel-size", 8; or by place in a file: "parallelism.tensor_parallel_degree". Null is a switch.
+struct Flag { std::string name; Json value; };
+using Flags = std::vector<Flag>;
+
+/// What a value of `key` becomes; nothing where the target has no flag for it.
+struct Rule {
+  std::string key;
+  std::string shown;  ///< The flags, for listings.
+  std::function<std::optional<Flags>(const Json& value, const ExportInput& input)> write;
+  std::string why{};  ///< Said where `write` gives nothing.
+};
+
+/// The value as it is.
+[[nodiscard]] Rule as_is(std::string key, std::string flag);
+/// A switch where the value is `on`, nothing to say where it is not.
+[[nodiscard]] Rule switch_if(std::string key, std::string flag, Json on = true);
+/// By value; values not listed have no flag.
+[[nodiscard]] Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices, std::string why = {});
+
+struct Mapped { Flags flags; std::vector<ExportedSetting> settings; std::vector<LeftOut> left_out; };
+/// Every key of the scenario goes through the table. Keys that say how to predict, not how to train (calibration, collective_table, input), are passed
+/// over; `model` and `cluster` are the target's own business.
+[[nodiscard]] Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target);
+
+/// Adds flags that come from the model, listed under "model".
+void add_model(Mapped& mapped, const Flags& flags);
+
+/// A registry entry from a table.
+[[nodiscard]] bool enter(std::string name, std::string summary, const std::vector<Rule>& rules, Exporter exporter);
+
+/// Nested objects from dotted names, in the order of the flags; switches are true.
+[[nodiscard]] Json nested(const Flags& flags);
+/// What a flag's value looks like on a command line.
+[[nodiscard]] std::string plain(const Json& value);
+/// In single quotes where a shell would take it apart.
+[[nodiscard]] std::string shell_word(const std::string& text);
+/// Nodes with equal machines.
+struct Pool { std::string gpu_id, gpu_name; int nodes = 0, gpus = 0; };
+[[nodiscard]] std::vector<Pool> pools(const Cluster& cluster);
+/// The comment that every file starts with: "# Written by rehearse 0.1.0 from ...".
+[[nodiscard]] std::string banner(const ExportInput& input);
+/// YAML, block style, every text in double quotes.
+[[nodiscard]] std::string yaml(const Json& value);
+/// TOML: tables of one level, lists and plain values.
+[[nodiscard]] std::string toml(const Json& value);
+
+}  // namespace rehearse::exporting

@@ -1,0 +1,24 @@
+#pragma once
+// Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): protobuf and JSON. Private to core/import; read_trace.hpp is the
+// way in.
+//
+// A protobuf file is a GlobalMetadata and then Nodes, each after its length as a varint. Read are name, type, start_time_micros,
+// duration_micros and the attributes is_cpu_op, num_ops (FLOPs), comm_type, comm_size (bytes), pg_name and stream. Nodes of the CPU are passed
+// over. Nodes without times stand in the file's order, with duration 0.
+
+#include <istream>
+#include <string>
+
+#include "core/import/job_trace.hpp"
+#include "core/import/read_trace.hpp"
+
+namespace rehearse {
+
+[[nodiscard]] RankTrace read_chakra(std::istream& in, const std::string& origin, const TraceLimits& limits);
+[[nodiscard]] RankTrace read_chakra_json(const std::string& path, const TraceLimits& limits);
+
+/// Numbers of et_def.proto, for whoever writes such files.
+enum class ChakraNode : std::uint8_t { invalid, metadata, mem_load, mem_store, comp, comm_send, comm_recv, comm_coll };
+inline constexpr std::string_view kChakraCollectives[] = {"all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter", "barrier"};
+
+}  // namespace rehearse

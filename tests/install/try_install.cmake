@@ -1,0 +1,20 @@
+# Installs BUILD into FOLDER, runs what was installed, and builds CONSUMER on it.
+function(must)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  if(failed)
+    message(FATAL_ERROR "${ARGN}: ${failed}\n${out}")
+  endif()
+  set(said "${out}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${FOLDER}")
+must("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${FOLDER}/prefix")
+# Its own data, wherever the source tree is.
+must("${FOLDER}/prefix/bin/rehearse" estimate "${FOLDER}/prefix/share/rehearse/scenarios/llama3_8b_h100_8.json" --format json)
+must("${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${FOLDER}/consumer" -DCMAKE_PREFIX_PATH=${FOLDER}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
+must("${CMAKE_COMMAND}" --build "${FOLDER}/consumer")
+must("${FOLDER}/consumer/consumer" "${FOLDER}/prefix/share/rehearse/topologies")
+if(NOT said MATCHES "dgx_h100: 8 GPUs" OR NOT said MATCHES "megatron")
+  message(FATAL_ERROR "the consumer said: ${said}")
+endif()
+file(REMOVE_RECURSE "${FOLDER}")

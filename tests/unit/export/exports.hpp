@@ -1,0 +1,28 @@
+#pragma once
+// A scenario of the source tree, changed, in the hands of a target.
+
+#include <string>
+#include <vector>
+
+#include "core/cli/session.hpp"
+#include "core/export/export.hpp"
+#include "tests/support/source_path.hpp"
+
+namespace rehearse::testing {
+
+struct Plan {
+  cli::Session session;
+  Program program;
+  CostModel cost;
+
+  explicit Plan(const std::string& scenario, const std::vector<std::string>& changes = {})
+      : session(cli::open_session(source_path("scenarios/" + scenario), changes)), program(session.lowered()), cost(session.cost_model()) {}
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  [[nodiscard]] Exported to(const std::string& target) const {
+    return exporters().at(target).value({"plan", session.scenario, session.workload, session.cluster, program, cost, std::nullopt, Bytes{0}, "test"});
+  }
+};
+
+}  // namespace rehearse::testing

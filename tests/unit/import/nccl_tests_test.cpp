@@ -1,0 +1,77 @@
+#include "core/collective/collective_table.hpp"
+#include "core/import/nccl_tests.hpp"
+#include "core/units/error.hpp"
+#include "tests/support/catch.hpp"
+
+namespace rehearse {
+namespace {
+
+/// As nccl-tests 2.13 prints it, for four ranks on two hosts.
+std::string output(const std::string& rows, const std::string& program = "") {
+  std::string out = program.empty() ? "" : "$ mpirun -np 4 ./build/" + program + " -b 1M -e 4M -f 2 -g 1\n";
+  out += "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n";
+  for (int r = 0; r < 4; ++r) out += "#  Rank  " + std::to_string(r) + " Group  0 Pid  " + std::to_string(100 + r) + " on      host" + std::to_string(r / 2) + " device  0 [0x10] NVIDIA A100-SXM4-80GB\n";
+  return out + "#\n#                                                              out-of-place                       in-place\n"
+               "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+               "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n" +
+         rows + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 41.2\n#\n";
+}
+
+const char* const kRows = "     1048576        262144     float     sum      -1    80.00   13.11   19.66      0    70.00   14.98   22.47      0\n"
+                          "     4194304       1048576     float     sum      -1    160.0   26.21   39.32      0    150.0   27.96   41.94      0\n";
+
+TEST_CASE("nccl-tests' rows become a table that predicts what was measured") {
+  const auto runs = parse_nccl_tests(output(kRows, "all_reduce_perf"), "run.txt", {});
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].op == CollectiveOp::all_reduce);
+  CHECK(runs[0].ranks == 4);
+  CHECK(runs[0].nodes == 2);
+  const CollectiveTable table = CollectiveTable::parse(collective_table_json(runs, "our nodes"), "table.json");
+  const auto model = [](Bytes) { return Seconds{1}; };
+  CHECK(table.time(CollectiveOp::all_reduce, 4, 2, Bytes{1048576}, model)->value() == Approx(80e-6));
+  CHECK(table.time(CollectiveOp::all_reduce, 4, 2, Bytes{4194304}, model)->value() == Approx(160e-6));
+  CHECK_FALSE(table.time(CollectiveOp::all_gather, 4, 2, Bytes{4194304}, model));
+}
+
+TEST_CASE("In-place columns are the last four") {
+  NcclTestsOptions options;
+  options.in_place = true;
+  CHECK(parse_nccl_tests(output(kRows, "all_reduce_perf"), "run.txt", options)[0].rows[0].time_us == 70);
+}
+
+TEST_CASE("Two programs in one file are two tables") {
+  const auto runs = parse_nccl_tests(output(kRows, "all_reduce_perf") + output(kRows, "alltoall_perf"), "run.txt", {});
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[1].op == CollectiveOp::all_to_all);
+}
+
+TEST_CASE("The ratio of bandwidths tells an all-reduce, and only that") {
+  CHECK(parse_nccl_tests(output(kRows), "run.txt", {})[0].op == CollectiveOp::all_reduce);  // 2 * 3/4.
+  const std::string gather = "     1048576        262144     float    none      -1    80.00   13.11    9.83      0    70.00   14.98   11.24      0\n";
+  CHECK_THROWS_AS(parse_nccl_tests(output(gather), "run.txt", {}), Error);
+  NcclTestsOptions options;
+  options.op = "all_gather";
+  CHECK(parse_nccl_tests(output(gather), "run.txt", options)[0].op == CollectiveOp::all_gather);
+}
+
+TEST_CASE("What cannot be trusted is refused with its line") {
+  const auto refused = [](const std::string& text, const NcclTestsOptions& options = {}) {
+    try {
+      (void)parse_nccl_tests(text, "run.txt", options);
+    } catch (const Error& e) {
+      return e.where;
+    }
+    return std::string("read");
+  };
+  CHECK(refused("hello\n") == "run.txt");
+  CHECK(refused(output("     1048576        262144     float     sum      -1    80.00   13.11   19.66      7    70.00   14.98   22.47      0\n", "all_reduce_perf")).starts_with("run.txt:13"));
+  CHECK(refused(output("     1048576        262144     float     sum      -1    oops   13.11   19.66      0    70.00   14.98   22.47      0\n", "all_reduce_perf")).starts_with("run.txt:13"));
+  CHECK(refused(output("     1048576        262144     float     sum\n", "all_reduce_perf")).starts_with("run.txt:13"));
+  std::string nameless = output(kRows, "all_reduce_perf");
+  for (std::size_t at = nameless.find("#  Rank"); at != std::string::npos; at = nameless.find("#  Rank")) nameless.erase(at, nameless.find('\n', at) - at + 1);
+  CHECK(refused(nameless).starts_with("run.txt"));
+  CHECK(refused(nameless, {"", 8, 1, false}) == "read");
+}
+
+}  // namespace
+}  // namespace rehearse
