@@ -43,7 +43,7 @@ class Adversarial final : public Strategy {
 
 [[maybe_unused]] const bool registered = strategies().add(
     {"adversarial", "two networks, each with its update: the discriminator on real and made samples, then the generator through it (GAN)",
-     {{"model", "a layer list with a discriminator", "dcgan"}, {"training.discriminator.optimizer", "the discriminator's update rule", "same"},
+     {{"model", "a layer list with a discriminator, as dcgan", "required"}, {"training.discriminator.optimizer", "the discriminator's update rule", "same"},
       {"training.discriminator.learning_rate", "its step size", "training.learning_rate"}},
      std::make_shared<Adversarial>()});
 
