@@ -92,8 +92,6 @@ Estimate estimate(const Program& program, const CostModel& cost, const StrategyS
   if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, cost, settings)) return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
-  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more than the slowest does alone.
-  if (settings.cp > 1 && prices.unlike()) return played(program, cost, steps);
   const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},
                                     !settings.overlap.pp);
   PipelineState start{std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};
@@ -103,6 +101,8 @@ Estimate estimate(const Program& program, const CostModel& cost, const StrategyS
     before = step.end;
     step = play_step(program, stages, pipeline, prices, std::move(step.state));
   }
+  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more than the slowest does alone.
+  if (settings.cp > 1 && prices.unlike()) return played(program, cost, steps);
   Estimate out;
   out.step_time = Seconds{step.end - before};
   double latest = -1;
