@@ -85,11 +85,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
       if (sends && !ends) out.prepare = messages[d]->prepare.seconds;
       if (sends) out.unpack = messages[d]->unpack.seconds;
       out.seconds = out.pass->work.seconds + out.prepare;
-      const ComputeWork& work = out.pass->work;
       out.plain = out.pass->inputs.empty() && out.unpack <= 0;
-      if (!sends) continue;
-      const Interference& load = d == 0 ? costs_.messages[0]->forward.front().load : costs_.messages[1]->backward.back().load;
-      out.lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load);
     }
 }
 
