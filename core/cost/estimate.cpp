@@ -29,8 +29,12 @@ Breakdown kernels_of(const Stage& stage, int microbatches) {
 Breakdown balanced(Breakdown b, Seconds period) {
   const Seconds missing = period - b.total();
   Seconds& bubble = b[TimeCategory::bubble];
-  if (bubble + missing >= Seconds{0}) bubble += missing;
-  else b *= period / b.total();
+  if (bubble + missing >= Seconds{0}) {
+    bubble += missing;
+  } else {
+    bubble = Seconds{0};
+    b *= period / b.total();
+  }
   return b;
 }
 

@@ -205,10 +205,10 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
     if (k > 0 && end < latest * (1 - 1e-12)) continue;
     Breakdown b = kernels(parts, k);
     b += tails_[k].lane.waits;
-    const Seconds missing = out.step_time - b.total();
-    if (b[TimeCategory::bubble] + missing >= Seconds{0}) b[TimeCategory::bubble] += missing;
-    else b *= out.step_time / b.total();
-    if (k == 0 || end > latest * (1 + 1e-12) || b[TimeCategory::bubble] < out.breakdown[TimeCategory::bubble]) {
+    Seconds& bubble = b[TimeCategory::bubble];
+    bubble = max(Seconds{0}, bubble + out.step_time - b.total());
+    b *= out.step_time / b.total();
+    if (k == 0 || end > latest * (1 + 1e-12) || bubble < out.breakdown[TimeCategory::bubble]) {
       out.breakdown = b;
       out.slowest_stage = parts.mesh->stages()[k].role;
     }
