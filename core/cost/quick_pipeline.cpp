@@ -84,8 +84,10 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   const int base = later * costs_->layers + extra;
   double done = 0, lost = 0;
   const Interference* load = nullptr;
-  for (const MeshCall& call : costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls) {
-    if (call.blocks <= base || call.blocks > base + p.blocks()) continue;
+  const std::vector<MeshCall>& calls = costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls;
+  auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
+  for (const int end = base + p.blocks(); at != calls.end() && at->blocks <= end; ++at) {
+    const MeshCall& call = *at;
     const double offset = p.offset(call.blocks - base);
     compute(lane, offset - done, 0);
     done = offset;

@@ -99,21 +99,21 @@ void check(const Worst& w) {
 
 TEST_CASE("drawn strategies are estimated quickly as they are played") {
   for (const int steps : {1, 3}) {
-    const Worst dense_worst = compare_quick("quick, dense", draws(24), steps, 11U + static_cast<unsigned>(steps), dense);
+    const Worst dense_worst = compare_quick("quick, dense", draws(12), steps, 11U + static_cast<unsigned>(steps), dense);
     check(dense_worst);
-    CHECK(dense_worst.closed_form > draws(24) / 2);
-    check(compare_quick("quick, sharded", draws(8), steps, 21U + static_cast<unsigned>(steps), draw_sharded));
-    check(compare_quick("quick, context", draws(8), steps, 31U + static_cast<unsigned>(steps), draw_context));
-    check(compare_quick("quick, experts", draws(8), steps, 41U + static_cast<unsigned>(steps), experts));
+    CHECK(dense_worst.closed_form > draws(12) / 2);
+    check(compare_quick("quick, sharded", draws(4), steps, 21U + static_cast<unsigned>(steps), draw_sharded));
+    check(compare_quick("quick, context", draws(4), steps, 31U + static_cast<unsigned>(steps), draw_context));
+    check(compare_quick("quick, experts", draws(4), steps, 41U + static_cast<unsigned>(steps), experts));
   }
-  check(compare_quick("quick, images", draws(6), 1, 51, draw_images));
+  check(compare_quick("quick, images", draws(3), 1, 51, draw_images));
 }
 
 TEST_CASE("long pipelines are extrapolated as they are played") {
-  const Worst long_worst = compare_quick("quick, long pipelines", draws(16), 1, 61, draw_long);
+  const Worst long_worst = compare_quick("quick, long pipelines", draws(8), 1, 61, draw_long);
   check(long_worst);
-  CHECK(long_worst.closed_form == draws(16));
-  check(compare_quick("quick, long pipelines, period", draws(8), 2, 62, draw_long));
+  CHECK(long_worst.closed_form == draws(8));
+  check(compare_quick("quick, long pipelines, period", draws(4), 2, 62, draw_long));
 }
 
 TEST_CASE("an answer does not depend on those given before") {
