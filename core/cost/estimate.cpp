@@ -29,8 +29,12 @@ Breakdown kernels_of(const Stage& stage, int microbatches) {
 Breakdown balanced(Breakdown b, Seconds period) {
   const Seconds missing = period - b.total();
   Seconds& bubble = b[TimeCategory::bubble];
-  if (bubble + missing >= Seconds{0}) bubble += missing;
-  else b *= period / b.total();
+  if (bubble + missing >= Seconds{0}) {
+    bubble += missing;
+  } else {
+    bubble = Seconds{0};
+    b *= period / b.total();
+  }
   return b;
 }
 
@@ -93,8 +97,6 @@ Estimate estimate(const Program& program, const CostModel& cost, const StrategyS
   if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, cost, settings)) return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
-  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more than the slowest does alone.
-  if (settings.cp > 1 && prices.unlike()) return played(program, cost, steps);
   const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},
                                     !settings.overlap.pp);
   PipelineState start{std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};
@@ -104,6 +106,8 @@ Estimate estimate(const Program& program, const CostModel& cost, const StrategyS
     before = step.end;
     step = play_step(program, stages, pipeline, prices, std::move(step.state));
   }
+  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more than the slowest does alone.
+  if (settings.cp > 1 && prices.unlike()) return played(program, cost, steps);
   Estimate out;
   out.step_time = Seconds{step.end - before};
   double latest = -1;

@@ -157,7 +157,8 @@ ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const
 }
 
 const ChunkPasses& QuickBlocks::chunks(int layers) {
-  std::unique_ptr<ChunkPasses>& known = chunks_[layers];
+  if (chunks_.size() <= static_cast<std::size_t>(layers)) chunks_.resize(static_cast<std::size_t>(layers) + 1);
+  std::unique_ptr<ChunkPasses>& known = chunks_[static_cast<std::size_t>(layers)];
   if (known) return *known;
   known = std::make_unique<ChunkPasses>();
   for (int k = 0; k < kChunkKinds; ++k)

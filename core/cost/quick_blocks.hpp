@@ -2,7 +2,6 @@
 // What the passes of one chunk of a model take, from the blocks it is made of. The blocks come from a lowered sibling: the same tensor-parallel
 // rank with the same microbatch, in a network of one layer per stage.
 
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -80,7 +79,7 @@ class QuickBlocks {
   std::vector<Block> blocks_;
   int layer_ = 0;               ///< Index of the block that is the layer.
   std::array<BlockMessage, 2> messages_;
-  std::map<int, std::unique_ptr<ChunkPasses>> chunks_;
+  std::vector<std::unique_ptr<ChunkPasses>> chunks_;  ///< By layers.
   bool complete_ = true, stages_ = false;
 };
 

@@ -275,7 +275,8 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.layers = layers / (s.pp * s.virtual_stages);
   out.blocking = !s.overlap.pp;
   out.steps = steps;
-  return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() && (steps == 1 || out.mesh->meets());
+  return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() && (steps == 1 || out.mesh->meets()) &&
+         (s.cp == 1 || !out.mesh->unlike());
 }
 
 QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {

@@ -58,6 +58,8 @@ class QuickMesh {
   /// Stages that differ: first, middle and last, where those between are alike; otherwise each one.
   [[nodiscard]] const std::vector<MeshStage>& stages() const { return stages_; }
   [[nodiscard]] bool alike() const { return alike_; }
+  /// As EstimatePrices::unlike.
+  [[nodiscard]] bool unlike() const { return prices_.unlike(); }
   [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
   [[nodiscard]] const MeshMessages& messages(Bytes bytes);

@@ -38,13 +38,13 @@ int QuickPipeline::chunk_of(const Visit& v) const {
 }
 
 /// From `stage` to the next or, backward, to the one before; a shorter pipeline has the ends of the full one.
-double QuickPipeline::message_seconds(int direction, int stage) const {
+const Transfer& QuickPipeline::message(int direction, int stage) const {
   const MeshMessages& messages = *costs_->messages[static_cast<std::size_t>(direction)];
   const auto& all = direction == 0 ? messages.forward : messages.backward;
   const int full = static_cast<int>(all.size());
   const bool end = direction == 0 ? stage + 1 == stages_ : stage == 0;
   if (stages_ < full && end) stage = direction == 0 ? full - 1 : 0;
-  return all[static_cast<std::size_t>(stage)].seconds;
+  return all[static_cast<std::size_t>(stage)];
 }
 
 /// Blocking messages, slices to be gathered and copies of input.
@@ -84,8 +84,10 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   const int base = later * costs_->layers + extra;
   double done = 0, lost = 0;
   const Interference* load = nullptr;
-  for (const MeshCall& call : costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls) {
-    if (call.blocks <= base || call.blocks > base + p.blocks()) continue;
+  const std::vector<MeshCall>& calls = costs_->mesh->stages()[static_cast<std::size_t>(kind_of_stage(v.stage))].calls;
+  auto at = std::partition_point(calls.begin(), calls.end(), [base](const MeshCall& c) { return c.blocks <= base; });
+  for (const int end = base + p.blocks(); at != calls.end() && at->blocks <= end; ++at) {
+    const MeshCall& call = *at;
     const double offset = p.offset(call.blocks - base);
     compute(lane, offset - done, 0);
     done = offset;
@@ -98,6 +100,27 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   }
   if (load != nullptr) lane.dp_load = *load;
   compute(lane, pass.seconds - done, 0);
+}
+
+void QuickPipeline::set_channels() {
+  for (int d = 0; d < 2; ++d) {
+    const ComputeWork& work = costs_->passes[2 * static_cast<std::size_t>(ChunkKind::middle) + static_cast<std::size_t>(d)].pass->work;
+    const Transfer* last = nullptr;
+    double lost = 0;
+    for (int s = 0; s < stages_; ++s) {
+      const Transfer& t = message(d, s);
+      if (last == nullptr || t.load.sm_share != last->load.sm_share || t.load.hbm_share != last->load.hbm_share)
+        lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, t.load);
+      last = &t;
+      const int to = d == 0 ? (s + 1) % stages_ : (s + stages_ - 1) % stages_;
+      Channel& from = channels_[static_cast<std::size_t>(2 * s + d)];
+      Channel& there = channels_[static_cast<std::size_t>(2 * to + d)];
+      from.sends = t.seconds;
+      from.sends_lost = lost;
+      there.needs = t.seconds;
+      there.needs_lost = lost;
+    }
+  }
 }
 
 void QuickPipeline::play_all(const QuickOrder& order) {
@@ -114,7 +137,7 @@ void QuickPipeline::play_all(const QuickOrder& order) {
     if (v.in >= 0) {
       // What of the message ran beside this stage's kernels, not while it waited.
       const double beside = channel.needs - std::max(0.0, arrived - lane.free);
-      if (beside > 0) slowed = beside * pass.lost;
+      if (beside > 0) slowed = beside * channel.needs_lost;
     }
     if (pass.plain && !costs.blocking) idle(lane, arrived, channel.needs, lane.exposed_pp);
     else wait_long(v, pass, arrived, lane);
@@ -134,7 +157,7 @@ void QuickPipeline::play_all(const QuickOrder& order) {
     if (v.out < 0) continue;
     channel.free = std::max(lane.free, channel.free) + channel.sends;
     lane.sent_end = channel.free;
-    lane.sent_lost = pass.lost;
+    lane.sent_lost = channel.sends_lost;
     if (costs.blocking) lane.held = channel.free;
     arrival[v.out] = channel.free + (pass.pass->unpacks_in_line ? 0.0 : pass.unpack);
   }
@@ -148,10 +171,7 @@ void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, co
   lanes_.resize(static_cast<std::size_t>(stages));
   for (int s = 0; s < stages; ++s) lanes_[static_cast<std::size_t>(s)] = lanes[static_cast<std::size_t>(kind_of_stage(s))];
   channels_.assign(2 * static_cast<std::size_t>(stages), {});
-  for (int s = 0; s < stages && stages > 1; ++s) {
-    channels_[2 * static_cast<std::size_t>(s)] = {message_seconds(0, s), message_seconds(0, (s + stages - 1) % stages), 0};
-    channels_[2 * static_cast<std::size_t>(s) + 1] = {message_seconds(1, s), message_seconds(1, (s + 1) % stages), 0};
-  }
+  if (stages > 1) set_channels();
   if (arrival_.size() < static_cast<std::size_t>(order.messages)) arrival_.resize(static_cast<std::size_t>(order.messages));
   play_all(order);
   for (int s = 0; s < stages; ++s) {

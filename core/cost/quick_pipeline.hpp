@@ -33,7 +33,6 @@ struct QuickCosts {
     double seconds = 0;       ///< With the preparation of its message.
     double prepare = 0;
     double unpack = 0;
-    double lost = 0;          ///< Share of its rate beside a message of its direction.
     bool plain = true;        ///< No inputs, nothing to unpack.
   };
   std::array<Pass, 2 * kChunkKinds> passes;  ///< 2 * kind + direction.
@@ -59,15 +58,17 @@ class QuickPipeline {
   void last_backward(const Visit& v, const QuickCosts::Pass& pass, QuickLane& lane) const;
   [[nodiscard]] int kind_of_stage(int stage) const;
   [[nodiscard]] int chunk_of(const Visit& v) const;
-  [[nodiscard]] double message_seconds(int direction, int stage) const;
+  [[nodiscard]] const Transfer& message(int direction, int stage) const;
+  void set_channels();
 
   const QuickCosts* costs_ = nullptr;
   const TailEnds* before_ = nullptr;
   int stages_ = 1, chunks_ = 1;
   std::vector<QuickLane> lanes_;
   std::vector<double> arrival_;
-  struct Channel { double sends = 0, needs = 0, free = 0; };  ///< Seconds of the message made and of the one needed.
-  std::vector<Channel> channels_;                             ///< 2 * stage + direction.
+  /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that kernels beside them lose.
+  struct Channel { double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0; };
+  std::vector<Channel> channels_;  ///< 2 * stage + direction.
 };
 
 }  // namespace rehearse

@@ -7,9 +7,10 @@ namespace rehearse {
 namespace {
 
 /// Times grow evenly with microbatches, chunks per stage and stages (estimate_pipeline.hpp). Pipelines of more than `kLong` stages are extrapolated
-/// from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks` chunks on from `kFewChunks` and `kMoreChunks`; more than `kFar`
-/// rounds of microbatches from `kNear` and `kFar`.
-constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4, kNear = 2, kFar = 3;
+/// from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks` chunks on from `kFewChunks` and `kMoreChunks`; more than three
+/// rounds of microbatches from two and three, with several chunks more than two from one and two.
+constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
+int far_rounds(const PipelineShape& shape) { return shape.virtual_stages > 1 ? 2 : 3; }
 
 std::uint64_t key_of(int schedule, const PipelineShape& shape) {
   return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 + static_cast<std::uint64_t>(shape.virtual_stages)) << 28 |
@@ -54,7 +55,7 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
   PipelineShape shape = parts.shape;
   // Where no more is ever alive with more microbatches, a few rounds show every moment.
   PipelineShape few = shape;
-  few.microbatches = std::min(shape.microbatches, kFar * shape.stages);
+  few.microbatches = std::min(shape.microbatches, 3 * shape.stages);
   if (parts.schedule->chunks_in_flight(0, few) == parts.schedule->chunks_in_flight(0, shape)) shape = few;
   // Stages that are alike are three; the others are known by their number.
   const int layout = 2 * parts.schedule_number + (parts.mesh->alike() ? 1 : 0);
@@ -85,11 +86,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
       if (sends && !ends) out.prepare = messages[d]->prepare.seconds;
       if (sends) out.unpack = messages[d]->unpack.seconds;
       out.seconds = out.pass->work.seconds + out.prepare;
-      const ComputeWork& work = out.pass->work;
       out.plain = out.pass->inputs.empty() && out.unpack <= 0;
-      if (!sends) continue;
-      const Interference& load = d == 0 ? costs_.messages[0]->forward.front().load : costs_.messages[1]->backward.back().load;
-      out.lost = 1 - overlap_rate(work.sm_sensitivity, work.hbm_sensitivity, load);
     }
 }
 
@@ -100,11 +97,12 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
     const PipelineShape part{p, v, microbatches};
     pipeline_.play(order(parts, part), part, costs_, before_, on);
   };
-  if (m <= kFar * p) return play(m, lanes);
+  const int far = far_rounds(shape) * p, near = far - p;
+  if (m <= far) return play(m, lanes);
   rounds_ = lanes;
-  play(kNear * p, rounds_);
-  play(kFar * p, lanes);
-  go_on(rounds_, lanes, static_cast<double>(m - kFar * p) / ((kFar - kNear) * p));
+  play(near, rounds_);
+  play(far, lanes);
+  go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
 }
 
 /// More chunks per stage than a few likewise.
@@ -209,10 +207,10 @@ void QuickStep::choose_slowest(const QuickParts& parts, QuickEstimate& out) {
     if (k > 0 && end < latest * (1 - 1e-12)) continue;
     Breakdown b = kernels(parts, k);
     b += tails_[k].lane.waits;
-    const Seconds missing = out.step_time - b.total();
-    if (b[TimeCategory::bubble] + missing >= Seconds{0}) b[TimeCategory::bubble] += missing;
-    else b *= out.step_time / b.total();
-    if (k == 0 || end > latest * (1 + 1e-12) || b[TimeCategory::bubble] < out.breakdown[TimeCategory::bubble]) {
+    Seconds& bubble = b[TimeCategory::bubble];
+    bubble = max(Seconds{0}, bubble + out.step_time - b.total());
+    b *= out.step_time / b.total();
+    if (k == 0 || end > latest * (1 + 1e-12) || bubble < out.breakdown[TimeCategory::bubble]) {
       out.breakdown = b;
       out.slowest_stage = parts.mesh->stages()[k].role;
     }
