@@ -2,7 +2,7 @@
 // What no plan can beat: least step time and least memory, from one microbatch of the whole network on the ranks that divide its layers.
 //
 // With w the time of one microbatch through all layers, forward and backward, its tensor-, context- and expert-parallel communication
-// included, on neighbouring devices; p stages, m microbatches, r the schedule's bubble over its work (Schedule::bubble_ratio):
+// included, on the devices where the plan puts its first ranks; p stages, m microbatches, r the schedule's bubble over its work (Schedule::bubble_ratio):
 //
 //   step >= m w / p (1 + r),   memory >= 1.08 (states / p + s c / (p v)) + framework
 //
@@ -18,12 +18,13 @@
 namespace rehearse {
 
 /// Times and bytes are multiplied by this: the bubble formulas are for equal passes, and a microbatch that is not the first accumulates.
-inline constexpr double kBoundMargin = 0.95;
+inline constexpr double kBoundMargin = 0.98;
 
 /// What plans that divide layers and samples alike have in common.
 struct PassCosts {
   bool known = false;    ///< False: nothing is bounded (unequal blocks, or the lowering refused).
   Seconds work;          ///< w
+  Seconds compute;       ///< w without exposed communication, which schedules of interleaved pairs hide.
   Bytes weights, gradients, optimizer;
   Bytes saved;           ///< s
 };
@@ -33,8 +34,8 @@ struct Bound {
   Bytes memory;
 };
 
-/// What plans must have in common to share PassCosts.
-using PassKey = std::array<std::int64_t, 10>;
+/// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the devices their parts are.
+using PassKey = std::array<std::int64_t, 13>;
 [[nodiscard]] PassKey pass_key(const StrategySettings& settings);
 /// Lowers and prices them. Never throws Error.
 [[nodiscard]] PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings);
