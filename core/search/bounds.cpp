@@ -100,7 +100,7 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     using enum TimeCategory;
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
     out.compute = sum(parts, {matmul, attention, memory_bound, loss, recompute, launch});
-    out.work = out.compute + sum(parts, {exposed_tp, exposed_cp, exposed_ep});
+    out.exposed = sum(parts, {exposed_tp, exposed_cp, exposed_ep});
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
@@ -127,7 +127,8 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   held *= schedule.copies() / stages;
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
-  return {(schedule.copies() > 1 ? costs.compute : costs.work) * (kBoundMargin * m / stages * (1 + bubble)), held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+  const Seconds work = costs.compute * kBoundMargin + costs.exposed * (schedule.copies() > 1 ? kPairedMargin : kExposedMargin);
+  return {work * (m / stages * (1 + bubble)), held * (kBoundMargin * rule.allocator_factor) + rule.framework};
 }
 
 }  // namespace rehearse

@@ -8,7 +8,7 @@
 //
 // since the slowest stage does no less than the mean of them, and what else a step does (pipeline messages, gradients, update) only adds.
 // `states` are weights, gradients and optimizer state, each divided as the plan divides it; s is what a microbatch keeps for backward, c the
-// chunks that the first stage keeps at once, v its chunks. Bounds leave a margin (kMargin) for what differs between a stage and the mean.
+// chunks that the first stage keeps at once, v its chunks. Margins allow for what differs between a stage and the mean.
 
 #include <array>
 #include <cstdint>
@@ -17,14 +17,17 @@
 
 namespace rehearse {
 
-/// Times and bytes are multiplied by this: the bubble formulas are for equal passes, and a microbatch that is not the first accumulates.
-inline constexpr double kBoundMargin = 0.98;
+/// Compute and bytes are multiplied by this: the bubble formulas are for equal passes, and a microbatch that is not the first accumulates.
+inline constexpr double kBoundMargin = 0.97;
+/// Exposed communication by this: its shape differs a little between a stage and the whole.
+inline constexpr double kExposedMargin = 0.8;
+/// The same in schedules of interleaved pairs, where each pass can hide the other's.
+inline constexpr double kPairedMargin = 0.4;
 
 /// What plans that divide layers and samples alike have in common.
 struct PassCosts {
   bool known = false;    ///< False: nothing is bounded (unequal blocks, or the lowering refused).
-  Seconds work;          ///< w
-  Seconds compute;       ///< w without exposed communication, which schedules of interleaved pairs hide.
+  Seconds compute, exposed;  ///< w: kernels, and the communication that they wait for.
   Bytes weights, gradients, optimizer;
   Bytes saved;           ///< s
 };
