@@ -1,6 +1,8 @@
 #include "core/search/bounds.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <vector>
 
 #include "core/cost/estimate.hpp"
 #include "core/cost/memory_rule.hpp"
@@ -28,12 +30,32 @@ StrategySettings alone(StrategySettings s) {
   return s;
 }
 
-/// Time of the passes: what is not the update's or the replicas'.
-Seconds of_passes(const Breakdown& b) {
+Seconds sum(const Breakdown& b, std::initializer_list<TimeCategory> categories) {
   Seconds out;
-  for (const TimeCategory c : {TimeCategory::matmul, TimeCategory::attention, TimeCategory::memory_bound, TimeCategory::loss, TimeCategory::recompute, TimeCategory::launch, TimeCategory::exposed_tp,
-                               TimeCategory::exposed_cp, TimeCategory::exposed_ep, TimeCategory::exposed_tile})
-    out += b[c];
+  for (const TimeCategory c : categories) out += b[c];
+  return out;
+}
+
+/// Distance on the devices between neighbours along each axis: what is before it in the plan's order. 0 where there are no neighbours.
+struct Strides {
+  std::int64_t tp = 0, cp = 0, dp = 0;
+};
+Strides strides_of(const StrategySettings& s) {
+  Strides out;
+  std::int64_t before = 1;
+  for (const std::string& axis : s.placement) {
+    if (axis == "tp" && s.tp > 1) out.tp = before;
+    if (axis == "cp" && s.cp > 1) out.cp = before;
+    if (axis == "dp" && s.ep * s.etp > 1) out.dp = before;
+    before *= axis == "tp" ? s.tp : axis == "cp" ? s.cp : axis == "dp" ? s.dp : axis == "pp" ? s.pp : 1;
+  }
+  return out;
+}
+
+/// The devices on which a plan has those of its ranks that `alone` keeps.
+std::vector<int> devices_of(const StrategySettings& alone, const Strides& strides, int ranks) {
+  std::vector<int> out;
+  for (int r = 0; r < ranks; ++r) out.push_back(static_cast<int>(r % alone.tp * strides.tp + r / alone.tp % alone.cp * strides.cp + r / alone.tp / alone.cp * strides.dp));
   return out;
 }
 
@@ -59,7 +81,8 @@ Bytes saved_by_layers(const Workload& workload, const StrategySettings& settings
 }  // namespace
 
 PassKey pass_key(const StrategySettings& s) {
-  return {s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel, static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context)};
+  const Strides at = strides_of(s);
+  return {s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel, static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), at.tp, at.cp, at.dp};
 }
 
 PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings) {
@@ -70,10 +93,14 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     Workload one = problem.workload;
     one.training.global_batch = s.microbatch * s.dp;
     const int ranks = s.dp * s.cp * s.tp * s.tile_h * s.tile_w;
-    if (ranks > problem.cluster.device_count()) return out;
-    const Program program = lower(one, s, ranks);
+    Program program = lower(one, s, ranks);
+    program.device_of_rank = devices_of(s, strides_of(settings), ranks);
+    if (program.device_of_rank.back() >= problem.cluster.device_count()) return out;
     const RoleMemory memory = MemoryRule{}.peaks(program).front();
-    out.work = of_passes(estimate(program, problem.cost, s, 1).breakdown);
+    using enum TimeCategory;
+    const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
+    out.compute = sum(parts, {matmul, attention, memory_bound, loss, recompute, launch});
+    out.exposed = sum(parts, {exposed_tp, exposed_cp, exposed_ep});
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
@@ -100,7 +127,8 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   held *= schedule.copies() / stages;
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
-  return {costs.work * (kBoundMargin * m / stages * (1 + bubble)), held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+  const Seconds work = costs.compute * kBoundMargin + costs.exposed * (schedule.copies() > 1 ? kPairedMargin : kExposedMargin);
+  return {work * (m / stages * (1 + bubble)), held * (kBoundMargin * rule.allocator_factor) + rule.framework};
 }
 
 }  // namespace rehearse

@@ -2,13 +2,13 @@
 // What no plan can beat: least step time and least memory, from one microbatch of the whole network on the ranks that divide its layers.
 //
 // With w the time of one microbatch through all layers, forward and backward, its tensor-, context- and expert-parallel communication
-// included, on neighbouring devices; p stages, m microbatches, r the schedule's bubble over its work (Schedule::bubble_ratio):
+// included, on the devices where the plan puts its first ranks; p stages, m microbatches, r the schedule's bubble over its work (Schedule::bubble_ratio):
 //
 //   step >= m w / p (1 + r),   memory >= 1.08 (states / p + s c / (p v)) + framework
 //
 // since the slowest stage does no less than the mean of them, and what else a step does (pipeline messages, gradients, update) only adds.
 // `states` are weights, gradients and optimizer state, each divided as the plan divides it; s is what a microbatch keeps for backward, c the
-// chunks that the first stage keeps at once, v its chunks. Bounds leave a margin (kMargin) for what differs between a stage and the mean.
+// chunks that the first stage keeps at once, v its chunks. Margins allow for what differs between a stage and the mean.
 
 #include <array>
 #include <cstdint>
@@ -17,13 +17,17 @@
 
 namespace rehearse {
 
-/// Times and bytes are multiplied by this: the bubble formulas are for equal passes, and a microbatch that is not the first accumulates.
-inline constexpr double kBoundMargin = 0.95;
+/// Compute and bytes are multiplied by this: the bubble formulas are for equal passes, and a microbatch that is not the first accumulates.
+inline constexpr double kBoundMargin = 0.97;
+/// Exposed communication by this: its shape differs a little between a stage and the whole.
+inline constexpr double kExposedMargin = 0.8;
+/// The same in schedules of interleaved pairs, where each pass can hide the other's.
+inline constexpr double kPairedMargin = 0.4;
 
 /// What plans that divide layers and samples alike have in common.
 struct PassCosts {
   bool known = false;    ///< False: nothing is bounded (unequal blocks, or the lowering refused).
-  Seconds work;          ///< w
+  Seconds compute, exposed;  ///< w: kernels, and the communication that they wait for.
   Bytes weights, gradients, optimizer;
   Bytes saved;           ///< s
 };
@@ -33,8 +37,8 @@ struct Bound {
   Bytes memory;
 };
 
-/// What plans must have in common to share PassCosts.
-using PassKey = std::array<std::int64_t, 10>;
+/// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the devices their parts are.
+using PassKey = std::array<std::int64_t, 13>;
 [[nodiscard]] PassKey pass_key(const StrategySettings& settings);
 /// Lowers and prices them. Never throws Error.
 [[nodiscard]] PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings);

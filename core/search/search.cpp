@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
+#include <tuple>
+#include <unordered_set>
 
 #include "core/search/bounds.hpp"
 #include "core/search/parallel.hpp"
@@ -110,7 +111,7 @@ class Searching {
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (bounds_[i].memory <= capacity) order_.push_back(i);
     result_.fit = order_.size();
-    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_pair(least(a), plans_[a]) < std::make_pair(least(b), plans_[b]); });
+    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_tuple(least(a), plan(a).offload, plans_[a]) < std::make_tuple(least(b), plan(b).offload, plans_[b]); });
   }
 
   /// Least value of the objective.
@@ -139,7 +140,9 @@ class Searching {
       const double limit = threshold();
       for (; next < order_.size() && batch.size() < kBatch; ++next) {
         const std::uint32_t i = order_[next];
+        if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
         const bool best = least(i) < limit;
+        if (best && fits_without_moving(i)) continue;
         if (!best && for_front >= options_.front_evaluations) {
           next = order_.size();  // Those that follow are bounded higher still.
           break;
@@ -152,13 +155,57 @@ class Searching {
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
         if (answers[k].fits && least(batch[k].plan) < threshold()) add_orders(batch[k].plan, other_orders);
+      drop_slow_orders(other_orders);
       if (!other_orders.empty()) evaluate_batch(other_orders, next);
     }
   }
 
+  [[nodiscard]] const Space::Plan& plan(std::uint32_t i) const { return space_.plans()[plans_[i]]; }
+
+  /// Copies to the host take time that nothing gives back: where a plan fits that moves less, or nothing, this one is not faster. By memory it may
+  /// be better.
+  [[nodiscard]] bool fits_without_moving(std::uint32_t i) const {
+    if (options_.objective == Objective::memory || plan(i).offload == static_cast<std::uint8_t>(Offload::none)) return false;
+    for (const Offload less : {Offload::none, Offload::optimizer, Offload::activations}) {
+      Space::Plan p = plan(i);
+      if (p.offload != static_cast<std::uint8_t>(Offload::all) && less != Offload::none) continue;
+      p.offload = static_cast<std::uint8_t>(less);
+      if (fitting_.contains(number(p))) return true;
+    }
+    return false;
+  }
+
+  /// One number for a plan.
+  static std::uint64_t number(const Space::Plan& p) {
+    return ((((((std::uint64_t{p.mesh} << 16 | p.pipeline) << 6 | p.sharding) << 2 | p.offload) << 2 | p.recompute) << 2 | p.context) << 1) | std::uint64_t{p.sequence_parallel};
+  }
+
   void add_orders(std::uint32_t i, std::vector<Item>& out) const {
-    const auto orders = space_.placements(space_.plans()[plans_[i]]);
+    const auto orders = space_.placements(plan(i));
     for (std::size_t o = 1; o < orders.size() && o < kMostPlacements; ++o) out.push_back({i, static_cast<int>(o), orders[o]});
+  }
+
+  [[nodiscard]] StrategySettings settings_of(const Item& item) const {
+    StrategySettings out = settings(plans_[item.plan]);
+    if (!item.order.empty()) out.placement = item.order;
+    return out;
+  }
+
+  /// An order that draws the ranks of a layer apart has bounds of its own.
+  void drop_slow_orders(std::vector<Item>& items) {
+    std::vector<std::pair<PassKey, StrategySettings>> unknown;
+    for (const Item& item : items) {
+      StrategySettings s = settings_of(item);
+      const PassKey key = pass_key(s);
+      if (order_costs_.emplace(key, PassCosts{}).second) unknown.emplace_back(key, std::move(s));
+    }
+    parallel_for(options_.jobs, unknown.size(), options_.stop, [&](std::size_t k) { order_costs_.at(unknown[k].first) = pass_costs(problem_, unknown[k].second); });
+    const double limit = threshold();
+    std::erase_if(items, [&](const Item& item) {
+      const StrategySettings s = settings_of(item);
+      const Bound least = bound(order_costs_.at(pass_key(s)), s, problem_.workload.training.global_batch);
+      return (options_.objective == Objective::memory ? least.memory.value() : least.step_time.value()) >= limit;
+    });
   }
 
   /// Answers in the order of `batch`; shorter where the search was stopped. The best and the front are brought up to date.
@@ -166,8 +213,7 @@ class Searching {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
     parallel_for(options_.jobs, batch.size(), options_.stop, [&](std::size_t k) {
-      tried[k] = settings(plans_[batch[k].plan]);
-      if (!batch[k].order.empty()) tried[k].placement = batch[k].order;
+      tried[k] = settings_of(batch[k]);
       made[k] = evaluate(problem_, tried[k], options_.most_memory);
     });
     std::vector<Evaluation> out;
@@ -191,6 +237,7 @@ class Searching {
       result_.fit -= !e.fits;
     }
     if (!e.fits) return;
+    fitting_.insert(number(plan(item.plan)));
     Found found{std::move(settings), e, std::uint64_t{plans_[item.plan]} * kMostPlacements + static_cast<std::uint64_t>(item.placement)};
     add_to_front(result_.front, found);
     result_.best.push_back(std::move(found));
@@ -204,6 +251,8 @@ class Searching {
   std::vector<std::uint32_t> key_of_;  ///< By position in plans_.
   std::vector<PassCosts> costs_;
   std::vector<Bound> bounds_;
+  std::map<PassKey, PassCosts> order_costs_;       ///< Of other orders than the scenario's.
+  std::unordered_set<std::uint64_t> fitting_;      ///< Numbers of plans that fit.
   std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit, least bound first.
   SearchResult result_;
 };

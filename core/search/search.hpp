@@ -44,7 +44,7 @@ struct SearchOptions {
   int top = 10;              ///< Plans wanted, at least 1.
   std::string backend;       ///< Plays the best few; empty: nothing is played.
   int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 64.
-  int front_evaluations = 256;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
+  int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/search/explanation.hpp"
 #include "core/search/search_report.hpp"
 #include "tests/support/catch.hpp"
@@ -64,7 +66,8 @@ TEST_CASE("a part of a search reads back as it was written") {
     CHECK(a.order == b.order);
     CHECK(a.evaluation.step_time == b.evaluation.step_time);
     CHECK(a.evaluation.breakdown.seconds == b.evaluation.breakdown.seconds);
-    CHECK(part.overrides[i].front() == "strategy.dp=" + std::to_string(a.settings.dp));
+    CHECK(std::count(part.overrides[i].begin(), part.overrides[i].end(), "strategy.dp=" + std::to_string(a.settings.dp)) == 1);
+    CHECK(part.overrides[i].size() == setting_texts(a.settings).size());
   }
   CHECK(part.front.size() == report.result.front.size());
   CHECK_THROWS_AS(read_search_part("{}", "empty.json"), Error);

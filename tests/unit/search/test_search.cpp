@@ -29,7 +29,7 @@ Seconds exhaustive(const SearchProblem& problem, const SearchOptions& options) {
 TEST_CASE("a search is never worse than playing every plan") {
   const SearchJob small("tiny_gpt2", "dgx_a100_80gb", 1, 8, 64);
   const SearchJob large("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
-  SearchOptions options = on_analytic({"recompute", "offload", "cp"});
+  SearchOptions options = on_analytic({"recompute", "offload", "cp", "microbatch", "sequence_parallel"});
   for (const SearchJob* job : {&small, &large}) {
     const SearchProblem problem = job->problem();
     const SearchResult found = search(problem, problem.own, options);
@@ -41,7 +41,7 @@ TEST_CASE("a search is never worse than playing every plan") {
 TEST_CASE("with less memory a search finds what fits, and still the best of it") {
   const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();
-  SearchOptions options = on_analytic({"offload", "cp", "microbatch"});
+  SearchOptions options = on_analytic({"offload", "cp", "microbatch", "sequence_parallel", "zero_stage"});
   const SearchResult free = search(problem, problem.own, options);
   options.most_memory = Bytes{8e9};
   const SearchResult tight = search(problem, problem.own, options);
@@ -54,9 +54,9 @@ TEST_CASE("with less memory a search finds what fits, and still the best of it")
 }
 
 TEST_CASE("any number of threads finds the same plans") {
-  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchJob job("tiny_gpt2", "dgx_a100_80gb", 1, 8, 64);
   const SearchProblem problem = job.problem();
-  SearchOptions options = on_analytic();
+  SearchOptions options = on_analytic({"offload", "sequence_parallel"});
   const SearchResult one = search(problem, problem.own, options);
   options.jobs = 3;
   const SearchResult three = search(problem, problem.own, options);
@@ -67,9 +67,10 @@ TEST_CASE("any number of threads finds the same plans") {
 }
 
 TEST_CASE("the front has no plan that another beats, and holds the fastest") {
-  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();
   SearchOptions options;
+  options.fixed = {"cp", "microbatch"};
   const SearchResult found = search(problem, problem.own, options);
   REQUIRE(found.front.size() > 1);
   for (std::size_t i = 1; i < found.front.size(); ++i) {
@@ -83,7 +84,7 @@ TEST_CASE("the objective memory finds a plan as small as any on the front") {
   const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();
   SearchOptions options;
-  options.fixed = {"cp"};
+  options.fixed = {"cp", "microbatch", "sequence_parallel"};
   const SearchResult fast = search(problem, problem.own, options);
   options.objective = Objective::memory;
   const SearchResult small = search(problem, problem.own, options);
@@ -91,7 +92,7 @@ TEST_CASE("the objective memory finds a plan as small as any on the front") {
 }
 
 TEST_CASE("a search that is stopped says so and keeps what it found") {
-  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();
   SearchOptions options;
   std::atomic<bool> stop{false};
@@ -110,10 +111,10 @@ TEST_CASE("a search that is stopped says so and keeps what it found") {
 }
 
 TEST_CASE("parts of a search hold the best of the whole") {
-  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();
   SearchOptions options;
-  options.fixed = {"offload"};
+  options.fixed = {"offload", "cp", "microbatch"};
   const SearchResult whole = search(problem, problem.own, options);
   std::vector<Found> joined;
   std::size_t legal = 0;
