@@ -37,10 +37,11 @@ bool is_rented(const PlanCandidate& c, const MachinePrice& price) {
   const bool only_rental_given = c.price.rental && !c.price.purchase;
   const bool rented = c.rented.value_or(only_rental_given || !price.purchase);
   const auto missing = [&](const char* what, const char* key) {
-    throw Error(ErrorKind::usage, fmt::format("no {} price of '{}' is known", what, c.machine), c.where + "/price", fmt::format("state it: \"price\": {{\"{}\": \"$...\"}}", key));
+    throw Error(ErrorKind::usage, fmt::format("no {}price of '{}' is known", what, c.machine), c.where + "/price", fmt::format("state it: \"price\": {{\"{}\": \"$...\"}}", key));
   };
-  if (rented && !price.rental) missing("rental", "rental_per_gpu_hour");
-  if (!rented && !price.purchase) missing("purchase", "purchase");
+  if (!price.rental && !price.purchase) missing("", "purchase");
+  if (rented && !price.rental) missing("rental ", "rental_per_gpu_hour");
+  if (!rented && !price.purchase) missing("purchase ", "purchase");
   return rented;
 }
 

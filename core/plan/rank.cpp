@@ -44,7 +44,7 @@ double gpu_hours(const PlanPoint& p) { return p.gpus * p.duration.value() / 3600
 
 std::string size_text(const CandidateAnswer& a) {
   const PlanPoint& p = *a.point;
-  return fmt::format("{} on {} GPUs ({} machines{})", a.candidate.name, with_commas(p.gpus), with_commas(p.machines), p.spares > 0 ? fmt::format(" and {} spare", p.spares) : "");
+  return fmt::format("{} on {} GPUs ({} machine{}{})", a.candidate.name, with_commas(p.gpus), with_commas(p.machines), p.machines == 1 ? "" : "s", p.spares > 0 ? fmt::format(" and {} spare", p.spares) : "");
 }
 
 std::string first_sentences(const Plan& plan, const CandidateAnswer& a) {

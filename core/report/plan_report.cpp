@@ -23,6 +23,8 @@ double days(Seconds s) { return s.value() / kDay; }
 
 /// "58.9", "112".
 std::string days_text(double d) { return d < 99.95 ? fmt::format("{:.1f}", d) : fmt::format("{:.0f}", d); }
+/// Three digits, or all of a larger number.
+std::string three_digits(double v) { return v < 999.5 ? fmt::format("{:.3g}", v) : with_commas(std::round(v)); }
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 /// "$1.1M-$1.5M".
@@ -85,14 +87,14 @@ Table money_table(const PlanAnswer& answer) {
   return per_candidate(answer, "Cost of the run", {{"purchase", true}, {"network", true}, {"power", true}, {"cooling", true}, {"rental", true}, {"80 % range", true}, {"MWh", true}}, [](const CandidateAnswer& a, const PlanPoint& p) {
     const CostParts& c = p.cost.parts;
     const Dollars total = c.total();
-    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), with_commas(std::round(p.cost.energy.value() / kMegawattHour))};
+    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), three_digits(p.cost.energy.value() / kMegawattHour)};
   });
 }
 
 Table failures_table(const PlanAnswer& answer) {
   return per_candidate(answer, "Failures", {{"MTBF h", true}, {"a day", true}, {"save every", true}, {"write s", true}, {"late %", true}, {"short %", true}, {"goodput %", true}}, [](const CandidateAnswer&, const PlanPoint& p) {
     const Goodput& g = p.goodput;
-    return std::vector<std::string>{fmt::format("{:.3g}", g.mtbf.value() / kHour), fmt::format("{:.2f}", g.interruptions_per_day), fmt::format("{:.0f} min", g.interval.value() / 60), fmt::format("{:.3g}", g.write.value()),
+    return std::vector<std::string>{three_digits(g.mtbf.value() / kHour), fmt::format("{:.2f}", g.interruptions_per_day), to_string(g.interval, 3), fmt::format("{:.3g}", g.write.value()),
                                     percent(1 / g.stragglers - 1), percent(1 - g.spares), percent(g.total)};
   });
 }
