@@ -129,7 +129,7 @@ Verb export_verb() {
            {"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
            {"--format", "FORMAT", "form of the report", "table"},
            {"-o,--output", "FOLDER", "where the files go", "SCENARIO.TARGET"}},
-          "What has no flag in the target is listed with the reason. 'rehearse explain target NAME' shows the table of keys and flags.",
+          "What has no flag in the target is listed with the reason. 'rehearse explain target:NAME' shows the table of keys and flags.",
           export_plan};
 }
 

@@ -62,7 +62,10 @@ class Parser {
   [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const { throw Error(ErrorKind::usage, what, fmt::format("{}:{}", origin_, line_), hint); }
 
   void read(const std::string& line) {
-    if (const std::string op = program_in(line); !op.empty() && rows_.empty()) op_ = op;
+    if (const std::string op = program_in(line); !op.empty()) {
+      close();
+      op_ = op;
+    }
     const std::vector<std::string> words = words_of(line);
     if (words.empty()) return;
     if (words[0] == "#") return header(words);

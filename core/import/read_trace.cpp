@@ -29,6 +29,7 @@ std::size_t list_in(const std::string& text, const std::string& key) {
 Form form_of(const std::string& path, std::size_t bytes) {
   GzipInput buffer(path);
   std::istream in(&buffer);
+  in.exceptions(std::ios::badbit);  // What the buffer throws is to be thrown on.
   std::string head(bytes, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(in.gcount()));
@@ -51,7 +52,7 @@ std::vector<RankTrace> read_trace(const std::string& path, const TraceLimits& li
     case Form::chakra: {
       GzipInput buffer(path);
       std::istream in(&buffer);
-      in.exceptions(std::ios::badbit);  // What the buffer throws is to be thrown on.
+      in.exceptions(std::ios::badbit);
       return {read_chakra(in, path, limits)};
     }
     case Form::kineto:

@@ -67,7 +67,7 @@ TEST_CASE("Kernels of a faster GPU take their share of the time") {
 }
 
 TEST_CASE("Data parallelism grows in ranks, and its collective in partners") {
-  MeasuredWorkload w = two_ranks(1e8);
+  MeasuredWorkload w = two_ranks(2e9);
   const Seconds two = played(w);
   w.data_parallel = 8;
   CHECK(measured_program(w).program.mesh.ranks() == 8);
