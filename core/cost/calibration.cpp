@@ -78,6 +78,13 @@ void choose_attention(CalibrationProfile& p, const std::string& wanted) {
   p.attention = "attention_" + wanted;
 }
 
+void choose_host(CalibrationProfile& p, const std::string& wanted) {
+  if (wanted.empty()) return;
+  const auto at = p.groups.find("launch_" + wanted);
+  if (at == p.groups.end()) throw absent(p, "launch_" + wanted, "overhead_s");
+  p.groups["launch"] = at->second;
+}
+
 }  // namespace
 
 const KernelCalibration* CalibrationProfile::find(std::string_view group) const {
@@ -101,6 +108,13 @@ const Source& CalibrationProfile::source(std::string_view key) const {
   throw Error(ErrorKind::usage, "unknown source '" + std::string(key) + "'", "calibration profile " + generation);
 }
 
+CalibrationOptions calibration_options(const KernelSettings& kernels) {
+  CalibrationOptions out;
+  if (kernels.attention == AttentionKernel::flash && kernels.flash != FlashKernel::automatic) out.attention = name_of(kernels.flash);
+  if (kernels.host != HostCode::eager) out.host = name_of(kernels.host);
+  return out;
+}
+
 CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation, const GpuSpec& gpu,
                                        const CalibrationOptions& options) {
   CalibrationProfile p = fallback;
@@ -117,6 +131,8 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   cap_by_power(p, gpu);
   choose_attention(p, options.attention);
+  choose_host(p, options.host);
+  std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
   for (auto& [name, group] : p.groups)
     if (!group.measured_on.empty() && !was_measured(p, name, gpu.id)) group.held_out = {};
   return p;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config/settings.hpp"
 #include "core/hardware/specs.hpp"
 
 namespace rehearse {
@@ -88,7 +89,11 @@ struct EvidenceItem {
 
 struct CalibrationOptions {
   std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  std::string host;       ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
 };
+
+/// What a scenario's kernels ask of a profile.
+[[nodiscard]] CalibrationOptions calibration_options(const KernelSettings& kernels);
 
 /// The profile of one GPU: fallback rules, then its generation, then its own overrides. Where the generation names the
 /// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is

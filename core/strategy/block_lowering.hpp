@@ -52,6 +52,7 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  bool overlap_tp_backward = true;  ///< Weight gradients follow input gradients, whose reductions run beside them.
   ContextExchange context = ContextExchange::ring;  ///< Over context-parallel ranks, where there are several.
   bool sums_gradients = false;     ///< Gradients of replicas are added up and divided by nothing later: the loss is a mean over all of them.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.

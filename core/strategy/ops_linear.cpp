@@ -91,6 +91,18 @@ void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<in
   bias_gradient(b, op);
 }
 
+void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
+  if (!b.wants_grad(op.inputs[0])) return;
+  const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
+  const Layout in = linear_input(b, op);
+  const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
+  const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
+  std::vector<Operand> operands{read(of.w), write(dx)};
+  for (const int f : of.dy) operands.push_back(read(f));
+  b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+}
+
 void backward(BlockBody& b, const OpSpec& op) {
   if (scatters_in_pieces(b, op)) {
     const int whole = piecewise_input_grad(b, op);
@@ -99,17 +111,10 @@ void backward(BlockBody& b, const OpSpec& op) {
   }
   Backward of;
   if (!find_operands(b, op, of)) return;
-  if (b.wants_grad(op.inputs[0])) {
-    const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
-    const Layout in = linear_input(b, op);
-    const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
-    const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
-    std::vector<Operand> operands{read(of.w), write(dx)};
-    for (const int f : of.dy) operands.push_back(read(f));
-    b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
-    b.add_grad(op.inputs[0], dx, op.name);
-  }
+  // What follows the input gradient hides its reduction.
+  if (b.options().overlap_tp_backward) input_gradient(b, op, of);
   weight_gradient(b, op, of.x, of.dy_columns);
+  if (!b.options().overlap_tp_backward) input_gradient(b, op, of);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
