@@ -9,6 +9,7 @@
 #include "core/cli/data_directory.hpp"
 #include "core/cli/output.hpp"
 #include "core/report/scoreboard_report.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse::cli {
 
@@ -47,6 +48,14 @@ const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
   throw unknown_entry("row", id, ids, "... --format csv");
 }
 
+/// What predictions of every kind of job are said to be off by.
+void write_ranges(const Scoreboard& board, const std::string& file, Console& console) {
+  const auto out = open_output(file);
+  *out << PredictionRanges::of(board).to_json();
+  out->close();
+  console.err << fmt::format("wrote {}\n", file);
+}
+
 }  // namespace
 
 int validate_measurements(const Arguments& arguments, Console& console) {
@@ -63,6 +72,7 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
     std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
   const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
+  if (arguments.has("--write-ranges")) write_ranges(board, arguments.text("--write-ranges"), console);
   print(explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained)), arguments, console);
   if (!arguments.has("--max-error")) return 0;
   if (board.time.rows == 0) {
@@ -74,6 +84,7 @@ int validate_measurements(const Arguments& arguments, Console& console) {
 
 std::vector<Option> validate_measurements_options() {
   return {{"--measurements", "FILE", "hold predictions against measured steps: JSON entries, or CSV with a single-node profile's columns", "", true},
+          {"--write-ranges", "FILE", "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
           {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
 }
 

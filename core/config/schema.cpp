@@ -148,13 +148,15 @@ Field placement_row() {
 Field recompute_modules_row() {
   Field f{.key = "strategy.recompute_modules", .help = "Modules whose results selective recomputation makes again in backward.", .type = Type::axes};
   f.noun = "module", f.nouns = "modules";
-  f.choices = {"core_attn", "layernorm", "mlp", "moe_act", "moe", "shared_experts", "mla_up_proj"};
+  f.choices = {"core_attn", "layernorm", "mlp", "moe_act", "moe", "shared_experts", "mla_up_proj", "layer", "all_but_attention", "every_second_product"};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.strategy.recompute_modules = read_axes(self, r); };
   f.write = [](const Scenario& s) { return write_axes(s.strategy.recompute_modules); };
   return std::move(f)
       .like("core_attn,layernorm,mlp")
       .more("Megatron-Core's --recompute-modules. core_attn: scores, softmax and dropout of unfused attention; flash attention keeps none. layernorm, "
-            "moe_act and mla_up_proj drop their results and make them from inputs that are kept; mlp, moe and shared_experts run again as a whole.");
+            "moe_act and mla_up_proj drop their results and make them from inputs that are kept; mlp, moe and shared_experts run again as a whole. layer, "
+            "all_but_attention and every_second_product are PyTorch's checkpoints: all of a layer, all but the attention's result, or that and every "
+            "other product, as far as backward reads it.");
 }
 
 void add_head(std::vector<Field>& t) {

@@ -30,10 +30,7 @@ struct Site {
   static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const RowJob& job) {
     CostModel::Profiles out;
     for (const Cluster::Part& part : cluster.parts()) {
-      CalibrationProfile p = load_calibration(directory, *part.gpu, {job.flash});
-      if (!job.host.empty()) p.groups["launch"] = p.groups.at("launch_" + job.host);
-      std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
-      out.emplace(part.gpu->id, std::move(p));
+      out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, calibration_options(job.scenario.kernels)));
     }
     return out;
   }
@@ -43,6 +40,9 @@ struct Site {
     return out;
   }
 };
+
+/// Which attention constants the prices take; those of unfused attention take none.
+std::string flash_of(const KernelSettings& k) { return k.attention == AttentionKernel::flash ? name_of(k.flash) : ""; }
 
 /// A period needs a second step where one hands work to the next.
 int steps_of(const StrategySettings& s) { return s.fsdp.enabled || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather) ? 2 : 1; }
@@ -68,7 +68,7 @@ struct RowPredictor::Impl {
   const Site& site(const RowJob& job) {
     const Scenario& s = job.scenario;
     const ClusterPart& part = s.cluster.parts.front();
-    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, job.flash, job.host, s.kernels.cuda_graphs)];
+    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), s.kernels.cuda_graphs)];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};

@@ -72,6 +72,7 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   if (m == nullptr) throw RowSkipped("GPU unknown", gpu_type);
   const auto machine = catalogue.machine(m->machine);
   job.gpu = machine->gpu;
+  job.generation = catalogue.gpu(machine->gpu)->generation;
   job.gpus = static_cast<int>(f.needed("gpus", 1'000'000));
   // A rack of 72 runs jobs of 64: parallel degrees are powers of two, and trays are kept back as spares.
   job.gpus_per_domain = machine->gpus == 72 && job.gpus > 72 ? 64 : machine->gpus;

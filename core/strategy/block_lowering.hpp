@@ -25,6 +25,7 @@ struct BlockTensors {
   std::map<std::string, int> extra; ///< Tensors that ops make for their own backward: masks, statistics.
   std::map<std::string, int> persistent; ///< What ops keep from step to step besides parameters: copies in fp8 and their scales.
   std::vector<int> module_of;       ///< Per op: the module whose results are made again in backward, or -1.
+  std::vector<bool> unread_again;   ///< Per op: of a module, but nobody reads its results in backward.
   bool recompute_all = false;       ///< Only the block's input is kept.
   bool keeps_input = true;          ///< Of those that keep nothing else: false inside a group that is made again from its first layer's input.
   bool recompute_core = false;      ///< The attention core is run again (selective recomputation).
@@ -131,6 +132,7 @@ class BlockBody {
   [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
   /// Runs module `m` of selective recomputation again, once.
   void run_again(int m);
+  void run_again(const OpSpec& op, bool unread);
   void export_grad(int formal, int tensor, const Hold& hold);
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
 

@@ -79,8 +79,6 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
   if (precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
     throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
                 "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
-  if (precision == Precision::fp8_mixed && s.overlap.tp)
-    throw Error(ErrorKind::usage, "overlap.tp has no lowering for products in fp8", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
 
 int microbatches_of(const Workload& w, const StrategySettings& s) {
