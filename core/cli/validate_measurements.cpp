@@ -9,6 +9,7 @@
 #include "core/cli/data_directory.hpp"
 #include "core/cli/output.hpp"
 #include "core/report/scoreboard_report.hpp"
+#include "core/report/text_output.hpp"
 #include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse::cli {
@@ -51,7 +52,7 @@ const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
 /// What predictions of every kind of job are said to be off by.
 void write_ranges(const Scoreboard& board, const std::string& file, Console& console) {
   const auto out = open_output(file);
-  *out << PredictionRanges::of(board).to_json();
+  out->write(PredictionRanges::of(board).to_json());
   out->close();
   console.err << fmt::format("wrote {}\n", file);
 }

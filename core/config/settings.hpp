@@ -255,10 +255,10 @@ struct InputSettings {
 
 struct KernelSettings {
   AttentionKernel attention = AttentionKernel::flash;
-  FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   bool fused_norm = true;            ///< Norm, bias, dropout and residual run as fused kernels.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+  FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   HostCode host = HostCode::eager;
 
   bool operator==(const KernelSettings&) const = default;

@@ -89,6 +89,8 @@ struct EvidenceItem {
 
 struct CalibrationOptions {
   std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  bool bursts = false;    ///< Kernels one at a time, as benchmarks run them: the power limit of steady training does not bite.
+  std::string without;    ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
   std::string host;       ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
 };
 
@@ -99,9 +101,26 @@ struct CalibrationOptions {
 /// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is
 ///   min(uncapped_efficiency, TDP / (bf16 peak * joules_per_flop)),
 /// because a chip with the same units and less power sustains less; fp8 and fp4 scale along. Constants carried over from
-/// another GPU count as estimates. Throws Error (usage) for an attention implementation the generation has no constants for.
+/// another GPU count as estimates. In steady training no GPU sustains more than TDP / (bf16 peak * sustained_joules_per_flop), where the
+/// generation states that. Throws Error (usage) for an attention implementation the generation has no constants for.
 [[nodiscard]] CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
                                                      const GpuSpec& gpu, const CalibrationOptions& options = {});
+
+/// One constant that no kernel benchmark gives and that was fitted on measured training steps: topologies/calibration/steps.json. It goes before
+/// the generation's own, which is what a refit without those steps leaves.
+struct StepConstant {
+  std::string generation;  ///< Empty: all.
+  std::string group, constant;
+  double value = 0;
+  std::string source;      ///< Citation of the rows, and which of them.
+  std::string rows_of;     ///< Text that the rows' own citation holds.
+  int every = 1;           ///< Every how many of the rows that name the source were fitted, from the first; the others were not looked at.
+  int rows = 0;            ///< Fitted.
+};
+/// Empty where `directory` has no such file. Throws Error (usage) as parse_calibration() does.
+[[nodiscard]] std::vector<StepConstant> load_step_constants(const std::filesystem::path& directory);
+/// Puts them into a generation's profile, or the fallback's.
+void apply(CalibrationProfile& profile, const std::vector<StepConstant>& constants, const std::string& generation, const std::string& without = {});
 
 /// Reads fallback.json and, if there is one, <gpu.generation>.json from `directory`, and resolves them.
 [[nodiscard]] CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu,

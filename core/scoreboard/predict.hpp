@@ -20,13 +20,13 @@ struct Prediction {
   Seconds step_time;
   Breakdown breakdown;          ///< Of the slowest stage.
   TimeCategory bound_by = TimeCategory::matmul;
-  Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU.
+  Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU; only where the row has a measured one.
 };
 
 class RowPredictor {
  public:
-  /// `backend` is "estimate" for the closed form, or a registered back end.
-  RowPredictor(const PredictorPaths& paths, std::string backend);
+  /// `backend` is "estimate" for the closed form, or a registered back end. `without`: CalibrationOptions::without.
+  RowPredictor(const PredictorPaths& paths, std::string backend, std::string without = {});
   ~RowPredictor();
   RowPredictor(RowPredictor&&) noexcept;
 

@@ -14,6 +14,15 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
 
+/// The enumerator that `text` names.
+template <class Enum>
+Enum named(const char* field, const std::string& text) {
+  const auto& names = names_of<Enum>();
+  const auto at = std::find(names.begin(), names.end(), text);
+  if (at == names.end()) throw RowSkipped("malformed row", fmt::format("{}: {}", field, text.substr(0, 60)));
+  return static_cast<Enum>(at - names.begin());
+}
+
 void map_axes(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   const auto axis = [&f](const char* name) { return static_cast<int>(f.needed(name, kMostRanks)); };
@@ -67,11 +76,27 @@ void map_schedule(RowFields& f, RowJob& job) {
   s.uneven_layers = true;
 }
 
+/// Scales as the row's words have them ("MXFP8", "FP8-CS", "float8 rowwise"), else as its software does.
+Fp8Recipe recipe_of(RowFields& f, const std::string& precision, const std::string& generation) {
+  const bool both = holds(precision, "parenthesised =");  // One note for two columns.
+  const auto says = [&](const char* words) { return !both && holds(precision, words); };
+  const bool blocks = says("mx") || says("blockwise") || (both && holds(precision, "[parenthesised variant]"));
+  if (blocks) return generation == "hopper" || says("blockwise") ? Fp8Recipe::blockwise : Fp8Recipe::mxfp8;
+  if (says("rowwise")) return Fp8Recipe::rowwise;
+  if (says("tensorwise") || says("-cs")) return Fp8Recipe::tensorwise;
+  const std::string usual = f.text("fp8_recipe");
+  return usual.empty() ? Fp8Recipe::delayed : named<Fp8Recipe>("fp8_recipe", usual);
+}
+
 void map_precision(RowFields& f, RowJob& job) {
   TrainingSettings& t = job.scenario.training;
   const std::string p = f.needed_text("precision");
   if (holds(p, "fp4")) throw RowSkipped("strategy not lowered yet", "fp4");
-  if (holds(p, "fp8") || holds(p, "float8")) t.precision = Precision::fp8_mixed;
+  if (holds(p, "fp8") || holds(p, "float8")) {
+    t.precision = Precision::fp8_mixed;
+    t.fp8.recipe = recipe_of(f, p, job.generation);
+    t.fp8.parameters = holds(p, "float8 all-gather");
+  }
   else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
   else if (holds(p, "fp16") || holds(p, "mixed")) t.precision = Precision::fp16_mixed;
   else if (holds(p, "tf32")) t.precision = Precision::tf32;
@@ -150,15 +175,6 @@ std::string attention_of(RowFields& f) {
   return f.fallback("attention");
 }
 
-/// The enumerator that `text` names.
-template <class Enum>
-Enum named(const char* field, const std::string& text) {
-  const auto& names = names_of<Enum>();
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at == names.end()) throw RowSkipped("malformed row", fmt::format("{}: {}", field, text.substr(0, 60)));
-  return static_cast<Enum>(at - names.begin());
-}
-
 void map_kernels(RowFields& f, RowJob& job) {
   KernelSettings& k = job.scenario.kernels;
   const std::string attention = attention_of(f);
@@ -173,6 +189,7 @@ void map_kernels(RowFields& f, RowJob& job) {
 }  // namespace
 
 void map_strategy(RowFields& f, RowJob& job) {
+  if (holds(f.text("task"), "lora")) throw RowSkipped("strategy not lowered yet", "low-rank adapters: most weights have no gradient");
   map_axes(f, job);
   map_batch(f, job);
   map_schedule(f, job);

@@ -60,7 +60,7 @@ class Workers {
  private:
   void work() {
     try {
-      RowPredictor predictor(paths_, options_.backend);
+      RowPredictor predictor(paths_, options_.backend, options_.without);
       for (std::size_t i = next_++; i < in_.size(); i = next_++) {
         out_[i].row = map_row(in_[i], table_, predictor.catalogue());
         predict(out_[i], predictor);
@@ -107,14 +107,14 @@ void add(Errors& to, const ScoredRow& row) {
 void summarise(Scoreboard& board) {
   Errors all;
   std::map<std::pair<int, std::string>, Errors> groups;
-  const std::vector<std::string> kinds{"source", "GPU", "strategy", "model"};
+  const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release"};
   for (const ScoredRow& row : board.rows) {
     if (!row.predicted) ++board.skipped[row.row.skipped];
     else if (!row.counts()) ++board.listed;
     if (!row.counts()) continue;
     add(all, row);
     const RowJob& job = *row.row.job;
-    const std::vector<std::string> names{short_source(row.row), job.gpu, job.strategy, job.model_kind};
+    const std::vector<std::string> names{short_source(row.row), job.gpu, job.generation, job.strategy, job.model_kind, job.release};
     for (std::size_t k = 0; k < kinds.size(); ++k) add(groups[{static_cast<int>(k), names[k]}], row);
   }
   board.time = statistics(all.time);

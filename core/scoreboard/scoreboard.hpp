@@ -41,6 +41,7 @@ struct Scoreboard {
 
 struct ScoreOptions {
   std::string backend = "estimate";
+  std::string without{};  ///< CalibrationOptions::without.
   int workers = 0;   ///< Threads; 0: as many as the machine has. Back ends other than the closed form run one at a time.
   std::function<void(int done, int all)> progress{};  ///< Called by any worker, one at a time.
 };
