@@ -68,13 +68,23 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   ScoreOptions options;
   options.backend = backend_of(arguments);
   const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
+  ScoreboardParts parts;
+  parts.rows = !arguments.has("--summary");
+  const auto kernels = std::stable_partition(files.begin(), files.end(), [](const std::string& f) { return !is_kernel_file(f); });
+  const std::vector<std::string> kernel_files(kernels, files.end());
+  files.erase(kernels, files.end());
   std::vector<Measurement> rows = read_all(files);
   const std::string explained = arguments.text("--explain");
   if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
     std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
   const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
   if (arguments.has("--write-ranges")) write_ranges(board, arguments.text("--write-ranges"), console);
-  print(explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained)), arguments, console);
+  if (explained.empty()) parts.kernels = score_kernels(kernel_files, rows, data.topologies());
+  if (arguments.has("--refit")) {
+    parts.left_out = leave_out(board, rows, {data.topologies(), data.models()}, options);
+    parts.fitted = fitted_classes(data.calibration());
+  }
+  print(explained.empty() ? scoreboard_document(board, parts) : row_document(row_named(board, explained)), arguments, console);
   if (!arguments.has("--max-error")) return 0;
   if (board.time.rows == 0) {
     console.err << "no row counts: nothing was checked\n";
@@ -84,7 +94,9 @@ int validate_measurements(const Arguments& arguments, Console& console) {
 }
 
 std::vector<Option> validate_measurements_options() {
-  return {{"--measurements", "FILE", "hold predictions against measured steps: JSON entries, or CSV with a single-node profile's columns", "", true},
+  return {{"--measurements", "FILE", "hold predictions against measured steps (JSON entries, or CSV with a single-node profile's columns), tables of collectives, kernels by shape", "", true},
+          {"--summary", "", "error figures by source, GPU generation and model only"},
+          {"--refit", "", "each source again without the constants fitted on its steps, and how many constants rest on how many rows"},
           {"--write-ranges", "FILE", "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
           {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
 }

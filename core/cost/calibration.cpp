@@ -140,7 +140,7 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   p.gpus.clear();
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   cap_by_power(p, gpu);
-  if (!options.bursts) cap_sustained(p, gpu);
+  cap_sustained(p, gpu);
   choose_attention(p, options.attention);
   choose_host(p, options.host);
   std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });

@@ -131,7 +131,7 @@ std::string to_json(const CalibrationProfile& p) {
 
 CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu, const CalibrationOptions& options) {
   const auto read = [](const std::filesystem::path& path) { return parse_calibration(read_text(path.string()), path.string()); };
-  const std::vector<StepConstant> steps = load_step_constants(directory);
+  const std::vector<StepConstant> steps = options.bursts ? std::vector<StepConstant>{} : load_step_constants(directory);
   auto fallback = read(directory / "fallback.json");
   apply(fallback, steps, "", options.without);
   const auto own = directory / (gpu.generation + ".json");

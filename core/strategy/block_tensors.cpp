@@ -118,7 +118,7 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   out.recompute_all = recompute.kind == Recompute::full && spec.input >= 0 && spec.output >= 0;
   out.recompute_core = selective && std::find(recompute.modules.begin(), recompute.modules.end(), "core_attn") != recompute.modules.end();
   out.module_of = selective ? modules_of(spec, recompute.modules) : std::vector<int>(spec.ops.size(), -1);
-  out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of);
+  out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of, recompute.modules);
   out.saved = saved_values(frame, spec, options, out);
 
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {

@@ -22,6 +22,8 @@ bool odd_product(const BlockSpec& spec, const OpSpec& op) {
   return false;
 }
 
+bool stops_early(std::string_view module) { return module == "layer" || module == "all_but_attention" || module == "every_second_product"; }
+
 bool belongs(const BlockSpec& spec, const OpSpec& op, std::string_view module) {
   if (module == "layer") return true;
   if (module == "all_but_attention") return op.kind != OpKind::attention;
@@ -60,11 +62,11 @@ int writer_of(const BlockSpec& spec, int t) {
   return -1;
 }
 
-std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed, const std::vector<int>& module_of) {
+std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed, const std::vector<int>& module_of, const std::vector<std::string>& modules) {
   std::vector<bool> unread(spec.ops.size(), false), read = needed;
   for (std::size_t o = spec.ops.size(); o-- > 0;) {
     const OpSpec& op = spec.ops[o];
-    if (module_of[o] < 0) continue;
+    if (module_of[o] < 0 || !stops_early(modules[static_cast<std::size_t>(module_of[o])])) continue;
     // Of the others some keep what backward reads beside their results.
     const bool only_results = op.kind == OpKind::linear || op.kind == OpKind::add;
     unread[o] = only_results && std::none_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return read[static_cast<std::size_t>(t)]; });

@@ -19,8 +19,9 @@ namespace rehearse {
 /// Index into `modules` of the first that contains each op of a block; -1 for ops of none, and everywhere in blocks that are not layers.
 [[nodiscard]] std::vector<int> modules_of(const BlockSpec& spec, const std::vector<std::string>& modules);
 
-/// Ops of modules whose results nobody reads again: neither backward, of which `needed` are the values that it reads, nor another op of the module.
-[[nodiscard]] std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed, const std::vector<int>& module_of);
+/// Ops of checkpoints that stop early whose results nobody reads again: neither backward, of which `needed` are the values that it reads, nor
+/// another op of the checkpoint.
+[[nodiscard]] std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed, const std::vector<int>& module_of, const std::vector<std::string>& modules);
 
 /// Which tensors are kept from forward to backward, by index, where `needed` are those that backward reads and `module_of` is per op.
 [[nodiscard]] std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of);
