@@ -84,6 +84,10 @@ int validate_measurements(const Arguments& arguments, Console& console) {
     parts.left_out = leave_out(board, rows, {data.topologies(), data.models()}, options);
     parts.fitted = fitted_classes(data.calibration());
   }
+  if (arguments.has("--agreement")) {
+    (void)backends().at(arguments.text("--agreement"));
+    parts.agreement = agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
+  }
   print(explained.empty() ? scoreboard_document(board, parts) : row_document(row_named(board, explained)), arguments, console);
   if (!arguments.has("--max-error")) return 0;
   if (board.time.rows == 0) {
@@ -97,6 +101,7 @@ std::vector<Option> validate_measurements_options() {
   return {{"--measurements", "FILE", "hold predictions against measured steps (JSON entries, or CSV with a single-node profile's columns), tables of collectives, kernels by shape", "", true},
           {"--summary", "", "error figures by source, GPU generation and model only"},
           {"--refit", "", "each source again without the constants fitted on its steps, and how many constants rest on how many rows"},
+          {"--agreement", "BACKEND", "play every tenth row of each source, up to 64 GPUs, on a back end too and compare it with the closed form"},
           {"--write-ranges", "FILE", "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
           {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
 }

@@ -95,6 +95,19 @@ Table kernel_table(const KernelBoard& board) {
   return table;
 }
 
+/// Rows that a back end played, those that differ by more than 3 % with the category that does most.
+void add_agreement(const Agreement& a, std::vector<DocumentBlock>& out) {
+  if (a.rows.empty()) return;
+  Table all{"Closed form against " + a.backend, statistics_columns("rows played"), {}};
+  add_row(all, "all", a.difference);
+  out.push_back(std::move(all));
+  Table apart{"More than 3 % apart", {{"row"}, {"closed form s", true}, {"played s", true}, {"difference %", true}, {"most of it"}, {"s", true}}, {}};
+  for (const AgreedRow& r : a.rows)
+    if (std::abs(r.difference()) > 0.03)
+      apart.rows.push_back({r.id, seconds(r.closed_form), seconds(r.played), signed_percent(r.difference()), std::string(words_of(r.most)), seconds(r.most_differs)});
+  if (!apart.rows.empty()) out.push_back(std::move(apart));
+}
+
 Table skipped_table(const Scoreboard& board) {
   Table table{"Rows skipped", {{"reason"}, {"rows", true}}, {}};
   for (const auto& [reason, rows] : board.skipped) table.rows.push_back({reason, with_commas(rows)});
@@ -149,6 +162,9 @@ void add_parts(ordered_json& out, const ScoreboardParts& parts) {
   for (const KernelGroup& g : parts.kernels.groups)
     out["kernel_groups"].push_back({{"name", g.name}, {"fitted", statistics_json(g.fitted)}, {"held_out", statistics_json(g.held_out)}});
   for (const LeftOut& s : parts.left_out) out["left_out"].push_back(left_out_json(s));
+  for (const AgreedRow& r : parts.agreement.rows)
+    out["agreement"].push_back({{"id", r.id}, {"backend", parts.agreement.backend}, {"closed_form", r.closed_form.value()}, {"played", r.played.value()}, {"difference", r.difference()}, {"most", name_of(r.most)},
+                                {"most_differs", r.most_differs.value()}});
   for (const FittedClass& c : parts.fitted) out["fitted"].push_back({{"gpus", c.generation}, {"class", c.group}, {"constants", c.constants}, {"rows", c.rows}});
 }
 
@@ -207,6 +223,7 @@ Document scoreboard_document(const Scoreboard& board, const ScoreboardParts& par
   if (!parts.left_out.empty()) out.blocks.push_back(left_out_table(parts.left_out));
   if (!parts.fitted.empty()) out.blocks.push_back(fitted_table(parts.fitted));
   if (!parts.kernels.groups.empty()) out.blocks.push_back(kernel_table(parts.kernels));
+  add_agreement(parts.agreement, out.blocks);
   if (!board.skipped.empty()) out.blocks.push_back(skipped_table(board));
   out.blocks.push_back(Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows that leave a field unstated which "
                                  "matters are predicted and listed, and count in no error figure."});

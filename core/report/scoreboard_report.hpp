@@ -2,6 +2,7 @@
 // The scoreboard as a document.
 
 #include "core/report/document.hpp"
+#include "core/scoreboard/agreement.hpp"
 #include "core/scoreboard/kernel_rows.hpp"
 #include "core/scoreboard/left_out.hpp"
 #include "core/scoreboard/scoreboard.hpp"
@@ -16,6 +17,7 @@ struct ScoreboardParts {
   KernelBoard kernels;            ///< Kernels and collectives; may be empty.
   std::vector<LeftOut> left_out;  ///< May be empty.
   std::vector<FittedClass> fitted;
+  Agreement agreement;            ///< May be empty.
 };
 
 /// Rows, error figures by source, GPU, generation, strategy, model and release, and the rows skipped, counted by reason. JSON: `rows` with id, quantity, unit, predicted,
