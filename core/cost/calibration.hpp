@@ -114,6 +114,7 @@ struct StepConstant {
   double value = 0;
   std::string source;      ///< Citation of the rows, and which of them.
   std::string rows_of;     ///< Text that the rows' own citation holds.
+  std::string model;       ///< Only rows of this kind of model ("dense"); empty: of any.
   int every = 1;           ///< Every how many of the rows that name the source were fitted, from the first; the others were not looked at.
   int rows = 0;            ///< Fitted.
 };

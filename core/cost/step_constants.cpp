@@ -23,6 +23,7 @@ StepConstant read_constant(ObjectReader& o) {
   c.value = o.number("value", kValue);
   c.source = o.string("source");
   c.rows_of = o.string("rows_of");
+  c.model = o.string("model", "");
   c.every = static_cast<int>(o.number("every", kCount));
   c.rows = static_cast<int>(o.number("rows", kCount));
   o.finish();

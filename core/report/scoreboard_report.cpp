@@ -47,9 +47,9 @@ void add_row(Table& table, const std::string& name, const ErrorStatistics& s) {
 }
 
 void add_groups(const Scoreboard& board, bool summary, std::vector<DocumentBlock>& out) {
-  for (const std::string by : {"source", "generation", "model", "GPU", "strategy", "release"}) {
+  for (const std::string by : {"source", "generation", "model", "newest", "GPU", "strategy", "release"}) {
     if (summary && by == "GPU") break;
-    Table table{"Step time by " + by, statistics_columns(by), {}};
+    Table table{by == "newest" ? "Step time on the newest release of each configuration" : "Step time by " + by, statistics_columns(by == "newest" ? "source, model" : by), {}};
     for (const ScoreGroup& g : board.groups)
       if (g.by == by) add_row(table, g.name, g.time);
     if (table.rows.empty()) continue;
@@ -131,7 +131,7 @@ ordered_json row_json(const ScoredRow& r) {
                           {"gpu", job.gpu}, {"strategy", job.strategy}, {"model_kind", job.model_kind}, {"release", job.release}});
   if (r.memory_error) {
     const auto& m = job.measured.peak_allocated ? job.measured.peak_allocated : job.measured.peak_reserved;
-    out["memory"] = {{"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"}, {"unit", "GiB"}, {"predicted", r.prediction.peak_allocated.value() / kGiB},
+    out["memory"] = {{"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"}, {"unit", "GiB"}, {"predicted", (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGiB},
                      {"measured", m->value() / kGiB}, {"error", *r.memory_error}};
   }
   ordered_json parts;

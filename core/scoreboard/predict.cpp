@@ -117,6 +117,7 @@ Prediction RowPredictor::predict(const RowJob& job) {
   if (!job.measured.peak_allocated && !job.measured.peak_reserved) return out;
   const MemoryRule rule;
   for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
+  out.peak_reserved = out.peak_allocated * kReservedOverAllocated;
   return out;
 }
 

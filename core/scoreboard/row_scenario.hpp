@@ -31,6 +31,7 @@ struct RowJob {
   std::string strategy;      ///< "tp + pp + dp", for groups.
   std::string model_kind;    ///< "dense", "experts", "images".
   std::string release;       ///< Of the software, where known.
+  std::string configuration; ///< What stays the same from release to release: model, GPU, number of them, precision, task.
 };
 
 /// A row, read: either a job or the reason why there is none.

@@ -149,7 +149,7 @@ void map_sharding(RowFields& f, RowJob& job) {
     if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;
     return;
   }
-  s.zero_stage = s.dp > 1 ? zero : 0;
+  s.zero_stage = s.dp * s.cp > 1 ? zero : 0;  // State is divided over both.
 }
 
 void map_overlap(RowFields& f, RowJob& job) {

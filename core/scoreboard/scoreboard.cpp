@@ -40,7 +40,7 @@ void predict(ScoredRow& row, RowPredictor& predictor) {
   }
   row.predicted = true;
   if (m.peak_allocated) row.memory_error = row.prediction.peak_allocated / *m.peak_allocated - 1;
-  else if (m.peak_reserved) row.memory_error = row.prediction.peak_allocated / *m.peak_reserved - 1;
+  else if (m.peak_reserved) row.memory_error = row.prediction.peak_reserved / *m.peak_reserved - 1;
 }
 
 /// Rows are dealt out one by one; each worker has prices of its own.
@@ -104,18 +104,42 @@ void add(Errors& to, const ScoredRow& row) {
   if (row.memory_error) to.memory.push_back(*row.memory_error);
 }
 
+/// "26.02.01" after "26.02": numbers between points.
+std::vector<int> version(const std::string& release) {
+  std::vector<int> out{0};
+  for (const char c : release) {
+    if (c == '.') out.push_back(0);
+    else if (c >= '0' && c <= '9') out.back() = out.back() * 10 + (c - '0');
+  }
+  return out;
+}
+
+/// The newest release that any row of a configuration names.
+std::map<std::string, std::string> newest_releases(const Scoreboard& board) {
+  std::map<std::string, std::string> out;
+  for (const ScoredRow& row : board.rows) {
+    if (!row.counts()) continue;
+    std::string& newest = out[row.row.job->configuration];
+    if (newest.empty() || version(newest) < version(row.row.job->release)) newest = row.row.job->release;
+  }
+  return out;
+}
+
 void summarise(Scoreboard& board) {
+  const std::map<std::string, std::string> newest = newest_releases(board);
   Errors all;
   std::map<std::pair<int, std::string>, Errors> groups;
-  const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release"};
+  const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release", "newest"};
   for (const ScoredRow& row : board.rows) {
     if (!row.predicted) ++board.skipped[row.row.skipped];
     else if (!row.counts()) ++board.listed;
     if (!row.counts()) continue;
     add(all, row);
     const RowJob& job = *row.row.job;
-    const std::vector<std::string> names{short_source(row.row), job.gpu, job.generation, job.strategy, job.model_kind, job.release};
-    for (std::size_t k = 0; k < kinds.size(); ++k) add(groups[{static_cast<int>(k), names[k]}], row);
+    const std::vector<std::string> names{short_source(row.row), job.gpu, job.generation, job.strategy, job.model_kind, job.release,
+                                         newest.at(job.configuration) == job.release ? fmt::format("{}, {}", short_source(row.row), job.model_kind) : std::string()};
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (!names[k].empty()) add(groups[{static_cast<int>(k), names[k]}], row);
   }
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);

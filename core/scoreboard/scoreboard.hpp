@@ -24,7 +24,7 @@ struct ScoredRow {
 
 /// Error figures of rows that have something in common.
 struct ScoreGroup {
-  std::string by;    ///< "source", "GPU", "strategy", "model".
+  std::string by;    ///< "source", "GPU", "generation", "strategy", "model", "release"; "newest": rows of the newest release of their configuration.
   std::string name;
   ErrorStatistics time;
   ErrorStatistics memory;

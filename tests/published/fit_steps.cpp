@@ -51,13 +51,13 @@ class Workbench {
   }
 
   std::vector<Measurement> fitted_rows(const nlohmann::ordered_json& constant, const std::vector<Measurement>& all) const {
-    const std::string generation = constant.value("generation", std::string());
+    const std::string generation = constant.value("generation", std::string()), model = constant.value("model", std::string());
     std::vector<Measurement> named, out;
     for (const Measurement& m : all)
       if (holds(m.source, constant.at("rows_of").get<std::string>())) named.push_back(m);
     const std::vector<ScoredRow> scored = score(named, {root_, models_}).rows;
     for (std::size_t i = 0; i < named.size(); i += constant.at("every").get<std::size_t>())
-      if (scored[i].counts() && (generation.empty() || scored[i].row.job->generation == generation)) out.push_back(named[i]);
+      if (scored[i].counts() && (generation.empty() || scored[i].row.job->generation == generation) && (model.empty() || scored[i].row.job->model_kind == model)) out.push_back(named[i]);
     return out;
   }
 
