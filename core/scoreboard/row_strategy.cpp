@@ -108,10 +108,10 @@ void map_precision(RowFields& f, RowJob& job) {
   t.clip_gradients = f.truth("clip_gradients");
 }
 
-/// PyTorch's checkpoints stop early; those by operator keep every second product, but know none in fp8.
-void map_checkpoint(StrategySettings& s, const std::string& r, Precision precision) {
+/// PyTorch's checkpoints stop early; those by operator keep every second product.
+void map_checkpoint(StrategySettings& s, const std::string& r) {
   s.recompute = Recompute::selective;
-  s.recompute_modules = {holds(r, "full") ? "layer" : precision == Precision::fp8_mixed ? "all_but_attention" : "every_second_product"};
+  s.recompute_modules = {holds(r, "full") ? "layer" : "every_second_product"};
 }
 
 /// "full:5": whole layers, of the first 5 of every chunk.
@@ -131,7 +131,7 @@ void map_recompute(RowFields& f, RowJob& job) {
     f.guess("recompute", "none", "nobody states it");
     return;
   }
-  if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r, job.scenario.training.precision);
+  if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
   if (r.starts_with("full:")) return map_first_layers(s, r);
   s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
 }
