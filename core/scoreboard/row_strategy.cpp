@@ -95,7 +95,7 @@ void map_precision(RowFields& f, RowJob& job) {
   if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
     t.fp8.recipe = recipe_of(f, p, job.generation);
-    t.fp8.parameters = holds(p, "float8 all-gather");
+    t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
   }
   else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
   else if (holds(p, "fp16") || holds(p, "mixed")) t.precision = Precision::fp16_mixed;
