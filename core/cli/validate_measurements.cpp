@@ -85,7 +85,6 @@ int validate_measurements(const Arguments& arguments, Console& console) {
     parts.fitted = fitted_classes(data.calibration());
   }
   if (arguments.has("--agreement")) {
-    (void)backends().at(arguments.text("--agreement"));
     parts.agreement = agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
   }
   print(explained.empty() ? scoreboard_document(board, parts) : row_document(row_named(board, explained)), arguments, console);

@@ -88,10 +88,10 @@ struct EvidenceItem {
 [[nodiscard]] std::string to_json(const CalibrationProfile& profile);
 
 struct CalibrationOptions {
-  std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  std::string attention{};  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
   bool bursts = false;    ///< Kernels one at a time, as benchmarks run them: constants fitted on training steps do not apply.
-  std::string without;    ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
-  std::string host;       ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
+  std::string without{};  ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
+  std::string host{};     ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
 };
 
 /// What a scenario's kernels ask of a profile.

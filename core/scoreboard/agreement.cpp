@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/backend/backend.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -27,6 +28,7 @@ AgreedRow compared(const ScoredRow& row, const Prediction& played) {
 }  // namespace
 
 Agreement agreement(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const AgreementOptions& options) {
+  (void)backends().at(options.backend);
   Agreement out{options.backend, {}, {}, {}};
   RowPredictor predictor(paths, options.backend);
   std::map<std::string, int> seen;

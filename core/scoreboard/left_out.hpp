@@ -20,7 +20,8 @@ struct LeftOut {
 /// One entry for every source that a constant of steps.json was fitted on. `rows` are those `board` was made from. Throws as score() does.
 [[nodiscard]] std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options = {});
 
-/// Constants of one kernel class and GPU generation that were fitted, against the rows they were fitted on.
+/// Constants of one kernel class and GPU generation that were fitted, against the rows they were fitted on; for those of whole steps, against all
+/// rows of the class, of which every so many were fitted.
 struct FittedClass {
   std::string generation, group;
   int constants = 0, rows = 0;
