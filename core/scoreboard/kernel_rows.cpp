@@ -164,6 +164,8 @@ class Collectives {
     const std::string words = text(row.config, "gpu_type");
     const NamedMachine* named = machine_named(words);
     if (named == nullptr) throw RowRefused{"GPU unknown"};
+    for (const char* other : {"omni-path", "nvlink bridge", "gke"})
+      if (holds(words + " " + text(row.config, "inter_node"), other)) throw RowRefused{fmt::format("no machine of the catalogue has its wires: {}", other)};
     double gpus = number(row.config, "gpus");
     if (gpus < 2) gpus = number(row.config, "ranks_from_busbw_ratio");
     if (gpus < 2) throw RowRefused{"field missing: gpus"};

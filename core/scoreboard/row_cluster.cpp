@@ -17,9 +17,10 @@ struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
 };
-constexpr std::array<Machine, 29> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
+constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
                                              {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
                                              {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
+                                             {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
                                              {{"p4d"}, {"aws_p4d_24xlarge", "efa_100g"}},
                                              {{"gb300"}, {"gb300_nvl72", "nvl72_row_xdr"}},
                                              {{"gb200"}, {"gb200_nvl72", "nvl72_row"}},

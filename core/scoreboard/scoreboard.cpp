@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -114,19 +115,26 @@ std::vector<int> version(const std::string& release) {
   return out;
 }
 
-/// The newest release that any row of a configuration names.
-std::map<std::string, std::string> newest_releases(const Scoreboard& board) {
-  std::map<std::string, std::string> out;
+/// The newest release that any row of a configuration names, and the files that hold one configuration under several.
+struct Releases {
+  std::map<std::string, std::vector<int>> newest;
+  std::set<std::string> several;
+};
+
+Releases releases_of(const Scoreboard& board) {
+  Releases out;
   for (const ScoredRow& row : board.rows) {
     if (!row.counts()) continue;
-    std::string& newest = out[row.row.job->configuration];
-    if (newest.empty() || version(newest) < version(row.row.job->release)) newest = row.row.job->release;
+    const std::vector<int> mine = version(row.row.job->release);
+    const auto [at, fresh] = out.newest.try_emplace(row.row.job->configuration, mine);
+    if (!fresh && at->second != mine) out.several.insert(row.row.file);
+    at->second = std::max(at->second, mine);
   }
   return out;
 }
 
 void summarise(Scoreboard& board) {
-  const std::map<std::string, std::string> newest = newest_releases(board);
+  const Releases releases = releases_of(board);
   Errors all;
   std::map<std::pair<int, std::string>, Errors> groups;
   const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release", "newest"};
@@ -137,7 +145,7 @@ void summarise(Scoreboard& board) {
     add(all, row);
     const RowJob& job = *row.row.job;
     const std::vector<std::string> names{short_source(row.row), job.gpu, job.generation, job.strategy, job.model_kind, job.release,
-                                         newest.at(job.configuration) == job.release ? fmt::format("{}, {}", short_source(row.row), job.model_kind) : std::string()};
+                                         releases.several.contains(row.row.file) && releases.newest.at(job.configuration) == version(job.release) ? fmt::format("{}, {}", short_source(row.row), job.model_kind) : std::string()};
     for (std::size_t k = 0; k < kinds.size(); ++k)
       if (!names[k].empty()) add(groups[{static_cast<int>(k), names[k]}], row);
   }
