@@ -6,10 +6,9 @@
 function(rehearse_add_test)
   cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(test_${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse::core ${arg_LIBS})
+  target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse_source_path rehearse::core ${arg_LIBS})
   # Time is spent in the libraries, which are optimised; the tests' own code is half of what there is to compile.
   target_compile_options(test_${arg_NAME} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O0>)
-  target_compile_definitions(test_${arg_NAME} PRIVATE REHEARSE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES SKIP_RETURN_CODE 77)
   if(arg_LABELS)

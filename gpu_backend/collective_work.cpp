@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -17,12 +18,6 @@ bool ragged(const Program& p, int tensor, int group) {
   for (const auto& [axis, l] : p.tensors[static_cast<std::size_t>(tensor)].layout)
     if (std::holds_alternative<Ragged>(l) && p.groups[static_cast<std::size_t>(group)].axes.contains(axis)) return true;
   return false;
-}
-
-template <class T>
-void divide_all(std::byte* data, std::int64_t n, double by) {
-  auto* x = reinterpret_cast<T*>(data);
-  for (std::int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(x[i] / static_cast<T>(by));
 }
 
 }  // namespace
@@ -150,11 +145,11 @@ void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const st
 }
 
 /// What is sent is read where the halo will be, so that a rank's own elements come first.
-void CollectiveWork::copy_own(const std::vector<std::byte*>& data) const {
+void CollectiveWork::copy_own(ComputeDevice& device, const std::vector<std::byte*>& data) const {
   if (own_from_.empty()) return;
-  std::vector<std::byte> buffer(static_cast<std::size_t>(total(own_from_)) * size_of(call_.type));
-  pack(data[own_.in], own_from_, size_of(call_.type), buffer.data());
-  unpack(buffer.data(), own_to_, size_of(call_.type), data[own_.out]);
+  const std::shared_ptr<Storage> buffer = device.allocate(static_cast<std::size_t>(total(own_from_)) * size_of(call_.type));
+  device.pack_blocks(data[own_.in], own_from_, call_.type, buffer->data());
+  device.unpack_blocks(buffer->data(), own_to_, call_.type, data[own_.out]);
 }
 
 void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) {
@@ -171,66 +166,89 @@ void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) 
   bytes_ = std::max(in, out);
 }
 
-std::vector<std::byte> CollectiveWork::packed(const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const {
-  std::int64_t n = 0;
+CollectiveWork::Buffer CollectiveWork::room(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const {
+  Buffer out;
+  std::int64_t n = 0, first = 0;
+  // Parts exchanged in place would be overwritten before they are sent.
+  bool in_line = pairs_.size() == 1 && !(in_place_ && call_.op == CollectiveOp::all_to_all);
   for (const auto& of_member : parts)
-    for (const Blocks& b : of_member) n += total(b);
-  std::vector<std::byte> out(static_cast<std::size_t>(n) * size_of(call_.type));
-  std::byte* to = out.data();
-  for (const auto& of_member : parts)
-    for (std::size_t i = 0; i < of_member.size(); ++i) to = pack(data[inputs ? pairs_[i].in : pairs_[i].out], of_member[i], size_of(call_.type), to);
+    for (const Blocks& blocks : of_member)
+      for (const Block& b : blocks) {
+        if (n == 0) first = b.first;
+        in_line = in_line && b.first == first + n;
+        n += b.length;
+      }
+  if (in_line) {
+    out.data = data[inputs ? pairs_[0].in : pairs_[0].out] + static_cast<std::size_t>(first) * size_of(call_.type);
+  } else {
+    out.storage = device.allocate(static_cast<std::size_t>(n) * size_of(call_.type));
+    out.data = out.storage->data();
+  }
   return out;
 }
 
-void CollectiveWork::unpack_into(const std::vector<std::byte*>& data, const std::byte* from) const {
-  for (const auto& of_member : receive_)
-    for (std::size_t i = 0; i < of_member.size(); ++i) from = unpack(from, of_member[i], size_of(call_.type), data[pairs_[i].out]);
+CollectiveWork::Buffer CollectiveWork::packed(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const {
+  Buffer out = room(device, parts, data, inputs);
+  std::byte* to = out.data;
+  for (const auto& of_member : parts)
+    for (std::size_t i = 0; out.storage && i < of_member.size(); ++i) to = device.pack_blocks(data[inputs ? pairs_[i].in : pairs_[i].out], of_member[i], call_.type, to);
+  return out;
 }
 
-void CollectiveWork::divide(std::byte* data, std::int64_t n) const {
+void CollectiveWork::unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& buffer) const {
+  if (!buffer.storage) return;
+  const std::byte* from = buffer.data;
+  for (const auto& of_member : receive_)
+    for (std::size_t i = 0; i < of_member.size(); ++i) from = device.unpack_blocks(from, of_member[i], call_.type, data[pairs_[i].out]);
+}
+
+void CollectiveWork::divide(ComputeDevice& device, std::byte* data, std::int64_t n) const {
   if (divisor_ == 1) return;
-  if (call_.type == ElementType::real64) divide_all<double>(data, n, divisor_);
-  else if (call_.type == ElementType::real32) divide_all<float>(data, n, divisor_);
-  else throw std::logic_error(call_.name + ": a mean of integers");
+  if (call_.type == ElementType::int64 || call_.type == ElementType::byte) throw std::logic_error(call_.name + ": a mean of integers");
+  device.divide(data, n, call_.type, divisor_);
 }
 
 /// A group of one: its members' part is all there is.
-void CollectiveWork::copy_through(const std::vector<std::byte*>& data) const {
+void CollectiveWork::copy_through(ComputeDevice& device, const std::vector<std::byte*>& data) const {
   if (!in_place_) {
-    const std::vector<std::byte> buffer = packed(send_, data, true);
-    unpack_into(data, buffer.data());
+    const Buffer from = packed(device, send_, data, true);
+    Buffer to = room(device, receive_, data, false);
+    std::int64_t n = 0;
+    for (const std::int64_t c : call_.receive_counts) n += c;
+    device.copy(to.data, from.data, static_cast<std::size_t>(n) * size_of(call_.type));
+    unpack_into(device, data, to);
   }
-  for (std::size_t i = 0; i < pairs_.size(); ++i) divide(data[pairs_[i].out], out_elements_[i]);
+  for (std::size_t i = 0; i < pairs_.size(); ++i) divide(device, data[pairs_[i].out], out_elements_[i]);
 }
 
-void CollectiveWork::start(const std::vector<std::byte*>& data, Done done) const {
-  copy_own(data);
+void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>& data, Done done) const {
+  copy_own(device, data);
   if (communicator_ == nullptr) {
-    copy_through(data);
+    copy_through(device, data);
     done(nullptr);
     return;
   }
   CollectiveCall call = call_;
   const bool reduces_in_place = call.op == CollectiveOp::all_reduce || call.op == CollectiveOp::broadcast;
-  struct Buffers { std::vector<std::byte> send, receive; };
+  struct Buffers { Buffer send, receive; };
   auto buffers = std::make_shared<Buffers>();
   if (reduces_in_place && in_place_) {
     call.receive = data[pairs_[0].in];
   } else if (reduces_in_place) {
-    buffers->receive = packed(send_, data, true);
-    call.receive = buffers->receive.data();
+    buffers->send = packed(device, send_, data, true);
+    buffers->receive = room(device, receive_, data, false);
+    call.receive = buffers->receive.data;
+    device.copy(call.receive, buffers->send.data, static_cast<std::size_t>(call.receive_counts[0]) * size_of(call.type));
   } else {
-    buffers->send = packed(send_, data, true);
-    std::int64_t n = 0;
-    for (const std::int64_t c : call.receive_counts) n += c;
-    buffers->receive.resize(static_cast<std::size_t>(n) * size_of(call.type));
-    call.send = buffers->send.data();
-    call.receive = buffers->receive.data();
+    buffers->send = packed(device, send_, data, true);
+    buffers->receive = room(device, receive_, data, false);
+    call.send = buffers->send.data;
+    call.receive = buffers->receive.data;
   }
-  communicator_->start(std::move(call), [this, buffers, data, done = std::move(done)](std::exception_ptr failed) {
+  communicator_->start(std::move(call), [this, &device, buffers, data, done = std::move(done)](std::exception_ptr failed) {
     if (failed == nullptr) {
-      if (!buffers->receive.empty()) unpack_into(data, buffers->receive.data());
-      for (std::size_t i = 0; i < pairs_.size(); ++i) divide(data[pairs_[i].out], out_elements_[i]);
+      unpack_into(device, data, buffers->receive);
+      for (std::size_t i = 0; i < pairs_.size(); ++i) divide(device, data[pairs_[i].out], out_elements_[i]);
     }
     done(failed);
   });

@@ -16,7 +16,7 @@ class CollectiveWork {
   CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics);
 
   /// Starts it on operands at `data`, which stay valid until it is done.
-  void start(const std::vector<std::byte*>& data, Done done) const;
+  void start(ComputeDevice& device, const std::vector<std::byte*>& data, Done done) const;
   /// Payload of this rank, the larger of what it puts in and gets out, in the Program's types.
   [[nodiscard]] double bytes() const { return bytes_; }
 
@@ -31,11 +31,14 @@ class CollectiveWork {
   void list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members);
   void list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
   void count_bytes(const RankPlan& plan, const Instruction& task);
-  [[nodiscard]] std::vector<std::byte> packed(const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
-  void unpack_into(const std::vector<std::byte*>& data, const std::byte* from) const;
-  void copy_through(const std::vector<std::byte*>& data) const;
-  void copy_own(const std::vector<std::byte*>& data) const;
-  void divide(std::byte* data, std::int64_t n) const;
+  /// Elements of all parts, one after the other: memory of the device, or the operand itself where they lie there like that.
+  struct Buffer { std::shared_ptr<Storage> storage; std::byte* data = nullptr; };
+  [[nodiscard]] Buffer room(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
+  [[nodiscard]] Buffer packed(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
+  void unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& from) const;
+  void copy_through(ComputeDevice& device, const std::vector<std::byte*>& data) const;
+  void copy_own(ComputeDevice& device, const std::vector<std::byte*>& data) const;
+  void divide(ComputeDevice& device, std::byte* data, std::int64_t n) const;
 
   CollectiveCall call_;
   Communicator* communicator_;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/program/body.hpp"
+#include "core/program/task.hpp"
 #include "gpu_backend/device.hpp"
 
 namespace rehearse {
@@ -55,6 +55,10 @@ class Transport {
   /// `members` are ranks in the order of the group. The same name and members give the same communicator on all of them.
   [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) = 0;
   [[nodiscard]] virtual std::unique_ptr<Channel> channel(const std::string& name, int from, int to) = 0;
+  /// Reduces numbers in host memory over all ranks, beside whatever else goes on.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> control(const std::string& name);
+  /// Called on all ranks once each has asked for its communicators and channels, before the first call of any.
+  virtual void ready() {}
   /// Sums over all ranks, outside the Program: losses, counts, votes. Blocks.
   virtual void sum(std::vector<double>& values) = 0;
   /// Tells the others that this rank has failed, and why.

@@ -2,6 +2,7 @@
 // What a Program runs on: memory, streams and operators of one rank. The executor is the same for every device; a device is this
 // interface and a table of operators (operator.hpp).
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -11,10 +12,20 @@
 #include <string>
 #include <string_view>
 
+#include "core/program/tensor.hpp"
+#include "core/units/error.hpp"
+#include "core/units/units.hpp"
+#include "gpu_backend/element_range.hpp"
 #include "gpu_backend/numerics.hpp"
 #include "gpu_backend/operator.hpp"
 
 namespace rehearse {
+
+/// Thrown by a device that has no memory left; the executor says what the plan expected (out_of_memory.hpp).
+struct OutOfMemory : Error {
+  OutOfMemory(const std::string& what, Bytes asked_for, Bytes taken, Bytes all) : Error(ErrorKind::infeasible, what), asked(asked_for), in_use(taken), capacity(all) {}
+  Bytes asked, in_use, capacity;  ///< The allocation that failed; what this process holds; what the device has.
+};
 
 /// Memory of the device. Freed with its last owner; contents are undefined until written.
 class Storage {
@@ -31,6 +42,7 @@ using Done = std::function<void(std::exception_ptr)>;
 struct Work {
   std::function<void()> run;         ///< Launches kernels: on a CPU computes before it returns.
   std::function<void(Done)> start;   ///< Communication: starts, and calls `Done` when all is received and sent.
+  std::string_view name = {};        ///< Of the task, for messages and ranges in profilers; outlives the work.
 };
 
 /// Begin and end in seconds of the device's clock.
@@ -52,6 +64,24 @@ class ComputeDevice {
   /// Synchronous copies for initial values and checkpoints; nothing that touches the storage may be in flight.
   virtual void write(Storage& to, std::size_t offset, std::span<const std::byte> from) = 0;
   virtual void read(Storage& from, std::size_t offset, std::span<std::byte> to) = 0;
+  /// Memory of another space; a device whose memory is the host's has one kind.
+  [[nodiscard]] virtual std::shared_ptr<Storage> allocate(std::size_t bytes, MemorySpace) { return allocate(bytes); }
+
+  // Within the work of a task: on its stream, with addresses that Storage::data() gave.
+  /// Runs an operator.
+  virtual void execute(const Operator& op, OperatorCall& call) { op(call, numerics()); }
+  /// Host memory to an operand; `from` may change on return.
+  virtual void put(std::byte* to, std::span<const std::byte> from) { std::copy(from.begin(), from.end(), to); }
+  /// Between two operands, of any spaces.
+  virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::copy_n(from, bytes, to); }
+  /// Blocks of `from` one after the other to `to`, and back; both return the place after the last.
+  virtual std::byte* pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to);
+  virtual const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to);
+  /// Divides `n` real numbers.
+  virtual void divide(std::byte* data, std::int64_t n, ElementType type, double by) { divide_on_host(data, n, type, by); }
+  /// An operand to host memory, after all before it; for tools and tests.
+  virtual void peek(const std::byte* from, std::span<std::byte> to) { std::copy_n(from, to.size(), to.data()); }
+  static void divide_on_host(std::byte* data, std::int64_t n, ElementType type, double by);
 
   /// Null where the device has none: a gap.
   [[nodiscard]] virtual const Operator* find(std::string_view name) const = 0;
@@ -59,6 +89,8 @@ class ComputeDevice {
   virtual EventPtr submit(int stream, std::span<const EventPtr> after, Work work) = 0;
   /// Returns when the event has ended. Throws what the work, or any work before it, threw.
   virtual void wait(const EventPtr& event) = 0;
+  /// Whether begin and end of work submitted from now on are measured. A device where that costs nothing always does.
+  virtual void measure(bool) {}
   /// Begin and end of work that has ended; nothing where none was measured.
   [[nodiscard]] virtual std::optional<Interval> times(const EventPtr& event) const = 0;
   /// Now, on the clock of `times`.

@@ -4,17 +4,18 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 #include "gpu_backend/collective_work.hpp"
 #include "gpu_backend/counted_exchange.hpp"
 #include "gpu_backend/initial.hpp"
+#include "gpu_backend/out_of_memory.hpp"
 #include "gpu_backend/plan.hpp"
 
 namespace rehearse {
@@ -55,6 +56,7 @@ class MemoryBook {
     now_[static_cast<std::size_t>(t.category)] += Bytes{-bytes};
     total_ -= bytes;
   }
+  [[nodiscard]] const CategoryBytes& now() const { return now_; }
   [[nodiscard]] const CategoryBytes& at_peak() const { return at_peak_; }
   [[nodiscard]] Bytes peak() const { return Bytes{peak_}; }
 
@@ -66,18 +68,22 @@ class MemoryBook {
 }  // namespace
 
 std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device) {
+  return missing_operators(program, [&](std::string_view name) { return device.find(name) != nullptr; });
+}
+
+std::vector<std::string> missing_operators(const Program& program, const std::function<bool(std::string_view)>& has) {
   std::set<std::string> out;
   for (const Body& body : program.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
       if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr) {
-        if (device.find(operator_name(*c)) == nullptr) out.insert(operator_name(*c));
-        if (c->accumulates && c->accumulate_if != ExprPool::kOne && device.find(kZeros) == nullptr) out.insert(std::string(kZeros));
+        if (!has(operator_name(*c))) out.insert(operator_name(*c));
+        if (c->accumulates && c->accumulate_if != ExprPool::kOne && !has(kZeros)) out.insert(std::string(kZeros));
       }
   return {out.begin(), out.end()};
 }
 
-Error lacks(const ComputeDevice& device, const std::vector<std::string>& operators) {
-  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device.name(), fmt::join(operators, ", ")), "--device",
+Error lacks(const std::string& device, const std::vector<std::string>& operators) {
+  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device, fmt::join(operators, ", ")), "--device",
           "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
 }
 
@@ -100,6 +106,7 @@ struct Executor::Impl {
   std::map<std::string, std::unique_ptr<Channel>> channels;
   /// What an instruction does on this device, made once.
   struct Prepared {
+    std::string name;   ///< As in traces: body and task.
     const Operator* op = nullptr;
     const Operator* clear = nullptr;   ///< Runs first on what the task would add to, where it overwrites.
     OperatorCall call;
@@ -112,10 +119,12 @@ struct Executor::Impl {
 
   Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
       : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()) {
-    if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d, missing);
+    if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
     for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));
+    if (transport.ranks() > 1) control = transport.control("losses");
+    transport.ready();
   }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
@@ -123,7 +132,7 @@ struct Executor::Impl {
 
   void take(int slot) {
     const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
-    storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
+    storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
 
@@ -134,9 +143,11 @@ struct Executor::Impl {
       if (!s.persistent) continue;
       take(static_cast<int>(i));
       const std::vector<double> values = initial_values(tensor(s.tensor), *plan.held_by(s.tensor, at), s.layer, program.seed);
-      const std::vector<float> narrow(values.begin(), values.end());
-      const auto bytes = type_of(s) == ElementType::real64 ? std::as_bytes(std::span(values)) : std::as_bytes(std::span(narrow));
-      device.write(*storage[i], 0, bytes);
+      try {
+        device.write(*storage[i], 0, encoded(values, type_of(s)));
+      } catch (const OutOfMemory& e) {
+        throw explained(e, program, plan.rank(), memory.now(), tensor(s.tensor).name);
+      }
     }
   }
 
@@ -144,6 +155,7 @@ struct Executor::Impl {
 
   Prepared prepare(const Instruction& in) {
     Prepared out;
+    out.name = in.body->name + "/" + in.task->name;
     for (const PlannedOperand& o : in.operands)
       out.call.operands.push_back({nullptr, stored_as(tensor(o.tensor).dtype, device.numerics()), o.access, &tensor(o.tensor), o.held, o.layer});
     out.call.first_sample = program.exprs.evaluate(program.first_sample, in.at);
@@ -212,7 +224,13 @@ struct Executor::Impl {
     for (const int a : in.after) after.push_back(events[static_cast<std::size_t>(a)]);
     if (!events_before.empty())
       for (const int a : in.after_previous) after.push_back(events_before[static_cast<std::size_t>(a)]);
-    events[i] = device.submit(in.task->stream, after, work_of(in, prepared[i]));
+    Work work = work_of(in, prepared[i]);
+    work.name = prepared[i].name;
+    try {
+      events[i] = device.submit(in.task->stream, after, std::move(work));
+    } catch (const OutOfMemory& e) {
+      throw explained(e, program, plan.rank(), memory.now(), prepared[i].name);
+    }
     for (const int slot : in.frees) {
       const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
       storage[static_cast<std::size_t>(slot)].reset();
@@ -246,7 +264,7 @@ struct Executor::Impl {
     const std::int64_t step = next_step;
     if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
     if (what.collective)
-      return {.run = {}, .start = [made = what.collective, at = std::move(at)](Done done) { made->start(at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
+      return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) { made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
     if (what.exchange) return exchange(in, what, std::move(at));
     if (what.channel != nullptr) return message(in, what, std::move(at));
     if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
@@ -264,9 +282,9 @@ struct Executor::Impl {
     if (what.clear != nullptr) {
       OperatorCall fresh = call;
       std::erase_if(fresh.operands, [](const TensorView& x) { return x.access != Access::update; });
-      (*what.clear)(fresh, device.numerics());
+      device.execute(*what.clear, fresh);
     }
-    (*what.op)(call, device.numerics());
+    device.execute(*what.op, call);
   }
 
   Work exchange(const Instruction& in, const Prepared& what, Placed at) {
@@ -285,13 +303,13 @@ struct Executor::Impl {
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
     const auto& m = std::get<P2pTask>(in.task->kind);
-    return {.run = {}, .start = [&m, &in, &what, name = label(m, in), at = std::move(at)](Done done) {
+    return {.run = {}, .start = [&on = device, &m, &in, &what, name = label(m, in), at = std::move(at)](Done done) {
               const Done keep = all_of(what.call.operands.size(), [at, done = std::move(done)](std::exception_ptr e) { done(e); });
               for (std::size_t i = 0; i < what.call.operands.size(); ++i) {
                 const TensorView& view = what.call.operands[i];
                 const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
                 const bool sends = m.direction == P2pTask::Direction::send;
-                if (!in.operands[i].within.empty()) message_inside(*what.channel, sends, at.data(i), in.operands[i].within, view, name + i, keep);
+                if (!in.operands[i].within.empty()) message_inside(on, *what.channel, sends, at.data(i), in.operands[i].within, view, name + i, keep);
                 else if (sends) what.channel->send(at.data(i), bytes, name + i, keep);
                 else what.channel->receive(at.data(i), bytes, name + i, keep);
               }
@@ -299,15 +317,15 @@ struct Executor::Impl {
   }
 
   /// A message of a part of a storage, by way of a buffer.
-  static void message_inside(Channel& channel, bool sends, std::byte* data, const Blocks& blocks, const TensorView& view, std::uint64_t name, const Done& done) {
-    const std::size_t size = size_of(view.type), bytes = static_cast<std::size_t>(view.elements()) * size;
-    const auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
+  static void message_inside(ComputeDevice& device, Channel& channel, bool sends, std::byte* data, const Blocks& blocks, const TensorView& view, std::uint64_t name, const Done& done) {
+    const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
+    const std::shared_ptr<Storage> buffer = device.allocate(bytes);
     if (sends) {
-      pack(data, blocks, size, buffer->data());
+      device.pack_blocks(data, blocks, view.type, buffer->data());
       return channel.send(buffer->data(), bytes, name, [buffer, done](std::exception_ptr failed) { done(failed); });
     }
-    channel.receive(buffer->data(), bytes, name, [buffer, data, blocks, size, done](std::exception_ptr failed) {
-      if (failed == nullptr) unpack(buffer->data(), blocks, size, data);
+    channel.receive(buffer->data(), bytes, name, [&device, buffer, data, blocks, type = view.type, done](std::exception_ptr failed) {
+      if (failed == nullptr) device.unpack_blocks(buffer->data(), blocks, type, data);
       done(failed);
     });
   }
@@ -336,7 +354,7 @@ struct Executor::Impl {
     for (std::size_t i = 1; i < o.size(); ++i) {
       if (o[i].access == Access::read) continue;
       if (pairs) from = at.data(i - 1);
-      std::copy_n(from, bytes(o[i]), at.data(i));
+      device.copy(at.data(i), from, bytes(o[i]));
       from += bytes(o[i]);
     }
   }
@@ -346,12 +364,13 @@ struct Executor::Impl {
     const TensorView& out = what.call.operands.at(0);
     if (program.tokens_per_step <= 0) return image_input(what, at, step);
     const std::int64_t shift = task.what == "labels" ? 1 : 0, length = out.held->shape.at(1);
-    auto* to = reinterpret_cast<std::int64_t*>(at.data(0));
-    std::vector<std::int64_t> tokens;
+    std::vector<std::int64_t> tokens, values;
+    values.reserve(static_cast<std::size_t>(out.elements()));
     for (std::int64_t b = 0; b < out.extent(0); ++b) {
       data.tokens(step, what.call.first_sample + out.held->global_index(0, b), length, tokens);
-      for (std::int64_t s = 0; s < out.extent(1); ++s) *to++ = tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)];
+      for (std::int64_t s = 0; s < out.extent(1); ++s) values.push_back(tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)]);
     }
+    device.put(at.data(0), std::as_bytes(std::span(values)));
   }
 
   /// Numbers of images or vectors, or classes of samples or pixels, as the operand holds them; halos come from the neighbours.
@@ -367,20 +386,21 @@ struct Executor::Impl {
       }
       return true;
     };
-    std::vector<double> numbers;
+    std::vector<double> numbers, values;
+    std::vector<std::int64_t> classes;
     std::int64_t loaded = -1;
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const std::int64_t sample = what.call.first_sample + elements[i] / per_sample, element = elements[i] % per_sample;
       if (out.type == ElementType::int64) {
-        reinterpret_cast<std::int64_t*>(at.data(0))[i] = per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element);
+        classes.push_back(per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element));
         continue;
       }
       if (sample != loaded) data.image(step, sample, per_sample, numbers);
       loaded = sample;
-      const double x = own(i) ? numbers[static_cast<std::size_t>(element)] : 0;
-      if (out.type == ElementType::real64) reinterpret_cast<double*>(at.data(0))[i] = x;
-      else reinterpret_cast<float*>(at.data(0))[i] = static_cast<float>(x);
+      values.push_back(own(i) ? numbers[static_cast<std::size_t>(element)] : 0);
     }
+    if (out.type == ElementType::int64) device.put(at.data(0), std::as_bytes(std::span(classes)));
+    else device.put(at.data(0), encoded(values, out.type));
   }
 
   [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {
@@ -395,11 +415,6 @@ struct Executor::Impl {
   /// Over all ranks, while whatever the step left in flight goes on.
   double mean_loss() {
     if (transport.ranks() > 1) {
-      if (!control) {
-        std::vector<int> all(static_cast<std::size_t>(transport.ranks()));
-        std::iota(all.begin(), all.end(), 0);
-        control = transport.communicator("losses", all);
-      }
       sums = {observed.loss_sum, static_cast<double>(observed.tokens)};
       CollectiveCall call;
       call.type = ElementType::real64;

@@ -168,6 +168,7 @@ class GlooCommunicator final : public Communicator {
       case ElementType::real64: options.setOutput(reinterpret_cast<double*>(c.receive), n); break;
       case ElementType::int64: options.setOutput(reinterpret_cast<std::int64_t*>(c.receive), n); break;
       case ElementType::byte: options.setOutput(reinterpret_cast<std::uint8_t*>(c.receive), n); break;
+      case ElementType::real16: throw Error(ErrorKind::unavailable, fmt::format("{}: 16-bit numbers are not reduced between CPU ranks", c.name));
     }
     gloo::allreduce(options);
   }

@@ -1,7 +1,10 @@
 #include "gpu_backend/initial.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 
 #include "gpu_backend/random.hpp"
 
@@ -26,6 +29,20 @@ Value initialiser(const std::string& text, const RandomKey& key) {
   throw std::logic_error("unknown initialiser '" + text + "'");
 }
 
+/// Billions of values are a function of their number each: the machine's cores share them.
+template <class F>
+void in_parallel(std::size_t n, const F& each) {
+  constexpr std::size_t kWorthAThread = std::size_t{1} << 18;
+  const std::size_t threads = std::clamp<std::size_t>(n / kWorthAThread, 1, std::max(1u, std::thread::hardware_concurrency()));
+  const auto share = [&](std::size_t t) {
+    for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) each(i);
+  };
+  std::vector<std::thread> others;
+  for (std::size_t t = 1; t < threads; ++t) others.emplace_back(share, t);
+  share(0);
+  for (std::thread& t : others) t.join();
+}
+
 }  // namespace
 
 std::string instance_name(const std::string& name, int layer) {
@@ -36,8 +53,28 @@ std::string instance_name(const std::string& name, int layer) {
 std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed) {
   const std::string& named = tensor.initial_key.empty() ? tensor.name : tensor.initial_key;
   const Value value = initialiser(tensor.initial, RandomKey(seed).with("initial").with(instance_name(named, layer)));
-  std::vector<double> out;
-  for (const std::int64_t e : held.global_elements()) out.push_back(e < 0 ? 0.0 : value(static_cast<std::uint64_t>(e)));
+  const std::vector<std::int64_t> elements = held.global_elements();
+  std::vector<double> out(elements.size());
+  in_parallel(elements.size(), [&](std::size_t i) { out[i] = elements[i] < 0 ? 0.0 : value(static_cast<std::uint64_t>(elements[i])); });
+  return out;
+}
+
+std::vector<std::byte> encoded(const std::vector<double>& values, ElementType type) {
+  std::vector<std::byte> out(values.size() * size_of(type));
+  const auto store = [&](auto convert) {
+    using T = decltype(convert(0.0));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const T x = convert(values[i]);
+      std::memcpy(out.data() + i * sizeof(T), &x, sizeof(T));
+    }
+  };
+  switch (type) {
+    case ElementType::real64: store([](double x) { return x; }); break;
+    case ElementType::real32: store([](double x) { return static_cast<float>(x); }); break;
+    case ElementType::real16: store([](double x) { return to_bfloat16(static_cast<float>(x)); }); break;
+    case ElementType::int64: store([](double x) { return static_cast<std::int64_t>(x); }); break;
+    case ElementType::byte: store([](double x) { return static_cast<std::uint8_t>(x); }); break;
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/program/held.hpp"
+#include "gpu_backend/numerics.hpp"
 
 namespace rehearse {
 
@@ -14,5 +15,8 @@ namespace rehearse {
 /// Values of every element that `held` stores, in order; 0 for padding and for tensors without an initialiser. Initialisers:
 /// "zeros", "ones", "normal(STD)". Throws std::logic_error for others.
 [[nodiscard]] std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed);
+
+/// Values as a device stores them.
+[[nodiscard]] std::vector<std::byte> encoded(const std::vector<double>& values, ElementType type);
 
 }  // namespace rehearse

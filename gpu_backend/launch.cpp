@@ -34,10 +34,10 @@ int number(const Variables& variables, const std::string& name, int least) {
   return value;
 }
 
-struct Names { const char *rank, *ranks, *local_ranks, *host; };
-constexpr Names kLaunchers[] = {{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr},
-                                {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR"},
-                                {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr}};
+struct Names { const char *rank, *ranks, *local_ranks, *host, *local_rank; };
+constexpr Names kLaunchers[] = {{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr, "LOCAL_RANK"},
+                                {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_LOCALID"},
+                                {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, "OMPI_COMM_WORLD_LOCAL_RANK"}};
 
 std::string host_of(const Variables& variables, const Names& names, const Place& place) {
   if (const auto host = variables("MASTER_ADDR")) return *host;
@@ -49,7 +49,7 @@ std::string host_of(const Variables& variables, const Names& names, const Place&
 
 /// This process's environment, with the variables of a Place in front: the first of a name counts.
 std::vector<std::string> environment_of(int rank, int ranks, int port) {
-  std::vector<std::string> out{fmt::format("RANK={}", rank),       fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks),
+  std::vector<std::string> out{fmt::format("RANK={}", rank),       fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks), fmt::format("LOCAL_RANK={}", rank),
                                "MASTER_ADDR=127.0.0.1",            fmt::format("MASTER_PORT={}", port), "REHEARSE_LAUNCHED=1"};
   for (char** e = environ; *e != nullptr; ++e) out.emplace_back(*e);
   return out;
@@ -145,6 +145,7 @@ std::optional<Place> place_from(const Variables& variables) {
     out.ranks = number(variables, names.ranks, 1);
     if (out.rank >= out.ranks) throw Error(ErrorKind::usage, fmt::format("{}={} is not below {}={}", names.rank, out.rank, names.ranks, out.ranks), "--ranks-from-env");
     if (variables(names.local_ranks)) out.local_ranks = number(variables, names.local_ranks, 1);
+    out.local_rank = variables(names.local_rank) ? number(variables, names.local_rank, 0) : out.rank % out.local_ranks;
     out.host = host_of(variables, names, out);
     out.port = variables("MASTER_PORT") ? number(variables, "MASTER_PORT", 1) : kDefaultPort;
     out.launched = variables("REHEARSE_LAUNCHED").has_value();

@@ -13,6 +13,7 @@ namespace rehearse {
 struct Place {
   int rank = 0, ranks = 1;
   int local_ranks = 1;        ///< Ranks on this machine, among which its cores are divided.
+  int local_rank = 0;         ///< This one's number among them: which GPU it takes.
   std::string host;           ///< Of rank 0, or of the launcher.
   int port = 0;
   bool launched = false;      ///< By run_ranks, which serves the rendezvous and reports failures.

@@ -48,12 +48,14 @@ void exchange(Round& round) {
       break;
     case CollectiveOp::reduce_scatter:
       for (std::size_t i = 0; i < n; ++i) {
-        CollectiveCall& to = m[i]->call;
+        const CollectiveCall& to = m[i]->call;
+        std::vector<std::byte> sum;
         for (std::size_t j = 0; j < n; ++j) {
           const std::byte* part = m[j]->call.send + offset(m[j]->call.send_counts, i);
-          if (j == 0) std::memcpy(to.receive, part, bytes(to.receive_counts[0]));
-          else reduce_into(to.receive, part, to.receive_counts[0], to.type, to.reduce);
+          if (j == 0) sum.assign(part, part + bytes(to.receive_counts[0]));
+          else reduce_into(sum.data(), part, to.receive_counts[0], to.type, to.reduce);
         }
+        std::copy(sum.begin(), sum.end(), to.receive);  // Which may lie within what it sends.
       }
       break;
     case CollectiveOp::all_gather:

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/program/body.hpp"
+#include "core/program/task.hpp"
 #include "core/program/held.hpp"
 #include "gpu_backend/numerics.hpp"
 #include "gpu_backend/random.hpp"
@@ -39,6 +39,9 @@ struct Observations {
   double norm_squared = 0;    ///< Of the gradients of all ranks, where they are clipped.
 };
 
+/// Where a device launches what an operator asks for; each device knows its own.
+struct LaunchContext;
+
 /// One call.
 struct OperatorCall {
   const ComputeTask* task = nullptr;
@@ -50,6 +53,7 @@ struct OperatorCall {
   std::int64_t step = 0;
   bool first_replica = true;          ///< Whether this rank is the first of those that hold the same elements of operand 0.
   Observations* observed = nullptr;
+  LaunchContext* launch = nullptr;    ///< Set by devices that launch; null on the CPU, whose operators compute before they return.
 
   [[nodiscard]] const TensorView& operand(std::size_t i) const { return operands.at(i); }
 };

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 #include "gpu_backend/bounds.hpp"
 

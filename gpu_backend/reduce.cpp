@@ -27,6 +27,7 @@ void reduce_into(std::byte* to, const std::byte* from, std::int64_t n, ElementTy
     case ElementType::real64: reduce<double>(to, from, n, op); break;
     case ElementType::int64: reduce<std::int64_t>(to, from, n, op); break;
     case ElementType::byte: reduce<std::uint8_t>(to, from, n, op); break;
+    case ElementType::real16: throw std::logic_error("16-bit numbers are reduced on the GPUs that hold them");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "gpu_backend/spans.hpp"
 
 #include "core/cost/cost_model.hpp"
+#include "core/program/body.hpp"
 
 namespace rehearse {
 

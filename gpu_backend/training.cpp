@@ -65,6 +65,7 @@ TrainingSummary train(const Program& program, ComputeDevice& device, Transport& 
     const bool last = executor.next_step() + 1 == run.steps;
     if (last && run.trace) {
       executor.drain();
+      device.measure(true);
       std::vector<double> together{0};
       transport.sum(together);
       zero = device.now();

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "core/program/held.hpp"
+#include "gpu_backend/element_range.hpp"
 
 namespace rehearse {
 
 /// Consecutive elements of a local storage.
-struct Block { std::int64_t first = 0, length = 0; };
-using Blocks = std::vector<Block>;
+using Block = ElementRange;
+using Blocks = ElementRanges;
 
 /// The stored elements of `mine` that `other` holds too, in ascending global order: both sides of a transfer list them alike.
 /// Where one is a flat slice, both must have the same extents.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink, OperationStates& states)

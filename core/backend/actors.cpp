@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/backend/body_expressions.hpp"
+#include "core/program/body.hpp"
 
 namespace rehearse {
 

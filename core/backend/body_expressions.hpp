@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/program/body.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse {

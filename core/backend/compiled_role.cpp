@@ -10,6 +10,7 @@
 
 #include "core/backend/body_expressions.hpp"
 #include "core/backend/role_operations.hpp"
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {

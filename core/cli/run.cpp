@@ -5,6 +5,7 @@
 #include "core/cli/run_rank.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/strategy/lower.hpp"
+#include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/device_probe.hpp"
 
 namespace rehearse::cli {
@@ -24,7 +25,16 @@ void check_device(const Arguments& arguments) {
   const DeviceProbe probe = probe_cuda_devices();
   if (probe.devices.empty())
     throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda", "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
-  throw Error(ErrorKind::unavailable, "this build has no CUDA operators", "--device cuda", "use --device cpu");
+  if (!cuda_missing().empty()) throw Error(ErrorKind::unavailable, cuda_missing(), "--device cuda", "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu");
+}
+
+/// Before ranks are started on this machine.
+void check_gpus(const Arguments& arguments, int ranks) {
+  if (arguments.text("--device", "cpu") != "cuda" || arguments.has("--share-gpu")) return;
+  const auto gpus = static_cast<int>(probe_cuda_devices().devices.size());
+  if (ranks > gpus)
+    throw Error(ErrorKind::unavailable, fmt::format("{} ranks need as many GPUs; this machine shows {}", ranks, gpus), "--device cuda",
+                "give --ranks and smaller axes, or add --share-gpu to test several ranks on one GPU");
 }
 
 /// The command that starts one rank: what was typed, with the ranks spelt out.
@@ -34,6 +44,7 @@ std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
     if (arguments.has(option)) out.insert(out.end(), {option, arguments.text(option)});
   for (const std::string& set : arguments.all("--set")) out.insert(out.end(), {"--set", set});
   if (arguments.has("--resume")) out.emplace_back("--resume");
+  if (arguments.has("--share-gpu")) out.emplace_back("--share-gpu");
   return out;
 }
 
@@ -61,6 +72,7 @@ int run(const Arguments& arguments, Console& console) {
   if (*ranks == 1) return run_rank(session, {}, arguments, console);
   if (*ranks > kMostLocalRanks)
     throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", *ranks), "--ranks", "give --ranks and smaller axes, or start one rank per machine with --ranks-from-env");
+  check_gpus(arguments, *ranks);
   check_run(session, *ranks, arguments);  // What is wrong for all is said once.
   const Ended ended = run_ranks(*ranks, rank_command(arguments, *ranks));
   if (!ended.cause.empty()) throw Error(ErrorKind::check_failed, ended.cause, "run", "the newest complete checkpoint is intact: --resume goes on from it");
@@ -80,7 +92,8 @@ Verb run_verb() {
              {"--ranks-from-env", "", "be one rank of those started by torchrun, srun or mpirun"},
              {"--steps", "N", "steps of the whole run", "10"},
              {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
-             {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64", "fp32"},
+             {"--share-gpu", "", "let ranks of this machine share a GPU: correct and slow, to test plans"},
+             {"--numerics", "TYPE", "arithmetic of all real numbers: fp32, fp64, or with cuda plan, the types of the scenario", "fp32; plan with cuda"},
              {"--checkpoint", "FOLDER", "write checkpoints here, at least one at the end"},
              {"--save-every", "N", "steps between checkpoints"},
              {"--resume", "", "go on from the newest complete checkpoint"},

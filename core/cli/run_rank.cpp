@@ -13,10 +13,14 @@
 #include "core/strategy/lower.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cuda/cuda_device.hpp"
+#include "gpu_backend/device_probe.hpp"
 #include "gpu_backend/gloo_world.hpp"
 #include "gpu_backend/local_world.hpp"
+#include "gpu_backend/nccl_world.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
 #include "gpu_backend/plan.hpp"
+#include "gpu_backend/share_gpu.hpp"
 #include "gpu_backend/training.hpp"
 
 namespace rehearse::cli {
@@ -58,11 +62,15 @@ std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arg
   return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
 }
 
+bool on_cuda(const Arguments& arguments) { return arguments.text("--device", "cpu") == "cuda"; }
+
 Numerics numerics_of(const Arguments& arguments) {
-  const std::string name = arguments.text("--numerics", "fp32");
+  const bool cuda = on_cuda(arguments);
+  const std::string name = arguments.text("--numerics", cuda ? "plan" : "fp32");
   if (name == "fp32") return Numerics::fp32;
   if (name == "fp64") return Numerics::fp64;
-  Error e = unknown_name("numerics", name, std::vector<std::string>{"fp32", "fp64"});
+  if (name == "plan" && cuda) return Numerics::plan;
+  Error e = unknown_name("numerics", name, cuda ? std::vector<std::string>{"fp32", "fp64", "plan"} : std::vector<std::string>{"fp32", "fp64"});
   e.where = "--numerics";
   throw e;
 }
@@ -90,11 +98,18 @@ std::string step_line(const StepResult& r, const Pace& work) {
                      work.amount / r.seconds, work.unit, r.peak_bytes.value() / 1e6);
 }
 
-std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place) {
+/// What computed, for people.
+std::string described(const ComputeDevice& device) {
+  if (device.name() == "cpu") return fmt::format("cpu, {}", blas_name());
+  const auto devices = probe_cuda_devices().devices;
+  return fmt::format("cuda, {}{}", devices.empty() ? "" : devices.front().name, nccl_version().empty() ? "" : ", NCCL " + nccl_version());
+}
+
+std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const ComputeDevice& device) {
   nlohmann::ordered_json out;
   out["schema"] = "rehearse/run/v1";
   out["scenario"] = nlohmann::ordered_json::parse(resolved_json(session.scenario));
-  out["backend"] = "cpu";
+  out["backend"] = device.name();
   out["ranks"] = place.ranks;
   out["steps"] = s.last.step + 1;
   out["resumed_at"] = s.resumed_at;
@@ -107,24 +122,31 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["model_flops_per_s_per_gpu"] = s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
   nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]}, {"peak_bytes", s.last.peak_bytes.value()}};
   for (int c = 0; c < kMemoryCategories; ++c) memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] = s.last.peak[static_cast<std::size_t>(c)].value();
+  if (device.name() == "cuda") {
+    const CudaMemory held = cuda_memory(device);
+    memory["device_peak_bytes"] = held.peak.value();
+    memory["capacity_bytes"] = held.capacity.value();
+  }
   out["memory"].push_back(std::move(memory));
   return out.dump(2) + "\n";
 }
 
-Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data) {
+Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data, const ComputeDevice& device) {
   Document out;
   const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
   const Pace work = work_of(program);
   Facts facts{"", {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step) : fmt::format("{}", s.last.step + 1)},
-                   {"ranks", fmt::format("{} on cpu, {}", place.ranks, blas_name())},
+                   {"ranks", fmt::format("{} on {}", place.ranks, described(device))},
                    {"data", data.describe()},
                    {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
                    {"speed", fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0, work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
                    {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
+  if (device.name() == "cuda")
+    facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB", cuda_memory(device).peak.value() / 1e6, cuda_memory(device).capacity.value() / 1e6)});
   out.blocks.emplace_back(std::move(facts));
   out.records = {"", {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
                  {{fmt::format("{}", s.last.step + 1), fmt::format("{}", s.last.loss), fmt::format("{}", s.times.median), fmt::format("{}", tokens)}}};
-  out.json = summary_json(session, program, s, place);
+  out.json = summary_json(session, program, s, place, device);
   return out;
 }
 
@@ -140,15 +162,29 @@ void write_spans(const std::string& file, const Program& program, const Session&
   console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, spans.size());
 }
 
-/// What a rank needs to talk to others: nothing where it is alone.
+/// What a rank computes with, and what it needs to talk to others. The last member goes first.
 struct Connection {
+  std::unique_ptr<ComputeDevice> device;
   std::unique_ptr<net::RendezvousServer> server;
   std::unique_ptr<LocalWorld> alone;
   std::unique_ptr<Transport> transport;
 };
 
-Connection connect(const Place& place, std::ostream& err) {
+std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& arguments) {
+  if (!on_cuda(arguments)) {
+    set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
+    return make_cpu_device(numerics_of(arguments));
+  }
+  const bool shares = arguments.has("--share-gpu");
+  if (shares) share_gpu(place.rank);
+  const auto gpus = std::max<int>(1, static_cast<int>(probe_cuda_devices().devices.size()));
+  return make_cuda_device({.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)});
+}
+
+/// `device` is null where the work makes its own, on the CPU.
+Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, std::ostream& err) {
   Connection out;
+  out.device = std::move(device);
   if (place.ranks == 1) {
     out.alone = std::make_unique<LocalWorld>(1);
     out.transport = out.alone->transport(0);
@@ -156,10 +192,12 @@ Connection connect(const Place& place, std::ostream& err) {
   }
   if (place.rank == 0 && !place.launched) out.server = std::make_unique<net::RendezvousServer>(place.port, false);
   const bool tells = !place.launched;  // A launcher tells for all of its ranks.
-  out.transport = join_gloo(place.rank, place.ranks, {place.host, place.port}, [tells, &err](const std::string& cause) {
+  const auto on_failure = [tells, &err](const std::string& cause) {
     if (tells) print_error(Error(ErrorKind::check_failed, cause, "run", "the newest complete checkpoint is intact: --resume goes on from it"), err);
     end_process(1);
-  });
+  };
+  const MeetingPoint at{place.host, place.port};
+  out.transport = out.device && out.device->name() == "cuda" ? join_nccl(place.rank, place.ranks, at, *out.device, on_failure) : join_gloo(place.rank, place.ranks, at, on_failure);
   return out;
 }
 
@@ -173,25 +211,23 @@ TrainingRun training_run(const Arguments& arguments) {
   return run;
 }
 
-int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, Transport& transport) {
+int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
   const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
   const auto data = data_of(session, arguments);
-  set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
-  const auto device = make_cpu_device(numerics_of(arguments));
   TrainingRun run = training_run(arguments);
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
   run.on_step = [&](const StepResult& r) {
     if (lines) console.out << step_line(r, work_of(program)) << std::flush;
   };
-  const TrainingSummary result = train(program, *device, transport, *data, run);
+  const TrainingSummary result = train(program, device, transport, *data, run);
   if (!tells) return 0;
   if (result.times.counted == 0) {
     console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
     return 0;
   }
   if (run.trace) write_spans(arguments.text("--trace"), program, session, result.spans, console);
-  print(summary(session, program, result, place, *data), arguments, console);
+  print(summary(session, program, result, place, *data, device), arguments, console);
   return 0;
 }
 
@@ -201,8 +237,10 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const Program program = lower(session.workload, session.scenario.strategy, ranks);
   (void)data_of(session, arguments);
   (void)training_run(arguments);
-  const auto device = make_cpu_device(numerics_of(arguments));
-  if (const auto missing = missing_operators(program, *device); !missing.empty()) throw lacks(*device, missing);
+  (void)numerics_of(arguments);
+  const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
+  const auto has = [&](std::string_view name) { return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; }); };
+  if (const auto missing = missing_operators(program, has); !missing.empty()) throw lacks(on_cuda(arguments) ? "cuda" : "cpu", missing);
   (void)RankPlan(program, 0);
 }
 
@@ -216,25 +254,35 @@ std::int64_t whole_number(const Arguments& arguments, const std::string& option,
   return value;
 }
 
-int as_rank(const Place& place, Console& console, const std::function<int(Transport&)>& work) {
-  const Connection connection = connect(place, console.err);
-  if (place.ranks == 1) return work(*connection.transport);
+namespace {
+
+/// Does a rank's work. With several ranks its failure is told to the others and ends the process.
+int guarded(const Place& place, Console& console, Transport& transport, const std::function<int()>& work) {
+  if (place.ranks == 1) return work();
   try {
-    return work(*connection.transport);
+    return work();
   } catch (Error& e) {
-    connection.transport->fail(e.what());
+    transport.fail(e.what());
     e.where = fmt::format("rank {}{}{}", place.rank, e.where.empty() ? "" : ": ", e.where);
     print_error(e, console.err);
     end_process(static_cast<int>(e.kind));
   } catch (const std::exception& e) {
-    connection.transport->fail(e.what());
+    transport.fail(e.what());
     print_error(Error(ErrorKind::check_failed, e.what(), fmt::format("rank {}", place.rank)), console.err);
     end_process(1);
   }
 }
 
+}  // namespace
+
+int as_rank(const Place& place, Console& console, const std::function<int(Transport&)>& work) {
+  const Connection connection = connect(place, nullptr, console.err);
+  return guarded(place, console, *connection.transport, [&] { return work(*connection.transport); });
+}
+
 int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
-  return as_rank(place, console, [&](Transport& transport) { return train_and_print(session, place, arguments, console, transport); });
+  const Connection connection = connect(place, device_of(place, arguments), console.err);
+  return guarded(place, console, *connection.transport, [&] { return train_and_print(session, place, arguments, console, *connection.device, *connection.transport); });
 }
 
 }  // namespace rehearse::cli

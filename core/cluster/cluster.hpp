@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <boost/graph/adjacency_list.hpp>
-
 #include "core/hardware/specs.hpp"
 
 namespace rehearse {
@@ -34,9 +32,7 @@ struct ClusterLink {
   Seconds latency;
 };
 
-struct ClusterVertex { std::string name; std::string kind; };
-struct ClusterEdge { LinkId link; std::string kind; BytesPerSecond rate; };
-using ClusterGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, ClusterVertex, ClusterEdge>;
+struct ClusterGraph;  // cluster_graph.hpp
 
 /// One end of a fabric link: a NIC of a node, or a switch of the fabric.
 struct FabricEnd {

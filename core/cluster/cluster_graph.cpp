@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/cluster/cluster_graph.hpp"
 #include "core/cluster/cluster_impl.hpp"
 
 namespace rehearse {

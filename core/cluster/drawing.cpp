@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/cluster/cluster_graph.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
 #include "core/strategy/shares.hpp"

@@ -11,6 +11,7 @@
 #include "core/cost/body_play.hpp"
 #include "core/cost/device_profile.hpp"
 #include "core/hardware/collective_constants.hpp"
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {

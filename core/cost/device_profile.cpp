@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {

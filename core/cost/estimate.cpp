@@ -6,6 +6,7 @@
 #include "core/backend/analytic_clock.hpp"
 #include "core/backend/player.hpp"
 #include "core/cost/estimate_tail.hpp"
+#include "core/program/body.hpp"
 #include "core/strategy/roles.hpp"
 
 namespace rehearse {

@@ -6,6 +6,7 @@
 
 #include "core/backend/actors.hpp"
 #include "core/cost/body_play.hpp"
+#include "core/program/body.hpp"
 
 namespace rehearse {
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {

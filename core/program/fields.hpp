@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "core/program/body.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse::fields {

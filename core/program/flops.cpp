@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprContext& at) {

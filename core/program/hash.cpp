@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "core/program/body.hpp"
 #include "core/program/fields.hpp"
 #include "core/program/serialise.hpp"
 

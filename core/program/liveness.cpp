@@ -1,5 +1,6 @@
 #include "core/program/liveness.hpp"
 
+#include "core/program/body.hpp"
 #include "core/program/rank_kinds.hpp"
 
 #include <algorithm>

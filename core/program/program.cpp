@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {
@@ -24,6 +26,13 @@ std::int64_t slice_length(const Shard& shard, std::int64_t n, int place, int k) 
 }
 
 }  // namespace
+
+Program::Program() = default;
+Program::Program(const Program&) = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(const Program&) = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
 
 std::string_view name_of(MemoryCategory c) {
   static constexpr std::array<std::string_view, kMemoryCategories> kNames{

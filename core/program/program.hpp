@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/program/body.hpp"
+#include "core/program/task.hpp"
 
 namespace rehearse {
+
+struct Body;  // body.hpp
 
 /// Bumped when the meaning of any field changes; part of the hash that ranks compare.
 inline constexpr int kProgramVersion = 1;
@@ -125,6 +127,13 @@ struct Program {
   double samples_per_step = 0;
   double model_flops_per_step = 0;   ///< Matmul FLOPs of the mathematics, without recomputation, whole job.
   double hardware_flops_per_step = 0;  ///< With recomputation.
+
+  Program();
+  Program(const Program&);
+  Program(Program&&) noexcept;
+  Program& operator=(const Program&);
+  Program& operator=(Program&&) noexcept;
+  ~Program();
 
   /// Elements a rank holds of one instance: the layout applied to the global shape.
   [[nodiscard]] std::int64_t local_elements(const Tensor& tensor, const ExprContext& at) const;

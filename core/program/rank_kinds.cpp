@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {

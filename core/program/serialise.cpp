@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/program/body.hpp"
 #include "core/program/enum_names.hpp"
 #include "core/program/fields.hpp"
 #include "core/units/error.hpp"

@@ -1,5 +1,6 @@
 #include "core/program/validate.hpp"
 
+#include "core/program/body.hpp"
 #include "core/program/validate_checks.hpp"
 
 namespace rehearse {

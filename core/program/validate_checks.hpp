@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse::validation {

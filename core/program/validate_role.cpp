@@ -2,6 +2,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "core/program/body.hpp"
 #include "core/program/validate_checks.hpp"
 
 namespace rehearse::validation {

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/program/body.hpp"
 #include "core/program/validate_checks.hpp"
 
 namespace rehearse::validation {

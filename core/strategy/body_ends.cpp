@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {

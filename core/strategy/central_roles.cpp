@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/strategy/central_bodies.hpp"
 
 namespace rehearse {

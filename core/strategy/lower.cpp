@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/central_roles.hpp"

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 EventId RoleEntries::add(const RoleCall& call) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/strategy/activation_offload.hpp"
 #include "core/strategy/stage_tail.hpp"
 

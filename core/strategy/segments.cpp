@@ -1,5 +1,7 @@
 #include "core/strategy/segments.hpp"
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 void cut_at_communication(Body& body, StreamId compute) {

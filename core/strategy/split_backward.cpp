@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {

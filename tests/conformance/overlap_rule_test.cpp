@@ -1,6 +1,7 @@
 // A kernel beside a collective slows down by one rule, whether its body is priced as a whole or played task by task.
 
 #include "tests/support/catch.hpp"
+#include "core/program/body.hpp"
 #include "tests/support/hand_made.hpp"
 #include "tests/support/testbed.hpp"
 

@@ -3,6 +3,7 @@
 // schedules lowered and played, with equal stages and passes so long that messages are nothing beside them.
 
 #include "core/schedule/schedule.hpp"
+#include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/testbed.hpp"
 #include "tests/unit/program/lowered.hpp"

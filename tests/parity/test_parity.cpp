@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "core/program/body.hpp"
 #include "core/strategy/execution_gaps.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"

@@ -2,6 +2,8 @@
 
 #include "tests/properties/any_job.hpp"
 
+#include "core/program/body.hpp"
+
 using namespace rehearse;
 using namespace rehearse::test;
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "core/program/body.hpp"
 #include "tests/properties/any_job.hpp"
 
 using namespace rehearse;

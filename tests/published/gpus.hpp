@@ -4,11 +4,12 @@
 #include <string>
 
 #include "core/hardware/catalogue.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace published {
 
 inline rehearse::GpuSpec gpu(const std::string& id) {
-  static const rehearse::Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  static const rehearse::Catalogue catalogue(rehearse::testing::source_path("topologies"));
   return *catalogue.gpu(id);
 }
 

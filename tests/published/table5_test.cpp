@@ -10,12 +10,13 @@
 #include "core/cli/optional_parts.hpp"
 #include "core/cli/session.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
-std::string below_source(const std::string& path) { return std::string(REHEARSE_SOURCE_DIR) + "/" + path; }
+std::string below_source(const std::string& path) { return rehearse::testing::source_path(path); }
 
 struct Row {
   std::string id, scenario;

@@ -21,6 +21,7 @@
 #include "core/hardware/catalogue.hpp"
 #include "core/hardware/read_specs.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using nlohmann::json;
@@ -29,7 +30,7 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024;
 
-std::string data_file(const std::string& name) { return std::string(REHEARSE_SOURCE_DIR) + "/tests/published/data/" + name; }
+std::string data_file(const std::string& name) { return rehearse::testing::source_path("tests/published/data/") + name; }
 
 json read(const std::string& name) {
   std::ifstream in(data_file(name));
@@ -37,7 +38,7 @@ json read(const std::string& name) {
 }
 
 const Catalogue& catalogue() {
-  static const Catalogue all(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  static const Catalogue all(rehearse::testing::source_path("topologies"));
   return all;
 }
 

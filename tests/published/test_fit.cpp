@@ -7,13 +7,14 @@
 #include "core/cost/fit_profiles.hpp"
 #include "tests/published/gpus.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = REHEARSE_SOURCE_DIR;
+const fs::path kRoot = rehearse::testing::source_path("");
 const fs::path kPublished = kRoot / "tests/published";
 
 std::string text_of(const fs::path& path) {

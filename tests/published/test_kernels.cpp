@@ -10,12 +10,13 @@
 #include "tests/published/gpus.hpp"
 #include "tests/published/layer_22b.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
-const std::string kRoot = REHEARSE_SOURCE_DIR;
+const std::string kRoot = rehearse::testing::source_path("");
 
 KernelModel model_of(const std::string& id, const std::string& attention = {}) {
   const GpuSpec gpu = published::gpu(id);

@@ -8,6 +8,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -97,7 +98,7 @@ double layers_in_flight(const nlohmann::json& c) {
 }
 
 std::vector<nlohmann::json> entries(const std::string& figure) {
-  std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/tests/published/korthikanti_memory.json");
+  std::ifstream file(rehearse::testing::source_path("tests/published/korthikanti_memory.json"));
   const auto data = nlohmann::json::parse(file);
   std::vector<nlohmann::json> out;
   for (const auto& e : data.at("entries"))

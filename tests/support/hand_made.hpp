@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/program/body.hpp"
 #include "core/program/program.hpp"
 
 namespace rehearse::testing {

@@ -7,10 +7,9 @@
 #include "core/backend/analytic_clock.hpp"
 #include "core/backend/player.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::testing {
-
-inline std::string source_path(const std::string& below) { return std::string(REHEARSE_SOURCE_DIR) + "/" + below; }
 
 inline NetworkSpec shipped_network(const std::string& id) { return *Catalogue(source_path("topologies")).network(id); }
 

@@ -1,6 +1,7 @@
 // What the host does between kernels: waits, captured graphs, and two calls issued in turn.
 
 #include "core/backend/player.hpp"
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hand_made.hpp"

@@ -7,6 +7,7 @@
 #include "core/cli/optional_parts.hpp"
 #include "core/cli/verb.hpp"
 #include "core/units/error.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 
@@ -35,6 +36,6 @@ inline Outcome rehearse_with(const std::vector<std::string>& words) {
   return o;
 }
 
-inline std::string scenario(const std::string& name) { return REHEARSE_SOURCE_DIR "/scenarios/" + name + ".json"; }
+inline std::string scenario(const std::string& name) { return rehearse::testing::source_path("scenarios/") + name + ".json"; }
 
 }  // namespace rehearse::test

@@ -7,6 +7,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/unit/cli/support.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using test::rehearse_with;
@@ -58,7 +59,7 @@ TEST_CASE("without GPUDirect RDMA two nodes take no less time than with it", "[c
 
 TEST_CASE("a machine imported from a text is simulated like a registered one", "[cli]") {
   const std::string file = written("box.json", "");
-  const auto imported = rehearse_with({"import", "topology", REHEARSE_SOURCE_DIR "/tests/unit/import/machine_descriptions/smi_v100_sxm2_8gpu_dlperf.txt", "--gpu", "v100_sxm2_32",
+  const auto imported = rehearse_with({"import", "topology", rehearse::testing::source_path("tests/unit/import/machine_descriptions/smi_v100_sxm2_8gpu_dlperf.txt"), "--gpu", "v100_sxm2_32",
                                        "--cpu", "upi_skylake", "--nic-rate", "100Gb/s", "-o", file});
   INFO(imported.what);
   REQUIRE(imported.code == 0);

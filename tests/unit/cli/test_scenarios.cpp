@@ -8,6 +8,7 @@
 #include "core/backend/backend.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/cli/support.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using test::rehearse_with;
@@ -18,7 +19,7 @@ namespace {
 std::vector<std::string> shipped() {
   std::vector<std::string> out;
   for (const char* folder : {"/scenarios", "/scenarios/published"})
-    for (const auto& entry : std::filesystem::directory_iterator(std::string(REHEARSE_SOURCE_DIR) + folder))
+    for (const auto& entry : std::filesystem::directory_iterator(rehearse::testing::source_path("") + folder))
       if (entry.path().extension() == ".json" && entry.path().string().find("102400") == std::string::npos) out.push_back(entry.path().string());  // That one: bench_scale.
   std::sort(out.begin(), out.end());
   return out;

@@ -8,6 +8,7 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
 
+#include "core/cluster/cluster_graph.hpp"
 #include "tests/unit/cluster/clusters.hpp"
 
 namespace rehearse {

@@ -7,12 +7,13 @@
 #include <sys/resource.h>
 
 #include "core/cluster/make_cluster.hpp"
+#include "tests/support/source_path.hpp"
 
 int main() {
   using Clock = std::chrono::steady_clock;
   using namespace rehearse;
   auto seconds_since = [](Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  Catalogue catalogue(REHEARSE_SOURCE_DIR "/topologies");
+  Catalogue catalogue(rehearse::testing::source_path("topologies"));
   std::printf("%10s %12s %12s %12s %12s\n", "GPUs", "build ms", "links", "ns/route", "peak MiB");
   for (int nodes : {8, 128, 2048, 12800}) {
     auto start = Clock::now();

@@ -7,6 +7,7 @@
 #include <boost/graph/push_relabel_max_flow.hpp>
 #include <fmt/format.h>
 
+#include "core/cluster/cluster_graph.hpp"
 #include "tests/unit/cluster/clusters.hpp"
 
 namespace rehearse {

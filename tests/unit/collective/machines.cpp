@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "core/hardware/catalogue.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace machines {
 namespace {
@@ -102,7 +103,7 @@ namespace {
 
 /// Constants of a generation, as any of its shipped GPUs has them.
 std::shared_ptr<const rehearse::CollectiveConstants> constants(const std::string& generation) {
-  static const rehearse::Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  static const rehearse::Catalogue catalogue(rehearse::testing::source_path("topologies"));
   static const std::map<std::string, const char*> gpus{
       {"volta", "v100_sxm2_32"}, {"ampere", "a100_sxm4_80"}, {"hopper", "h100_sxm5_80"}, {"blackwell", "b200_sxm"}};
   return catalogue.gpu(gpus.at(generation))->collectives;

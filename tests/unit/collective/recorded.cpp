@@ -1,4 +1,5 @@
 #include "recorded.hpp"
+#include "tests/support/source_path.hpp"
 
 #include <fstream>
 #include <stdexcept>
@@ -13,7 +14,7 @@ using namespace rehearse;
 using namespace rehearse::nccl;
 
 json read(const std::string& name) {
-  std::ifstream in(std::string(REHEARSE_SOURCE_DIR) + "/tests/unit/collective/data/" + name);
+  std::ifstream in(rehearse::testing::source_path("tests/unit/collective/data/") + name);
   return json::parse(in);
 }
 

@@ -7,13 +7,14 @@
 #include "core/collective/nccl_search.hpp"
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
 const Catalogue& catalogue() {
-  static const Catalogue c(std::filesystem::path(REHEARSE_SOURCE_DIR) / "topologies");
+  static const Catalogue c(rehearse::testing::source_path("topologies"));
   return c;
 }
 

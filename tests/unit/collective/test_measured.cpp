@@ -12,6 +12,7 @@
 #include "core/hardware/catalogue.hpp"
 #include "machines.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
@@ -145,7 +146,7 @@ TEST_CASE("Times of small messages inside a node are near published runs, NCCL's
 }
 
 TEST_CASE("Every generation's constants are physical and have a source") {
-  const Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   for (const auto& id : catalogue.names(Catalogue::Kind::gpu)) {
     const auto gpu = catalogue.gpu(id);
     INFO(id << ", " << gpu->generation);

@@ -12,6 +12,7 @@
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"
 #include "wired.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using namespace rehearse::nccl;
@@ -95,7 +96,7 @@ TEST_CASE("Paths of a DGX-1V: NVLink, over one GPU, and the network where a grou
 }
 
 TEST_CASE("GPUs that reach their NICs faster than each other are nodes of their own") {
-  const Catalogue catalogue(std::filesystem::path(REHEARSE_SOURCE_DIR) / "topologies");
+  const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   auto machine = *catalogue.machine("pcie8_l40s_2sw");
   const auto gpu = catalogue.gpu(machine.gpu);
   const std::vector<int> eight{0, 1, 2, 3, 4, 5, 6, 7};

@@ -10,6 +10,7 @@
 #include "core/collective/prepared_group.hpp"
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using namespace rehearse::nccl;
@@ -17,7 +18,7 @@ using namespace rehearse::nccl;
 namespace {
 
 const Catalogue& catalogue() {
-  static const Catalogue c(std::filesystem::path(REHEARSE_SOURCE_DIR) / "topologies");
+  static const Catalogue c(rehearse::testing::source_path("topologies"));
   return c;
 }
 

@@ -5,13 +5,14 @@
 #include "core/collective/torus_rings.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
 namespace {
 
 const Catalogue& catalogue() {
-  static const Catalogue made(REHEARSE_SOURCE_DIR "/topologies");
+  static const Catalogue made(rehearse::testing::source_path("topologies"));
   return made;
 }
 

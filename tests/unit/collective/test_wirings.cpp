@@ -11,6 +11,7 @@
 #include "core/hardware/catalogue.hpp"
 #include "tests/support/catch.hpp"
 #include "wired.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 
@@ -86,7 +87,7 @@ TEST_CASE("A removed NVLink, NVSwitch uplink or NIC changes the channels as NCCL
 }
 
 TEST_CASE("Names, numbers of devices and the order of a file do not count") {
-  const Catalogue catalogue(std::filesystem::path(REHEARSE_SOURCE_DIR) / "topologies");
+  const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   std::mt19937 random(7);
   int compared = 0;
   for (const auto& id : catalogue.names(Catalogue::Kind::machine)) {
@@ -110,7 +111,7 @@ TEST_CASE("Names, numbers of devices and the order of a file do not count") {
 }
 
 TEST_CASE("Channels that a machine's file records take the place of the search, for the whole node") {
-  const Catalogue catalogue(std::filesystem::path(REHEARSE_SOURCE_DIR) / "topologies");
+  const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   MachineSpec machine = *catalogue.machine("dgx_a100_80gb");
   const auto gpu = catalogue.gpu(machine.gpu);
   const std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7}, half{0, 1, 2, 3};

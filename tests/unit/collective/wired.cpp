@@ -1,4 +1,5 @@
 #include "wired.hpp"
+#include "tests/support/source_path.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -90,7 +91,7 @@ std::string show(const GraphResult& g) {
 }  // namespace
 
 std::vector<Case> cases(const std::string& file) {
-  std::ifstream in(std::string(REHEARSE_SOURCE_DIR) + "/tests/unit/collective/data/" + file);
+  std::ifstream in(rehearse::testing::source_path("tests/unit/collective/data/") + file);
   const json data = json::parse(in);
   std::vector<Case> out;
   for (const auto& j : data.at("machines")) {

@@ -15,10 +15,11 @@
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
 #include "core/strategy/lower.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 
-inline const std::string kSource = REHEARSE_SOURCE_DIR;
+inline const std::string kSource = rehearse::testing::source_path("");
 
 inline const Catalogue& catalogue() {
   static const Catalogue shipped(kSource + "/topologies");

@@ -2,12 +2,13 @@
 #include "tests/published/gpus.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/cost/support.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace cost_test;
 
 namespace {
 
-const std::string kShipped = std::string(REHEARSE_SOURCE_DIR) + "/topologies/calibration";
+const std::string kShipped = rehearse::testing::source_path("topologies/calibration");
 
 std::string where_of(const std::string& json) {
   try {
@@ -77,7 +78,7 @@ TEST_CASE("a GPU takes its own constants, then its generation's, then the fallba
 }
 
 TEST_CASE("every GPU of the catalogue and an unknown one get a complete model that stays above the roofline") {
-  const Catalogue catalogue(std::string(REHEARSE_SOURCE_DIR) + "/topologies");
+  const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   const auto ids = catalogue.names(Catalogue::Kind::gpu);
   REQUIRE(ids.size() > 20);
   for (const auto& id : ids) {

@@ -8,6 +8,7 @@
 #include "core/backend/backend.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/cost/device_profile.hpp"
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/cost/support.hpp"

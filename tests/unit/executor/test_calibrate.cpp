@@ -4,6 +4,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/program/body.hpp"
 #include "core/report/validation_report.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/program/body.hpp"
 #include "core/units/error.hpp"
 #include "gpu_backend/gloo_world.hpp"
 #include "gpu_backend/launch.hpp"

@@ -7,11 +7,12 @@
 #include "core/hardware/read_specs.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse {
 
 inline const Catalogue& shipped() {
-  static const Catalogue catalogue(REHEARSE_SOURCE_DIR "/topologies");
+  static const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   return catalogue;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tests/unit/import/imports.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse {
 namespace {
@@ -53,7 +54,7 @@ ImportOptions options_for(const Outcome& outcome, bool xml) {
 
 TEST_CASE("every description has its outcome: a machine, or the exact reason why not") {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(REHEARSE_SOURCE_DIR "/tests/unit/import/machine_descriptions")) {
+  for (const auto& entry : std::filesystem::directory_iterator(rehearse::testing::source_path("tests/unit/import/machine_descriptions"))) {
     const std::string name = entry.path().filename().string();
     if (name == "SOURCES.md") continue;
     INFO(name);
@@ -92,7 +93,7 @@ TEST_CASE("a template without NVLinks becomes a machine when the user says where
 
 TEST_CASE("a graph file gives its machine the channels that NCCL chose") {
   ImportOptions options;
-  options.base_machine = read_text(REHEARSE_SOURCE_DIR "/topologies/machines/azure_nc_a100_v4.json");
+  options.base_machine = read_text(rehearse::testing::source_path("topologies/machines/azure_nc_a100_v4.json"));
   const MachineSpec machine = imported(description("azure_ncv4-graph.xml"), options);
   REQUIRE(machine.nccl_graphs.size() == 3);
   CHECK(machine.nccl_graphs[0].pattern == 4);
@@ -100,7 +101,7 @@ TEST_CASE("a graph file gives its machine the channels that NCCL chose") {
   CHECK(machine.nccl_graphs[0].speed_intra == BytesPerSecond{12e9});
   CHECK(machine.nccl_graphs[0].orders[1] == std::vector<int>{0, 3, 2, 1});
   CHECK(machine.nccl_graphs[1].channels == 4);
-  options.base_machine = read_text(REHEARSE_SOURCE_DIR "/topologies/machines/rtx4090_2x.json");
+  options.base_machine = read_text(rehearse::testing::source_path("topologies/machines/rtx4090_2x.json"));
   CHECK(refused(description("azure_ncv4-graph.xml"), options).what() == std::string("GPU2 does not exist: the machine has 2"));
 }
 

@@ -11,16 +11,17 @@
 #include "core/import/import_topology.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse {
 
 inline const Catalogue& shipped() {
-  static const Catalogue catalogue(REHEARSE_SOURCE_DIR "/topologies");
+  static const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   return catalogue;
 }
 
 inline std::string description(const std::string& file) {
-  return read_text(REHEARSE_SOURCE_DIR "/tests/unit/import/machine_descriptions/" + file);
+  return read_text(rehearse::testing::source_path("tests/unit/import/machine_descriptions/") + file);
 }
 
 inline MachineSpec machine_of(const ImportedTopology& imported) {

@@ -9,10 +9,11 @@
 #include "core/model/architecture.hpp"
 #include "core/model/library.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 
-inline ModelLibrary library() { return ModelLibrary(REHEARSE_SOURCE_DIR "/scenarios/models"); }
+inline ModelLibrary library() { return ModelLibrary(rehearse::testing::source_path("scenarios/models")); }
 inline Network shipped(std::string_view name) { return library().load(name); }
 
 inline nlohmann::json gpt2_json(std::int64_t l, std::int64_t h, std::int64_t a, std::int64_t V, std::int64_t s) {

@@ -7,6 +7,7 @@
 
 #include "core/model/operator_count.hpp"
 #include "models.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 namespace {
@@ -78,7 +79,7 @@ TEST_CASE("Llama's training FLOPs are 6 per matrix weight and token, plus attent
 }
 
 TEST_CASE("the models' table states their parameters") {
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/README.md");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/README.md"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
   for (const auto& name : library().names()) {
     INFO(name);

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "models.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 namespace {
@@ -16,14 +17,14 @@ double causal_flops_per_token(const Network& n, std::int64_t s) {
 }
 
 Network deepseek_v3(int further) {
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/deepseek_v3/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/deepseek_v3/config.json"));
   auto config = nlohmann::json::parse(file);
   config["num_nextn_predict_layers"] = further;
   return build(config);
 }
 
 nlohmann::json tiny(const std::string& name) {
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/" + name + "/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/") + name + "/config.json");
   return nlohmann::json::parse(file);
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/model/operator_count.hpp"
 #include "tests/unit/model/models.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -44,7 +45,7 @@ TEST_CASE("smaller residual networks follow from their keys") {
 }
 
 TEST_CASE("AlexNet without groups has 62.4 M parameters") {
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/alexnet_2012/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/alexnet_2012/config.json"));
   nlohmann::json config = nlohmann::json::parse(file);
   for (auto& block : config["blocks"])
     for (auto& layer : block["layers"]) layer.erase("groups");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "models.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 namespace {
@@ -46,7 +47,7 @@ const std::vector<Row>& table() {
 /// The prediction module of DeepSeek-V3 is counted apart by its source.
 Network network_of(const Row& row) {
   if (std::string(row.model) != "deepseek_v3") return shipped(row.model);
-  std::ifstream file(REHEARSE_SOURCE_DIR "/scenarios/models/deepseek_v3/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/deepseek_v3/config.json"));
   auto config = nlohmann::json::parse(file);
   config["num_nextn_predict_layers"] = 0;
   return build(config);

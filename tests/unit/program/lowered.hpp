@@ -9,19 +9,21 @@
 #include <utility>
 
 #include "core/model/library.hpp"
+#include "core/program/body.hpp"
 #include "core/program/liveness.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/lower.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 
 inline Network shipped(const std::string& name) {
-  return ModelLibrary(std::string(REHEARSE_SOURCE_DIR) + "/scenarios/models").load(name);
+  return ModelLibrary(rehearse::testing::source_path("scenarios/models")).load(name);
 }
 
 /// A shipped model with some of its keys changed.
 inline Network changed(const std::string& name, const nlohmann::json& keys) {
-  std::ifstream file(std::string(REHEARSE_SOURCE_DIR) + "/scenarios/models/" + name + "/config.json");
+  std::ifstream file(rehearse::testing::source_path("scenarios/models/") + name + "/config.json");
   nlohmann::json config = nlohmann::json::parse(file);
   config.update(keys);
   return ModelLibrary({}).load(config.dump());

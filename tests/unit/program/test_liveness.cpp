@@ -1,6 +1,7 @@
 // Peak memory by liveness: one body worked out by hand, then facts of whole steps.
 
 #include "core/program/liveness.hpp"
+#include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "core/program/body.hpp"
 #include "core/program/serialise.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"

@@ -1,6 +1,7 @@
 // Each rule of validate() refuses a Program damaged in that one way.
 
 #include "tests/support/catch.hpp"
+#include "core/program/body.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;

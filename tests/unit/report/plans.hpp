@@ -4,13 +4,14 @@
 #include "core/cluster/make_cluster.hpp"
 #include "core/model/library.hpp"
 #include "core/strategy/lower.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 
-inline Catalogue catalogue() { return Catalogue(REHEARSE_SOURCE_DIR "/topologies"); }
+inline Catalogue catalogue() { return Catalogue(rehearse::testing::source_path("topologies")); }
 
 inline Workload tiny_workload() {
-  Workload w{ModelLibrary(REHEARSE_SOURCE_DIR "/scenarios/models").load("tiny_gpt2"), {}, {}};
+  Workload w{ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("tiny_gpt2"), {}, {}};
   w.training.global_batch = 8;
   w.training.sequence_length = 128;
   w.training.tokens = 8 * 128 * 86400;

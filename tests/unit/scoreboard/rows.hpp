@@ -12,10 +12,11 @@
 #include "core/scoreboard/scoreboard.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace rehearse::test {
 
-inline const std::string kRoot = REHEARSE_SOURCE_DIR;
+inline const std::string kRoot = rehearse::testing::source_path("");
 
 /// A Llama 8B on eight H100, complete but for its software.
 inline nlohmann::json row_json() {

@@ -1,6 +1,7 @@
 #pragma once
 // What one layer leaves for its backward.
 
+#include "core/program/body.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 namespace rehearse::test {

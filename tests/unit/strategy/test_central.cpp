@@ -1,6 +1,7 @@
 // A funnel and a parameter server: who holds what, and how many bytes cross whose wire.
 
 #include "tests/support/catch.hpp"
+#include "core/program/body.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/program/body.hpp"
 #include "core/strategy/expert_plan.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"

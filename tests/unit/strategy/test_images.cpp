@@ -4,10 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
 #include "core/strategy/halo.hpp"
 #include "core/strategy/stage_cuts.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
+#include "tests/support/source_path.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -21,7 +23,7 @@ Network network(const std::string& blocks, int channels = 4, int height = 32, in
 
 /// A shipped model with square images of another size.
 Network library_model(const std::string& name, std::int64_t side) {
-  return ModelLibrary(std::string(REHEARSE_SOURCE_DIR) + "/scenarios/models").load(name, {}, {side, side});
+  return ModelLibrary(rehearse::testing::source_path("scenarios/models")).load(name, {}, {side, side});
 }
 
 const std::string kHead = R"({"name": "head", "layers": [{"op": "global_pool"}, {"op": "linear", "out": 10, "bias": false}, {"op": "softmax_loss"}]})";

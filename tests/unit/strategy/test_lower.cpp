@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -1,6 +1,7 @@
 // Activations in host memory.
 
 #include "tests/support/catch.hpp"
+#include "core/program/body.hpp"
 #include "tests/unit/strategy/saved.hpp"
 
 using namespace rehearse;

@@ -1,6 +1,7 @@
 // State and traffic of update rules.
 
 #include "tests/support/catch.hpp"
+#include "core/program/body.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;

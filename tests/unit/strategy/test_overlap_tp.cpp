@@ -1,6 +1,7 @@
 // Tensor parallelism in pieces: the same bytes and the same products, cut by the sequence.
 
 #include "tests/support/catch.hpp"
+#include "core/program/body.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 

@@ -1,6 +1,7 @@
 // Activation memory is that of Korthikanti et al. 2022 (tables 1 and 2); modules and groups of layers drop and run again what they say.
 
 #include "core/strategy/recompute.hpp"
+#include "core/program/body.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 

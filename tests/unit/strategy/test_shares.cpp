@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/program/body.hpp"
 #include "core/strategy/shares.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"

@@ -1,0 +1,337 @@
+#include "gpu_backend/cuda/cuda_device.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include "gpu_backend/cuda/check.hpp"
+#include "gpu_backend/cuda/kernels/kernels.hpp"
+#include "gpu_backend/cuda/launch_context.hpp"
+#include "gpu_backend/cuda/memory.hpp"
+#include "gpu_backend/cuda/stream_of_task.hpp"
+
+namespace rehearse {
+
+namespace {
+
+using cuda::Item;
+using cuda::ItemPtr;
+
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // What NVIDIA recommends to cuBLASLt on Hopper.
+constexpr std::size_t kNumbers = 65536;                    // Observed numbers in flight.
+
+double host_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// What storage outlives the device's own members by.
+struct Shared {
+  cuda::DeviceMemory memory;
+  cuda::PinnedMemory pinned;
+  std::shared_ptr<cuda::EventPool> plain = std::make_shared<cuda::EventPool>(cudaEventDisableTiming), timed = std::make_shared<cuda::EventPool>(cudaEventDefault);
+  cudaStream_t own = nullptr;   ///< For what no task does: initial values, checkpoints.
+  ItemPtr current;              ///< The task that is being issued; null outside of tasks.
+
+  Shared(int index, Bytes limit) : memory(index, limit) { REHEARSE_CUDA(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)); }
+  ~Shared() { cudaStreamDestroy(own); }
+};
+
+/// Memory that is taken when a task first uses it, on that task's stream, and given back after all tasks that used it.
+class CudaStorage final : public Storage {
+ public:
+  CudaStorage(std::shared_ptr<Shared> shared, std::size_t bytes, bool on_host) : shared_(std::move(shared)), bytes_(bytes), on_host_(on_host) {}
+  CudaStorage(const CudaStorage&) = delete;
+  CudaStorage& operator=(const CudaStorage&) = delete;
+  ~CudaStorage() override {
+    if (memory_ == nullptr) return;
+    if (on_host_) {
+      shared_->pinned.give_back(memory_, bytes_, std::move(users_));
+      return;
+    }
+    // On the stream that used it last, after the others.
+    cudaStream_t stream = shared_->own;
+    if (!users_.empty()) stream = users_.back()->stream;
+    for (const ItemPtr& user : users_)
+      if (user->stream != stream && user->end != nullptr) (void)cudaStreamWaitEvent(stream, user->end, 0);
+    shared_->memory.give_back(memory_, bytes_, stream);
+  }
+  std::byte* data() override {
+    if (memory_ == nullptr) take();
+    if (shared_->current) note(shared_->current);
+    return memory_;
+  }
+
+ private:
+  void take() {
+    if (on_host_) {
+      memory_ = shared_->pinned.take(bytes_);
+      return;
+    }
+    memory_ = static_cast<std::byte*>(shared_->memory.take(bytes_, shared_->current ? shared_->current->stream : shared_->own));
+    if (!shared_->current) REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
+  }
+  /// The last task of each stream is enough to wait for.
+  void note(const ItemPtr& item) {
+    if (!users_.empty() && users_.back() == item) return;
+    std::erase_if(users_, [&](const ItemPtr& u) { return u->stream == item->stream; });
+    users_.push_back(item);
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::size_t bytes_;
+  bool on_host_;
+  std::byte* memory_ = nullptr;
+  std::vector<ItemPtr> users_;
+};
+
+/// Ends a profiler's range with its scope.
+struct NamedRange {
+  explicit NamedRange(std::string_view name) { nvtxRangePushA(std::string(name).c_str()); }
+  ~NamedRange() { nvtxRangePop(); }
+  NamedRange(const NamedRange&) = delete;
+  NamedRange& operator=(const NamedRange&) = delete;
+};
+
+class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
+ public:
+  explicit CudaDevice(const CudaOptions& options) : numerics_(options.numerics), shared_(std::make_shared<Shared>(options.index, options.memory_limit)), gemm_(kWorkspace) {
+    launch_.gemm = &gemm_;
+    launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
+    launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
+    void* numbers = nullptr;
+    REHEARSE_CUDA(cudaMallocHost(&numbers, kNumbers * sizeof(double)));
+    observed_ = static_cast<double*>(numbers);
+    REHEARSE_CUDA(cudaEventCreate(&zero_));
+    set_zero();
+  }
+  ~CudaDevice() override {
+    cudaDeviceSynchronize();
+    pending_.clear();
+    cudaEventDestroy(zero_);
+    for (const auto& [pieces, list] : lists_) cudaFree(list);
+    cudaFreeHost(observed_);
+    for (const auto& [number, stream] : streams_) cudaStreamDestroy(stream);
+  }
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  std::string name() const override { return "cuda"; }
+  Numerics numerics() const override { return numerics_; }
+  std::shared_ptr<Storage> allocate(std::size_t bytes) override { return allocate(bytes, MemorySpace::device); }
+  std::shared_ptr<Storage> allocate(std::size_t bytes, MemorySpace space) override { return std::make_shared<CudaStorage>(shared_, bytes, space != MemorySpace::device); }
+
+  void write(Storage& to, std::size_t offset, std::span<const std::byte> from) override {
+    REHEARSE_CUDA(cudaMemcpyAsync(to.data() + offset, from.data(), from.size(), cudaMemcpyDefault, shared_->own));
+    REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
+  }
+  void read(Storage& from, std::size_t offset, std::span<std::byte> to) override {
+    REHEARSE_CUDA(cudaMemcpyAsync(to.data(), from.data() + offset, to.size(), cudaMemcpyDefault, shared_->own));
+    REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
+  }
+
+  const Operator* find(std::string_view name) const override {
+    const auto& all = cuda_operators().entries();
+    const auto at = std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
+    return at != all.end() && at->name == name ? &at->value : nullptr;
+  }
+
+  EventPtr submit(int number, std::span<const EventPtr> after, Work work) override {
+    auto item = std::make_shared<Item>();
+    item->plain = shared_->plain, item->timed = shared_->timed;
+    item->number = number;
+    item->stream = stream_of(number);
+    for (const EventPtr& e : after)
+      if (const auto* before = static_cast<const Item*>(e.get()); before != nullptr && before->stream != item->stream) REHEARSE_CUDA(cudaStreamWaitEvent(item->stream, before->end, 0));
+    const NamedRange range(work.name);
+    if (measuring_) {
+      item->begin = shared_->timed->take();
+      REHEARSE_CUDA(cudaEventRecord(item->begin, item->stream));
+    }
+    const Issuing issuing(*this, item);
+    if (work.run) work.run();
+    else start(work);
+    give_back_scratch();
+    item->end = measuring_ ? shared_->timed->take() : shared_->plain->take();
+    REHEARSE_CUDA(cudaEventRecord(item->end, item->stream));
+    return item;
+  }
+
+  void wait(const EventPtr& event) override {
+    REHEARSE_CUDA(cudaEventSynchronize(static_cast<const Item&>(*event).end));
+    while (!pending_.empty() && cudaEventQuery(pending_.front().item->end) == cudaSuccess) {
+      pending_.front().then(observed_[pending_.front().slot]);
+      pending_.pop_front();
+    }
+    (void)cudaGetLastError();  // "Not ready" is no error.
+  }
+
+  void measure(bool on) override {
+    measuring_ = on;
+    if (on) set_zero();
+  }
+  std::optional<Interval> times(const EventPtr& event) const override {
+    const auto* item = static_cast<const Item*>(event.get());
+    if (item == nullptr || item->begin == nullptr || cudaEventQuery(item->end) != cudaSuccess) return std::nullopt;
+    float begin = 0, end = 0;
+    REHEARSE_CUDA(cudaEventElapsedTime(&begin, zero_, item->begin));
+    REHEARSE_CUDA(cudaEventElapsedTime(&end, zero_, item->end));
+    return Interval{zero_at_ + static_cast<double>(begin) * 1e-3, zero_at_ + static_cast<double>(end) * 1e-3};
+  }
+  double now() const override { return host_seconds() - created_; }
+
+  // ---- within tasks
+
+  void execute(const Operator& op, OperatorCall& call) override {
+    launch_.stream = stream_of_task();
+    call.launch = &launch_;
+    op(call, numerics_);
+  }
+  void put(std::byte* to, std::span<const std::byte> from) override {
+    // Pinned memory was last used before the host could issue this; device memory is written in the stream's order, from a copy the driver makes.
+    cudaPointerAttributes kind{};
+    REHEARSE_CUDA(cudaPointerGetAttributes(&kind, to));
+    if (kind.type == cudaMemoryTypeDevice) REHEARSE_CUDA(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_of_task()));
+    else std::memcpy(to, from.data(), from.size());
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    if (bytes > 0 && to != from) REHEARSE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of_task()));
+  }
+  std::byte* pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
+    std::int64_t at = 0;
+    std::vector<cuda::Piece> pieces;
+    const auto size = static_cast<std::int64_t>(size_of(type));
+    for (const ElementRange& b : blocks) {
+      pieces.push_back({b.first * size, at, b.length * size});
+      at += b.length * size;
+    }
+    move(from, to, pieces);
+    return to + at;
+  }
+  const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
+    std::int64_t at = 0;
+    std::vector<cuda::Piece> pieces;
+    const auto size = static_cast<std::int64_t>(size_of(type));
+    for (const ElementRange& b : blocks) {
+      pieces.push_back({at, b.first * size, b.length * size});
+      at += b.length * size;
+    }
+    move(from, to, pieces);
+    return from + at;
+  }
+  void divide(std::byte* data, std::int64_t n, ElementType type, double by) override { cuda::divide(stream_of_task(), {data, type}, n, by); }
+  void peek(const std::byte* from, std::span<std::byte> to) override {
+    REHEARSE_CUDA(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, stream_of_task()));
+    REHEARSE_CUDA(cudaStreamSynchronize(stream_of_task()));
+  }
+
+  cudaStream_t stream_of_task() const override { return shared_->current ? shared_->current->stream : shared_->own; }
+  [[nodiscard]] CudaMemory memory() const { return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()}; }
+
+ private:
+  /// The task at hand, for the time it is issued.
+  struct Issuing {
+    CudaDevice& device;
+    Issuing(CudaDevice& d, const ItemPtr& item) : device(d) { device.shared_->current = item; }
+    ~Issuing() { device.shared_->current.reset(); }
+    Issuing(const Issuing&) = delete;
+    Issuing& operator=(const Issuing&) = delete;
+  };
+  struct Pending { ItemPtr item; std::size_t slot; std::function<void(double)> then; };
+  struct Borrowed { void* block; std::size_t bytes; };
+
+  /// Stream 0 computes; what others do is short and waited for, so it goes first.
+  cudaStream_t stream_of(int number) {
+    cudaStream_t& out = streams_[number];
+    if (out == nullptr) {
+      int least = 0, greatest = 0;
+      REHEARSE_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+      REHEARSE_CUDA(cudaStreamCreateWithPriority(&out, cudaStreamNonBlocking, number == 0 ? least : greatest));
+    }
+    return out;
+  }
+
+  static void start(const Work& work) {
+    bool ended = false;
+    std::exception_ptr failed;
+    work.start([&](std::exception_ptr e) { ended = true, failed = e; });
+    if (failed) std::rethrow_exception(failed);
+    if (!ended) throw std::logic_error("a transport that works beside the streams cannot serve a GPU");
+  }
+
+  void* scratch(std::size_t bytes) {
+    borrowed_.push_back({shared_->memory.take(bytes, stream_of_task()), bytes});
+    return borrowed_.back().block;
+  }
+  void give_back_scratch() {
+    for (const Borrowed& b : borrowed_) shared_->memory.give_back(b.block, b.bytes, stream_of_task());
+    borrowed_.clear();
+  }
+
+  /// A place for a number that a kernel writes.
+  double* observe(std::function<void(double)> then) {
+    if (pending_.size() >= kNumbers) throw std::logic_error("more numbers are observed in a step than there is room for");
+    const std::size_t slot = next_slot_++ % kNumbers;
+    pending_.push_back({shared_->current, slot, std::move(then)});
+    return observed_ + slot;
+  }
+
+  void move(const std::byte* from, std::byte* to, const std::vector<cuda::Piece>& pieces) {
+    if (pieces.size() == 1) return copy(to + pieces[0].to, from + pieces[0].from, static_cast<std::size_t>(pieces[0].bytes));
+    if (pieces.empty()) return;
+    cuda::Piece*& list = lists_[pieces];
+    if (list == nullptr) {
+      // Copied once: what goes where is the same every step.
+      void* memory = nullptr;
+      REHEARSE_CUDA(cudaMalloc(&memory, pieces.size() * sizeof(cuda::Piece)));
+      list = static_cast<cuda::Piece*>(memory);
+      REHEARSE_CUDA(cudaMemcpy(list, pieces.data(), pieces.size() * sizeof(cuda::Piece), cudaMemcpyHostToDevice));
+    }
+    std::int64_t largest = 0;
+    for (const cuda::Piece& p : pieces) largest = std::max(largest, p.bytes);
+    cuda::copy_pieces(stream_of_task(), from, to, list, static_cast<int>(pieces.size()), largest);
+  }
+
+  void set_zero() {
+    REHEARSE_CUDA(cudaEventRecord(zero_, shared_->own));
+    REHEARSE_CUDA(cudaEventSynchronize(zero_));
+    zero_at_ = now();
+  }
+
+  Numerics numerics_;
+  double created_ = host_seconds();
+  std::shared_ptr<Shared> shared_;
+  cuda::Gemm gemm_;
+  LaunchContext launch_;
+  std::map<int, cudaStream_t> streams_;
+  std::vector<Borrowed> borrowed_;
+  std::map<std::vector<cuda::Piece>, cuda::Piece*> lists_;
+  std::deque<Pending> pending_;
+  double* observed_ = nullptr;   ///< Pinned, so that kernels write to it.
+  std::size_t next_slot_ = 0;
+  cudaEvent_t zero_ = nullptr;
+  double zero_at_ = 0;
+  bool measuring_ = false;
+};
+
+}  // namespace
+
+Registry<Operator>& cuda_operators() {
+  static Registry<Operator> registry("CUDA operator");
+  return registry;
+}
+
+std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions& options) {
+  REHEARSE_CUDA(cudaSetDevice(options.index));
+  return std::make_unique<CudaDevice>(options);
+}
+
+CudaMemory cuda_memory(const ComputeDevice& device) {
+  const auto* cuda = dynamic_cast<const CudaDevice*>(&device);
+  if (cuda == nullptr) throw std::logic_error("device '" + device.name() + "' is no GPU");
+  return cuda->memory();
+}
+
+}  // namespace rehearse

@@ -1,0 +1,22 @@
+#pragma once
+// Where CUDA operators launch: the stream of the task at hand, and what they may borrow until it is done.
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+
+#include "gpu_backend/cuda/gemm.hpp"
+
+namespace rehearse {
+
+struct LaunchContext {
+  cudaStream_t stream = nullptr;
+  cuda::Gemm* gemm = nullptr;
+  /// Device memory, given back in order of the stream when the operator has been launched.
+  std::function<void*(std::size_t bytes)> scratch;
+  /// A number on the device, of 8 bytes, that a kernel of this task writes; `then` gets it once a wait has seen the task done.
+  std::function<double*(std::function<void(double)> then)> observe;
+};
+
+}  // namespace rehearse

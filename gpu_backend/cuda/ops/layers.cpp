@@ -1,0 +1,183 @@
+// Norms, activations, attention, dropout, embeddings and what works element by element. Operands as in the files of the same names in cpu/ops.
+
+#include <vector>
+
+#include "gpu_backend/cuda/check.hpp"
+#include "gpu_backend/cuda/ops/operands.hpp"
+#include "gpu_backend/transfer.hpp"
+
+namespace rehearse::cuda {
+
+namespace {
+
+template <bool kTanh>
+void run_gelu(const OperatorCall& c) { gelu(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements(), kTanh); }
+template <bool kTanh>
+void run_gelu_grad(const OperatorCall& c) { gelu_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(1).elements(), kTanh); }
+void run_silu_mul(const OperatorCall& c) { silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements()); }
+void run_silu_mul_grad(const OperatorCall& c) {
+  silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(3)), reals(c.operand(2)), reals(c.operand(4)), c.operand(0).elements());
+}
+
+NormShape norm_shape(const OperatorCall& c, bool centred) { return {c.operand(0).elements() / width(c.operand(0)), width(c.operand(0)), c.task->epsilon, centred}; }
+template <bool kCentred>
+void run_norm(const OperatorCall& c) {
+  norm(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operands.size() > 3 ? c.operand(2).data : nullptr, reals(c.operands.back()), norm_shape(c, kCentred));
+}
+/// x, dy, weight, dx; or, where the task accumulates: x, dy, weight gradient, [bias gradient].
+template <bool kCentred>
+void run_norm_grad(const OperatorCall& c) {
+  const NormShape z = norm_shape(c, kCentred);
+  if (!c.task->accumulates) return norm_input_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), z);
+  norm_weight_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operands.size() > 3 ? c.operand(3).data : nullptr, z,
+                   c.launch->scratch(norm_scratch_bytes(z, c.operand(0).type)));
+}
+
+AttentionShape attention_shape(const OperatorCall& c, const TensorView& q, const TensorView& k, const TensorView& v) {
+  AttentionShape z{};
+  z.batch = q.extent(0), z.queries = q.extent(1), z.keys = k.extent(1), z.heads = q.extent(2), z.kv_heads = k.extent(2), z.d = q.extent(3), z.v = v.extent(3);
+  z.scale = c.task->scalars.at(0);
+  z.causal = c.task->causal;
+  z.query = line(q, 1), z.key = line(k, 1), z.sample = line(q, 0), z.head = line(q, 2);
+  z.all_heads = q.held->shape[2], z.all_queries = q.held->shape[1], z.all_keys = k.held->shape[1];
+  z.dropout = dropout_of(c, c.first_sample);
+  return z;
+}
+void run_attention(const OperatorCall& c) {
+  attention(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), attention_shape(c, c.operand(0), c.operand(1), c.operand(2)));
+}
+void run_attention_grad(const OperatorCall& c) {
+  const AttentionShape z = attention_shape(c, c.operand(1), c.operand(2), c.operand(3));
+  attention_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)), reals(c.operand(7)),
+                 reals(c.operand(8)), z, c.launch->scratch(attention_scratch_bytes(z, c.operand(1).type)));
+}
+
+Mask mask_of(const OperatorCall& c, const TensorView& s) { return {c.task->causal, s.extent(2), line(s, 2), line(s, 3)}; }
+void run_softmax(const OperatorCall& c) {
+  const TensorView& s = c.operand(0);
+  softmax(stream(c), reals(s), reals(c.operand(1)), s.elements() / s.extent(3), s.extent(3), c.task->scalars.at(0), mask_of(c, s));
+}
+void run_softmax_grad(const OperatorCall& c) {
+  const TensorView& p = c.operand(0);
+  softmax_grad(stream(c), reals(p), reals(c.operand(1)), reals(c.operand(2)), p.elements() / p.extent(3), p.extent(3), c.task->scalars.at(0));
+}
+void run_mask(const OperatorCall& c) {
+  const TensorView& s = c.operand(0);
+  if (c.task->causal) mask_later(stream(c), reals(s), s.elements() / s.extent(3), s.extent(3), mask_of(c, s));
+}
+void run_scale(const OperatorCall& c) {
+  for (const TensorView& x : c.operands) scale(stream(c), reals(x), x.elements(), c.task->scalars.at(0));
+}
+
+Dropout elementwise_dropout(const OperatorCall& c, const TensorView& x) {
+  std::int64_t per_sample = 1;
+  for (std::size_t d = 1; d < x.held->shape.size(); ++d) per_sample *= x.held->shape[d];
+  return dropout_of(c, c.first_sample * per_sample);
+}
+/// x, [residual], mask, y
+void run_dropout(const OperatorCall& c) {
+  const TensorView& x = c.operand(0);
+  const bool adds = c.operands.size() > 3;
+  const std::size_t mask = adds ? 2 : 1;
+  dropout(stream(c), reals(x), adds ? c.operand(1).data : nullptr, c.operand(mask).as<std::uint8_t>(), reals(c.operand(mask + 1)), x.elements(), global_elements(x), elementwise_dropout(c, x));
+}
+void run_dropout_grad(const OperatorCall& c) {
+  dropout_grad(stream(c), reals(c.operand(0)), c.operand(1).as<const std::uint8_t>(), reals(c.operand(2)), c.operand(0).elements(), 1 / (1 - c.task->probability));
+}
+
+/// tokens, table, out; or tokens, dy, table gradient. offsets: the table's first row
+TableShape table_shape(const OperatorCall& c, const TensorView& table) { return {c.operand(0).elements(), table.extent(1), c.offsets.at(0), table.extent(0)}; }
+void run_embedding(const OperatorCall& c) { embedding(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), table_shape(c, c.operand(1))); }
+void run_embedding_grad(const OperatorCall& c) { embedding_grad(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), table_shape(c, c.operand(2))); }
+PositionShape position_shape(const TensorView& x) { return {x.extent(0), x.extent(1), x.extent(2), line(x, 1)}; }
+void run_add_position(const OperatorCall& c) { add_position(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), position_shape(c.operand(0))); }
+void run_position_grad(const OperatorCall& c) { position_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), position_shape(c.operand(0))); }
+template <int kDirection>
+void run_rope(const OperatorCall& c) {
+  const TensorView& x = c.operand(0);
+  rope(stream(c), reals(x), reals(c.operand(1)), {x.extent(0), x.extent(1), x.rank() > 3 ? x.extent(2) : 1, width(x), static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1)}, kDirection);
+}
+
+/// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
+void run_add(const OperatorCall& c) {
+  if (!c.task->accumulates) return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
+  std::vector<const TensorView*> terms, sums;
+  for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    Reals term = reals(*terms.at(i));
+    const Reals sum = reals(*sums[i]);
+    const std::int64_t n = sums[i]->elements();
+    if (term.type != sum.type) {
+      const Reals widened{c.launch->scratch(static_cast<std::size_t>(n) * size_of(sum.type)), sum.type};
+      cast(stream(c), term, widened, n);
+      term = widened;
+    }
+    add(stream(c), sum, term, sum, n);
+  }
+}
+/// Pairs of what is read and what is written, in either order.
+void run_cast(const OperatorCall& c) {
+  for (std::size_t i = 0; i + 1 < c.operands.size(); i += 2) {
+    const bool writes_first = c.operand(i).writes();
+    const TensorView &from = c.operand(writes_first ? i + 1 : i), &to = c.operand(writes_first ? i : i + 1);
+    cast(stream(c), reals(from), reals(to), from.elements());
+  }
+}
+/// whole, slice: the elements that the slice holds
+void run_copy(const OperatorCall& c) {
+  const TensorView &from = c.operand(0), &to = c.operand(1);
+  const std::size_t size = size_of(from.type);
+  std::byte* at = to.data;
+  for (const Block& b : common(*from.held, *to.held)) {
+    REHEARSE_CUDA(cudaMemcpyAsync(at, from.data + static_cast<std::size_t>(b.first) * size, static_cast<std::size_t>(b.length) * size, cudaMemcpyDeviceToDevice, stream(c)));
+    at += static_cast<std::size_t>(b.length) * size;
+  }
+}
+void run_zeros(const OperatorCall& c) {
+  for (const TensorView& x : c.operands) REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
+}
+
+struct Named { const char *name, *summary; void (*run)(const OperatorCall&); };
+constexpr Named kOperators[] = {
+    {"activation.gelu", "GELU", run_gelu<false>},
+    {"activation.gelu_tanh", "GELU by tanh", run_gelu<true>},
+    {"activation.silu_mul", "SiLU of the gate times up", run_silu_mul},
+    {"activation_grad.gelu", "gradient of GELU", run_gelu_grad<false>},
+    {"activation_grad.gelu_tanh", "gradient of GELU by tanh", run_gelu_grad<true>},
+    {"activation_grad.silu_mul", "gradients of gate and up", run_silu_mul_grad},
+    {"norm.layer_norm", "layer norm", run_norm<true>},
+    {"norm.rms_norm", "RMS norm", run_norm<false>},
+    {"norm_grad.layer_norm", "its gradients: of the input, or of the weights", run_norm_grad<true>},
+    {"norm_grad.rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<false>},
+    {"attention.flash", "attention without stored scores", run_attention},
+    {"attention_grad.flash", "its gradients", run_attention_grad},
+    {"softmax", "scaled, masked softmax over keys", run_softmax},
+    {"softmax_grad", "gradient of the scores", run_softmax_grad},
+    {"scale.scale", "scores times 1 / sqrt(d)", run_scale},
+    {"scale.unscale", "gradients over the loss scale", run_scale},
+    {"scale.mask", "scores of later keys become -infinity", run_mask},
+    {"dropout", "zeroes a fraction, scales the rest", run_dropout},
+    {"dropout_add", "dropout and residual addition", run_dropout},
+    {"dropout_grad", "gradient by the mask", run_dropout_grad},
+    {"dropout_add_grad", "gradient by the mask", run_dropout_grad},
+    {"embedding", "rows of the word table", run_embedding},
+    {"embedding_grad", "adds to the rows looked up", run_embedding_grad},
+    {"add.position", "adds rows of the position table", run_add_position},
+    {"embedding_grad.position", "adds to the positions' rows", run_position_grad},
+    {"rope", "rotary embedding", run_rope<1>},
+    {"rope_grad", "turns back", run_rope<-1>},
+    {"add", "sum of two", run_add},
+    {"cast", "to another type", run_cast},
+    {"cast.from_master", "master weights to the model's", run_cast},
+    {"copy", "a slice of a whole", run_copy},
+    {"fill.zeros", "zeros", run_zeros},
+};
+
+[[maybe_unused]] const bool registered = [] {
+  for (const Named& o : kOperators) cuda_operators().add({o.name, o.summary, {}, any(o.run)});
+  return true;
+}();
+
+}  // namespace
+
+}  // namespace rehearse::cuda

@@ -1,0 +1,56 @@
+#pragma once
+// What operators tell kernels about their operands.
+
+#include <cmath>
+
+#include "core/units/error.hpp"
+#include "gpu_backend/cuda/cuda_device.hpp"
+#include "gpu_backend/cuda/kernels/kernels.hpp"
+#include "gpu_backend/cuda/launch_context.hpp"
+
+namespace rehearse::cuda {
+
+/// Kernels choose by the operands' types, whatever the numerics.
+[[nodiscard]] inline Operator any(void (*run)(const OperatorCall&)) { return {run, run}; }
+
+[[nodiscard]] inline cudaStream_t stream(const OperatorCall& c) { return c.launch->stream; }
+[[nodiscard]] inline Reals reals(const TensorView& x) { return {x.data, x.type}; }
+[[nodiscard]] inline const std::int64_t* integers(const TensorView& x) { return x.as<const std::int64_t>(); }
+[[nodiscard]] inline std::int64_t width(const TensorView& x) { return x.extent(x.rank() - 1); }
+
+/// Throws Error (unavailable) for a dimension that a rank holds in more than two runs.
+[[nodiscard]] inline Line line(const TensorView& x, std::size_t d) {
+  const Runs& runs = x.held->global[d];
+  if (runs.size() > 2) throw Error(ErrorKind::unavailable, "tensors held in more than two pieces of a dimension", "cuda");
+  if (runs.empty()) return {};
+  const std::int64_t after = runs[0].first + runs[0].length;
+  return {runs[0].first, runs.size() > 1 && runs[1].first != after ? runs[0].length : x.extent(d), runs.size() > 1 ? runs[1].first : after};
+}
+
+[[nodiscard]] inline GlobalElements global_elements(const TensorView& x) {
+  GlobalElements out;
+  out.rank = static_cast<int>(x.rank());
+  if (out.rank > GlobalElements::kMaxRank) throw Error(ErrorKind::unavailable, "random numbers for tensors of more than five dimensions", "cuda");
+  std::int64_t stride = 1;
+  for (std::size_t d = x.rank(); d-- > 0;) {
+    out.extents[d] = x.extent(d);
+    out.strides[d] = stride;
+    out.lines[d] = line(x, d);
+    stride *= x.held->shape[d];
+  }
+  out.flat = x.held->flat.first;
+  return out;
+}
+
+/// Dropout of a task; `base` is what counts the samples before the microbatch.
+[[nodiscard]] inline Dropout dropout_of(const OperatorCall& c, std::int64_t base) {
+  Dropout out;
+  const double p = c.task->probability;
+  out.key = c.random;
+  out.threshold = static_cast<std::uint64_t>(std::ceil(p * 0x1.0p53));
+  out.scale = 1 / (1 - p);
+  out.base = base;
+  return out;
+}
+
+}  // namespace rehearse::cuda

@@ -1,0 +1,67 @@
+#pragma once
+// CUDA C++ on the machine of machine.hpp. Shared memory is static: blocks run one after the other.
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+
+#include "cuda_runtime_api.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__ static thread_local
+#define __launch_bounds__(...)
+
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+
+inline void __syncthreads() { on_cpu::meet_block(); }
+inline int __syncthreads_or(int x) { return on_cpu::any_of_block(x != 0) ? 1 : 0; }
+inline void __syncwarp() {
+  std::uint64_t all[32];
+  on_cpu::meet_warp(0, all);
+}
+template <class T>
+T on_cpu_from_lane(T x, int lane) {
+  static_assert(sizeof(T) <= 8);
+  std::uint64_t mine = 0, all[32];
+  std::memcpy(&mine, &x, sizeof x);
+  on_cpu::meet_warp(mine, all);
+  T out;
+  std::memcpy(&out, &all[lane], sizeof out);
+  return out;
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T x, int mask) { return on_cpu_from_lane(x, on_cpu::lane() ^ mask); }
+template <class T>
+T __shfl_sync(unsigned, T x, int lane) { return on_cpu_from_lane(x, lane); }
+inline unsigned __ballot_sync(unsigned, bool x) {
+  std::uint64_t all[32];
+  on_cpu::meet_warp(x ? 1 : 0, all);
+  unsigned out = 0;
+  for (int l = 0; l < 32; ++l) out |= static_cast<unsigned>(all[l]) << l;
+  return out;
+}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+
+using std::cos;
+using std::erf;
+using std::exp;
+using std::log;
+using std::pow;
+using std::sin;
+using std::sqrt;
+using std::tanh;
+
+struct cudaLaunchConfig_t { dim3 gridDim, blockDim; std::size_t dynamicSmemBytes = 0; cudaStream_t stream = nullptr; };
+template <class... P, class... A>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
+  const std::tuple<std::remove_cv_t<P>...> copies(static_cast<P>(arguments)...);
+  on_cpu::run(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { std::apply(kernel, copies); });
+  return cudaSuccess;
+}
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int bytes) { return bytes <= 227 * 1024 ? cudaSuccess : cudaErrorMemoryAllocation; }

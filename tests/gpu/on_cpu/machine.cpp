@@ -1,0 +1,179 @@
+#include "machine.hpp"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace on_cpu {
+
+namespace {
+
+constexpr std::size_t kStack = std::size_t{128} << 10;
+constexpr unsigned kMaxThreads = 1024;
+
+/// Begun as a context; changes after that by jumps, which save no signal mask and so need no system call.
+struct Coroutine {
+  ucontext_t context{};
+  jmp_buf at;
+  bool begun = false;
+  std::unique_ptr<char[]> stack;
+  dim3 thread;
+  bool done = true;
+  std::uint64_t waits_for = 0;   ///< Runs again once this many of its kind of meetings are complete.
+  int kind = 0;                  ///< 0 runs, 1 waits for its block, 2 for its warp.
+};
+
+struct Warp {
+  std::uint64_t given[2][32] = {};
+  int arrived = 0, alive = 0;
+  std::uint64_t meetings = 0;
+};
+
+struct Machine {
+  std::vector<Coroutine> coroutines{kMaxThreads};
+  std::vector<Warp> warps{kMaxThreads / 32};
+  ucontext_t unused{};
+  jmp_buf scheduler;
+  unsigned current = 0;
+  int alive = 0, arrived = 0;
+  std::uint64_t meetings = 0;
+  bool any[2] = {};
+  const std::function<void()>* kernel = nullptr;
+  std::exception_ptr failed;
+  std::vector<unsigned char> memory;
+};
+thread_local Machine machine;
+
+void complete_block_if_all_came() {
+  if (machine.alive == 0 || machine.arrived < machine.alive) return;
+  machine.arrived = 0;
+  machine.any[(machine.meetings + 1) % 2] = false;
+  ++machine.meetings;
+}
+void complete_warp_if_all_came(Warp& w) {
+  if (w.alive == 0 || w.arrived < w.alive) return;
+  w.arrived = 0;
+  ++w.meetings;
+}
+
+void body() {
+  try {
+    (*machine.kernel)();
+  } catch (...) {
+    machine.failed = std::current_exception();
+  }
+  Coroutine& me = machine.coroutines[machine.current];
+  me.done = true;
+  --machine.alive;
+  Warp& warp = machine.warps[machine.current / 32];
+  --warp.alive;
+  complete_block_if_all_came();  // Threads that have ended are not waited for.
+  complete_warp_if_all_came(warp);
+  _longjmp(machine.scheduler, 1);
+}
+
+void yield_until(int kind, std::uint64_t meetings) {
+  Coroutine& me = machine.coroutines[machine.current];
+  me.kind = kind, me.waits_for = meetings;
+  if (_setjmp(me.at) == 0) _longjmp(machine.scheduler, 1);
+}
+
+bool ready(const Coroutine& c, unsigned i) {
+  if (c.done) return false;
+  if (c.kind == 0) return true;
+  return (c.kind == 1 ? machine.meetings : machine.warps[i / 32].meetings) >= c.waits_for;
+}
+
+void begin(unsigned i, dim3 thread) {
+  Coroutine& c = machine.coroutines[i];
+  if (!c.stack) c.stack = std::make_unique_for_overwrite<char[]>(kStack);
+  getcontext(&c.context);
+  c.context.uc_stack.ss_sp = c.stack.get();
+  c.context.uc_stack.ss_size = kStack;
+  c.thread = thread, c.done = false, c.begun = false, c.kind = 0;
+  makecontext(&c.context, body, 0);
+}
+
+/// Until it waits or ends.
+void resume(Coroutine& c) {
+  if (_setjmp(machine.scheduler) != 0) return;
+  if (c.begun) _longjmp(c.at, 1);
+  c.begun = true;
+  swapcontext(&machine.unused, &c.context);
+}
+
+void run_block(dim3 block) {
+  const unsigned n = block.x * block.y * block.z;
+  if (n > kMaxThreads) throw std::logic_error("a block of more than 1024 threads");
+  machine.alive = static_cast<int>(n), machine.arrived = 0;
+  for (unsigned w = 0; w * 32 < n; ++w) machine.warps[w].alive = static_cast<int>(n - w * 32 < 32 ? n - w * 32 : 32), machine.warps[w].arrived = 0;
+  for (unsigned i = 0; i < n; ++i) begin(i, {i % block.x, i / block.x % block.y, i / (block.x * block.y)});
+  while (machine.alive > 0) {
+    bool moved = false;
+    for (unsigned i = 0; i < n; ++i) {
+      Coroutine& c = machine.coroutines[i];
+      if (!ready(c, i)) continue;
+      c.kind = 0;
+      machine.current = i;
+      threadIdx = c.thread;
+      resume(c);
+      moved = true;
+    }
+    if (!moved) throw std::logic_error("threads of a block wait for each other: a barrier that not all reach");
+  }
+}
+
+}  // namespace
+
+void run(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& kernel) {
+  machine.kernel = &kernel;
+  machine.failed = nullptr;
+  blockDim = block, gridDim = grid;
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        machine.memory.assign(shared + 16, 0xff);
+        blockIdx = {x, y, z};
+        run_block(block);
+        if (machine.failed) std::rethrow_exception(machine.failed);
+      }
+}
+
+void meet_block() {
+  const std::uint64_t next = machine.meetings + 1;
+  ++machine.arrived;
+  complete_block_if_all_came();
+  if (machine.meetings < next) yield_until(1, next);
+}
+
+bool any_of_block(bool mine) {
+  const std::size_t which = (machine.meetings + 1) % 2;
+  if (mine) machine.any[machine.meetings % 2] = true;
+  meet_block();
+  return machine.any[(which + 1) % 2];
+}
+
+void meet_warp(std::uint64_t mine, std::uint64_t (&out)[32]) {
+  Warp& w = machine.warps[machine.current / 32];
+  const std::uint64_t now = w.meetings;
+  w.given[now % 2][lane()] = mine;
+  ++w.arrived;
+  complete_warp_if_all_came(w);
+  if (w.meetings == now) yield_until(2, now + 1);
+  std::memcpy(out, machine.warps[machine.current / 32].given[now % 2], sizeof out);
+}
+
+int lane() { return static_cast<int>(machine.current % 32); }
+
+unsigned char* launch_memory() {
+  const auto at = reinterpret_cast<std::uintptr_t>(machine.memory.data());
+  return machine.memory.data() + (16 - at % 16) % 16;
+}
+
+}  // namespace on_cpu

@@ -1,0 +1,33 @@
+#pragma once
+// A machine for CUDA C++ without a GPU: the threads of a block are coroutines of one CPU thread, which change at barriers and warp operations; blocks
+// and launches run one after the other. It shows that kernels compute what they should. It says nothing about speed, and misses races that need two
+// threads at once.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3() = default;
+  constexpr dim3(unsigned a, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+/// Of the thread that runs.
+extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace on_cpu {
+
+/// Runs `kernel` once per thread of every block. `shared` bytes of launch memory are filled with NaN.
+void run(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& kernel);
+
+/// All threads of the block come here before one goes on.
+void meet_block();
+/// Gives `mine` to the warp; out[l] is what lane l gave. All lanes of the warp come here before one goes on.
+void meet_warp(std::uint64_t mine, std::uint64_t (&out)[32]);
+int lane();
+/// Whether any thread of the block says so.
+bool any_of_block(bool mine);
+unsigned char* launch_memory();
+
+}  // namespace on_cpu

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Plans on 1, 2 and 4 ranks that share one GPU give the losses and gradient norms of one rank: in fp64 to rounding. Usage: share_gpu.sh PROGRAM SOURCE_DIR [SHORTEST]
+# Exit status 77 where there is no GPU, 1 with what differed. SHORTEST given: one plan per rank count.
+set -u
+program=$1
+scenario=$2/scenarios/tiny_gpt2.json
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$program" run "$scenario" --device cuda --ranks 1 --steps 1 >"$work/out" 2>"$work/err"
+code=$?
+if [ $code -eq 4 ]; then echo "skipped: $(head -1 "$work/err")"; exit 77; fi
+[ $code -eq 0 ] || { cat "$work/err"; exit 1; }
+
+steps=5
+small="--numerics fp64 --steps $steps --format json --set training.global_batch=8 --set training.sequence_length=16"
+value() { sed -n "s/^  \"$2\": \([-0-9.e+]*\),*\$/\1/p" "$1"; }
+run() {  # ranks, settings...
+  ranks=$1; shift
+  set -- $(for s in "$@"; do printf -- '--set %s ' "$s"; done)
+  timeout 300 "$program" run "$scenario" --device cuda --share-gpu --ranks "$ranks" $small "$@" >"$work/out" 2>"$work/err"
+}
+# The same on the CPU: GPU kernels against plain loops, over whole steps.
+"$program" run "$scenario" --device cpu --ranks 1 $small >"$work/cpu" 2>"$work/err" || { cat "$work/err"; exit 1; }
+expected=$(value "$work/cpu" loss)
+failed=0 passed=0
+check() {
+  name="$*"
+  if ! run "$@"; then echo "FAILED $name: $(head -3 "$work/err")"; failed=$((failed + 1)); return; fi
+  actual=$(value "$work/out" loss)
+  if awk -v a="$actual" -v b="$expected" 'BEGIN { d = (a - b) / b; if (d < 0) d = -d; exit !(a != "" && d <= 1e-9) }'; then
+    echo "ok     $name: loss $actual"; passed=$((passed + 1))
+  else
+    echo "FAILED $name: loss $actual instead of $expected"; failed=$((failed + 1))
+  fi
+}
+check 1
+if [ $# -gt 2 ]; then
+  check 2 strategy.tp=2
+  check 4 strategy.dp=2 strategy.tp=2
+else
+  for one in "strategy.dp=2" "strategy.tp=2" "strategy.pp=2" "strategy.tp=2 strategy.sequence_parallel=true" "strategy.dp=2 strategy.zero_stage=1" "strategy.dp=2 strategy.zero_stage=2" \
+             "strategy.dp=2 strategy.zero_stage=3" "strategy.pp=2 strategy.schedule=gpipe" "strategy.pp=2 strategy.overlap.pp=false" "strategy.dp=2 strategy.recompute=full"; do
+    # shellcheck disable=SC2086
+    check 2 $one
+  done
+  for one in "strategy.dp=4" "strategy.tp=4" "strategy.dp=2 strategy.tp=2" "strategy.dp=2 strategy.pp=2" "strategy.tp=2 strategy.pp=2" "strategy.dp=2 strategy.tp=2 strategy.zero_stage=1" \
+             "strategy.tp=2 strategy.sequence_parallel=true strategy.pp=2 strategy.recompute=full"; do
+    # shellcheck disable=SC2086
+    check 4 $one
+  done
+fi
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Puts the results that h200.sh left in a folder together: gpu.json, and gpu.md for people. Usage: summarise.py RESULTS COMMIT VERSION"""
+import datetime
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")] if path.exists() else []
+
+
+def main():
+    results, commit, version = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], capture_output=True, text=True, check=False)
+    speed = lines(results / "speed.jsonl")
+    for file in sorted(results.glob("*.rehearse.json")):
+        try:
+            own = json.loads(file.read_text())
+        except ValueError:
+            continue
+        speed.append({"scenario": file.name.removesuffix(".rehearse.json"), "mode": "rehearse", "step_time_s": own["step_time_s"], "step_time_p5_s": own["step_time_p5_s"],
+                      "step_time_p95_s": own["step_time_p95_s"], "tokens_per_s": own["tokens_per_s"], "peak_bytes": own["memory"][0].get("device_peak_bytes"), "loss": own["loss"]})
+    share = (results / "share.txt").read_text().splitlines() if (results / "share.txt").exists() else []
+    tests = (results / "tests.txt").read_text().splitlines() if (results / "tests.txt").exists() else []
+    out = {"schema": "rehearse/gpu-results/v1", "date": datetime.date.today().isoformat(), "commit": commit, "gpu": query.stdout.strip(), "version": version, "tests": tests, "shared": share,
+           "gemm": lines(results / "gemm.jsonl"), "speed": speed}
+    (results / "gpu.json").write_text(json.dumps(out, indent=2) + "\n")
+    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|"]
+    for net in sorted({s["scenario"] for s in speed}):
+        by = {s["mode"]: s for s in speed if s["scenario"] == net}
+        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "eager", "compile")) + " |")
+    text += ["", "| product | m x n x k | TFLOP/s | over cuBLASLt's best |", "|---|---|---|---|"]
+    text += [f"| {g['product']} | {g['m']} x {g['n']} x {g['k']} | {g['flops_per_s'] / 1e12:.0f} | {100 * g['over_best']:.1f} % |" for g in out["gemm"]]
+    text += ["", "Tests (exit status): " + ", ".join(tests), "", "Ranks that share the GPU:", ""] + [f"    {line}" for line in share]
+    (results / "gpu.md").write_text("\n".join(text) + "\n")
+    print("\n".join(text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+// Every CUDA operator gives what the CPU's gives in fp64, in each type it is used in: rows that are no multiple of a vector, of a warp or of a block,
+// slices of a vocabulary, shared key heads, dropout, positions in two pieces.
+#include <algorithm>
+
+#include "gpu_backend/device_probe.hpp"
+#include "tests/gpu/against_cpu.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+constexpr ElementType kTypes[] = {ElementType::real64, ElementType::real32, ElementType::real16};
+
+void check(const OperatorCase& c) {
+  for (const ElementType type : kTypes) check_against_cpu(c, type);
+}
+
+#define ON_A_DEVICE() \
+  if (const auto none = no_device()) REHEARSE_SKIP(*none)
+
+std::vector<double> whole_numbers(std::size_t n, std::int64_t below, std::uint64_t seed) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < n; ++i) out.push_back(static_cast<double>(RandomKey(seed).bits(i) % static_cast<std::uint64_t>(below)));
+  return out;
+}
+
+ComputeTask norm_task(ComputeOp op, const char* variant, bool accumulates = false) {
+  ComputeTask t = task_of(op, variant);
+  t.epsilon = 1e-5;
+  t.accumulates = accumulates;
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("both devices have the transformers' operators under the same names") {
+  std::vector<std::string> lacking;
+  const std::vector<std::string> cuda = cuda_operators().names();
+  for (const std::string& name : cuda)
+    if (const auto cpu = cpu_operators().names(); std::find(cpu.begin(), cpu.end(), name) == cpu.end()) lacking.push_back(name);
+  CHECK(lacking.empty());
+  if (cuda_missing().empty()) CHECK(cuda.size() >= 50);
+}
+
+TEST_CASE("linear layers with several outputs") {
+  ON_A_DEVICE();
+  check({task_of(ComputeOp::matmul, "linear"), {in({2, 3, 8}), in({24, 8}), out({2, 3, 16}), out({2, 3, 8}), in({24})}, {}, {1}});
+  check({task_of(ComputeOp::matmul, "linear"), {in({2, 3, 8}), in({16, 8}), out({2, 3, 16}), in({16})}, {}, {0}});
+  check({task_of(ComputeOp::matmul, "linear_input_grad"), {in({24, 8}), out({2, 3, 8}), in({2, 3, 16}), in({2, 3, 8})}});
+  ComputeTask weight = task_of(ComputeOp::matmul, "linear_weight_grad");
+  weight.accumulates = true;
+  check({weight, {in({2, 8, 8}), inout({24, 8}, Holds::sums), in({2, 8, 16}), in({2, 8, 8})}});
+  check({task_of(ComputeOp::add, "column_sum"), {in({2, 75, 5}), in({2, 75, 40}), inout({45}, Holds::sums)}});
+}
+
+TEST_CASE("attention in pieces, with key heads that are shared") {
+  ON_A_DEVICE();
+  check({task_of(ComputeOp::matmul, "scores"), {in({2, 8, 4, 8}), in({2, 8, 2, 8}), out({2, 4, 8, 8})}});
+  check({task_of(ComputeOp::matmul, "context"), {in({2, 4, 8, 8}), in({2, 8, 2, 8}), out({2, 8, 4, 8})}});
+  check({task_of(ComputeOp::matmul, "v_grad"), {in({2, 4, 8, 8}), in({2, 8, 4, 8}), out({2, 8, 2, 8})}});
+  ComputeTask softmax = task_of(ComputeOp::softmax);
+  softmax.causal = true;
+  softmax.scalars = {0.3};
+  check({softmax, {in({2, 3, 37, 37}), out({2, 3, 37, 37})}});
+  ComputeTask grad = task_of(ComputeOp::softmax_grad);
+  grad.scalars = {0.3};
+  check({grad, {in({2, 3, 7, 300}), in({2, 3, 7, 300}), out({2, 3, 7, 300})}});
+  ComputeTask mask = task_of(ComputeOp::scale, "mask");
+  mask.causal = true;
+  check({mask, {inout({2, 3, 9, 9})}});
+}
+
+TEST_CASE("norms of rows of any width") {
+  ON_A_DEVICE();
+  for (const std::int64_t width : {24, 33, 1040}) {
+    check({norm_task(ComputeOp::norm, "layer_norm"), {in({2, 3, width}), in({width}), in({width}), out({2, 3, width})}});
+    check({norm_task(ComputeOp::norm, "rms_norm"), {in({2, 3, width}), in({width}), out({2, 3, width})}});
+    check({norm_task(ComputeOp::norm_grad, "layer_norm"), {in({2, 3, width}), in({2, 3, width}), in({width}), out({2, 3, width})}});
+    check({norm_task(ComputeOp::norm_grad, "rms_norm"), {in({2, 3, width}), in({2, 3, width}), in({width}), out({2, 3, width})}});
+  }
+  check({norm_task(ComputeOp::norm_grad, "layer_norm", true), {in({2, 75, 24}), in({2, 75, 24}), inout({24}, Holds::sums), inout({24}, Holds::sums)}});
+  check({norm_task(ComputeOp::norm_grad, "rms_norm", true), {in({2, 75, 33}), in({2, 75, 33}), inout({33}, Holds::sums)}});
+}
+
+TEST_CASE("activations") {
+  ON_A_DEVICE();
+  for (const char* variant : {"gelu", "gelu_tanh"}) {
+    check({task_of(ComputeOp::activation, variant), {in({2, 5, 33}), out({2, 5, 33})}});
+    check({task_of(ComputeOp::activation_grad, variant), {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
+  }
+  check({task_of(ComputeOp::activation, "silu_mul"), {in({2, 5, 33}), in({2, 5, 33}), out({2, 5, 33})}});
+  check({task_of(ComputeOp::activation_grad, "silu_mul"), {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
+  check({task_of(ComputeOp::add), {in({3, 7, 11}), in({3, 7, 11}), out({3, 7, 11})}});
+  ComputeTask accumulate = task_of(ComputeOp::add);
+  accumulate.accumulates = true;
+  check({accumulate, {inout({3, 7}, Holds::sums), in({3, 7}), in({40}), inout({40})}});
+  check({task_of(ComputeOp::fill, "zeros"), {out({3, 7}), out({5}, Holds::sums)}});
+  check({task_of(ComputeOp::cast), {in({3, 7, 11}), out({3, 7, 11}, Holds::sums)}});
+  check({task_of(ComputeOp::cast, "from_master"), {out({64}), in({64}, Holds::sums)}});
+}
+
+TEST_CASE("dropout takes the numbers of global elements") {
+  ON_A_DEVICE();
+  ComputeTask drop = task_of(ComputeOp::dropout);
+  drop.probability = 0.3;
+  drop.random = "block.dropout";
+  const Runs samples{{0, 2}}, places{{4, 3}, {13, 3}}, columns{{8, 8}};
+  const auto shard = [&](Slot s) {
+    s.all = {2, 16, 32};
+    s.global = {samples, places, columns};
+    return s;
+  };
+  check({drop, {shard(in({2, 6, 8})), shard(out({2, 6, 8}, Holds::mask)), shard(out({2, 6, 8}))}, {}, {}, 5});
+  ComputeTask with_residual = drop;
+  with_residual.op = ComputeOp::dropout_add;
+  check({with_residual, {shard(in({2, 6, 8})), shard(in({2, 6, 8})), shard(out({2, 6, 8}, Holds::mask)), shard(out({2, 6, 8}))}, {}, {}, 5});
+  ComputeTask grad = drop;
+  grad.op = ComputeOp::dropout_grad;
+  check({grad, {in({2, 6, 9}), given(in({2, 6, 9}, Holds::mask), whole_numbers(108, 2, 7)), out({2, 6, 9})}});
+}
+
+TEST_CASE("tables: a slice of the vocabulary, tokens that occur often, positions in two pieces") {
+  ON_A_DEVICE();
+  const Slot tokens = given(in({3, 200}, Holds::integers), whole_numbers(600, 50, 3));
+  check({task_of(ComputeOp::embedding), {tokens, in({20, 12}), out({3, 200, 12})}, {}, {15}});
+  check({task_of(ComputeOp::embedding_grad), {tokens, in({3, 200, 12}), inout({20, 12}, Holds::sums)}, {}, {15}});
+  check({task_of(ComputeOp::embedding_grad), {tokens, in({3, 200, 300}), inout({50, 300}, Holds::sums)}, {}, {0}});
+  const auto zigzag = [](Slot s) {
+    s.all = s.shape;
+    s.all[1] = 16;
+    for (const std::int64_t n : s.shape) s.global.push_back({{0, n}});
+    s.global[1] = {{4, 4}, {12, 4}};
+    return s;
+  };
+  check({task_of(ComputeOp::add, "position"), {zigzag(in({3, 8, 12})), in({16, 12}), zigzag(out({3, 8, 12}))}});
+  check({task_of(ComputeOp::embedding_grad, "position"), {zigzag(in({3, 8, 12})), inout({16, 12}, Holds::sums)}});
+  ComputeTask rope = task_of(ComputeOp::rope);
+  rope.scalars = {6, 10000};
+  check({rope, {zigzag(in({2, 8, 3, 10})), zigzag(out({2, 8, 3, 10}))}});
+  rope.op = ComputeOp::rope_grad;
+  check({rope, {zigzag(in({2, 8, 3, 10})), zigzag(out({2, 8, 3, 10}))}});
+}
+
+TEST_CASE("cross-entropy over a padded slice of the vocabulary") {
+  ON_A_DEVICE();
+  const auto slice = [](Slot s) {
+    s.all = {2, 5, 500};
+    s.global = {{{0, 2}}, {{0, 5}}, {{300, 300}}};  // 200 tokens and 100 columns of padding.
+    return s;
+  };
+  const Slot labels = given(in({2, 5}, Holds::integers), whole_numbers(10, 500, 11));
+  const Slot sums = given(in({2, 5, 2}, Holds::sums), std::vector<double>(20, 60.0)), per_token = given(in({2, 5}, Holds::sums), std::vector<double>(10, 3.5));
+  check({task_of(ComputeOp::cross_entropy, "max"), {slice(in({2, 5, 300})), out({2, 5}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "sums"), {slice(in({2, 5, 300})), labels, per_token, out({2, 5, 2}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "exponential"), {slice(inout({2, 5, 300})), labels, per_token, out({2, 5}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "sum_exp"), {slice(in({2, 5, 300})), out({2, 5}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "normalise"), {slice(inout({2, 5, 300})), per_token}});
+  check({task_of(ComputeOp::cross_entropy, "loss"), {per_token, in({2, 5}, Holds::sums), out({1}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "loss_of_sums"), {sums, out({1}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy_grad), {slice(in({2, 5, 300})), labels, slice(out({2, 5, 300}))}, {40}});
+  check({task_of(ComputeOp::cross_entropy_grad, "in_place"), {labels, slice(inout({2, 5, 300}))}, {40}});
+  check({task_of(ComputeOp::cross_entropy_grad, "fused"), {slice(in({2, 5, 300})), labels, slice(out({2, 5, 300})), per_token, sums}, {40}});
+}
+
+TEST_CASE("updates of many tensors") {
+  ON_A_DEVICE();
+  const std::vector<double> positive = whole_numbers(60, 9, 5);
+  OperatorCase adam{task_of(ComputeOp::optimizer, "adamw"), {}};
+  adam.task.scalars = {1e-2, 0.1, 0.9, 0.999, 1e-8};
+  OperatorCase sgd{task_of(ComputeOp::optimizer, "sgd"), {}};
+  sgd.task.scalars = {1e-2, 0.1, 0.9};
+  OperatorCase squares{task_of(ComputeOp::square_sum, "l2"), {}}, clip{task_of(ComputeOp::scale, "clip"), {}};
+  clip.task.scalars = {0.5};
+  for (std::int64_t i = 0; i < 45; ++i) {  // More than one launch takes.
+    const std::vector<std::int64_t> shape = i % 2 == 0 ? std::vector<std::int64_t>{5, 12} : std::vector<std::int64_t>{60};
+    for (const Slot& s : {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums), given(inout(shape, Holds::sums), positive)}) adam.slots.push_back(s);
+    for (const Slot& s : {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums)}) sgd.slots.push_back(s);
+    squares.slots.push_back(in(shape, Holds::sums));
+    squares.offsets.push_back(i % 3 == 0 ? 0 : 1);
+    clip.slots.push_back(inout(shape, Holds::sums));
+  }
+  squares.slots.push_back(out({1}, Holds::sums));
+  clip.slots.push_back(given(in({1}, Holds::sums), {9.0}));
+  check(adam);
+  adam.task.variant = "adam";
+  check(adam);
+  check(sgd);
+  check(squares);
+  check(clip);
+  clip.slots.back().values = {0.01};  // Below the bound: nothing changes.
+  check(clip);
+}
+
+namespace {
+
+OperatorCase attention_case(std::int64_t sequence, std::int64_t heads, std::int64_t kv_heads, std::int64_t width, double dropped, bool zigzag = false) {
+  OperatorCase c{task_of(ComputeOp::attention, "flash"), {in({2, sequence, heads, width}), in({2, sequence, kv_heads, width}), in({2, sequence, kv_heads, width}), out({2, sequence, heads, width}),
+                                                          out({2, sequence, heads}, Holds::sums)}};
+  c.task.causal = true;
+  c.task.scalars = {1 / std::sqrt(static_cast<double>(width))};
+  c.task.probability = dropped;
+  c.task.random = "attention";
+  c.first_sample = 3;
+  if (zigzag)
+    for (Slot& s : c.slots) {
+      s.all = s.shape;
+      s.all[1] = 2 * sequence;
+      for (const std::int64_t n : s.shape) s.global.push_back({{0, n}});
+      s.global[1] = {{0, sequence / 2}, {3 * sequence / 2, sequence / 2}};
+    }
+  return c;
+}
+
+/// Backward of a case, on the forward's own output and log-sum-exp.
+OperatorCase attention_grad_case(const OperatorCase& forward, ElementType type) {
+  const Result made = on_reference(forward, type);
+  OperatorCase c = forward;
+  c.task.op = ComputeOp::attention_grad;
+  std::vector<Slot> slots{forward.slots[3], forward.slots[0], forward.slots[1], forward.slots[2], forward.slots[3], forward.slots[4], forward.slots[0], forward.slots[1], forward.slots[2]};
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i].access = i < 6 ? Access::read : Access::write;
+  const Laid laid = lay_out(forward, type);
+  for (std::size_t i = 0; i < 3; ++i) slots[1 + i].values = laid.values[i];
+  slots[4].values = made.values[3];
+  slots[5].values = made.values[4];
+  c.slots = std::move(slots);
+  return c;
+}
+
+void check_attention(const OperatorCase& c, std::initializer_list<ElementType> types) {
+  for (const ElementType type : types) {
+    INFO("sequence " << c.slots[0].shape[1] << ", head width " << c.slots[0].shape[3]);
+    check_against_cpu(c, type);
+    check_against_cpu(attention_grad_case(c, type), type);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("attention in one pass: shared key heads, dropout, any head width") {
+  ON_A_DEVICE();
+  check_attention(attention_case(37, 4, 2, 24, 0), {ElementType::real64, ElementType::real32, ElementType::real16});
+  check_attention(attention_case(40, 2, 2, 40, 0.25), {ElementType::real64, ElementType::real32});
+  check_attention(attention_case(16, 2, 1, 8, 0, true), {ElementType::real64});
+}
+
+TEST_CASE("attention on tensor cores: several tiles, ragged ends, shared key heads, dropout, positions in two pieces") {
+  ON_A_DEVICE();
+  check_attention(attention_case(150, 2, 1, 64, 0), {ElementType::real16});
+  check_attention(attention_case(70, 2, 2, 64, 0.25), {ElementType::real16});
+  check_attention(attention_case(80, 2, 1, 64, 0, true), {ElementType::real16});
+  check_attention(attention_case(96, 1, 1, 128, 0), {ElementType::real16});
+  OperatorCase everything = attention_case(130, 1, 1, 64, 0);
+  everything.task.causal = false;
+  check_attention(everything, {ElementType::real16});
+}

@@ -1,0 +1,130 @@
+// Whole networks on a CUDA device, one rank: the same losses and gradients as on the CPU, memory as the plan counts it, types as the plan says.
+#include <cmath>
+
+#include "tests/gpu/device_under_test.hpp"
+#include "tests/parity/jobs.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+#define ON_A_DEVICE() \
+  if (const auto none = no_device()) REHEARSE_SKIP(*none)
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<Gradients> gradients;
+  StepResult last;
+  Bytes device_peak;
+};
+
+Trained train_on_device(const Program& program, int steps, Numerics numerics) {
+  Trained out;
+  out.gradients.resize(static_cast<std::size_t>(steps));
+  const auto data = synthetic_tokens(program.seed, kVocabulary);
+  const auto device = device_under_test(numerics);
+  LocalWorld world(1);
+  const auto transport = world.transport(0);
+  ExecutorOptions options;
+  options.on_update = [&](const OperatorCall& call) {
+    for (const TensorView& x : call.operands) {
+      if (x.access != Access::read) continue;
+      std::vector<std::byte> host(static_cast<std::size_t>(x.elements()) * size_of(x.type));
+      device->peek(x.data, host);
+      TensorView copy = x;
+      copy.data = host.data();
+      Gradients& into = out.gradients.at(static_cast<std::size_t>(call.step));
+      if (x.type == ElementType::real64) collect<double>(copy, into);
+      else collect<float>(copy, into);
+    }
+  };
+  {
+    Executor executor(program, *device, *transport, *data, options);
+    for (int s = 0; s < steps; ++s) {
+      out.last = executor.step();
+      out.losses.push_back(out.last.loss);
+    }
+    executor.drain();
+  }
+  out.device_peak = cuda_memory(*device).peak;
+  return out;
+}
+
+void check_same(const Program& program, int steps) {
+  const Outcome expected = run(program, steps, Numerics::fp64);
+  const Trained actual = train_on_device(program, steps, Numerics::fp64);
+  for (std::size_t s = 0; s < expected.losses.size(); ++s) {
+    INFO("step " << s);
+    CHECK(actual.losses[s] == Approx(expected.losses[s]).epsilon(1e-9).margin(0));
+    REQUIRE(actual.gradients[s].size() == expected.gradients[s].size());
+    for (const auto& [name, values] : expected.gradients[s]) {
+      INFO(name);
+      CHECK(distance(values, actual.gradients[s].at(name)) <= 1e-9);
+    }
+  }
+  CHECK(actual.last.gradient_norm == Approx(expected.last[0].gradient_norm).epsilon(1e-9));
+  CHECK(actual.last.peak_bytes == expected.last[0].peak_bytes);
+}
+
+Job short_job(Net net) {
+  Job job = small_job(net);
+  job.microbatches = 2;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU trains what the CPU trains, to rounding of fp64") {
+  ON_A_DEVICE();
+  for (const Net net : {Net::gpt, Net::llama, Net::neox}) {
+    INFO("network " << static_cast<int>(net));
+    check_same(short_job(net).lower(), 2);
+  }
+}
+
+TEST_CASE("unfused kernels train the same") {
+  ON_A_DEVICE();
+  Job job = short_job(Net::gpt);
+  job.workload.kernels.attention = AttentionKernel::unfused;
+  job.workload.kernels.fused_norm = false;
+  check_same(job.lower(), 1);
+  job.workload.kernels.fused_cross_entropy = true;
+  job.strategy.recompute = Recompute::full;
+  check_same(job.lower(), 1);
+}
+
+TEST_CASE("mixed precision stores what the plan says and learns as fp32 does") {
+  ON_A_DEVICE();
+  for (const Net net : {Net::gpt, Net::llama}) {
+    Job job = short_job(net);
+    job.workload.training.precision = Precision::bf16_mixed;
+    const Program program = job.lower();
+    const Outcome exact = run(program, 3, Numerics::fp32);
+    const Trained mixed = train_on_device(program, 3, Numerics::plan);
+    for (std::size_t s = 0; s < 3; ++s) CHECK(mixed.losses[s] == Approx(exact.losses[s]).epsilon(0.02));
+    CHECK(mixed.losses[2] != exact.losses[2]);
+    // Tensors alone: workspace comes on top, blocks are rounded up.
+    CHECK(mixed.device_peak >= mixed.last.peak_bytes);
+    CHECK(mixed.last.peak_bytes == exact.last[0].peak_bytes);
+  }
+}
+
+TEST_CASE("a device without room says how much the plan expected to use") {
+  ON_A_DEVICE();
+  const Program program = short_job(Net::gpt).lower();
+  const auto data = synthetic_tokens(program.seed, kVocabulary);
+  const auto device = open_cuda_device({.numerics = Numerics::fp32, .memory_limit = Bytes{60e3}});
+  LocalWorld world(1);
+  const auto transport = world.transport(0);
+  try {
+    Executor executor(program, *device, *transport, *data, {});
+    (void)executor.step();
+    FAIL("it fits into 60 kB");
+  } catch (const Error& e) {
+    CHECK(e.kind == ErrorKind::infeasible);
+    CHECK(std::string(e.what()).find("predicted peak") != std::string::npos);
+  }
+}
