@@ -44,11 +44,12 @@ Network load_model(const DataDirectory& data, const Scenario& scenario) {
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
   const std::string& named = s.scenario.calibration;
-  if (named.empty() || s.profile) return load_calibration(s.data.calibration(), gpu);
+  const CalibrationOptions options = calibration_options(s.scenario.kernels);
+  if (named.empty() || s.profile) return load_calibration(s.data.calibration(), gpu, options);
   const auto read = [](const std::string& file) { return parse_calibration(read_text(file), file); };
   const std::string file = is_file_reference(named) ? named : (s.data.calibration() / (named + ".json")).string();
   const CalibrationProfile given = read(file);
-  return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu);
+  return resolve_calibration(read((s.data.calibration() / "fallback.json").string()), &given, gpu, options);
 }
 
 /// Where one of the files that the scenario names is a device profile. A cluster that is one is priced by it.

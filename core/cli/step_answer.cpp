@@ -53,6 +53,7 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   StepReport out;
   out.head = session.head(program);
   out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
+  out.range = PredictionRanges::load(session.data.prediction_errors()).range(kind_of(session.workload.network, session.scenario.strategy, session.cluster));
   out.memory = std::move(memory);
   out.begin = run.begin;
   out.breakdown = slowest.breakdown;

@@ -10,6 +10,8 @@
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/report/scoreboard_report.hpp"
+#include "core/report/text_output.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse::cli {
 
@@ -48,6 +50,14 @@ const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
   throw unknown_entry("row", id, ids, "... --format csv");
 }
 
+/// What predictions of every kind of job are said to be off by.
+void write_ranges(const Scoreboard& board, const std::string& file, Console& console) {
+  const auto out = open_output(file);
+  out->write(PredictionRanges::of(board).to_json());
+  out->close();
+  console.err << fmt::format("wrote {}\n", file);
+}
+
 }  // namespace
 
 int validate_measurements(const Arguments& arguments, Console& console) {
@@ -60,12 +70,26 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   ScoreOptions options;
   options.backend = backend_of(arguments);
   const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
+  ScoreboardParts parts;
+  parts.rows = !arguments.has("--summary");
+  const auto kernels = std::stable_partition(files.begin(), files.end(), [](const std::string& f) { return !is_kernel_file(f); });
+  const std::vector<std::string> kernel_files(kernels, files.end());
+  files.erase(kernels, files.end());
   std::vector<Measurement> rows = read_all(files);
   const std::string explained = arguments.text("--explain");
   if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
     std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
   const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
-  const Document document = explained.empty() ? scoreboard_document(board) : row_document(row_named(board, explained));
+  if (arguments.has("--write-ranges")) write_ranges(board, arguments.text("--write-ranges"), console);
+  if (explained.empty()) parts.kernels = score_kernels(kernel_files, rows, data.topologies());
+  if (arguments.has("--refit")) {
+    parts.left_out = leave_out(board, rows, {data.topologies(), data.models()}, options);
+    parts.fitted = fitted_classes(data.calibration());
+  }
+  if (arguments.has("--agreement")) {
+    parts.agreement = agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
+  }
+  const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(row_named(board, explained));
   write_html("validate", document, arguments, console);
   print(document, arguments, console);
   if (!arguments.has("--max-error")) return 0;
@@ -77,7 +101,11 @@ int validate_measurements(const Arguments& arguments, Console& console) {
 }
 
 std::vector<Option> validate_measurements_options() {
-  return {{"--measurements", "FILE", "hold predictions against measured steps: JSON entries, or CSV with a single-node profile's columns", "", true},
+  return {{"--measurements", "FILE", "hold predictions against measured steps (JSON entries, or CSV with a single-node profile's columns), tables of collectives, kernels by shape", "", true},
+          {"--summary", "", "error figures by source, GPU generation and model only"},
+          {"--refit", "", "each source again without the constants fitted on its steps, and how many constants rest on how many rows"},
+          {"--agreement", "BACKEND", "play every tenth row of each source, up to 64 GPUs, on a back end too and compare it with the closed form"},
+          {"--write-ranges", "FILE", "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
           {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
 }
 

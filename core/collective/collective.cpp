@@ -127,7 +127,10 @@ struct CollectiveModel::Impl {
     const PreparedGroup& g = group_of(group);
     const Call key{call.op, call.bytes.value(), &g, call.options};
     if (const auto at = choices.find(key); at != choices.end()) return at->second;
-    return choices.emplace(key, from_table(g, call, model(g, call, group), group)).first->second;
+    CollectiveChoice made = from_table(g, call, model(g, call, group), group);
+    made.latency += options.skew;
+    made.time += options.skew;
+    return choices.emplace(key, std::move(made)).first->second;
   }
 
   [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {

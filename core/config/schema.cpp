@@ -151,13 +151,15 @@ Field placement_row() {
 Field recompute_modules_row() {
   Field f{.key = "strategy.recompute_modules", .help = "Modules whose results selective recomputation makes again in backward.", .type = Type::axes};
   f.noun = "module", f.nouns = "modules";
-  f.choices = {"core_attn", "layernorm", "mlp", "moe_act", "moe", "shared_experts", "mla_up_proj"};
+  f.choices = {"core_attn", "layernorm", "mlp", "moe_act", "moe", "shared_experts", "mla_up_proj", "layer", "all_but_attention", "every_second_product"};
   f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.strategy.recompute_modules = read_axes(self, r); };
   f.write = [](const Scenario& s) { return write_axes(s.strategy.recompute_modules); };
   return std::move(f)
       .like("core_attn,layernorm,mlp")
       .more("Megatron-Core's --recompute-modules. core_attn: scores, softmax and dropout of unfused attention; flash attention keeps none. layernorm, "
-            "moe_act and mla_up_proj drop their results and make them from inputs that are kept; mlp, moe and shared_experts run again as a whole.");
+            "moe_act and mla_up_proj drop their results and make them from inputs that are kept; mlp, moe and shared_experts run again as a whole. layer, "
+            "all_but_attention and every_second_product are PyTorch's checkpoints: all of a layer, all but the attention's result, or that and every "
+            "other product, as far as backward reads it.");
 }
 
 void add_head(std::vector<Field>& t) {
@@ -395,6 +397,8 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(overlap("grad_reduce", &OverlapSettings::grad_reduce, "Gradient buckets are reduced while backward still runs."));
   t.push_back(overlap("param_gather", &OverlapSettings::param_gather, "Sharded parameters arrive during the next forward."));
   t.push_back(overlap("tp", &OverlapSettings::tp, "Tensor-parallel collectives are hidden under split matrix products."));
+  t.push_back(overlap("tp_backward", &OverlapSettings::tp_backward, "The input gradient's reduction runs under the weight gradient's product.")
+                  .more("What Megatron does since autumn 2021. false: the product comes first and nothing runs beside the reduction."));
   t.push_back(overlap("pp", &OverlapSettings::pp, "Pipeline messages don't block the compute stream."));
 }
 
@@ -420,10 +424,17 @@ void add_input(std::vector<Field>& t) {
 void add_kernels(std::vector<Field>& t) {
   t.push_back(kernels("attention", &KernelSettings::attention, "How attention is computed.")
                   .more("unfused writes the s * s scores to memory; flash keeps them on the chip (Dao et al. 2022)."));
+  t.push_back(kernels("flash", &KernelSettings::flash, "Which flash attention runs.")
+                  .like("flash2")
+                  .more("auto: what frameworks prefer on the GPU's generation. flash1, flash2, flash3: Dao-AILab's; flash_triton: its first version in Triton; cudnn: NVIDIA's, which Transformer "
+                        "Engine prefers from Hopper on. Without effect where attention is unfused."));
   t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout and residual run as fused kernels."));
   t.push_back(
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
+                  .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
+                        "topologies/calibration."));
 }
 
 std::vector<Field> build() {

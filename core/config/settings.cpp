@@ -28,6 +28,16 @@ const std::vector<std::string>& names_of<AttentionKernel>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<FlashKernel>() {
+  static const std::vector<std::string> names{"auto", "flash_triton", "flash1", "flash2", "flash3", "cudnn"};
+  return names;
+}
+template <>
+const std::vector<std::string>& names_of<HostCode>() {
+  static const std::vector<std::string> names{"eager", "megatron_deepspeed"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<GradientDtype>() {
   static const std::vector<std::string> names{"fp32", "model"};
   return names;

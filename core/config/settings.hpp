@@ -27,6 +27,13 @@ enum class RecomputeMethod {
   block     ///< The first `recompute_layers` of a chunk; the others keep everything.
 };
 enum class AttentionKernel { unfused, flash };
+/// Which flash attention runs; automatic takes the one that frameworks prefer on the GPU's generation.
+enum class FlashKernel { automatic, flash_triton, flash1, flash2, flash3, cudnn };
+/// Whose code launches kernels: what the CPU spends on each differs.
+enum class HostCode {
+  eager,              ///< PyTorch eager mode, one launch per kernel.
+  megatron_deepspeed  ///< Megatron-DeepSpeed's engine: checkpointing, loss scaling and hooks run in Python around every layer.
+};
 enum class GradientDtype { fp32, model };
 /// Update rules: SGD with momentum, Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), Adafactor (Shazeer & Stern 2018), LAMB (You
 /// et al. 2020).
@@ -90,6 +97,8 @@ template <> const std::vector<std::string>& names_of<Fp8Recipe>();
 template <> const std::vector<std::string>& names_of<RecomputeMethod>();
 template <> const std::vector<std::string>& names_of<Recompute>();
 template <> const std::vector<std::string>& names_of<AttentionKernel>();
+template <> const std::vector<std::string>& names_of<FlashKernel>();
+template <> const std::vector<std::string>& names_of<HostCode>();
 template <> const std::vector<std::string>& names_of<GradientDtype>();
 template <> const std::vector<std::string>& names_of<Optimizer>();
 template <> const std::vector<std::string>& names_of<OwnOptimizer>();
@@ -108,6 +117,8 @@ template <> const std::vector<std::string>& names_of<ContextExchange>();
 [[nodiscard]] inline const std::string& name_of(RecomputeMethod v) { return names_of<RecomputeMethod>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(FlashKernel v) { return names_of<FlashKernel>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(HostCode v) { return names_of<HostCode>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientDtype v) { return names_of<GradientDtype>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(OwnOptimizer v) { return names_of<OwnOptimizer>()[static_cast<std::size_t>(v)]; }
@@ -182,6 +193,7 @@ struct OverlapSettings {
   bool grad_reduce = true;    ///< Gradient buckets are reduced while backward still runs.
   bool param_gather = false;  ///< ZeRO: gathered parameters arrive during the next forward.
   bool tp = false;            ///< Tensor-parallel collectives are hidden under split GEMMs in forward too.
+  bool tp_backward = true;    ///< The input gradient's reduction runs under the weight gradient's product; otherwise nothing runs beside it.
   bool pp = true;             ///< Pipeline sends run beside compute; otherwise a stage computes on only when its message has left.
 
   bool operator==(const OverlapSettings&) const = default;
@@ -259,6 +271,8 @@ struct KernelSettings {
   bool fused_norm = true;            ///< Norm, bias, dropout and residual run as fused kernels.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+  FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
+  HostCode host = HostCode::eager;
 
   bool operator==(const KernelSettings&) const = default;
 };

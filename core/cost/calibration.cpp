@@ -50,6 +50,13 @@ bool was_measured(const CalibrationProfile& p, std::string_view group, const std
   return g && std::find(g->measured_on.begin(), g->measured_on.end(), gpu) != g->measured_on.end();
 }
 
+void scale_products(CalibrationProfile& p, double factor, const std::string& source) {
+  for (const char* group : {"gemm", "gemm_fp8", "gemm_fp4"}) {
+    auto& constant = p.groups.at(group).constants.at("efficiency");
+    constant = {std::min(1.0, constant.value * factor), source, 0, 0};
+  }
+}
+
 // The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
 // proportion: they are limited by the same watts.
 void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
@@ -57,11 +64,15 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   if (!energy || !(gpu.tdp.value() > 0) || was_measured(p, "gemm", gpu.id)) return;
   const double before = p.value("gemm", "efficiency");
   const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value);
-  const double after = std::min(cap, p.value_or("power", "uncapped_efficiency", before));
-  for (const char* group : {"gemm", "gemm_fp8", "gemm_fp4"}) {
-    auto& constant = p.groups.at(group).constants.at("efficiency");
-    constant = {std::min(1.0, constant.value * after / before), energy->source, 0, 0};
-  }
+  scale_products(p, std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before, energy->source);
+}
+
+// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach.
+void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
+  const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
+  if (!energy || !(gpu.tdp.value() > 0)) return;
+  const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value), before = p.value("gemm", "efficiency");
+  if (cap < before) scale_products(p, cap / before, energy->source);
 }
 
 std::vector<std::string> implementations(const CalibrationProfile& p) {
@@ -76,6 +87,12 @@ void choose_attention(CalibrationProfile& p, const std::string& wanted) {
   const auto valid = implementations(p);
   if (std::find(valid.begin(), valid.end(), wanted) == valid.end()) throw unknown_name("attention implementation", wanted, valid);
   p.attention = "attention_" + wanted;
+}
+
+void choose_host(CalibrationProfile& p, const std::string& wanted) {
+  if (wanted.empty()) return;
+  // What nobody measured launches as eager code does.
+  if (const auto at = p.groups.find("launch_" + wanted); at != p.groups.end()) p.groups["launch"] = at->second;
 }
 
 }  // namespace
@@ -101,6 +118,13 @@ const Source& CalibrationProfile::source(std::string_view key) const {
   throw Error(ErrorKind::usage, "unknown source '" + std::string(key) + "'", "calibration profile " + generation);
 }
 
+CalibrationOptions calibration_options(const KernelSettings& kernels) {
+  CalibrationOptions out;
+  if (kernels.attention == AttentionKernel::flash && kernels.flash != FlashKernel::automatic) out.attention = name_of(kernels.flash);
+  if (kernels.host != HostCode::eager) out.host = name_of(kernels.host);
+  return out;
+}
+
 CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation, const GpuSpec& gpu,
                                        const CalibrationOptions& options) {
   CalibrationProfile p = fallback;
@@ -116,7 +140,10 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   p.gpus.clear();
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   cap_by_power(p, gpu);
+  cap_sustained(p, gpu);
   choose_attention(p, options.attention);
+  choose_host(p, options.host);
+  std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
   for (auto& [name, group] : p.groups)
     if (!group.measured_on.empty() && !was_measured(p, name, gpu.id)) group.held_out = {};
   return p;

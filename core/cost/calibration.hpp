@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config/settings.hpp"
 #include "core/hardware/specs.hpp"
 
 namespace rehearse {
@@ -87,16 +88,40 @@ struct EvidenceItem {
 [[nodiscard]] std::string to_json(const CalibrationProfile& profile);
 
 struct CalibrationOptions {
-  std::string attention;  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  std::string attention{};  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  bool bursts = false;    ///< Kernels one at a time, as benchmarks run them: constants fitted on training steps do not apply.
+  std::string without{};  ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
+  std::string host{};     ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
 };
+
+/// What a scenario's kernels ask of a profile.
+[[nodiscard]] CalibrationOptions calibration_options(const KernelSettings& kernels);
 
 /// The profile of one GPU: fallback rules, then its generation, then its own overrides. Where the generation names the
 /// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is
 ///   min(uncapped_efficiency, TDP / (bf16 peak * joules_per_flop)),
 /// because a chip with the same units and less power sustains less; fp8 and fp4 scale along. Constants carried over from
-/// another GPU count as estimates. Throws Error (usage) for an attention implementation the generation has no constants for.
+/// another GPU count as estimates. In steady training no GPU sustains more than TDP / (bf16 peak * sustained_joules_per_flop), where the
+/// generation states that. Throws Error (usage) for an attention implementation the generation has no constants for.
 [[nodiscard]] CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
                                                      const GpuSpec& gpu, const CalibrationOptions& options = {});
+
+/// One constant that no kernel benchmark gives and that was fitted on measured training steps: topologies/calibration/steps.json. It goes before
+/// the generation's own, which is what a refit without those steps leaves.
+struct StepConstant {
+  std::string generation;  ///< Empty: all.
+  std::string group, constant;
+  double value = 0;
+  std::string source;      ///< Citation of the rows, and which of them.
+  std::string rows_of;     ///< Text that the rows' own citation holds.
+  std::string model;       ///< Only rows of this kind of model ("dense"); empty: of any.
+  int every = 1;           ///< Every how many of the rows that name the source were fitted, from the first; the others were not looked at.
+  int rows = 0;            ///< Fitted.
+};
+/// Empty where `directory` has no such file. Throws Error (usage) as parse_calibration() does.
+[[nodiscard]] std::vector<StepConstant> load_step_constants(const std::filesystem::path& directory);
+/// Puts them into a generation's profile, or the fallback's.
+void apply(CalibrationProfile& profile, const std::vector<StepConstant>& constants, const std::string& generation, const std::string& without = {});
 
 /// Reads fallback.json and, if there is one, <gpu.generation>.json from `directory`, and resolves them.
 [[nodiscard]] CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu,

@@ -131,11 +131,14 @@ std::string to_json(const CalibrationProfile& p) {
 
 CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu, const CalibrationOptions& options) {
   const auto read = [](const std::filesystem::path& path) { return parse_calibration(read_text(path.string()), path.string()); };
-  const auto fallback = read(directory / "fallback.json");
+  const std::vector<StepConstant> steps = options.bursts ? std::vector<StepConstant>{} : load_step_constants(directory);
+  auto fallback = read(directory / "fallback.json");
+  apply(fallback, steps, "", options.without);
   const auto own = directory / (gpu.generation + ".json");
   if (gpu.generation.empty() || gpu.generation == "fallback" || !std::filesystem::exists(own))
     return resolve_calibration(fallback, nullptr, gpu, options);
-  const auto generation = read(own);
+  auto generation = read(own);
+  apply(generation, steps, gpu.generation, options.without);
   return resolve_calibration(fallback, &generation, gpu, options);
 }
 

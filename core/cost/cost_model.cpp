@@ -74,6 +74,12 @@ struct Traffic { double read = 0, written = 0; };
 constexpr const char* kHostUpdate = "optimizer_on_cpu";
 constexpr const char* kHostUpdateRate = "bytes_per_s_per_socket";
 
+/// What the code that launches adds to every collective: the largest of the cluster's GPUs.
+CollectiveModel::Options with_skew(CollectiveModel::Options options, const CostModel::Profiles& profiles, bool graphs) {
+  for (const auto& [gpu, profile] : profiles) options.skew = max(options.skew, Seconds{profile.value_or("launch", "collective_s", 0)} * (graphs ? 0.1 : 1.0));
+  return options;
+}
+
 bool has_halo(const Tensor& t) {
   return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
 }
@@ -128,7 +134,7 @@ struct CostModel::Impl {
   std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
   std::optional<MeasuredKernels> measured;
 
-  Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, o.collectives) {
+  Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, with_skew(o.collectives, profiles, o.cuda_graphs)) {
     for (const Cluster::Part& part : c.parts()) {
       const auto at = profiles.find(part.gpu->id);
       if (at == profiles.end()) throw Error(ErrorKind::usage, fmt::format("no calibration for GPU '{}'", part.gpu->id));

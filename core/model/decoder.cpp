@@ -27,13 +27,20 @@ BlockSpec head_block(const TransformerConfig& c) {
   return std::move(block).finish(-1);
 }
 
+/// One product with several results, or one for each.
+std::vector<int> projections(BlockBuilder& block, const TransformerConfig& c, const std::string& name, int x, const std::vector<LinearPiece>& pieces, const LinearOptions& options) {
+  if (c.merged_projections) return block.linear(name, x, pieces, options);
+  std::vector<int> out;
+  for (const LinearPiece& piece : pieces) out.push_back(block.linear(piece.name, x, piece.trailing, options));
+  return out;
+}
+
 }  // namespace
 
 int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const Dim d{DimTag::head_dim, c.head_dim}, kv{DimTag::kv_heads, c.kv_heads};
-  const auto qkv = block.linear("attention.qkv", x,
-                                {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
-                                {.bias = c.qkv_bias, .init_std = c.init_std});
+  const auto qkv = projections(block, c, "attention.qkv", x, {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
+                               {.bias = c.qkv_bias, .init_std = c.init_std});
   int q = qkv[0], k = qkv[1];
   if (c.qk_norm) {
     q = block.norm(c.norm, "attention.q_norm", q, c.norm_eps);
@@ -57,8 +64,7 @@ int gelu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
 }
 
 int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
-  const auto gate_up = block.linear("mlp.gate_up", x, {{"mlp.gate", ffn(c)}, {"mlp.up", ffn(c)}},
-                                    {.bias = c.mlp_bias, .init_std = c.init_std});
+  const auto gate_up = projections(block, c, "mlp.gate_up", x, {{"mlp.gate", ffn(c)}, {"mlp.up", ffn(c)}}, {.bias = c.mlp_bias, .init_std = c.init_std});
   x = block.silu_mul("mlp.silu_mul", gate_up[0], gate_up[1]);
   x = block.linear("mlp.down", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
   return block.dropout("mlp.dropout", x, c.hidden_dropout);

@@ -48,6 +48,7 @@ struct TransformerConfig {
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
+  bool merged_projections = true;  ///< q, k and v are one product, gate and up another (Megatron-LM, vLLM); else each its own (Hugging Face, torchtitan).
   bool tanh_gelu = false;          ///< For GELU MLPs: the tanh approximation.
   bool parallel_residual = false;  ///< x + attention(norm(x)) + mlp(norm(x)), instead of one after the other.
   bool tied = false;               ///< The output projection shares the word embedding.

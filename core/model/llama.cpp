@@ -29,6 +29,7 @@ TransformerConfig read_llama_sizes(ObjectReader& in) {
   c.tied = in.boolean("tie_word_embeddings", false);
   c.attention_dropout = in.number("attention_dropout", kDropout, 0.0);
   c.init_std = c.residual_init_std = in.number("initializer_range", {0.0, 10.0}, 0.02);
+  c.merged_projections = in.boolean("merged_projections", true);
   in.choice("hidden_act", kActivations, "silu");
   return c;
 }
@@ -50,6 +51,7 @@ std::vector<ParameterHelp> llama_keys(std::initializer_list<ParameterHelp> own) 
                                  {"rms_norm_eps", "added to the mean square", "1e-6"},
                                  {"attention_dropout", "dropout of attention probabilities", "0"},
                                  {"initializer_range", "standard deviation of initial weights", "0.02"},
+                                 {"merged_projections", "q, k and v in one product, gate and up in another; no key of Hugging Face", "true"},
                                  {"tie_word_embeddings", "output projection shares the word table", "false"}};
   all.insert(all.end(), own);
   return all;

@@ -46,9 +46,10 @@ void add_row(Table& table, const std::string& name, const ErrorStatistics& s) {
   table.rows.push_back(std::move(cells));
 }
 
-void add_groups(const Scoreboard& board, std::vector<DocumentBlock>& out) {
-  for (const std::string by : {"source", "GPU", "strategy", "model"}) {
-    Table table{"Step time by " + by, statistics_columns(by), {}};
+void add_groups(const Scoreboard& board, bool summary, std::vector<DocumentBlock>& out) {
+  for (const std::string by : {"source", "generation", "model", "newest", "GPU", "strategy", "release"}) {
+    if (summary && by == "GPU") break;
+    Table table{by == "newest" ? "Step time on the newest release of each configuration" : "Step time by " + by, statistics_columns(by == "newest" ? "source, model" : by), {}};
     for (const ScoreGroup& g : board.groups)
       if (g.by == by) add_row(table, g.name, g.time);
     if (table.rows.empty()) continue;
@@ -60,6 +61,51 @@ void add_groups(const Scoreboard& board, std::vector<DocumentBlock>& out) {
   for (const ScoreGroup& g : board.groups)
     if (g.by == "source" && g.memory.rows > 0) add_row(table, g.name, g.memory);
   out.push_back(std::move(table));
+}
+
+/// Sources whose own steps gave constants, without them.
+Table left_out_table(const std::vector<LeftOut>& sources) {
+  Table table{"Refit without each source", {{"source"}, {"rows", true}, {"median %", true}, {"90th %", true}, {"rows not fitted", true}, {"median %", true}, {"90th %", true},
+                                            {"constants withdrawn", true}, {"median % without", true}, {"90th % without", true}}, {}};
+  for (const LeftOut& s : sources)
+    table.rows.push_back({s.source, with_commas(s.fitted.rows), percent(s.fitted.median), percent(s.fitted.p90), with_commas(s.unseen.rows), percent(s.unseen.median), percent(s.unseen.p90),
+                          with_commas(s.constants), percent(s.without.median), percent(s.without.p90)});
+  return table;
+}
+
+Table fitted_table(const std::vector<FittedClass>& classes) {
+  Table table{"Fitted constants against the rows they were fitted on", {{"GPUs"}, {"class"}, {"constants", true}, {"rows", true}, {"rows per constant", true}}, {}};
+  for (const FittedClass& c : classes) table.rows.push_back({c.generation, c.group, with_commas(c.constants), with_commas(c.rows), fmt::format("{:.1f}", static_cast<double>(c.rows) / c.constants)});
+  return table;
+}
+
+Table kernel_table(const KernelBoard& board) {
+  Table table{"Kernels and collectives", {{"what"}, {"rows fitted", true}, {"median %", true}, {"90th %", true}, {"rows held out", true}, {"median %", true}, {"90th %", true}, {"bias %", true}}, {}};
+  const auto cells = [](const ErrorStatistics& s) -> std::vector<std::string> {
+    if (s.rows == 0) return {"0", "-", "-"};
+    return {with_commas(s.rows), percent(s.median), percent(s.p90)};
+  };
+  for (const KernelGroup& g : board.groups) {
+    std::vector<std::string> row{g.name};
+    for (const ErrorStatistics* s : {&g.fitted, &g.held_out})
+      for (std::string& c : cells(*s)) row.push_back(std::move(c));
+    row.push_back(g.held_out.rows > 0 ? signed_percent(g.held_out.bias) : "-");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+/// Rows that a back end played, those that differ by more than 3 % with the category that does most.
+void add_agreement(const Agreement& a, std::vector<DocumentBlock>& out) {
+  if (a.rows.empty()) return;
+  Table all{"Closed form against " + a.backend, statistics_columns("rows played"), {}};
+  add_row(all, "all", a.difference);
+  out.push_back(std::move(all));
+  Table apart{"More than 3 % apart", {{"row"}, {"closed form s", true}, {"played s", true}, {"difference %", true}, {"most of it"}, {"s", true}}, {}};
+  for (const AgreedRow& r : a.rows)
+    if (std::abs(r.difference()) > 0.03)
+      apart.rows.push_back({r.id, seconds(r.closed_form), seconds(r.played), signed_percent(r.difference()), std::string(words_of(r.most)), seconds(r.most_differs)});
+  if (!apart.rows.empty()) out.push_back(std::move(apart));
 }
 
 Table skipped_table(const Scoreboard& board) {
@@ -85,7 +131,7 @@ ordered_json row_json(const ScoredRow& r) {
                           {"gpu", job.gpu}, {"strategy", job.strategy}, {"model_kind", job.model_kind}, {"release", job.release}});
   if (r.memory_error) {
     const auto& m = job.measured.peak_allocated ? job.measured.peak_allocated : job.measured.peak_reserved;
-    out["memory"] = {{"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"}, {"unit", "GiB"}, {"predicted", r.prediction.peak_allocated.value() / kGiB},
+    out["memory"] = {{"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"}, {"unit", "GiB"}, {"predicted", (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGiB},
                      {"measured", m->value() / kGiB}, {"error", *r.memory_error}};
   }
   ordered_json parts;
@@ -95,13 +141,40 @@ ordered_json row_json(const ScoredRow& r) {
   return out;
 }
 
+ordered_json kernel_json(const KernelRow& r) {
+  ordered_json out{{"id", r.id}, {"group", r.group}};
+  if (!r.skipped.empty()) {
+    out["skipped"] = r.skipped;
+    return out;
+  }
+  const bool collective = r.group.find(" GPUs") != std::string::npos;
+  out.update(ordered_json{{"quantity", collective ? "collective_time" : "kernel_time"}, {"unit", "s"}, {"predicted", r.predicted.value()}, {"measured", r.measured.value()}, {"error", r.error()},
+                          {"skipped", nullptr}, {"fitted", r.fitted}});
+  return out;
+}
+
+ordered_json left_out_json(const LeftOut& s) {
+  return {{"source", s.source}, {"constants", s.constants}, {"rows_fitted", s.rows_fitted}, {"fitted", statistics_json(s.fitted)}, {"unseen", statistics_json(s.unseen)}, {"without", statistics_json(s.without)}};
+}
+
+void add_parts(ordered_json& out, const ScoreboardParts& parts) {
+  for (const KernelRow& r : parts.kernels.rows) out["kernels"].push_back(kernel_json(r));
+  for (const KernelGroup& g : parts.kernels.groups)
+    out["kernel_groups"].push_back({{"name", g.name}, {"fitted", statistics_json(g.fitted)}, {"held_out", statistics_json(g.held_out)}});
+  for (const LeftOut& s : parts.left_out) out["left_out"].push_back(left_out_json(s));
+  for (const AgreedRow& r : parts.agreement.rows)
+    out["agreement"].push_back({{"id", r.id}, {"backend", parts.agreement.backend}, {"closed_form", r.closed_form.value()}, {"played", r.played.value()}, {"difference", r.difference()}, {"most", name_of(r.most)},
+                                {"most_differs", r.most_differs.value()}});
+  for (const FittedClass& c : parts.fitted) out["fitted"].push_back({{"gpus", c.generation}, {"class", c.group}, {"constants", c.constants}, {"rows", c.rows}});
+}
+
 int skipped_rows(const Scoreboard& board) {
   int out = 0;
   for (const auto& [reason, rows] : board.skipped) out += rows;
   return out;
 }
 
-std::string json_text(const Scoreboard& board) {
+std::string json_text(const Scoreboard& board, const ScoreboardParts& parts) {
   ordered_json out{{"schema", kScoreboardSchema}, {"rows", ordered_json::array()}};
   for (const ScoredRow& r : board.rows) out["rows"].push_back(row_json(r));
   ordered_json summary{{"predicted_rows", board.predicted()}, {"skipped_rows", skipped_rows(board)}, {"listed_rows", board.listed}};
@@ -116,6 +189,7 @@ std::string json_text(const Scoreboard& board) {
     out["groups"].push_back(std::move(group));
   }
   out["skipped"] = board.skipped;
+  add_parts(out, parts);
   return out.dump(2) + "\n";
 }
 
@@ -140,17 +214,21 @@ Table records(const Scoreboard& board) {
 
 }  // namespace
 
-Document scoreboard_document(const Scoreboard& board) {
+Document scoreboard_document(const Scoreboard& board, const ScoreboardParts& parts) {
   Document out;
   out.blocks.push_back(Heading{fmt::format("{} rows: {} predicted, {} of them counted in error figures, {} skipped", with_commas(static_cast<double>(board.rows.size())), with_commas(board.predicted()),
                                            with_commas(board.time.rows), with_commas(skipped_rows(board)))});
-  if (board.predicted() > 0) out.blocks.push_back(rows_table(board));
-  add_groups(board, out.blocks);
+  if (parts.rows && board.predicted() > 0) out.blocks.push_back(rows_table(board));
+  add_groups(board, !parts.rows, out.blocks);
+  if (!parts.left_out.empty()) out.blocks.push_back(left_out_table(parts.left_out));
+  if (!parts.fitted.empty()) out.blocks.push_back(fitted_table(parts.fitted));
+  if (!parts.kernels.groups.empty()) out.blocks.push_back(kernel_table(parts.kernels));
+  add_agreement(parts.agreement, out.blocks);
   if (!board.skipped.empty()) out.blocks.push_back(skipped_table(board));
   out.blocks.push_back(Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows that leave a field unstated which "
                                  "matters are predicted and listed, and count in no error figure."});
   out.records = records(board);
-  out.json = json_text(board);
+  out.json = json_text(board, parts);
   return out;
 }
 

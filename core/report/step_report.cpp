@@ -32,6 +32,9 @@ Heading heading(const PlanSummary& p) {
 Facts metric_facts(const StepReport& r) {
   const StepMetrics& m = r.metrics;
   Facts facts{"", {{"step time", to_string(m.step_time)}}};
+  if (r.range.rows > 0)
+    facts.rows.emplace_back("likely range", fmt::format("{} to {}, as 8 of 10 of {} measured steps came out ({})", to_string(m.step_time * r.range.p10), to_string(m.step_time * r.range.p90),
+                                                        with_commas(r.range.rows), r.range.rows_of));
   if (m.tokens_per_s > 0) {
     facts.rows.emplace_back("tokens/s", fmt::format("{}, {:.4g} per GPU", with_commas(m.tokens_per_s), m.tokens_per_s_per_gpu));
   } else {
@@ -115,7 +118,8 @@ ordered_json evidence_json(const std::vector<EvidenceItem>& evidence) {
   return out;
 }
 
-ordered_json metrics_json(const StepMetrics& m) {
+ordered_json metrics_json(const StepReport& r) {
+  const StepMetrics& m = r.metrics;
   ordered_json out{{"step_time_s", m.step_time.value()},
                    {"samples_per_s", m.samples_per_s},
                    {"tokens_per_s", m.tokens_per_s},
@@ -124,12 +128,18 @@ ordered_json metrics_json(const StepMetrics& m) {
                    {"mfu", m.mfu},
                    {"hfu", m.hfu}};
   if (m.run_time) out["run_time_s"] = m.run_time->value();
+  if (r.range.rows > 0) {
+    out["step_time_s_p10"] = (m.step_time * r.range.p10).value();
+    out["step_time_s_p90"] = (m.step_time * r.range.p90).value();
+    out["range_rows"] = r.range.rows;
+    out["range_rows_of"] = r.range.rows_of;
+  }
   return out;
 }
 
 ordered_json step_json(const StepReport& r) {
   ordered_json out = head_json(r.head, r.memory.fits());
-  out.update(metrics_json(r.metrics));
+  out.update(metrics_json(r));
   out["bound_by"] = name_of(bound_by(r.breakdown));
   out["slowest_rank"] = r.slowest_rank;
   out["breakdown"] = breakdown_json(r.breakdown);
@@ -156,7 +166,7 @@ Table step_records(const StepReport& r) {
   add("cluster", r.head.plan.cluster);
   add("strategy", r.head.plan.strategy);
   add("backend", r.backend);
-  const ordered_json metrics = metrics_json(r.metrics), breakdown = breakdown_json(r.breakdown);
+  const ordered_json metrics = metrics_json(r), breakdown = breakdown_json(r.breakdown);
   for (const auto& [key, value] : metrics.items()) add(key, value);
   add("fits", r.memory.fits());
   add("peak_bytes", std::llround(r.memory.tightest().memory.peak.value()));

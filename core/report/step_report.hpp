@@ -11,6 +11,7 @@
 #include "core/report/gantt.hpp"
 #include "core/report/memory_report.hpp"
 #include "core/report/metrics.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 #include "core/trace/trace.hpp"
 
 namespace rehearse {
@@ -38,6 +39,7 @@ struct ReportHead {
 struct StepReport {
   ReportHead head;
   StepMetrics metrics;
+  PredictionRange range;   ///< Of the step time, as measured steps of its kind came out; no rows where it was measured and not predicted.
   MemoryReport memory;
   Seconds begin;           ///< Of the step that is reported, on the trace's clock.
   Breakdown breakdown;     ///< Of the slowest rank.

@@ -22,18 +22,18 @@ namespace {
 struct Site {
   Cluster cluster;
   CostModel cost;
-  Site(Cluster c, const std::filesystem::path& calibration, const RowJob& job) : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, job), options(job.scenario.kernels)) {}
+  Site(Cluster c, const std::filesystem::path& calibration, const std::string& without, const RowJob& job)
+      : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, without, job), options(job.scenario.kernels)) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
  private:
-  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const RowJob& job) {
+  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const std::string& without, const RowJob& job) {
+    CalibrationOptions wanted = calibration_options(job.scenario.kernels);
+    wanted.without = without;
     CostModel::Profiles out;
     for (const Cluster::Part& part : cluster.parts()) {
-      CalibrationProfile p = load_calibration(directory, *part.gpu, {job.flash});
-      if (!job.host.empty()) p.groups["launch"] = p.groups.at("launch_" + job.host);
-      std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
-      out.emplace(part.gpu->id, std::move(p));
+      out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, wanted));
     }
     return out;
   }
@@ -43,6 +43,9 @@ struct Site {
     return out;
   }
 };
+
+/// Which attention constants the prices take; those of unfused attention take none.
+std::string flash_of(const KernelSettings& k) { return k.attention == AttentionKernel::flash ? name_of(k.flash) : ""; }
 
 /// A period needs a second step where one hands work to the next.
 int steps_of(const StrategySettings& s) { return s.fsdp.enabled || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather) ? 2 : 1; }
@@ -60,20 +63,20 @@ struct RowPredictor::Impl {
   Catalogue catalogue;
   ModelLibrary models;
   std::filesystem::path calibration;
-  std::string backend;
+  std::string backend, without;
   std::map<std::string, std::unique_ptr<Site>> sites;
 
-  Impl(const PredictorPaths& paths, std::string b) : catalogue(paths.topologies), models(paths.models), calibration(paths.topologies / "calibration"), backend(std::move(b)) {}
+  Impl(const PredictorPaths& paths, std::string b, std::string w) : catalogue(paths.topologies), models(paths.models), calibration(paths.topologies / "calibration"), backend(std::move(b)), without(std::move(w)) {}
 
   const Site& site(const RowJob& job) {
     const Scenario& s = job.scenario;
     const ClusterPart& part = s.cluster.parts.front();
-    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, job.flash, job.host, s.kernels.cuda_graphs)];
+    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), s.kernels.cuda_graphs)];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};
       spec.network = s.cluster.network;
-      at = std::make_unique<Site>(make_cluster(catalogue, spec), calibration, job);
+      at = std::make_unique<Site>(make_cluster(catalogue, spec), calibration, without, job);
     }
     return *at;
   }
@@ -88,7 +91,8 @@ struct RowPredictor::Impl {
   }
 };
 
-RowPredictor::RowPredictor(const PredictorPaths& paths, std::string backend) : impl_(std::make_unique<Impl>(paths, std::move(backend))) {}
+RowPredictor::RowPredictor(const PredictorPaths& paths, std::string backend, std::string without)
+    : impl_(std::make_unique<Impl>(paths, std::move(backend), std::move(without))) {}
 RowPredictor::~RowPredictor() = default;
 RowPredictor::RowPredictor(RowPredictor&&) noexcept = default;
 
@@ -110,8 +114,10 @@ Prediction RowPredictor::predict(const RowJob& job) {
     impl_->play(program, at, steps_of(s.strategy), out);
   }
   out.bound_by = bound_by(out.breakdown);
+  if (!job.measured.peak_allocated && !job.measured.peak_reserved) return out;
   const MemoryRule rule;
   for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
+  out.peak_reserved = out.peak_allocated * kReservedOverAllocated;
   return out;
 }
 

@@ -20,13 +20,17 @@ struct Prediction {
   Seconds step_time;
   Breakdown breakdown;          ///< Of the slowest stage.
   TimeCategory bound_by = TimeCategory::matmul;
-  Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU.
+  Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU; only where the row has a measured one.
+  Bytes peak_reserved;          ///< What a caching allocator then holds: allocated * kReservedOverAllocated.
 };
+
+/// Middle of the ratios measured on B200 (SimuMax, 1.03 to 1.08: core/cost/memory_rule.hpp).
+inline constexpr double kReservedOverAllocated = 1.055;
 
 class RowPredictor {
  public:
-  /// `backend` is "estimate" for the closed form, or a registered back end.
-  RowPredictor(const PredictorPaths& paths, std::string backend);
+  /// `backend` is "estimate" for the closed form, or a registered back end. `without`: CalibrationOptions::without.
+  RowPredictor(const PredictorPaths& paths, std::string backend, std::string without = {});
   ~RowPredictor();
   RowPredictor(RowPredictor&&) noexcept;
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/scoreboard/row_machine.hpp"
 #include "core/scoreboard/row_scenario.hpp"
 
 namespace rehearse {
@@ -14,49 +15,50 @@ namespace {
 /// A machine for the words of `gpu_type`; all of `words` must occur. The first row that fits counts, so special machines stand before common ones.
 struct Machine {
   std::array<const char*, 3> words;
-  const char* machine;
-  const char* network;  ///< Where the row does not name one.
+  NamedMachine named;
 };
-constexpr std::array<Machine, 29> kMachines{{{{"h100", "500w"}, "hgx_h100_500w", "ib_ndr"},
-                                             {{"p5.48xlarge"}, "aws_p5_48xlarge", "efa_400g"},
-                                             {{"p5e"}, "aws_p5e_48xlarge", "efa_400g"},
-                                             {{"p4d"}, "aws_p4d_24xlarge", "efa_100g"},
-                                             {{"gb300"}, "gb300_nvl72", "nvl72_row_xdr"},
-                                             {{"gb200"}, "gb200_nvl72", "nvl72_row"},
-                                             {{"b300"}, "dgx_b300", "superpod_b300"},
-                                             {{"b200"}, "dgx_b200", "ib_ndr"},
-                                             {{"h200"}, "dgx_h200", "ib_ndr"},
-                                             {{"h800"}, "hgx_h800", "ib_ndr"},
-                                             {{"h100", "pcie"}, "pcie8_h100_2sw", "ib_ndr"},
-                                             {{"h100"}, "dgx_h100", "ib_ndr"},
-                                             {{"a100", "pcie"}, "pcie8_a100_4sw", "ib_hdr"},
-                                             {{"a100", "40"}, "dgx_a100_40gb", "ib_hdr"},
-                                             {{"a100"}, "dgx_a100_80gb", "ib_hdr"},
-                                             {{"v100", "dgx-2"}, "dgx2", "ib_edr"},
-                                             {{"v100", "16"}, "dgx1v_16gb", "ib_edr"},
-                                             {{"v100"}, "dgx1v", "ib_edr"},
-                                             {{"p100"}, "dgx1p", "ib_edr"},
-                                             {{"k80"}, "pcie8_k80", "ethernet_10g"},
-                                             {{"l40s"}, "pcie8_l40s_2sw", "ib_hdr"},
-                                             {{"a40"}, "pcie8_a40_2sw", "ib_hdr"},
-                                             {{"a10g"}, "aws_g5_48xlarge", "efa_100g"},
-                                             {{"a10"}, "pcie4_a10", "ib_hdr"},
-                                             {{"5090"}, "rtx5090_8x", "ethernet_10g"},
-                                             {{"4090"}, "rtx4090_8x", "ethernet_10g"},
-                                             {{"3090"}, "rtx3090_8x", "ethernet_10g"},
-                                             {{"a6000"}, "pcie4_a6000_nvlink", "ib_hdr"},
-                                             {{"t4"}, "aws_g4dn_12xlarge", "ethernet_10g"}}};
+constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
+                                             {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
+                                             {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
+                                             {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
+                                             {{"p4d"}, {"aws_p4d_24xlarge", "efa_100g"}},
+                                             {{"gb300"}, {"gb300_nvl72", "nvl72_row_xdr"}},
+                                             {{"gb200"}, {"gb200_nvl72", "nvl72_row"}},
+                                             {{"b300"}, {"dgx_b300", "superpod_b300"}},
+                                             {{"b200"}, {"dgx_b200", "ib_ndr"}},
+                                             {{"h200"}, {"dgx_h200", "ib_ndr"}},
+                                             {{"h800"}, {"hgx_h800", "ib_ndr"}},
+                                             {{"h100", "pcie"}, {"pcie8_h100_2sw", "ib_ndr"}},
+                                             {{"h100"}, {"dgx_h100", "ib_ndr"}},
+                                             {{"a100", "pcie"}, {"pcie8_a100_4sw", "ib_hdr"}},
+                                             {{"a100", "40"}, {"dgx_a100_40gb", "ib_hdr"}},
+                                             {{"a100"}, {"dgx_a100_80gb", "ib_hdr"}},
+                                             {{"v100", "dgx-2"}, {"dgx2", "ib_edr"}},
+                                             {{"v100", "16"}, {"dgx1v_16gb", "ib_edr"}},
+                                             {{"v100"}, {"dgx1v", "ib_edr"}},
+                                             {{"p100"}, {"dgx1p", "ib_edr"}},
+                                             {{"k80"}, {"pcie8_k80", "ethernet_10g"}},
+                                             {{"l40s"}, {"pcie8_l40s_2sw", "ib_hdr"}},
+                                             {{"a40"}, {"pcie8_a40_2sw", "ib_hdr"}},
+                                             {{"a10g"}, {"aws_g5_48xlarge", "efa_100g"}},
+                                             {{"a10"}, {"pcie4_a10", "ib_hdr"}},
+                                             {{"5090"}, {"rtx5090_8x", "ethernet_10g"}},
+                                             {{"4090"}, {"rtx4090_8x", "ethernet_10g"}},
+                                             {{"3090"}, {"rtx3090_8x", "ethernet_10g"}},
+                                             {{"a6000"}, {"pcie4_a6000_nvlink", "ib_hdr"}},
+                                             {{"t4"}, {"aws_g4dn_12xlarge", "ethernet_10g"}}}};
 
-const Machine* machine_for(const std::string& gpu_type) {
+}  // namespace
+
+const NamedMachine* machine_named(const std::string& gpu_type) {
   const auto fits = [&](const Machine& m) {
     return std::all_of(m.words.begin(), m.words.end(), [&](const char* w) { return w == nullptr || holds(gpu_type, w); });
   };
   const auto at = std::find_if(kMachines.begin(), kMachines.end(), fits);
-  return at == kMachines.end() ? nullptr : &*at;
+  return at == kMachines.end() ? nullptr : &at->named;
 }
 
-/// The network that a row's words name; the machine's usual one where they name none.
-std::string network_for(const std::string& words, const char* usual) {
+std::string network_named(const std::string& words, const char* usual) {
   if (holds(words, "selene") || holds(words, "850 switches")) return "selene";
   if (holds(words, "eos")) return "eos";
   if (holds(words, "hdr")) return "rail_hdr";
@@ -64,14 +66,13 @@ std::string network_for(const std::string& words, const char* usual) {
   return usual;
 }
 
-}  // namespace
-
 void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   const std::string gpu_type = f.needed_text("gpu_type");
-  const Machine* m = machine_for(gpu_type);
+  const NamedMachine* m = machine_named(gpu_type);
   if (m == nullptr) throw RowSkipped("GPU unknown", gpu_type);
   const auto machine = catalogue.machine(m->machine);
   job.gpu = machine->gpu;
+  job.generation = catalogue.gpu(machine->gpu)->generation;
   job.gpus = static_cast<int>(f.needed("gpus", 1'000'000));
   // A rack of 72 runs jobs of 64: parallel degrees are powers of two, and trays are kept back as spares.
   job.gpus_per_domain = machine->gpus == 72 && job.gpus > 72 ? 64 : machine->gpus;
@@ -83,7 +84,7 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
     return;
   }
   const std::string words = f.text("inter_node") + " " + f.text("topology");
-  job.scenario.cluster.network = network_for(words, m->network);
+  job.scenario.cluster.network = network_named(words, m->network);
   f.note("network", job.scenario.cluster.network, "inter_node, topology, else what such machines have");
 }
 

@@ -61,7 +61,8 @@ json llama(RowFields& f, std::int64_t sequence) {
          {"intermediate_size", f.needed("ffn", kMostWidth)},
          {"vocab_size", f.needed("vocab")},
          {"max_position_embeddings", sequence},
-         {"tie_word_embeddings", f.truth("tied_embeddings")}};
+         {"tie_word_embeddings", f.truth("tied_embeddings")},
+         {"merged_projections", f.truth("merged_projections")}};
   if (const auto d = f.whole("head_dim", kMostWidth)) c["head_dim"] = *d;
   return c;
 }

@@ -41,6 +41,14 @@ Measured measured_of(const Measurement& row, const RowJob& job) {
   return out;
 }
 
+/// The container that a row's citation names, else what the software table says.
+std::string release_of(const Measurement& row, const SoftwareTable& table) {
+  const std::size_t at = row.source.find(" NeMo Container");
+  if (at == std::string::npos) return table.release_of(row);
+  const std::size_t begin = row.source.find_last_of(" ,(", at - 1);
+  return "NeMo " + row.source.substr(begin + 1, at - begin - 1);
+}
+
 /// Whether any figure is of a kind that a step is predicted for: the others are said to be so before the configuration is looked at.
 void check_kind(const Measurement& row) {
   if (!row.malformed.empty()) throw RowSkipped("malformed row", row.malformed);
@@ -62,11 +70,12 @@ MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Cata
   try {
     check_kind(row);
     RowJob job;
-    job.release = table.release_of(row);
+    job.release = release_of(row, table);
     map_cluster(fields, catalogue, job);
     map_model(fields, job);
     map_strategy(fields, job);
     job.measured = measured_of(row, job);
+    job.configuration = fmt::format("{}|{}|{}|{}|{}|{}", row.file, fields.text("model"), job.gpu, job.gpus, name_of(job.scenario.training.precision), fields.text("task"));
     out.job = std::move(job);
   } catch (const RowSkipped& e) {
     out.skipped = e.what();

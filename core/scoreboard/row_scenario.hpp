@@ -27,11 +27,11 @@ struct RowJob {
   int gpus_per_domain = 0;   ///< GPUs used of each machine; fewer than it has where a rack keeps some back.
   Measured measured;
   std::string gpu;           ///< Catalogue id.
+  std::string generation;    ///< Of the GPU.
   std::string strategy;      ///< "tp + pp + dp", for groups.
   std::string model_kind;    ///< "dense", "experts", "images".
   std::string release;       ///< Of the software, where known.
-  std::string flash;         ///< Which flash attention, by its calibration group's name; empty: the generation's own.
-  std::string host;          ///< Whose code launches kernels; empty: PyTorch's eager mode.
+  std::string configuration; ///< What stays the same from release to release: model, GPU, number of them, precision, task.
 };
 
 /// A row, read: either a job or the reason why there is none.

@@ -1,9 +1,11 @@
 // How the work was split and which software ran it.
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
+#include "core/scoreboard/prediction_range.hpp"
 #include "core/scoreboard/row_scenario.hpp"
 
 namespace rehearse {
@@ -11,6 +13,15 @@ namespace rehearse {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1'000'000;
+
+/// The enumerator that `text` names.
+template <class Enum>
+Enum named(const char* field, const std::string& text) {
+  const auto& names = names_of<Enum>();
+  const auto at = std::find(names.begin(), names.end(), text);
+  if (at == names.end()) throw RowSkipped("malformed row", fmt::format("{}: {}", field, text.substr(0, 60)));
+  return static_cast<Enum>(at - names.begin());
+}
 
 void map_axes(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
@@ -65,11 +76,27 @@ void map_schedule(RowFields& f, RowJob& job) {
   s.uneven_layers = true;
 }
 
+/// Scales as the row's words have them ("MXFP8", "FP8-CS", "float8 rowwise"), else as its software does.
+Fp8Recipe recipe_of(RowFields& f, const std::string& precision, const std::string& generation) {
+  const bool both = holds(precision, "parenthesised =");  // One note for two columns.
+  const auto says = [&](const char* words) { return !both && holds(precision, words); };
+  const bool blocks = says("mx") || says("blockwise") || (both && holds(precision, "[parenthesised variant]"));
+  if (blocks) return generation == "hopper" || says("blockwise") ? Fp8Recipe::blockwise : Fp8Recipe::mxfp8;
+  if (says("rowwise")) return Fp8Recipe::rowwise;
+  if (says("tensorwise") || says("-cs")) return Fp8Recipe::tensorwise;
+  const std::string usual = f.text("fp8_recipe");
+  return usual.empty() ? Fp8Recipe::delayed : named<Fp8Recipe>("fp8_recipe", usual);
+}
+
 void map_precision(RowFields& f, RowJob& job) {
   TrainingSettings& t = job.scenario.training;
   const std::string p = f.needed_text("precision");
   if (holds(p, "fp4")) throw RowSkipped("strategy not lowered yet", "fp4");
-  if (holds(p, "fp8") || holds(p, "float8")) t.precision = Precision::fp8_mixed;
+  if (holds(p, "fp8") || holds(p, "float8")) {
+    t.precision = Precision::fp8_mixed;
+    t.fp8.recipe = recipe_of(f, p, job.generation);
+    t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
+  }
   else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
   else if (holds(p, "fp16") || holds(p, "mixed")) t.precision = Precision::fp16_mixed;
   else if (holds(p, "tf32")) t.precision = Precision::tf32;
@@ -81,7 +108,22 @@ void map_precision(RowFields& f, RowJob& job) {
   t.clip_gradients = f.truth("clip_gradients");
 }
 
-/// SAC per operator keeps every second product and drops what is cheap to make again; the nearest that is lowered keeps everything.
+/// PyTorch's checkpoints stop early; those by operator keep every second product.
+void map_checkpoint(StrategySettings& s, const std::string& r) {
+  s.recompute = Recompute::selective;
+  s.recompute_modules = {holds(r, "full") ? "layer" : "every_second_product"};
+}
+
+/// "full:5": whole layers, of the first 5 of every chunk.
+void map_first_layers(StrategySettings& s, const std::string& r) {
+  int layers = 0;
+  const auto [end, failed] = std::from_chars(r.data() + 5, r.data() + r.size(), layers);
+  if (failed != std::errc{} || end != r.data() + r.size() || layers < 1) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
+  s.recompute = Recompute::full;
+  s.recompute_method = RecomputeMethod::block;
+  s.recompute_layers = layers;
+}
+
 void map_recompute(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   const std::string r = f.text("recompute");
@@ -89,8 +131,8 @@ void map_recompute(RowFields& f, RowJob& job) {
     f.guess("recompute", "none", "nobody states it");
     return;
   }
-  if (r == "op_level" || holds(r, "op-level") || holds(r, "per-op") || holds(r, "sac")) throw RowSkipped("strategy not lowered yet", "selective recomputation by operator");
-  if (r.starts_with("full:")) throw RowSkipped("strategy not lowered yet", "recomputation of some layers");
+  if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
+  if (r.starts_with("full:")) return map_first_layers(s, r);
   s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
 }
 
@@ -107,7 +149,7 @@ void map_sharding(RowFields& f, RowJob& job) {
     if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;
     return;
   }
-  s.zero_stage = s.dp > 1 ? zero : 0;
+  s.zero_stage = s.dp * s.cp > 1 ? zero : 0;  // State is divided over both.
 }
 
 void map_overlap(RowFields& f, RowJob& job) {
@@ -117,6 +159,7 @@ void map_overlap(RowFields& f, RowJob& job) {
   s.overlap.pp = f.truth("overlap_p2p");
   const std::string tp = f.text("overlap_tp");
   s.overlap.tp = tp == "full" && s.tp > 1;
+  s.overlap.tp_backward = tp != "none";
   s.scatter_gather = s.pp > 1 && s.tp > 1 && f.truth("scatter_gather");
   s.sequence_parallel = s.tp > 1 && f.truth("sequence_parallel");
 }
@@ -136,30 +179,17 @@ void map_kernels(RowFields& f, RowJob& job) {
   KernelSettings& k = job.scenario.kernels;
   const std::string attention = attention_of(f);
   k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
-  if (k.attention == AttentionKernel::flash) job.flash = attention;
-  if (const std::string host = f.text("host"); host != "eager") job.host = host;
+  if (k.attention == AttentionKernel::flash) k.flash = named<FlashKernel>("attention", attention);
+  if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
   k.fused_norm = f.truth("fused_kernels");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");
 }
 
-std::string words_of(const StrategySettings& s) {
-  std::string out;
-  const auto add = [&out](bool active, const char* name) {
-    if (active) out += (out.empty() ? "" : " + ") + std::string(name);
-  };
-  add(s.tp > 1, "tp");
-  add(s.cp > 1, "cp");
-  add(s.pp > 1, "pp");
-  add(s.ep > 1, "ep");
-  add(s.fsdp.enabled || s.zero_stage == 3, "sharded");
-  add(s.dp > 1 && !s.fsdp.enabled && s.zero_stage < 3, "dp");
-  return out.empty() ? "one GPU" : out;
-}
-
 }  // namespace
 
 void map_strategy(RowFields& f, RowJob& job) {
+  if (holds(f.text("task"), "lora")) throw RowSkipped("strategy not lowered yet", "low-rank adapters: most weights have no gradient");
   map_axes(f, job);
   map_batch(f, job);
   map_schedule(f, job);
@@ -168,7 +198,7 @@ void map_strategy(RowFields& f, RowJob& job) {
   map_overlap(f, job);
   map_kernels(f, job);
   map_recompute(f, job);
-  job.strategy = words_of(job.scenario.strategy);
+  job.strategy = strategy_family(job.scenario.strategy);
 }
 
 }  // namespace rehearse

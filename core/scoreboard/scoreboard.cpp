@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ void predict(ScoredRow& row, RowPredictor& predictor) {
   }
   row.predicted = true;
   if (m.peak_allocated) row.memory_error = row.prediction.peak_allocated / *m.peak_allocated - 1;
-  else if (m.peak_reserved) row.memory_error = row.prediction.peak_allocated / *m.peak_reserved - 1;
+  else if (m.peak_reserved) row.memory_error = row.prediction.peak_reserved / *m.peak_reserved - 1;
 }
 
 /// Rows are dealt out one by one; each worker has prices of its own.
@@ -60,7 +61,7 @@ class Workers {
  private:
   void work() {
     try {
-      RowPredictor predictor(paths_, options_.backend);
+      RowPredictor predictor(paths_, options_.backend, options_.without);
       for (std::size_t i = next_++; i < in_.size(); i = next_++) {
         out_[i].row = map_row(in_[i], table_, predictor.catalogue());
         predict(out_[i], predictor);
@@ -104,18 +105,49 @@ void add(Errors& to, const ScoredRow& row) {
   if (row.memory_error) to.memory.push_back(*row.memory_error);
 }
 
+/// "26.02.01" after "26.02": numbers between points.
+std::vector<int> version(const std::string& release) {
+  std::vector<int> out{0};
+  for (const char c : release) {
+    if (c == '.') out.push_back(0);
+    else if (c >= '0' && c <= '9') out.back() = out.back() * 10 + (c - '0');
+  }
+  return out;
+}
+
+/// The newest release that any row of a configuration names, and the files that hold one configuration under several.
+struct Releases {
+  std::map<std::string, std::vector<int>> newest;
+  std::set<std::string> several;
+};
+
+Releases releases_of(const Scoreboard& board) {
+  Releases out;
+  for (const ScoredRow& row : board.rows) {
+    if (!row.counts()) continue;
+    const std::vector<int> mine = version(row.row.job->release);
+    const auto [at, fresh] = out.newest.try_emplace(row.row.job->configuration, mine);
+    if (!fresh && at->second != mine) out.several.insert(row.row.file);
+    at->second = std::max(at->second, mine);
+  }
+  return out;
+}
+
 void summarise(Scoreboard& board) {
+  const Releases releases = releases_of(board);
   Errors all;
   std::map<std::pair<int, std::string>, Errors> groups;
-  const std::vector<std::string> kinds{"source", "GPU", "strategy", "model"};
+  const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release", "newest"};
   for (const ScoredRow& row : board.rows) {
     if (!row.predicted) ++board.skipped[row.row.skipped];
     else if (!row.counts()) ++board.listed;
     if (!row.counts()) continue;
     add(all, row);
     const RowJob& job = *row.row.job;
-    const std::vector<std::string> names{short_source(row.row), job.gpu, job.strategy, job.model_kind};
-    for (std::size_t k = 0; k < kinds.size(); ++k) add(groups[{static_cast<int>(k), names[k]}], row);
+    const std::vector<std::string> names{short_source(row.row), job.gpu, job.generation, job.strategy, job.model_kind, job.release,
+                                         releases.several.contains(row.row.file) && releases.newest.at(job.configuration) == version(job.release) ? fmt::format("{}, {}", short_source(row.row), job.model_kind) : std::string()};
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (!names[k].empty()) add(groups[{static_cast<int>(k), names[k]}], row);
   }
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);

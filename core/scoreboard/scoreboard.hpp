@@ -24,7 +24,7 @@ struct ScoredRow {
 
 /// Error figures of rows that have something in common.
 struct ScoreGroup {
-  std::string by;    ///< "source", "GPU", "strategy", "model".
+  std::string by;    ///< "source", "GPU", "generation", "strategy", "model", "release"; "newest": rows of the newest release of their configuration.
   std::string name;
   ErrorStatistics time;
   ErrorStatistics memory;
@@ -41,6 +41,7 @@ struct Scoreboard {
 
 struct ScoreOptions {
   std::string backend = "estimate";
+  std::string without{};  ///< CalibrationOptions::without.
   int workers = 0;   ///< Threads; 0: as many as the machine has. Back ends other than the closed form run one at a time.
   std::function<void(int done, int all)> progress{};  ///< Called by any worker, one at a time.
 };

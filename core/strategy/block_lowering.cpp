@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/recompute.hpp"
 
 namespace rehearse {
@@ -250,10 +251,16 @@ void BlockBody::run_again(int m) {
   const auto fetched = std::exchange(fetched_, {});
   const int outer = std::exchange(module_, m);
   for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
-    if (tensors_.module_of[i] == m) lowering_of(tensors_.spec->ops[i].kind).forward(*this, tensors_.spec->ops[i]);
+    if (tensors_.module_of[i] == m) run_again(tensors_.spec->ops[i], tensors_.unread_again[i]);
   module_ = outer;
   fetched_ = fetched;
   phase_ = before;
+}
+
+void BlockBody::run_again(const OpSpec& op, bool unread) {
+  if (!unread) return lowering_of(op.kind).forward(*this, op);
+  // Of a product in fp8 backward still reads the cast input.
+  if (op.kind == OpKind::linear && ops::in_fp8(*this, op)) (void)ops::fp8_input(*this, op, stored(op.inputs[0]));
 }
 
 int BlockBody::persistent(const std::string& name, Tensor like) {

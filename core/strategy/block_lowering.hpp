@@ -25,6 +25,7 @@ struct BlockTensors {
   std::map<std::string, int> extra; ///< Tensors that ops make for their own backward: masks, statistics.
   std::map<std::string, int> persistent; ///< What ops keep from step to step besides parameters: copies in fp8 and their scales.
   std::vector<int> module_of;       ///< Per op: the module whose results are made again in backward, or -1.
+  std::vector<bool> unread_again;   ///< Per op: of a module, but nobody reads its results in backward.
   bool recompute_all = false;       ///< Only the block's input is kept.
   bool keeps_input = true;          ///< Of those that keep nothing else: false inside a group that is made again from its first layer's input.
   bool recompute_core = false;      ///< The attention core is run again (selective recomputation).
@@ -59,6 +60,7 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  bool overlap_tp_backward = true;  ///< Weight gradients follow input gradients, whose reductions run beside them.
   ContextExchange context = ContextExchange::ring;  ///< Over context-parallel ranks, where there are several.
   bool sums_gradients = false;     ///< Gradients of replicas are added up and divided by nothing later: the loss is a mean over all of them.
   bool global_statistics = false;  ///< Batch moments and load-balancing losses look at all replicas together.
@@ -141,6 +143,7 @@ class BlockBody {
   [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
   /// Runs module `m` of selective recomputation again, once.
   void run_again(int m);
+  void run_again(const OpSpec& op, bool unread);
   void export_grad(int formal, int tensor, const Hold& hold);
   void release_unread();
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }

@@ -61,6 +61,14 @@ std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec,
   return kept_values(spec, std::move(needed), block.module_of);
 }
 
+/// All that backward reads of what forward makes, in whatever type it is kept.
+std::vector<bool> read_in_backward(const ProgramFrame& frame, const BlockSpec& spec, const BlockOptions& options) {
+  std::vector<bool> out(spec.tensors.size(), false);
+  for (const OpSpec& op : spec.ops)
+    for (const int t : lowering_of(op.kind).saved(op, options, frame)) out[static_cast<std::size_t>(t)] = true;
+  return out;
+}
+
 /// Working weights of products in fp8 may be stored so.
 DType weight_dtype(const ProgramFrame& frame, const BlockSpec& spec, std::size_t param) {
   if (!frame.fp8 || !frame.fp8->parameters) return frame.activation_dtype;
@@ -110,6 +118,7 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   out.recompute_all = recompute.kind == Recompute::full && spec.input >= 0 && spec.output >= 0;
   out.recompute_core = selective && std::find(recompute.modules.begin(), recompute.modules.end(), "core_attn") != recompute.modules.end();
   out.module_of = selective ? modules_of(spec, recompute.modules) : std::vector<int>(spec.ops.size(), -1);
+  out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of, recompute.modules);
   out.saved = saved_values(frame, spec, options, out);
 
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {

@@ -85,8 +85,6 @@ void refuse_unlowered(const StrategySettings& s, Precision precision, bool exper
   if (precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
     throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
                 "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
-  if (precision == Precision::fp8_mixed && s.overlap.tp)
-    throw Error(ErrorKind::usage, "overlap.tp has no lowering for products in fp8", "strategy.overlap.tp", "set strategy.overlap.tp to false");
 }
 
 /// Settings of a network that there is not.
@@ -221,6 +219,7 @@ class Lowering {
     program_.first_sample = first_samples(frame_, microbatches_, settings_);
     options_.sums_gradients = settings_.data_parallel == DataParallelism::parameter_server && settings_.dp > 1;
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
+    options_.overlap_tp_backward = settings_.overlap.tp_backward;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {

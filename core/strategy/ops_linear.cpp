@@ -91,25 +91,31 @@ void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<in
   bias_gradient(b, op);
 }
 
+void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
+  if (!b.wants_grad(op.inputs[0])) return;
+  const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
+  const Layout in = linear_input(b, op);
+  const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
+  const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
+  std::vector<Operand> operands{read(of.w), write(dx)};
+  for (const int f : of.dy) operands.push_back(read(f));
+  b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+  b.add_grad(op.inputs[0], dx, op.name);
+}
+
 void backward(BlockBody& b, const OpSpec& op) {
   if (scatters_in_pieces(b, op)) {
     const int whole = piecewise_input_grad(b, op);
-    if (whole >= 0) weight_gradient(b, op, b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
+    if (whole >= 0) weight_gradient(b, op, in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
     return;
   }
   Backward of;
   if (!find_operands(b, op, of)) return;
-  if (b.wants_grad(op.inputs[0])) {
-    const ExprId n = b.builder().dim(of.w, 0), k = b.builder().dim(of.w, 1), m = b.tokens(of.dy[0]);
-    const Layout in = linear_input(b, op);
-    const bool column = is_shard(b.param_layout(op.params[0]), Axis::tp, 0);
-    const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
-    std::vector<Operand> operands{read(of.w), write(dx)};
-    for (const int f : of.dy) operands.push_back(read(f));
-    b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
-    b.add_grad(op.inputs[0], dx, op.name);
-  }
+  // What follows the input gradient hides its reduction.
+  const bool wants_input = b.wants_grad(op.inputs[0]);
+  if (wants_input && b.options().overlap_tp_backward) input_gradient(b, op, of);
   if (b.wants_weight_grads()) weight_gradient(b, op, of.x, of.dy_columns);
+  if (wants_input && !b.options().overlap_tp_backward) input_gradient(b, op, of);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/ops_linear.hpp"
 
 namespace rehearse::ops {
@@ -76,6 +77,22 @@ bool is_shard(const Layout& layout, int dim) {
   return s != nullptr && s->dim == dim;
 }
 
+/// In the type that the op's products run in.
+ComputeTask piece_product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
+  ComputeTask t = linear_product(b, variant, m, n, k);
+  if (in_fp8(b, op)) t.arithmetic = DType::fp8;
+  return t;
+}
+
+Layout as_stored(BlockBody& b, const OpSpec&, int t) { return b.stored(t); }
+
+/// This rank's slice of the output's gradient, cast before it is sent where products are in fp8; -1 where nothing needs it.
+int own_output_grad(BlockBody& b, const OpSpec& op) {
+  if (!in_fp8(b, op)) return b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  const std::vector<Fp8Copies> cast = fp8_output_grads(b, op, as_stored);
+  return cast.empty() ? -1 : cast.front().rows;
+}
+
 /// The head and the embedding are left as they are, as in Transformer Engine.
 bool in_pieces(BlockBody& b) { return b.options().overlap_tp && b.tensors().spec->input >= 0 && b.tensors().spec->output >= 0; }
 
@@ -91,11 +108,12 @@ bool scatters_in_pieces(BlockBody& b, const OpSpec& op) {
 
 void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  const Gathered x = start_gather(b, op.name, b.value(op.inputs[0]), b.phase());
-  const int w = b.param(op.params[0]);
+  const bool fp8 = in_fp8(b, op);
+  const Gathered x = start_gather(b, op.name, fp8 ? fp8_input(b, op, b.stored(op.inputs[0])) : b.value(op.inputs[0]), b.phase());
+  const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<int> results;
   for (const int t : op.outputs) results.push_back(b.result(t, linear_output(b, op, t)));
-  ComputeTask t = linear_product(b, "linear_piece", b.tokens(x.pieces[0]), body.dim(w, 0), body.dim(w, 1));
+  ComputeTask t = piece_product(b, op, "linear_piece", b.tokens(x.pieces[0]), body.dim(w, 0), body.dim(w, 1));
   t.transpose_b = true;
   std::vector<Operand> operands{read(x.whole), read(w)};
   for (const int y : results) operands.push_back(write(y));
@@ -106,12 +124,14 @@ void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
     body.compute(op.name, t, operands, b.phase());
   }
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
-  b.has_now(op.inputs[0], linear_input(b, op), x.whole);
+  if (!fp8) b.has_now(op.inputs[0], linear_input(b, op), x.whole);
 }
 
 void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  const int x = b.value(op.inputs[0], linear_input(b, op), op.name), w = b.param(op.params[0]), t = op.outputs[0], ranks = ranks_of(b);
+  const bool fp8 = in_fp8(b, op);
+  const int x = fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name);
+  const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]), t = op.outputs[0], ranks = ranks_of(b);
   const Layout stored = b.stored(t);
   int sum = -1;
   for (int step = 1; step <= ranks; ++step) {
@@ -123,7 +143,7 @@ void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
       hop(b, fmt::format("{}.ring{}", op.name, step - 1), sum, arrived, b.phase());
     }
     const int term = b.scratch_of(t, op.name + ".term", piece_of(stored, step % ranks));
-    ComputeTask product = linear_product(b, "linear_piece", b.tokens(term), body.dim(w, 0), body.dim(w, 1));
+    ComputeTask product = piece_product(b, op, "linear_piece", b.tokens(term), body.dim(w, 0), body.dim(w, 1));
     product.transpose_b = true;
     std::vector<Operand> operands{read(x), read(w), write(term)};
     add_bias(b, op, product, operands);
@@ -140,16 +160,16 @@ void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
 
 int piecewise_input_grad(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  const int own = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  const int own = own_output_grad(b, op);
   if (own < 0) return -1;
   const Gathered dy = start_gather(b, op.name + ".output_grad", own, Phase::input_grad);
-  const int w = b.param(op.params[0]);
+  const int w = in_fp8(b, op) ? fp8_weight(b, op).columns : b.param(op.params[0]);
   const bool wanted = b.wants_grad(op.inputs[0]);
   const int dx = wanted ? b.scratch_of(op.inputs[0], op.name + ".input_grad", linear_input(b, op)) : -1;
   for (std::size_t i = 0; i < dy.pieces.size(); ++i) {
     hop_on(b, dy, i, op.name + ".output_grad", Phase::input_grad);
     if (wanted)
-      body.compute(op.name + ".input_grad", linear_product(b, "linear_input_grad_piece", b.tokens(own), body.dim(w, 1), body.dim(w, 0)),
+      body.compute(op.name + ".input_grad", piece_product(b, op, "linear_input_grad_piece", b.tokens(own), body.dim(w, 1), body.dim(w, 0)),
                    {read(w), write(dx), read(dy.pieces[i])}, Phase::input_grad);
   }
   if (wanted) b.add_grad(op.inputs[0], dx, op.name);

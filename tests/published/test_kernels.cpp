@@ -20,7 +20,7 @@ const std::string kRoot = rehearse::testing::source_path("");
 
 KernelModel model_of(const std::string& id, const std::string& attention = {}) {
   const GpuSpec gpu = published::gpu(id);
-  return {gpu, load_calibration(kRoot + "/topologies/calibration", gpu, {attention})};
+  return {gpu, load_calibration(kRoot + "/topologies/calibration", gpu, {.attention = attention, .bursts = true})};
 }
 
 Kernel kernel_of(const MeasuredGemm& g) {

@@ -98,7 +98,7 @@ TEST_CASE("every GPU of the catalogue and an unknown one get a complete model th
 }
 
 TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounded by their power") {
-  const auto level = [](const GpuSpec& g) { return load_calibration(kShipped, g).value("gemm", "efficiency"); };
+  const auto level = [](const GpuSpec& g) { return load_calibration(kShipped, g, {.bursts = true}).value("gemm", "efficiency"); };
   CHECK(level(published::gpu("b200_sxm")) == Approx(0.49).margin(0.02));
   // 1200 W over 2.5 PFLOP/s at 0.96 pJ: 0.5. Twice the watts: the units themselves limit.
   CHECK(level(blackwell("gb200", 2500e12, 1200)) == Approx(0.5));

@@ -78,6 +78,18 @@ TEST_CASE("a Llama layer rotates q and k and gates its MLP") {
   CHECK((rope.rotary_dim == 128 && rope.rope_theta == 5e5));
 }
 
+TEST_CASE("projections apart are the same parameters in more products") {
+  nlohmann::json config{{"model_type", "llama"}, {"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128},
+                        {"max_position_embeddings", 64}};
+  const auto merged = build(config);
+  config["merged_projections"] = false;
+  const auto apart = build(config);
+  CHECK(ops_of(block(apart, "layer")) ==
+        "ln1 attention.q attention.k attention.v attention.rope_q attention.rope_k attention.core attention.proj attention.add ln2 mlp.gate mlp.up mlp.silu_mul "
+        "mlp.down mlp.add ");
+  CHECK(apart.parameter_count() == merged.parameter_count());
+}
+
 TEST_CASE("the two GPT-NeoX residuals have equal parameters") {
   const auto parallel = shipped("gpt_neox_20b");
   CHECK(ops_of(block(parallel, "layer")) ==

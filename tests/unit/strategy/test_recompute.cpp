@@ -72,6 +72,42 @@ TEST_CASE("modules run once again in each backward, and only they") {
   CHECK(tasks(p, Phase::forward, "mlp.fc1") == calls);
 }
 
+TEST_CASE("PyTorch's checkpoints stop when all that backward reads is made again") {
+  Job job(changed("tiny_llama", {{"merged_projections", false}}));
+  const auto again = [&](std::vector<std::string> modules, const char* name) {
+    job.strategy.recompute = Recompute::selective;
+    job.strategy.recompute_modules = std::move(modules);
+    const Program p = job.lower();
+    validate(p);
+    return tasks(p, Phase::recompute, name);
+  };
+  CHECK(again({"layer"}, "mlp.up") > 0);
+  CHECK(again({"layer"}, "attention.core") > 0);
+  // Nobody reads the layer's output but the next layer, which has had it.
+  CHECK(again({"layer"}, "mlp.down") == 0);
+  CHECK(again({"layer"}, "mlp.add") == 0);
+  CHECK(again({"all_but_attention"}, "attention.core") == 0);
+  CHECK(again({"all_but_attention"}, "attention.q") > 0);
+  // Of q, k, v, projection, gate, up and down the second, fourth and sixth.
+  for (const char* made_again : {"attention.k", "attention.proj", "mlp.up"}) CHECK(again({"every_second_product"}, made_again) > 0);
+  for (const char* kept : {"attention.q", "attention.v", "mlp.gate", "mlp.down", "attention.core"}) CHECK(again({"every_second_product"}, kept) == 0);
+}
+
+TEST_CASE("a checkpoint of a layer keeps its input, one by operator more") {
+  Job job(changed("tiny_llama", {{"merged_projections", false}}));
+  const auto kept = [&](std::vector<std::string> modules) {
+    job.strategy.recompute = modules.empty() ? Recompute::none : Recompute::selective;
+    job.strategy.recompute_modules = std::move(modules);
+    return kept_bytes(job.lower(), "layer.forward");
+  };
+  const double layer = kept({"layer"});
+  job.strategy.recompute = Recompute::full;
+  CHECK(layer == Approx(kept_bytes(job.lower(), "layer.forward")));
+  CHECK(kept({"all_but_attention"}) > layer);
+  CHECK(kept({"every_second_product"}) > kept({"all_but_attention"}));
+  CHECK(kept({}) > kept({"every_second_product"}));
+}
+
 TEST_CASE("experts' modules") {
   Job job(changed("mixtral_8x7b", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}}));
   const auto kept = [&](std::vector<std::string> modules) {

@@ -1,0 +1,57 @@
+// Constants that only whole training steps give.
+
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "core/config/json_file.hpp"
+#include "core/config/object_reader.hpp"
+#include "core/cost/calibration.hpp"
+
+namespace rehearse {
+
+namespace {
+
+const std::string kSchema = "rehearse/step_constants/v1";
+constexpr NumberRange kValue{0, 1e15}, kCount{1, 1e9};
+
+StepConstant read_constant(ObjectReader& o) {
+  StepConstant c;
+  c.generation = o.string("generation", "");
+  c.group = o.string("group");
+  c.constant = o.string("constant");
+  c.value = o.number("value", kValue);
+  c.source = o.string("source");
+  c.rows_of = o.string("rows_of");
+  c.model = o.string("model", "");
+  c.every = static_cast<int>(o.number("every", kCount));
+  c.rows = static_cast<int>(o.number("rows", kCount));
+  o.finish();
+  return c;
+}
+
+}  // namespace
+
+std::vector<StepConstant> load_step_constants(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / "steps.json";
+  if (!std::filesystem::exists(path)) return {};
+  const nlohmann::json document = load_json(path.string());
+  ObjectReader o(document, path.string());
+  const std::array schemas{kSchema};
+  o.choice("schema", schemas);
+  std::vector<StepConstant> out;
+  for (ObjectReader& c : o.objects("constants")) out.push_back(read_constant(c));
+  o.finish();
+  return out;
+}
+
+void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, const std::string& generation, const std::string& without) {
+  for (const StepConstant& c : constants) {
+    if (c.generation != generation || (!without.empty() && c.rows_of == without)) continue;
+    const std::string key = "steps_" + c.group + "_" + c.constant;
+    p.groups[c.group].constants[c.constant] = {c.value, key, c.rows, 0};
+    p.sources.push_back({key, c.source, Evidence::published});
+  }
+}
+
+}  // namespace rehearse

@@ -1,0 +1,86 @@
+#include "core/scoreboard/left_out.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "core/config/json_file.hpp"
+#include "core/cost/calibration.hpp"
+
+namespace rehearse {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<double> errors_of(const std::vector<ScoredRow>& rows) {
+  std::vector<double> out;
+  for (const ScoredRow& r : rows)
+    if (r.counts()) out.push_back(r.error);
+  return out;
+}
+
+/// Every row that names the source, with its number among them: fitted are those whose number is a multiple of `every`.
+struct SourceRows {
+  std::vector<Measurement> rows;
+  std::vector<ScoredRow> scored, unseen;
+};
+
+SourceRows rows_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::string& source, int every) {
+  SourceRows out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!holds(rows[i].source, source)) continue;
+    if (static_cast<int>(out.rows.size()) % every != 0) out.unseen.push_back(board.rows[i]);
+    out.rows.push_back(rows[i]);
+    out.scored.push_back(board.rows[i]);
+  }
+  return out;
+}
+
+void count(const KernelGroups& groups, const std::string& generation, std::vector<FittedClass>& out) {
+  for (const auto& [name, group] : groups) {
+    FittedClass c{generation, name, 0, 0};
+    for (const auto& [key, constant] : group.constants) {
+      if (constant.rows == 0) continue;
+      ++c.constants;
+      c.rows = std::max(c.rows, constant.rows);
+    }
+    if (c.constants > 0) out.push_back(std::move(c));
+  }
+}
+
+}  // namespace
+
+std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options) {
+  std::map<std::string, std::vector<StepConstant>> by_source;
+  for (const StepConstant& c : load_step_constants(paths.topologies / "calibration")) by_source[c.rows_of].push_back(c);
+  std::vector<LeftOut> out;
+  for (const auto& [source, constants] : by_source) {
+    const SourceRows of = rows_of(board, rows, source, constants.front().every);
+    if (of.rows.empty()) continue;
+    ScoreOptions without = options;
+    without.without = source;
+    without.progress = {};
+    LeftOut entry{source, static_cast<int>(constants.size()), 0, statistics(errors_of(of.scored)), statistics(errors_of(of.unseen)),
+                  statistics(errors_of(score(of.rows, paths, without).rows))};
+    entry.rows_fitted = static_cast<int>(of.rows.size() - of.unseen.size());
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+std::vector<FittedClass> fitted_classes(const fs::path& calibration) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(calibration))
+    if (entry.path().extension() == ".json" && entry.path().stem() != "steps") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<FittedClass> out;
+  for (const fs::path& file : files) {
+    const CalibrationProfile p = parse_calibration(read_text(file.string()), file.string());
+    count(p.groups, p.generation, out);
+    for (const auto& [gpu, groups] : p.gpus) count(groups, gpu, out);
+  }
+  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({c.generation.empty() ? "all" : c.generation, c.group + "." + c.constant, 1, c.rows * c.every});
+  return out;
+}
+
+}  // namespace rehearse

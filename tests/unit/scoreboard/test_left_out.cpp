@@ -1,0 +1,72 @@
+#include "core/scoreboard/left_out.hpp"
+
+#include "core/backend/player.hpp"
+#include "core/cost/calibration.hpp"
+#include "core/scoreboard/agreement.hpp"
+#include "tests/unit/scoreboard/rows.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+const std::string kCalibration = kRoot + "/topologies/calibration";
+
+}  // namespace
+
+TEST_CASE("constants of steps come from a part of one source's rows, many more than there are constants") {
+  const auto constants = load_step_constants(kCalibration);
+  REQUIRE_FALSE(constants.empty());
+  std::map<std::string, int> of_source;
+  for (const StepConstant& c : constants) {
+    INFO(c.group << "." << c.constant);
+    CHECK(c.value > 0);
+    CHECK(c.every >= 2);  // The others are for the report.
+    CHECK(c.rows >= 3);
+    ++of_source[c.rows_of];
+  }
+  for (const auto& [source, n] : of_source) CHECK(n <= 4);
+}
+
+TEST_CASE("no fitted class has more than a tenth as many constants as rows") {
+  for (const FittedClass& c : fitted_classes(kCalibration)) {
+    INFO(c.generation << " " << c.group);
+    // Attention is fitted per implementation; start and diagonal on all of them together.
+    if (c.group.rfind("attention_", 0) != 0 && c.group != "gemm_fp8") CHECK(c.constants * 10 <= c.rows);
+  }
+}
+
+TEST_CASE("without a source its constants are what they were before") {
+  const Catalogue catalogue(kRoot + "/topologies");
+  const auto a100 = catalogue.gpu("a100_sxm4_80");
+  CalibrationOptions deepspeed{.host = "megatron_deepspeed"};
+  const double with = load_calibration(kCalibration, *a100, deepspeed).value("launch", "overhead_s");
+  deepspeed.without = "single-node CSV";
+  const double without = load_calibration(kCalibration, *a100, deepspeed).value("launch", "overhead_s");
+  CHECK(without == load_calibration(kCalibration, *a100).value("launch", "overhead_s"));
+  CHECK(with > without);
+}
+
+TEST_CASE("a chip at its power limit sustains less than in a burst, and one with less power less still") {
+  const Catalogue catalogue(kRoot + "/topologies");
+  const auto level = [&](const char* gpu, bool bursts) { return load_calibration(kCalibration, *catalogue.gpu(gpu), {.bursts = bursts}).value("gemm", "efficiency"); };
+  CHECK(level("h100_sxm5_80", false) < level("h100_sxm5_80", true));
+  CHECK(level("h100_96_500w", false) < level("h100_sxm5_80", false));
+  CHECK(level("a100_sxm4_80", false) == level("a100_sxm4_80", true));  // No rows say so.
+}
+
+TEST_CASE("closed form and analytic back end play a row alike") {
+  register_analytic_backend();
+  const std::vector<Measurement> rows{row_of(row_json())};
+  const Agreement a = agreement(score(rows, paths()), rows, paths(), {.backend = "analytic"});
+  for (const std::string& why : a.refused) FAIL_CHECK(why);
+  REQUIRE(a.rows.size() == 1);
+  CHECK(std::abs(a.rows[0].difference()) < 0.03);
+  CHECK_THROWS_AS(agreement(score(rows, paths()), rows, paths(), {.backend = "abacus"}), Error);
+}
+
+TEST_CASE("jobs beyond the limit of GPUs are not played") {
+  register_analytic_backend();
+  const std::vector<Measurement> rows{row_of(row_json())};
+  CHECK(agreement(score(rows, paths()), rows, paths(), {.backend = "analytic", .most_gpus = 4}).rows.empty());
+}
