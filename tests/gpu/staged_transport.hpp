@@ -4,7 +4,9 @@
 // on none, without NCCL.
 
 #include <future>
+#include <memory>
 #include <numeric>
+#include <vector>
 
 #include "gpu_backend/communicator.hpp"
 #include "gpu_backend/device.hpp"
@@ -13,12 +15,12 @@ namespace rehearse::test {
 
 using Host = std::vector<std::byte>;
 
-/// Waits for what a transport does beside its caller.
+/// Waits for what a transport does beside its caller. The promise lives until both threads have left it.
 template <class F>
 void to_its_end(F f) {
-  std::promise<void> ended;
-  f([&ended](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
-  ended.get_future().get();
+  const auto ended = std::make_shared<std::promise<void>>();
+  f([ended](std::exception_ptr failed) { failed ? ended->set_exception(failed) : ended->set_value(); });
+  ended->get_future().get();
 }
 
 class StagedCommunicator final : public Communicator {

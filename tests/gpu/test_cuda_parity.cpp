@@ -51,17 +51,13 @@ TEST_CASE("networks of every kind train on a device as on the CPU") {
   for (const Net net : kNets) check_on_device(net, {"one rank", 1, [](StrategySettings&) {}}, 1);
 }
 
-TEST_CASE("one strategy on devices gives the result of one rank", "[parity]") {
+TEST_CASE("what devices exchange and compute in parts gives the result of one rank", "[parity]") {
   ON_A_DEVICE();
-  // Each on one network; on all of them below.
-  for (const auto& [strategy, list] : variations())
-    for (const Variation& v : list) check_on_device(net_of(v), v, 1);
-}
-
-TEST_CASE("experts on devices give the result of one rank", "[parity]") {
-  ON_A_DEVICE();
-  for (const Variation& v : variations().at("expert_parallel"))
-    if (legal(Net::deepseek, {v})) check_on_device(Net::deepseek, v, 1);
+  // One of each kind: threads of a GPU are slow on a CPU. All of them below.
+  check_on_device(Net::gpt, variations().at("context_parallel").front(), 1);             // Blocks of attention, merged.
+  check_on_device(Net::llama, variations().at("overlapped_tensor_parallel").front(), 1); // Pieces of products.
+  check_on_device(Net::deepseek, variations().at("expert_parallel").front(), 1);         // Exchanges that the data sizes.
+  for (const Variation& v : variations().at("tile_parallel")) check_on_device(v.name == "tile_h" ? Net::cnn : Net::segmenter, v, 1);  // Halos.
 }
 
 TEST_CASE("every strategy and schedule on devices, for every network, over steps", "[.slow]") {

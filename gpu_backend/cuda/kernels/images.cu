@@ -69,6 +69,12 @@ struct AddBias {
   }
 };
 template <class A>
+struct AddOwn {
+  Elements a, b, sum;
+  template <int>
+  __device__ void at(std::int64_t i) const { put(sum.data, sum.own.place(i), get<A>(a.data, a.own.place(i)) + get<A>(b.data, b.own.place(i))); }
+};
+template <class A>
 struct CopyOwn {
   Elements from, to;
   template <int>
@@ -280,6 +286,9 @@ void gate_grad(cudaStream_t stream, const Elements& dy, const Elements& features
 }
 void add_bias(cudaStream_t stream, Reals bias, const Elements& image) {
   with_sums_of(image.data.type, [&](auto a) { each_one(stream, AddBias<decltype(a)>{bias, image, Channels(image.own)}, image.own.from(0)); });
+}
+void add_own(cudaStream_t stream, const Elements& a, const Elements& b, const Elements& sum) {
+  with_sums_of(sum.data.type, [&](auto t) { each_one(stream, AddOwn<decltype(t)>{a, b, sum}, sum.own.from(0)); });
 }
 void copy_own(cudaStream_t stream, const Elements& from, const Elements& to) {
   with_sums_of(to.data.type, [&](auto a) { each_one(stream, CopyOwn<decltype(a)>{from, to}, to.own.from(0)); });

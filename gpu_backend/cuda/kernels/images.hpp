@@ -47,6 +47,7 @@ void relu_grad(cudaStream_t, const Elements& dy, const Elements& kept, const Ele
 /// Leaky ReLU of the features times the sigmoid of the gates.
 void gate(cudaStream_t, const Elements& features, const Elements& gates, const Elements& y);
 void gate_grad(cudaStream_t, const Elements& dy, const Elements& features, const Elements& gates, const Elements& dfeatures, const Elements& dgates);
+void add_own(cudaStream_t, const Elements& a, const Elements& b, const Elements& sum);
 /// Adds a number per channel.
 void add_bias(cudaStream_t, Reals bias, const Elements& image);
 /// Between an image without the halo that another has room for.

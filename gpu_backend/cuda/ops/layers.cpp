@@ -1,9 +1,11 @@
 // Norms, activations, attention, dropout, embeddings and what works element by element. Operands as in the files of the same names in cpu/ops.
 
+#include <algorithm>
 #include <vector>
 
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/ops/attention_shape.hpp"
+#include "gpu_backend/cuda/ops/image_operands.hpp"
 #include "gpu_backend/transfer.hpp"
 
 namespace rehearse::cuda {
@@ -90,6 +92,8 @@ void run_rope(const OperatorCall& c) {
 
 /// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
 void run_add(const OperatorCall& c) {
+  const auto haloed = [](const TensorView& x) { return x.held->haloed(); };
+  if (!c.task->accumulates && std::any_of(c.operands.begin(), c.operands.end(), haloed)) return add_own(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
   if (!c.task->accumulates) return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
   std::vector<const TensorView*> terms, sums;
   for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);
