@@ -1,7 +1,6 @@
 #include "gpu_backend/counted_exchange.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
@@ -46,13 +45,12 @@ void CountedExchange::check(const std::vector<std::int64_t>& rows, bool sends) c
   }
 }
 
-void CountedExchange::start(const std::vector<std::byte*>& data, const Values& values, Done done) const {
+void CountedExchange::start(ComputeDevice& device, const std::vector<std::byte*>& data, const Values& values, Done done) const {
   const std::vector<std::int64_t> to = rows(task_.count_to_peer, values), from = rows(task_.count_from_peer, values);
   check(to, true);
   check(from, false);
   const std::size_t size = size_of(type_);
-  struct Buffers { std::vector<std::byte> send, receive; };
-  auto buffers = std::make_shared<Buffers>();
+  struct Buffers { std::shared_ptr<Storage> send, receive; };
   CollectiveCall call;
   call.op = CollectiveOp::all_to_all;
   call.type = type_;
@@ -61,40 +59,37 @@ void CountedExchange::start(const std::vector<std::byte*>& data, const Values& v
   for (const std::int64_t n : to) call.send_counts.push_back(n * row);
   for (const std::int64_t n : from) call.receive_counts.push_back(n * row);
   const std::int64_t sent = std::accumulate(to.begin(), to.end(), std::int64_t{0}), received = std::accumulate(from.begin(), from.end(), std::int64_t{0});
-  buffers->send.resize(static_cast<std::size_t>(sent * row) * size);
-  buffers->receive.resize(static_cast<std::size_t>(received * row) * size);
+  const Buffers buffers{device.allocate(static_cast<std::size_t>(sent * row) * size), device.allocate(static_cast<std::size_t>(received * row) * size)};
   for (const Part& p : parts_) moved_->store(moved_->load() + static_cast<double>(std::max(sent, received)) * p.bytes);
-  std::byte* at = buffers->send.data();
+  std::byte* at = buffers.send->data();
   std::int64_t first = 0;
   for (const std::int64_t n : to) {
     for (const Part& p : parts_) {
       const std::size_t bytes = static_cast<std::size_t>(n * p.width) * size;
-      std::memcpy(at, data[p.in] + static_cast<std::size_t>(first * p.width) * size, bytes);
+      device.copy(at, data[p.in] + static_cast<std::size_t>(first * p.width) * size, bytes);
       at += bytes;
     }
     first += n;
   }
-  const auto unpack = [this, buffers, data, from, size] {
-    const std::byte* next = buffers->receive.data();
+  const auto unpack = [this, &device, buffers, data, from, size](const std::byte* next) {
     std::int64_t begin = 0;
     for (const std::int64_t n : from) {
       for (const Part& p : parts_) {
         const std::size_t bytes = static_cast<std::size_t>(n * p.width) * size;
-        std::memcpy(data[p.out] + static_cast<std::size_t>(begin * p.width) * size, next, bytes);
+        device.copy(data[p.out] + static_cast<std::size_t>(begin * p.width) * size, next, bytes);
         next += bytes;
       }
       begin += n;
     }
   };
   if (communicator_ == nullptr) {
-    buffers->receive = buffers->send;
-    unpack();
+    unpack(buffers.send->data());
     return done(nullptr);
   }
-  call.send = buffers->send.data();
-  call.receive = buffers->receive.data();
-  communicator_->start(std::move(call), [unpack, done = std::move(done)](std::exception_ptr failed) {
-    if (failed == nullptr) unpack();
+  call.send = buffers.send->data();
+  call.receive = buffers.receive->data();
+  communicator_->start(std::move(call), [unpack, buffers, done = std::move(done)](std::exception_ptr failed) {
+    if (failed == nullptr) unpack(buffers.receive->data());
     done(failed);
   });
 }

@@ -17,8 +17,9 @@ class CountedExchange {
 
   CountedExchange(const RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics);
 
-  /// Starts it on operands at `data`, which stay valid until it is done. Throws Error (check_failed) where the values say more than there is room for.
-  void start(const std::vector<std::byte*>& data, const Values& values, Done done) const;
+  /// Within the work of a task of `device`: starts it on operands at `data`, which stay valid until it is done. Throws Error (check_failed) where the
+  /// values say more than there is room for.
+  void start(ComputeDevice& device, const std::vector<std::byte*>& data, const Values& values, Done done) const;
   /// Payload of all that was started so far, the larger side of each, in the Program's types.
   [[nodiscard]] double moved() const { return moved_->load(); }
 

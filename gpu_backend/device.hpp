@@ -89,6 +89,8 @@ class ComputeDevice {
   virtual EventPtr submit(int stream, std::span<const EventPtr> after, Work work) = 0;
   /// Returns when the event has ended. Throws what the work, or any work before it, threw.
   virtual void wait(const EventPtr& event) = 0;
+  /// Whether `submit` returns before work has begun: then the host runs ahead of the device, and measuring costs time on it.
+  [[nodiscard]] virtual bool queues() const { return false; }
   /// Whether begin and end of work submitted from now on are measured. A device where that costs nothing always does.
   virtual void measure(bool) {}
   /// Begin and end of work that has ended; nothing where none was measured.

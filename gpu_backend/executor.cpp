@@ -296,9 +296,9 @@ struct Executor::Impl {
               for (std::size_t d = 0; d < counts.size(); ++d)
                 if (counts[d]) {
                   values[d].resize(static_cast<std::size_t>(in.values[d].held->elements()));
-                  device.read(*counts[d], 0, std::as_writable_bytes(std::span(values[d])));
+                  device.peek(counts[d]->data(), std::as_writable_bytes(std::span(values[d])));
                 }
-              made->start(at.all(), values, [made, at, done](std::exception_ptr e) { done(e); });
+              made->start(device, at.all(), values, [made, at, done](std::exception_ptr e) { done(e); });
             }};
   }
 

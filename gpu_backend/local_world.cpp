@@ -180,9 +180,9 @@ class LocalTransport final : public Transport {
     call.receive = reinterpret_cast<std::byte*>(values.data());
     call.receive_counts = {static_cast<std::int64_t>(values.size())};
     call.name = "control";
-    std::promise<void> ended;
-    control_->start(call, [&ended](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
-    ended.get_future().get();
+    const auto ended = std::make_shared<std::promise<void>>();  // Lives until the thread that ends it has left it.
+    control_->start(call, [ended](std::exception_ptr failed) { failed ? ended->set_exception(failed) : ended->set_value(); });
+    ended->get_future().get();
   }
   void fail(const std::string& cause) noexcept override { shared_->fail(cause); }
 

@@ -17,21 +17,13 @@
 #include "gpu_backend/calibrate/machine.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/device_probe.hpp"
 
 namespace rehearse::cli {
 
 namespace {
 
 constexpr int kMostLocalRanks = 64;
-
-void check_device(const Arguments& arguments) {
-  const std::string name = arguments.text("--device", "cpu");
-  if (name == "cpu") return;
-  if (name == "cuda") throw Error(ErrorKind::unavailable, "kernels of CUDA devices cannot be calibrated yet", "--device cuda", "use --device cpu");
-  Error e = unknown_name("device", name, std::vector<std::string>{"cpu", "cuda"});
-  e.where = "--device";
-  throw e;
-}
 
 double budget_of(const Arguments& arguments) {
   const std::string text = arguments.text("--budget", "60s");
@@ -48,7 +40,8 @@ double budget_of(const Arguments& arguments) {
 }
 
 std::vector<Numerics> numerics_asked(const Arguments& arguments) {
-  const std::string name = arguments.text("--numerics", "fp32");
+  const std::string name = arguments.text("--numerics", "");
+  if (on_cuda(arguments)) return {numerics_of(arguments)};
   if (name == "fp32,fp64" || name == "all") return {Numerics::fp32, Numerics::fp64};
   return {numerics_of(arguments)};
 }
@@ -77,12 +70,22 @@ void write_whole(const std::string& file, const std::string& text) {
 
 void describe_machine(DeviceProfile& profile, const Arguments& arguments) {
   const MachineFacts machine = machine_facts();
+  profile.date = arguments.text("--date");
+  if (on_cuda(arguments)) {
+    const CudaDevice gpu = probe_cuda_devices().devices.at(0);
+    profile.kind = "cuda";
+    profile.name = gpu.name;
+    profile.library = "cuBLASLt";
+    profile.cores = gpu.multiprocessors;
+    profile.memory = gpu.memory * static_cast<double>(profile.most_ranks());  // Of all ranks together.
+    profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.library, profile.date.empty() ? "" : ", ", profile.date), Evidence::measured_here}};
+    return;
+  }
   profile.kind = "cpu";
   profile.name = machine.processor;
   profile.library = blas_name();
   profile.cores = machine.cores;
   profile.memory = machine.memory;
-  profile.date = arguments.text("--date");
   profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, machine.cores, profile.library, profile.date.empty() ? "" : ", ", profile.date),
                       Evidence::measured_here}};
 }
@@ -108,14 +111,22 @@ Document summary(const DeviceProfile& p, const std::string& file) {
   return out;
 }
 
-int calibrate_rank(Transport& transport, const Arguments& arguments, Console& console) {
+/// `connected` is null on the CPU, where calibration makes its devices.
+int calibrate_rank(Transport& transport, ComputeDevice* connected, const Arguments& arguments, Console& console) {
   const bool tells = transport.rank() == 0;
   RunWatch watch(console.err, false);
   CalibrationRequest request;
   request.budget_s = budget_of(arguments);
   request.numerics = numerics_asked(arguments);
-  request.make_device = [](Numerics n) { return make_cpu_device(n); };
-  request.share_machine = [](int ranks) {
+  request.make_device = [connected](Numerics n) -> std::shared_ptr<ComputeDevice> {
+    if (connected != nullptr) return {connected, [](ComputeDevice*) {}};
+    return make_cpu_device(n);
+  };
+  request.apart = connected != nullptr;
+  if (connected != nullptr) request.grid = large_grid();
+  request.grid.mixed = connected != nullptr && connected->numerics() == Numerics::plan;
+  request.share_machine = [connected](int ranks) {
+    if (connected != nullptr) return 1;
     const int threads = std::max(1, machine_facts().cores / ranks);
     set_blas_threads(threads);
     return threads;
@@ -134,6 +145,11 @@ int calibrate_rank(Transport& transport, const Arguments& arguments, Console& co
   Document document = summary(profile, file);
   console.out << formats().at("table").value(document, console.style);
   return 0;
+}
+
+int calibrate_as(const Place& place, const Arguments& arguments, Console& console) {
+  if (!on_cuda(arguments)) return as_rank(place, console, [&](Transport& t) { return calibrate_rank(t, nullptr, arguments, console); });
+  return as_rank_on(place, arguments, console, [&](ComputeDevice& device, Transport& t) { return calibrate_rank(t, &device, arguments, console); });
 }
 
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
@@ -155,9 +171,10 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   if (arguments.has("--ranks-from-env")) {
     const auto place = place_from(process_environment());
     if (!place) throw Error(ErrorKind::usage, "none of RANK, SLURM_PROCID and OMPI_COMM_WORLD_RANK is set", "--ranks-from-env", "leave the option out: calibrate starts its ranks itself");
-    return as_rank(*place, console, [&](Transport& t) { return calibrate_rank(t, arguments, console); });
+    return calibrate_as(*place, arguments, console);
   }
-  if (ranks == 1) return as_rank({}, console, [&](Transport& t) { return calibrate_rank(t, arguments, console); });
+  if (ranks == 1) return calibrate_as({}, arguments, console);
+  check_gpus(arguments, ranks);
   const Ended ended = run_ranks(ranks, rank_command(arguments, ranks));
   if (!ended.cause.empty()) throw Error(ErrorKind::check_failed, ended.cause, "calibrate");
   return ended.exit_code;
@@ -170,10 +187,10 @@ Verb calibrate_verb() {
           "Measure this machine's kernels and collectives: a profile for simulate, estimate, memory and validate.",
           {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json", "rehearse calibrate --device cpu --ranks 1 --budget 20 -o laptop.json"},
           {},
-          {{"--device", "NAME", "what is measured: cpu", "cpu"},
+          {{"--device", "NAME", "what is measured: cpu or cuda", "cpu"},
            {"--ranks", "N", "most ranks at work at once; 1, 2, 4, ... of them are measured, too", "1"},
            {"--ranks-from-env", "", "be one of the ranks; for calibrate itself"},
-           {"--numerics", "TYPE", "fp32, fp64 or all", "fp32"},
+           {"--numerics", "TYPE", "fp32, fp64 or all; on GPUs plan, fp32 or fp64", "fp32; plan on GPUs"},
            {"--budget", "TIME", "about how long it may take; sets repetitions, not what is measured", "60s"},
            {"--date", "TEXT", "when this is, as the profile shall say"},
            {"-o,--output", "FILE", "the profile; written whole, or not at all"}},

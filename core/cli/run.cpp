@@ -6,37 +6,12 @@
 #include "core/cli/run_rank.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/strategy/lower.hpp"
-#include "gpu_backend/cuda/cuda_device.hpp"
-#include "gpu_backend/device_probe.hpp"
 
 namespace rehearse::cli {
 
 namespace {
 
 constexpr int kMostLocalRanks = 64;  // Processes on one machine; beyond that a mistyped cluster is likelier than a wish.
-
-void check_device(const Arguments& arguments) {
-  const std::string name = arguments.text("--device", "cpu");
-  if (name == "cpu") return;
-  if (name != "cuda") {
-    Error e = unknown_name("device", name, std::vector<std::string>{"cpu", "cuda"});
-    e.where = "--device";
-    throw e;
-  }
-  const DeviceProbe probe = probe_cuda_devices();
-  if (probe.devices.empty())
-    throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda", "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
-  if (!cuda_missing().empty()) throw Error(ErrorKind::unavailable, cuda_missing(), "--device cuda", "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu");
-}
-
-/// Before ranks are started on this machine.
-void check_gpus(const Arguments& arguments, int ranks) {
-  if (arguments.text("--device", "cpu") != "cuda" || arguments.has("--share-gpu")) return;
-  const auto gpus = static_cast<int>(probe_cuda_devices().devices.size());
-  if (ranks > gpus)
-    throw Error(ErrorKind::unavailable, fmt::format("{} ranks need as many GPUs; this machine shows {}", ranks, gpus), "--device cuda",
-                "give --ranks and smaller axes, or add --share-gpu to test several ranks on one GPU");
-}
 
 /// The command that starts one rank: what was typed, with the ranks spelt out.
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {

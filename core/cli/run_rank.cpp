@@ -72,6 +72,28 @@ std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arg
   return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
 }
 
+void check_device(const Arguments& arguments) {
+  const std::string name = arguments.text("--device", "cpu");
+  if (name == "cpu") return;
+  if (name != "cuda") {
+    Error e = unknown_name("device", name, std::vector<std::string>{"cpu", "cuda"});
+    e.where = "--device";
+    throw e;
+  }
+  const DeviceProbe probe = probe_cuda_devices();
+  if (probe.devices.empty())
+    throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda", "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
+  if (!cuda_missing().empty()) throw Error(ErrorKind::unavailable, cuda_missing(), "--device cuda", "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu");
+}
+
+void check_gpus(const Arguments& arguments, int ranks) {
+  if (!on_cuda(arguments) || arguments.has("--share-gpu")) return;
+  const auto gpus = static_cast<int>(probe_cuda_devices().devices.size());
+  if (ranks > gpus)
+    throw Error(ErrorKind::unavailable, fmt::format("{} ranks need as many GPUs; this machine shows {}", ranks, gpus), "--device cuda",
+                "give --ranks and smaller axes, or add --share-gpu to test several ranks on one GPU");
+}
+
 bool on_cuda(const Arguments& arguments) { return arguments.text("--device", "cpu") == "cuda"; }
 
 Numerics numerics_of(const Arguments& arguments) {
@@ -309,9 +331,13 @@ int as_rank(const Place& place, Console& console, const std::function<int(Transp
   return guarded(place, console, *connection.transport, [&] { return work(*connection.transport); });
 }
 
-int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
+int as_rank_on(const Place& place, const Arguments& arguments, Console& console, const std::function<int(ComputeDevice&, Transport&)>& work) {
   const Connection connection = connect(place, device_of(place, arguments), console.err);
-  return guarded(place, console, *connection.transport, [&] { return train_and_print(session, place, arguments, console, *connection.device, *connection.transport); });
+  return guarded(place, console, *connection.transport, [&] { return work(*connection.device, *connection.transport); });
+}
+
+int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
+  return as_rank_on(place, arguments, console, [&](ComputeDevice& device, Transport& transport) { return train_and_print(session, place, arguments, console, device, transport); });
 }
 
 }  // namespace rehearse::cli

@@ -18,6 +18,15 @@ int run_rank(const Session& session, const Place& place, const Arguments& argume
 /// Joins the others as `place` and does `work` on their transport; returns its exit code. Errors and dying ranks as in run_rank().
 int as_rank(const Place& place, Console& console, const std::function<int(Transport&)>& work);
 
+/// The same with the device that --device names, which the transport joins.
+int as_rank_on(const Place& place, const Arguments& arguments, Console& console, const std::function<int(ComputeDevice&, Transport&)>& work);
+
+/// Throws Error for a --device that there is not (usage), or not here (unavailable).
+void check_device(const Arguments& arguments);
+/// Before ranks are started on this machine. Throws Error (unavailable) where they are more than its GPUs and are not to share them.
+void check_gpus(const Arguments& arguments, int ranks);
+/// Whether --device says cuda.
+[[nodiscard]] bool on_cuda(const Arguments& arguments);
 /// --numerics. Throws Error (usage).
 [[nodiscard]] Numerics numerics_of(const Arguments& arguments);
 /// --data, or synthetic. Throws Error (unavailable) for networks that have none.

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -19,8 +18,6 @@
 #include "core/report/validation_report.hpp"
 #include "core/strategy/lower.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
-#include "gpu_backend/cpu/blas.hpp"
-#include "gpu_backend/cpu/cpu_device.hpp"
 #include "gpu_backend/spans.hpp"
 
 namespace rehearse::cli {
@@ -48,7 +45,9 @@ Session open_here(const Arguments& arguments, int ranks) {
   }
   Session session = open_session(arguments.text("SCENARIO"), sets, ranks);
   if (!session.profile)
-    throw Error(ErrorKind::usage, "no profile of this machine", "--calibration", fmt::format("rehearse calibrate --device cpu --ranks {} -o this_machine.json, then --calibration this_machine.json", ranks));
+    throw Error(ErrorKind::usage, "no profile of this machine", "--calibration", fmt::format("rehearse calibrate --device {} --ranks {} -o this_machine.json, then --calibration this_machine.json", on_cuda(arguments) ? "cuda" : "cpu", ranks));
+  if (const std::string wanted = on_cuda(arguments) ? "cuda" : "cpu"; session.profile->kind != wanted)
+    throw Error(ErrorKind::usage, fmt::format("a profile of device '{}', for a run on '{}'", session.profile->kind, wanted), "--calibration", fmt::format("rehearse calibrate --device {} measures it", wanted));
   if (session.cluster.device_count() != ranks) throw Error(ErrorKind::usage, fmt::format("the scenario's cluster has {} devices, and {} ranks are to run", session.cluster.device_count(), ranks), "cluster", "give the profile by --calibration");
   return session;
 }
@@ -59,7 +58,7 @@ struct Sums { double calls = 0, predicted = 0; std::vector<double> measured; };
 class Comparison {
  public:
   Comparison(const Session& session, const Program& executed, Numerics numerics, const MeasuredSteps& steps)
-      : session_(session), priced_(with_real_type(executed, numerics == Numerics::fp64 ? DType::fp64 : DType::fp32)), cost_(session.cost_model()), steps_(steps) {
+      : session_(session), priced_(numerics == Numerics::plan ? executed : with_real_type(executed, numerics == Numerics::fp64 ? DType::fp64 : DType::fp32)), cost_(session.cost_model()), steps_(steps) {
     priced_.device_of_rank.resize(steps.ranks.size());
     for (std::size_t r = 0; r < steps.ranks.size(); ++r) priced_.device_of_rank[r] = static_cast<int>(r);
   }
@@ -198,14 +197,12 @@ class Comparison {
   std::set<std::string> missing_;
 };
 
-int validate_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console, Transport& transport) {
+int validate_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
   const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
   const auto data = data_of(session, arguments);
-  set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
-  const Numerics numerics = numerics_of(arguments);
-  const auto device = make_cpu_device(numerics);
+  const Numerics numerics = device.numerics();
   const int steps = static_cast<int>(whole_number(arguments, "--steps", 1, 20));
-  const MeasuredSteps measured = measure_steps(program, *device, transport, *data, kWarmUp, steps, {});
+  const MeasuredSteps measured = measure_steps(program, device, transport, *data, kWarmUp, steps, {});
   if (place.rank != 0) return 0;
   Comparison comparison(session, program, numerics, measured);
   const Validation result = comparison.compare(chosen_backend(arguments, console));
@@ -233,7 +230,7 @@ std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
 int validate_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
-  if (const std::string device = arguments.text("--device", "cpu"); device != "cpu") throw Error(ErrorKind::unavailable, fmt::format("device '{}' cannot be validated here", device), "--device", "use --device cpu");
+  check_device(arguments);
   if (arguments.has("--max-error")) (void)max_error_of(arguments);
   std::optional<Place> place;
   if (arguments.has("--ranks-from-env")) place = place_from(process_environment());
@@ -241,8 +238,9 @@ int validate_run(const Arguments& arguments, Console& console) {
   const Session session = open_here(arguments, ranks);
   if (place || ranks == 1) {
     const Place here = place.value_or(Place{});
-    return as_rank(here, console, [&](Transport& transport) { return validate_rank(session, here, arguments, console, transport); });
+    return as_rank_on(here, arguments, console, [&](ComputeDevice& device, Transport& transport) { return validate_rank(session, here, arguments, console, device, transport); });
   }
+  check_gpus(arguments, ranks);
   check_run(session, ranks, arguments);
   const Ended ended = run_ranks(ranks, rank_command(arguments, ranks));
   if (!ended.cause.empty()) throw Error(ErrorKind::check_failed, ended.cause, "validate");
@@ -250,13 +248,13 @@ int validate_run(const Arguments& arguments, Console& console) {
 }
 
 std::vector<Option> validate_run_options() {
-  return {{"--device", "NAME", "what runs: cpu", "cpu"},
+  return {{"--device", "NAME", "what runs: cpu or cuda", "cpu"},
           {"--ranks", "N", "ranks to run on this machine", "1"},
           {"--ranks-from-env", "", "be one of the ranks; for validate itself"},
           {"--calibration", "FILE", "profile of this machine (rehearse calibrate)", "the scenario's"},
           {"--steps", "N", "steps that are measured, after three that warm up", "20"},
           {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
-          {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64", "fp32"},
+          {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64; on GPUs also plan, as the scenario says", "fp32; plan on GPUs"},
           {"--max-error", "SHARE", "exit with 1 where the step is further off, as in 10%"},
           {"--trace", "FILE", "write simulated and measured spans of all ranks for Perfetto and PyTorch's tools"},
           backend_option()};

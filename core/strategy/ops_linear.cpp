@@ -112,10 +112,9 @@ void backward(BlockBody& b, const OpSpec& op) {
   Backward of;
   if (!find_operands(b, op, of)) return;
   // What follows the input gradient hides its reduction.
-  const bool wants_input = b.wants_grad(op.inputs[0]);
-  if (wants_input && b.options().overlap_tp_backward) input_gradient(b, op, of);
+  if (b.options().overlap_tp_backward) input_gradient(b, op, of);
   if (b.wants_weight_grads()) weight_gradient(b, op, of.x, of.dy_columns);
-  if (wants_input && !b.options().overlap_tp_backward) input_gradient(b, op, of);
+  if (!b.options().overlap_tp_backward) input_gradient(b, op, of);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -19,8 +20,6 @@ constexpr int kPasses = 2;             // So that a moment of noise does not hol
 constexpr int kLeast = 3, kMost = 200; // Repetitions in one pass.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
 
-DType arithmetic_of(Numerics n) { return n == Numerics::fp64 ? DType::fp64 : DType::fp32; }
-
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(at);
@@ -34,7 +33,8 @@ class Calibration {
 
   DeviceProfile run() {
     DeviceProfile out;
-    const std::vector<int> stages = calibrated_ranks(transport_.ranks());
+    std::vector<int> stages = calibrated_ranks(transport_.ranks());
+    if (request_.apart && stages.size() > 2) stages = {stages.front(), stages.back()};
     const double stage_seconds = request_.budget_s / static_cast<double>(stages.size());
     for (std::size_t i = 0; i < stages.size(); ++i) {
       done_ = static_cast<double>(i) / static_cast<double>(stages.size());
@@ -65,8 +65,10 @@ class Calibration {
     for (const Numerics n : request_.numerics) {
       const auto device = request_.make_device(n);
       Team team(*device, transport_, ranks);
-      out.settings.push_back(setting(team, threads, kernels / static_cast<double>(request_.numerics.size()), share));
-      out.settings.back().taken_by_communication = taken;
+      for (DeviceProfile::Setting& made : settings(team, threads, kernels / static_cast<double>(request_.numerics.size()), share)) {
+        made.taken_by_communication = taken;
+        out.settings.push_back(std::move(made));
+      }
       done_ += share;
     }
   }
@@ -83,19 +85,21 @@ class Calibration {
     if (request_.progress) request_.progress(std::min(1.0, done_ + part), fmt::format("{} of {} rank{}", what, ranks, ranks == 1 ? "" : "s"));
   }
 
-  DeviceProfile::Setting setting(Team& team, int threads, double seconds, double share) {
-    DeviceProfile::Setting out;
-    out.ranks = team.ranks();
-    out.arithmetic = arithmetic_of(team.device().numerics());
-    out.threads = threads;
-    out.dispatch = Seconds{dispatch(team)};
-    const std::vector<KernelCase> cases = kernel_cases(team.device());
+  /// One per type that operators are filed under.
+  std::vector<DeviceProfile::Setting> settings(Team& team, int threads, double seconds, double share) {
+    const Seconds between{dispatch(team)};
+    const std::vector<KernelCase> cases = kernel_cases(team.device(), request_.grid);
     const double each = seconds / static_cast<double>(cases.size() * kPasses);
     std::vector<std::vector<double>> samples(cases.size());
     for (int pass = 0; pass < kPasses; ++pass)
       for (std::size_t i = 0; i < cases.size(); ++i) {
-        if (i % 16 == 0) tell(share * (pass + static_cast<double>(i) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(out.arithmetic)));
+        if (i % 16 == 0) tell(share * (pass + static_cast<double>(i) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(cases[i].arithmetic)));
         repeat(team, cases[i], each, samples[i]);
+      }
+    std::vector<DeviceProfile::Setting> out;
+    for (const KernelCase& c : cases)
+      if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {
+        out.push_back({team.ranks(), c.arithmetic, threads, between, {}, 0, {}});
       }
     collect(team, cases, samples, out);
     return out;
@@ -109,15 +113,17 @@ class Calibration {
     for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i) samples.push_back(run.once());
   }
 
-  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, DeviceProfile::Setting& out) {
+  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, std::vector<DeviceProfile::Setting>& settings) {
     std::vector<double> figures;
     for (const auto& s : samples) {
       const Spread spread = spread_of(s);
       figures.insert(figures.end(), {spread.median / team.ranks(), spread.relative / team.ranks()});
     }
     team.sum(figures);
-    double copied = 0;
+    std::map<DType, double> longest;
     for (std::size_t i = 0; i < cases.size(); ++i) {
+      DeviceProfile::Setting& out = *std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.arithmetic == cases[i].arithmetic; });
+      double& copied = longest[out.arithmetic];
       const SizedOperation& what = cases[i].what;
       auto& op = out.operators[what.name];
       op.axes = what.axes;
@@ -128,11 +134,14 @@ class Calibration {
         out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
       }
     }
-    if (!(out.copy_rate > BytesPerSecond{0})) out.copy_rate = BytesPerSecond{1e9};
+    for (DeviceProfile::Setting& s : settings)
+      if (!(s.copy_rate > BytesPerSecond{0})) s.copy_rate = BytesPerSecond{1e9};
   }
 
-  /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank.
+  /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank. Nothing where calls wait in line: the time of one in
+  /// line has what lies between them.
   double dispatch(Team& team) const {
+    if (team.device().queues()) return 0;
     const Program program = dispatch_probe();
     const auto device = request_.make_device(team.device().numerics());
     LocalWorld alone(1);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/cost/device_profile.hpp"
+#include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/communicator.hpp"
 #include "gpu_backend/device.hpp"
 
@@ -16,7 +17,11 @@ namespace rehearse {
 struct CalibrationRequest {
   double budget_s = 60;                 ///< About how long it may take, more than 0; sets the repetitions, not what is measured.
   std::vector<Numerics> numerics{Numerics::fp32};
-  std::function<std::unique_ptr<ComputeDevice>(Numerics)> make_device;
+  /// On a device that queues, the one that the transport joins: communication goes over its streams.
+  std::function<std::shared_ptr<ComputeDevice>(Numerics)> make_device;
+  ProbeGrid grid = small_grid();        ///< At what sizes.
+  /// Ranks have memory and processors to themselves, as GPUs do: 1 rank and all are measured, not what lies between.
+  bool apart = false;
   /// Divides the machine: called before `ranks` ranks work at once. Returns the threads of one of them.
   std::function<int(int ranks)> share_machine;
   /// Share done, 0 to 1, and what is measured now; on every rank. What it throws ends the calibration.

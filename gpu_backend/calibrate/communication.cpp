@@ -1,7 +1,7 @@
 #include "gpu_backend/calibrate/communication.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -12,58 +12,63 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::int64_t kSizes[] = {64, 1024, 16384, 131072, 1048576, 4194304};  // Elements of the larger side.
+/// Elements of the larger side. GPUs go on to sizes at which links, not latency, decide.
+std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
+  std::vector<std::int64_t> out{64, 1024, 16384, 131072, 1048576, 4194304};
+  if (device.queues()) out.insert(out.end(), {16777216, 67108864});
+  return out;
+}
+constexpr std::int64_t kBesideCompute = 1048576;
 constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
 
-/// Buffers of one call on one member.
+/// One call of one member, packed and unpacked on the device as tasks do it.
 class Call {
  public:
-  Call(CollectiveOp op, std::int64_t elements, int members) : part_(std::max<std::int64_t>(1, elements / members)) {
+  Call(ComputeDevice& device, CollectiveOp op, std::int64_t elements, int members) : device_(device), part_(std::max<std::int64_t>(1, elements / members)) {
     call_.op = op;
     call_.name = "calibration";
     const std::int64_t all = part_ * members;
     const auto parts = [&] { return std::vector<std::int64_t>(static_cast<std::size_t>(members), part_); };
-    const bool in_place = op == CollectiveOp::all_reduce || op == CollectiveOp::broadcast;
-    if (in_place) call_.receive_counts = {all};
+    in_place_ = op == CollectiveOp::all_reduce || op == CollectiveOp::broadcast;
+    if (in_place_) call_.receive_counts = {all};
     if (op == CollectiveOp::reduce_scatter) call_.send_counts = parts(), call_.receive_counts = {part_};
     if (op == CollectiveOp::all_gather) call_.send_counts = {part_}, call_.receive_counts = parts();
     if (op == CollectiveOp::all_to_all) call_.send_counts = call_.receive_counts = parts();
-    in_.resize(static_cast<std::size_t>(total(in_place ? call_.receive_counts : call_.send_counts)), 1.0f);
-    out_.resize(static_cast<std::size_t>(total(call_.receive_counts)), 0.0f);
+    sent_ = bytes_of(in_place_ ? call_.receive_counts : call_.send_counts), received_ = bytes_of(call_.receive_counts);
+    in_ = filled(sent_, 1.0f), out_ = filled(received_, 0.0f);
     bytes_ = Bytes{4.0 * static_cast<double>(all)};
   }
   /// As CollectiveModel counts them.
   [[nodiscard]] Bytes bytes() const { return bytes_; }
 
+  /// Within the work of a task.
   void start(Communicator& communicator, const Done& done) {
-    struct Buffers { std::vector<std::byte> send, receive; };
-    auto buffers = std::make_shared<Buffers>();
+    const std::shared_ptr<Storage> receive = device_.allocate(received_), send = in_place_ ? nullptr : device_.allocate(sent_);
     CollectiveCall call = call_;
-    if (call.send_counts.empty()) {
-      buffers->receive = copied(in_);
-    } else {
-      buffers->send = copied(in_);
-      buffers->receive.resize(out_.size() * sizeof(float));
-      call.send = buffers->send.data();
-    }
-    call.receive = buffers->receive.data();
-    communicator.start(std::move(call), [this, buffers, done](std::exception_ptr failed) {
-      std::memcpy(out_.data(), buffers->receive.data(), buffers->receive.size());
+    call.receive = receive->data();
+    device_.copy(in_place_ ? receive->data() : send->data(), in_->data(), sent_);
+    if (send) call.send = send->data();
+    communicator.start(std::move(call), [this, send, receive, done](std::exception_ptr failed) {
+      device_.copy(out_->data(), receive->data(), received_);
       done(failed);
     });
   }
 
  private:
-  static std::int64_t total(const std::vector<std::int64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
-  static std::vector<std::byte> copied(const std::vector<float>& x) {
-    std::vector<std::byte> out(x.size() * sizeof(float));
-    std::memcpy(out.data(), x.data(), out.size());
+  static std::size_t bytes_of(const std::vector<std::int64_t>& counts) { return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) * sizeof(float); }
+  [[nodiscard]] std::shared_ptr<Storage> filled(std::size_t bytes, float value) const {
+    const std::vector<float> values(bytes / sizeof(float), value);
+    std::shared_ptr<Storage> out = device_.allocate(bytes);
+    device_.write(*out, 0, std::as_bytes(std::span(values)));
     return out;
   }
 
+  ComputeDevice& device_;
   CollectiveCall call_;
   std::int64_t part_;
-  std::vector<float> in_, out_;
+  bool in_place_ = false;
+  std::size_t sent_ = 0, received_ = 0;
+  std::shared_ptr<Storage> in_, out_;
   Bytes bytes_;
 };
 
@@ -99,11 +104,12 @@ DeviceProfile::Collective measure_collective(Team& team, Transport& transport, C
   std::vector<int> members(static_cast<std::size_t>(group));
   std::iota(members.begin(), members.end(), team.rank() / group * group);
   const auto communicator = transport.communicator(fmt::format("calibrate {} {}", name_of(op), group), members);
+  transport.ready();
   DeviceProfile::Collective out{op, group, {}};
-  for (const std::int64_t elements : kSizes) {
-    Call call(op, elements, group);
+  for (const std::int64_t elements : sizes_on(team.device())) {
+    Call call(team.device(), op, elements, group);
     team.meet();
-    const double t = median_over_team(team, seconds / std::size(kSizes), [&] { return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); }); });
+    const double t = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), [&] { return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); }); });
     out.rows.emplace_back(call.bytes(), Seconds{t});
   }
   return out;
@@ -120,10 +126,13 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, dou
     there = transport.channel(name(team.rank(), partner), team.rank(), partner);
     back = transport.channel(name(partner, team.rank()), partner, team.rank());
   }
-  for (const std::int64_t elements : kSizes) {
-    std::vector<std::byte> data(static_cast<std::size_t>(elements) * sizeof(float));
-    const auto send = [&] { timed(team.device(), [&](Done done) { there->send(data.data(), data.size(), 1, std::move(done)); }); };
-    const auto receive = [&] { timed(team.device(), [&](Done done) { back->receive(data.data(), data.size(), 1, std::move(done)); }); };
+  transport.ready();
+  for (const std::int64_t elements : sizes_on(team.device())) {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
+    const std::shared_ptr<Storage> data = team.device().allocate(bytes);
+    team.device().write(*data, 0, std::vector<std::byte>(bytes));
+    const auto send = [&] { timed(team.device(), [&](Done done) { there->send(data->data(), bytes, 1, std::move(done)); }); };
+    const auto receive = [&] { timed(team.device(), [&](Done done) { back->receive(data->data(), bytes, 1, std::move(done)); }); };
     const auto once = [&] {
       const double begin = team.device().now();
       if (plays && team.rank() % 2 == 0) send(), receive();
@@ -131,8 +140,8 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, dou
       return (team.device().now() - begin) / 2;
     };
     team.meet();
-    const double players = 2.0 * (team.ranks() / 2), mean = median_over_team(team, seconds / std::size(kSizes), once) * team.ranks() / players;
-    out.rows.emplace_back(Bytes{static_cast<double>(data.size())}, Seconds{mean});
+    const double players = 2.0 * (team.ranks() / 2), mean = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) * team.ranks() / players;
+    out.rows.emplace_back(Bytes{static_cast<double>(bytes)}, Seconds{mean});
   }
   return out;
 }
@@ -154,11 +163,13 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   std::vector<int> members(static_cast<std::size_t>(team.ranks()));
   std::iota(members.begin(), members.end(), 0);
   const auto communicator = transport.communicator("calibrate beside compute", members);
+  transport.ready();
   ComputeDevice& device = team.device();
-  const KernelCase product = product_case(device, "linear", 256, 256, 256);
+  const std::int64_t side = device.queues() ? 4096 : 256;  // All of a device at work.
+  const KernelCase product = product_case(device, "linear", side, side, side);
   if (product.op == nullptr) return 0;
   KernelRun kernel(device, product);
-  Call call(CollectiveOp::all_reduce, kSizes[4], team.ranks());
+  Call call(device, CollectiveOp::all_reduce, device.queues() ? 16 * kBesideCompute : kBesideCompute, team.ranks());
   std::vector<double> alone, beside;
   team.meet();
   const double begin = device.now();

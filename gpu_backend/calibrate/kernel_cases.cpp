@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/plan.hpp"
@@ -13,7 +14,16 @@ namespace {
 
 /// Parameters of a step that has other work between two uses of them are no longer in the caches of one core.
 constexpr std::size_t kColdBytes = 4u << 20;
+constexpr std::size_t kColdDeviceBytes = 192u << 20;  // GPUs share one cache: 50 MB on H100 (NVIDIA 2022, H100 whitepaper).
 constexpr std::size_t kMostCopies = 32;
+constexpr double kQueuedSeconds = 1e-3;                // So many calls in line that the host is ahead of the device.
+constexpr int kMostQueued = 64;
+
+/// The type that a profile files an operator under.
+DType filed_under(const ComputeDevice& device, DType arithmetic) {
+  if (device.numerics() == Numerics::plan) return arithmetic;
+  return device.numerics() == Numerics::fp64 ? DType::fp64 : DType::fp32;
+}
 
 struct ProbePlan {
   explicit ProbePlan(Program p) : program(std::move(p)), plan(program, 0) {}
@@ -21,11 +31,13 @@ struct ProbePlan {
   RankPlan plan;
 };
 
-KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& in, SizedOperation what, const Operator* op, Numerics numerics) {
+KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& in, SizedOperation what, const Operator* op, const ComputeDevice& device) {
+  const Numerics numerics = device.numerics();
   const Program& p = probe->program;
   const auto& c = std::get<ComputeTask>(in.task->kind);
   KernelCase out;
   out.what = std::move(what);
+  out.arithmetic = filed_under(device, c.arithmetic);
   out.op = op;
   out.call.task = &c;
   for (const ExprId e : c.dims) out.call.dims.push_back(p.exprs.evaluate(e, in.at));
@@ -44,10 +56,16 @@ KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& i
   return out;
 }
 
-void add_probe_cases(const ComputeDevice& device, std::vector<KernelCase>& out) {
-  std::set<std::pair<std::string, std::vector<double>>> seen;
+double bytes_of(const KernelCase& c) {
+  double out = 0;
+  for (const KernelCase::Buffer& b : c.buffers) out += static_cast<double>(b.elements) * static_cast<double>(size_of(b.type));
+  return out;
+}
+
+void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::vector<KernelCase>& out) {
+  std::set<std::tuple<DType, std::string, std::vector<double>>> seen;
   std::set<std::string> earlier;
-  for (Probe& p : calibration_probes()) {
+  for (Probe& p : calibration_probes(grid)) {
     const auto probe = std::make_shared<ProbePlan>(std::move(p.program));
     std::set<std::string> here;
     for (const Instruction& in : probe->plan.step()) {
@@ -59,7 +77,9 @@ void add_probe_cases(const ComputeDevice& device, std::vector<KernelCase>& out) 
       const bool by_heads = sized.front().axes.front() == "heads";
       if (p.heads ? !by_heads : (p.fills_gaps || by_heads) && earlier.contains(sized.front().name)) continue;
       here.insert(sized.front().name);
-      if (seen.emplace(sized.front().name, sized.front().size).second) out.push_back(case_of(probe, in, sized.front(), op, device.numerics()));
+      if (!seen.emplace(filed_under(device, c->arithmetic), sized.front().name, sized.front().size).second) continue;
+      KernelCase made = case_of(probe, in, sized.front(), op, device);
+      if (grid.most_bytes <= 0 || bytes_of(made) <= grid.most_bytes) out.push_back(std::move(made));
     }
     if (!p.fills_gaps) earlier.merge(here);
     else earlier.insert(here.begin(), here.end());
@@ -85,25 +105,28 @@ KernelCase product_case(const ComputeDevice& device, const std::string& variant,
   out.what = {measured_name(made->task), {"m", "n", "k"}, {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}, 1};
   out.call.task = &made->task;
   out.call.dims = {1, m, n, k};
-  const ElementType type = stored_as(DType::fp32, device.numerics());
+  // Factors as the plan's layers store them; what is added to is a sum.
+  const ElementType type = stored_as(DType::bf16, device.numerics()), sum = stored_as(DType::fp32, device.numerics());
+  const auto type_of = [&](std::size_t i) { return access[i] == Access::update ? sum : type; };
+  out.arithmetic = filed_under(device, DType::bf16);
   for (const Extents& e : extents) made->held.push_back({e, e, {{{0, e[0]}}, {{0, e[1]}}}, {0, e[0] * e[1]}, {{0, e[0]}, {0, e[1]}}});
   for (std::size_t i = 0; i < 3; ++i) {
-    out.buffers.push_back({extents[i][0] * extents[i][1], type, i == weight, i != weight && access[i] == Access::write});
+    out.buffers.push_back({extents[i][0] * extents[i][1], type_of(i), i == weight, i != weight && access[i] == Access::write});
     out.places.push_back({i, 0});
-    out.call.operands.push_back({nullptr, type, access[i], nullptr, &made->held[i], 0});
+    out.call.operands.push_back({nullptr, type_of(i), access[i], nullptr, &made->held[i], 0});
   }
   out.owner = made;
   return out;
 }
 
-std::vector<KernelCase> kernel_cases(const ComputeDevice& device) {
+std::vector<KernelCase> kernel_cases(const ComputeDevice& device, const ProbeGrid& grid) {
   std::vector<KernelCase> out;
   for (const char* variant : {"linear", "linear_input_grad", "linear_weight_grad"})
-    for (const std::int64_t m : {8, 64, 256, 1024})
-      for (const std::int64_t n : {16, 64, 256, 1024})
-        for (const std::int64_t k : {16, 64, 256, 1024})
+    for (const std::int64_t m : grid.m)
+      for (const std::int64_t n : grid.n)
+        for (const std::int64_t k : grid.k)
           if (device.find(std::string("matmul.") + variant) != nullptr) out.push_back(product_case(device, variant, m, n, k));
-  add_probe_cases(device, out);
+  add_probe_cases(device, grid, out);
   return out;
 }
 
@@ -115,8 +138,10 @@ KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what) : device_(de
       for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements); ++i) reinterpret_cast<float*>(values.data())[i] = 0.75f + static_cast<float>(i * 2654435761u % 1024) / 2048.0f;
     if (!b.fresh && b.type == ElementType::real64)
       for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements); ++i) reinterpret_cast<double*>(values.data())[i] = 0.75 + static_cast<double>(i * 2654435761u % 1024) / 2048.0;
+    if (!b.fresh && b.type == ElementType::real16)
+      for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements); ++i) reinterpret_cast<std::uint16_t*>(values.data())[i] = to_bfloat16(0.75f + static_cast<float>(i * 2654435761u % 64) / 128.0f);
     auto& copies = memory_.emplace_back();
-    const std::size_t wanted = b.kept ? std::clamp<std::size_t>(kColdBytes / bytes, 1, kMostCopies) : 1;
+    const std::size_t wanted = b.kept ? std::clamp<std::size_t>((device.queues() ? kColdDeviceBytes : kColdBytes) / bytes, 1, kMostCopies) : 1;
     for (std::size_t i = 0; i < wanted && !b.fresh; ++i) {
       copies.push_back(device.allocate(bytes));
       device.write(*copies.back(), 0, values);
@@ -135,15 +160,20 @@ EventPtr KernelRun::submit() {
                                   OperatorCall call = case_.call;
                                   call.observed = &observed_;
                                   for (std::size_t i = 0; i < call.operands.size(); ++i) call.operands[i].data = owners[case_.places[i].buffer]->data() + case_.places[i].offset;
-                                  (*case_.op)(call, device_.numerics());
+                                  device_.execute(*case_.op, call);
                                 }, .start = {}});
 }
 
 double KernelRun::once() {
-  const EventPtr done = submit();
-  device_.wait(done);
-  const auto when = device_.times(done);
-  return when ? when->end - when->begin : 0;
+  device_.measure(true);
+  std::vector<EventPtr> line;
+  for (int i = 0; i < in_line_; ++i) line.push_back(submit());
+  device_.measure(false);
+  device_.wait(line.back());
+  const auto first = device_.times(line.front()), last = device_.times(line.back());
+  const double each = first && last ? (last->end - first->begin) / in_line_ : 0;
+  if (device_.queues() && each > 0) in_line_ = static_cast<int>(std::clamp(kQueuedSeconds / each, 2.0, static_cast<double>(kMostQueued)));
+  return each;
 }
 
 }  // namespace rehearse

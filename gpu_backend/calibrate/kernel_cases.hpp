@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cost/sized_operation.hpp"
+#include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/device.hpp"
 
 namespace rehearse {
@@ -17,6 +18,7 @@ struct KernelCase {
   struct Place { std::size_t buffer = 0, offset = 0; };  ///< Of an operand; the offset in bytes.
 
   SizedOperation what;               ///< One repeat.
+  DType arithmetic = DType::fp32;    ///< What it is measured in: the run's type, or the plan's where the device stores what plans say.
   const Operator* op = nullptr;
   OperatorCall call;                 ///< Without addresses.
   std::vector<Buffer> buffers;
@@ -25,7 +27,8 @@ struct KernelCase {
 };
 
 /// Every operator of `device` that a probe holds or that multiplies by weights, each size once.
-[[nodiscard]] std::vector<KernelCase> kernel_cases(const ComputeDevice& device);
+[[nodiscard]] std::vector<KernelCase> kernel_cases(const ComputeDevice& device, const ProbeGrid& grid);
+[[nodiscard]] inline std::vector<KernelCase> kernel_cases(const ComputeDevice& device) { return kernel_cases(device, small_grid()); }
 
 /// A product of `m` tokens with a weight [n, k]: "linear", or the gradients "linear_input_grad" and "linear_weight_grad", for which m, n and
 /// k are those of the product itself.
@@ -35,7 +38,7 @@ struct KernelCase {
 class KernelRun {
  public:
   KernelRun(ComputeDevice& device, const KernelCase& what);
-  /// Seconds of one call.
+  /// Seconds of one call; on a device that queues, of one among several that wait for it in line.
   double once();
   /// Puts one call on stream 0.
   EventPtr submit();
@@ -46,6 +49,7 @@ class KernelRun {
   Observations observed_;
   std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  ///< By buffer: copies that are used in turn.
   std::size_t turn_ = 0;
+  int in_line_ = 1;   ///< Calls in one measurement.
 };
 
 }  // namespace rehearse

@@ -35,8 +35,11 @@ MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Trans
   MeasuredSteps out;
   Executor executor(program, device, transport, data, {});
   std::vector<double> mine;
-  for (int i = 0; i < warm_up + steps; ++i) {
+  // Where measuring tasks takes time of its own, steps are timed without it and taken apart after.
+  const int apart = device.queues() ? steps : 0;
+  for (int i = 0; i < warm_up + steps + apart; ++i) {
     executor.drain();
+    if (i == warm_up + steps) device.measure(true);
     std::vector<double> together{0};
     if (transport.ranks() > 1) transport.sum(together);
     const double zero = device.now();
@@ -44,10 +47,11 @@ MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Trans
     const double seconds = device.now() - zero;
     executor.drain();
     if (on_step) on_step(i);
-    if (i < warm_up) continue;
-    out.seconds.push_back(seconds);
+    if (i >= warm_up && i < warm_up + steps) out.seconds.push_back(seconds);
+    if (i < warm_up + apart) continue;
     for (const Interval& when : executor.intervals()) mine.insert(mine.end(), {when.begin - zero, when.end - zero});
   }
+  device.measure(false);
   std::vector<std::size_t> sizes;
   for (int r = 0; r < transport.ranks(); ++r) sizes.push_back(2 * RankPlan(program, r).step().size() * static_cast<std::size_t>(steps));
   const std::vector<double> all = gathered(transport, mine, sizes);

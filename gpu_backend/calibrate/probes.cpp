@@ -66,21 +66,32 @@ std::vector<Variant> variants() {
 
 }  // namespace
 
-std::vector<Probe> calibration_probes() {
+ProbeGrid small_grid() {
+  return {{8, 64, 256, 1024}, {16, 64, 256, 1024}, {16, 64, 256, 1024}, {32, 128, 512}, {16, 64}, {2, 8}, {64, 512, 2048}, {{64, 256}, {256, 1024}, {1024, 4096}}};
+}
+ProbeGrid large_grid() {
+  return {{64, 512, 4096, 32768}, {128, 1024, 4096, 16384}, {128, 1024, 4096, 16384}, {256, 1024, 4096}, {64, 128}, {16, 128}, {512, 4096, 16384}, {{256, 1024}, {1024, 8192}, {4096, 32768}},
+          false, 3e9};
+}
+
+std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
   std::vector<Probe> out;
-  const auto all = variants();
+  const auto adapted = [&](Variant v) {
+    if (grid.mixed) v.training.precision = Precision::bf16_mixed;
+    return v;
+  };
   for (const AttentionKernel kernel : {AttentionKernel::flash, AttentionKernel::unfused})
-    for (const std::int64_t length : {32, 128, 512})
-      for (const std::int64_t head_dim : {16, 64})
-        for (const std::int64_t heads : {2, 8}) {
-          Variant v{gpt_with_dropout, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
-          out.push_back({lowered(v, {1, length, heads * head_dim, heads, 64}), true, false});
+    for (const std::int64_t length : grid.lengths)
+      for (const std::int64_t head_dim : grid.head_dims)
+        for (const std::int64_t heads : grid.heads) {
+          // Dropout keeps attention off tensor cores.
+          Variant v{grid.mixed ? gpt_exact : gpt_with_dropout, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
+          out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false});
         }
   // Rows and widths.
-  struct Width { std::int64_t width, vocabulary; };
-  for (const Variant& v : all)
-    for (const std::int64_t tokens : {64, 512, 2048})
-      for (const Width w : {Width{64, 256}, Width{256, 1024}, Width{1024, 4096}}) out.push_back({lowered(v, {tokens / 64, 64, w.width, w.width / 32, w.vocabulary}), false, v.fills_gaps});
+  for (const Variant& v : variants())
+    for (const std::int64_t tokens : grid.tokens)
+      for (const ProbeGrid::Width w : grid.widths) out.push_back({lowered(adapted(v), {tokens / 64, 64, w.width, w.width / 32, w.vocabulary}), false, v.fills_gaps});
   return out;
 }
 

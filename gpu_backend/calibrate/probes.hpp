@@ -15,8 +15,22 @@ struct Probe {
   bool fills_gaps;      ///< Only operators that no probe before it has are measured in it.
 };
 
+/// Sizes at which operators are measured.
+struct ProbeGrid {
+  struct Width { std::int64_t width, vocabulary; };
+  std::vector<std::int64_t> m, n, k;                    ///< Of products.
+  std::vector<std::int64_t> lengths, head_dims, heads;  ///< Of attention.
+  std::vector<std::int64_t> tokens;                     ///< Multiples of 64.
+  std::vector<Width> widths;
+  bool mixed = false;                                   ///< All probes in bf16_mixed, for devices that store what a plan says.
+  double most_bytes = 0;                                ///< Operators on more memory are left out; 0: none are.
+};
+/// For processors, whose caches and cores are few; and for GPUs, which small sizes leave empty.
+[[nodiscard]] ProbeGrid small_grid();
+[[nodiscard]] ProbeGrid large_grid();
+
 /// In the order in which they are measured.
-[[nodiscard]] std::vector<Probe> calibration_probes();
+[[nodiscard]] std::vector<Probe> calibration_probes(const ProbeGrid& grid);
 
 /// One rank, many blocks, next to no arithmetic: what a step takes here is dispatch.
 [[nodiscard]] Program dispatch_probe();

@@ -2,6 +2,7 @@
 // Some ranks of a calibration at work together, and the rest waiting.
 
 #include <numeric>
+#include <span>
 
 #include "gpu_backend/communicator.hpp"
 
@@ -15,6 +16,7 @@ class Team {
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
     communicator_ = transport.communicator("team of " + std::to_string(ranks) + to_string(device.numerics()), members);
+    transport.ready();
   }
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -23,12 +25,19 @@ class Team {
   /// Sums over the team. Blocks; also the moment at which all are there.
   void sum(std::vector<double>& values) {
     if (!communicator_) return;
+    const auto host = std::as_writable_bytes(std::span(values));
+    const std::shared_ptr<Storage> there = device_.allocate(host.size());
+    device_.write(*there, 0, host);
     CollectiveCall call;
     call.type = ElementType::real64;
-    call.receive = reinterpret_cast<std::byte*>(values.data());
     call.receive_counts = {static_cast<std::int64_t>(values.size())};
     call.name = "calibration";
-    device_.wait(device_.submit(kStream, {}, {.run = {}, .start = [this, call](Done done) { communicator_->start(call, std::move(done)); }}));
+    device_.wait(device_.submit(kStream, {}, {.run = {}, .start = [this, there, call](Done done) {
+                                                CollectiveCall placed = call;
+                                                placed.receive = there->data();
+                                                communicator_->start(std::move(placed), [there, done = std::move(done)](std::exception_ptr e) { done(e); });
+                                              }}));
+    device_.read(*there, 0, host);
   }
   void meet() {
     std::vector<double> nothing{0};

@@ -168,6 +168,7 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     (void)cudaGetLastError();  // "Not ready" is no error.
   }
 
+  bool queues() const override { return true; }
   void measure(bool on) override {
     measuring_ = on;
     if (on) set_zero();

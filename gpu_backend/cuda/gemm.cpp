@@ -20,6 +20,7 @@ namespace rehearse::cuda {
 namespace {
 
 constexpr int kMostCandidates = 32;
+constexpr std::size_t kMostPlans = 4096;   // Rows of experts differ from step to step.
 
 #define CUBLASLT(name) REHEARSE_CALL_OF(cublaslt_library, name)
 
@@ -154,7 +155,10 @@ struct Gemm::Impl {
   Plan& plan_of(const GemmCall& g) {
     const Key key = key_of(g);
     auto at = plans.find(key);
-    if (at == plans.end()) at = plans.emplace(key, make(g)).first;
+    if (at == plans.end()) {
+      if (plans.size() >= kMostPlans) plans.clear();
+      at = plans.emplace(key, make(g)).first;
+    }
     if (g.bias != nullptr) set(at->second.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias, sizeof g.bias);
     return at->second;
   }

@@ -14,7 +14,13 @@ def lines(path):
 def main():
     results, commit, version = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], capture_output=True, text=True, check=False)
-    speed = lines(results / "speed.jsonl")
+    speed = [line for file in sorted(results.glob("*.speed.jsonl")) for line in lines(file)]
+    validated = []
+    for file in sorted(results.glob("*.validate.json")):
+        try:
+            validated.append({"scenario": file.name.removesuffix(".validate.json"), **json.loads(file.read_text())})
+        except ValueError:
+            continue
     for file in sorted(results.glob("*.rehearse.json")):
         try:
             own = json.loads(file.read_text())
@@ -22,10 +28,10 @@ def main():
             continue
         speed.append({"scenario": file.name.removesuffix(".rehearse.json"), "mode": "rehearse", "step_time_s": own["step_time_s"], "step_time_p5_s": own["step_time_p5_s"],
                       "step_time_p95_s": own["step_time_p95_s"], "tokens_per_s": own["tokens_per_s"], "peak_bytes": own["memory"][0].get("device_peak_bytes"), "loss": own["loss"]})
-    share = (results / "share.txt").read_text().splitlines() if (results / "share.txt").exists() else []
-    tests = (results / "tests.txt").read_text().splitlines() if (results / "tests.txt").exists() else []
+    share = [line for file in sorted(results.glob("share_*.txt")) for line in file.read_text().splitlines()]
+    tests = [line for name in ("tests.txt", "parity.txt") if (results / name).exists() for line in (results / name).read_text().splitlines()]
     out = {"schema": "rehearse/gpu-results/v1", "date": datetime.date.today().isoformat(), "commit": commit, "gpu": query.stdout.strip(), "version": version, "tests": tests, "shared": share,
-           "gemm": lines(results / "gemm.jsonl"), "speed": speed}
+           "gemm": lines(results / "gemm.jsonl"), "speed": speed, "validated": validated}
     (results / "gpu.json").write_text(json.dumps(out, indent=2) + "\n")
     text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|"]
     for net in sorted({s["scenario"] for s in speed}):
@@ -33,6 +39,13 @@ def main():
         text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "eager", "compile")) + " |")
     text += ["", "| product | m x n x k | TFLOP/s | over cuBLASLt's best |", "|---|---|---|---|"]
     text += [f"| {g['product']} | {g['m']} x {g['n']} x {g['k']} | {g['flops_per_s'] / 1e12:.0f} | {100 * g['over_best']:.1f} % |" for g in out["gemm"]]
+    text += ["", "| network | predicted | measured | error |", "|---|---|---|---|"]
+    for v in validated:
+        step = v["step"]
+        text.append(f"| {v['scenario']} | {step['predicted_s'] * 1e3:.2f} ms | {step['measured_s'] * 1e3:.2f} ms | {100 * (step['predicted_s'] / step['measured_s'] - 1):+.1f} % |")
+    for v in validated:
+        text += ["", f"{v['scenario']}, by operator:", "", "| operator | predicted | measured |", "|---|---|---|"]
+        text += [f"| {r['id']} | {r['predicted'] * 1e3:.3f} ms | {r['measured'] * 1e3:.3f} ms |" for r in v["rows"]]
     text += ["", "Tests (exit status): " + ", ".join(tests), "", "Ranks that share the GPU:", ""] + [f"    {line}" for line in share]
     (results / "gpu.md").write_text("\n".join(text) + "\n")
     print("\n".join(text))

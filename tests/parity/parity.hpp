@@ -59,7 +59,13 @@ void collect(const TensorView& g, Gradients& into) {
 /// Stands between an executor and its transport.
 using Wrap = std::function<std::unique_ptr<Transport>(Transport&)>;
 
-inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {}) {
+/// What runs a plan where the CPU does not: a device per rank, and what joins ranks on it.
+struct Elsewhere {
+  std::function<std::unique_ptr<ComputeDevice>(Numerics)> device;
+  std::function<std::unique_ptr<Transport>(Transport&, ComputeDevice&)> transport;
+};
+
+inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {}, const Elsewhere& elsewhere = {}) {
   set_blas_threads(1);
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));
@@ -69,16 +75,20 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
   std::mutex mutex;
   const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary) : synthetic_images(program.seed, kClasses);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
-    const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : nullptr;
+    const auto device = elsewhere.device ? elsewhere.device(numerics) : make_cpu_device(numerics);
+    const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : elsewhere.transport ? elsewhere.transport(plain, *device) : nullptr;
     Transport& transport = wrapped ? *wrapped : plain;
-    const auto device = make_cpu_device(numerics);
     ExecutorOptions options;
     options.on_update = [&](const OperatorCall& call) {
       const std::lock_guard lock(mutex);
       for (const TensorView& x : call.operands)
         if (x.tensor->category == MemoryCategory::gradients) {
-          if (numerics == Numerics::fp64) collect<double>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
-          else collect<float>(x, out.gradients.at(static_cast<std::size_t>(call.step)));
+          std::vector<std::byte> host(static_cast<std::size_t>(x.elements()) * size_of(x.type));
+          device->peek(x.data, host);
+          TensorView there = x;
+          there.data = host.data();
+          if (numerics == Numerics::fp64) collect<double>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
+          else collect<float>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
         }
     };
     Executor executor(program, *device, transport, *data, options);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "gpu_backend/cuda/kernels/attention.cuh"
+#include "gpu_backend/cuda/kernels/numbers.cuh"
 
 namespace rehearse::cuda {
 
@@ -176,6 +177,27 @@ __global__ void key_grad_kernel(const T* dout, const T* q, const T* k, const T* 
   }
 }
 
+/// A warp per row.
+template <class A>
+__global__ void merge_kernel(Reals out, Reals lse, Reals more, Reals more_lse, std::int64_t rows, std::int64_t width) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kWarps;
+  for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.y; r < rows; r += step) {
+    const A a = get<A>(lse, r), b = get<A>(more_lse, r), top = Max::of(a, b);
+    const A sum = top + log(exp(a - top) + exp(b - top)), of_a = exp(a - sum), of_b = exp(b - sum);
+    for (std::int64_t i = r * width + threadIdx.x; i < (r + 1) * width; i += kWarp) put(out, i, of_a * get<A>(out, i) + of_b * get<A>(more, i));
+    __syncwarp();
+    if (threadIdx.x == 0) put(lse, r, sum);
+  }
+}
+
+template <class A>
+struct Fill {
+  Reals x;
+  A value;
+  template <int>
+  __device__ void at(std::int64_t i) const { put(x, i, value); }
+};
+
 void check_width(const AttentionShape& z) {
   if (z.d > kMaxHeadDim || z.v > kMaxHeadDim) throw Error(ErrorKind::unavailable, "attention heads of more than " + std::to_string(kMaxHeadDim) + " elements", "cuda", "kernels.attention=unfused takes any width");
 }
@@ -221,6 +243,14 @@ void attention_grad(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, 
     launch(&query_grad_kernel<T>, grid_of(z.batch * z.heads * z.queries), dim3(kWarp, kWarps), 0, stream, in<T>(dout), in<T>(q), in<T>(k), in<T>(v), sums, delta, out<T>(dq), z);
     launch(&key_grad_kernel<T>, grid_of(z.batch * z.kv_heads * z.keys), dim3(kWarp, kWarps), 0, stream, in<T>(dout), in<T>(q), in<T>(k), in<T>(v), sums, delta, out<T>(dk), out<T>(dv), z);
   });
+}
+
+void attention_merge(cudaStream_t stream, Reals to, Reals lse, Reals more, Reals more_lse, std::int64_t rows, std::int64_t width) {
+  with_sums_of(to.type, [&](auto a) { launch(&merge_kernel<decltype(a)>, grid_of(rows), dim3(kWarp, kWarps), 0, stream, to, lse, more, more_lse, rows, width); });
+}
+
+void fill(cudaStream_t stream, Reals x, std::int64_t n, double value) {
+  with_sums_of(x.type, [&](auto a) { each_one(stream, Fill<decltype(a)>{x, static_cast<decltype(a)>(value)}, n); });
 }
 
 }  // namespace rehearse::cuda

@@ -96,6 +96,9 @@ void attention(cudaStream_t, Reals q, Reals k, Reals v, Reals out, Reals lse, co
 /// `scratch` holds attention_scratch_bytes().
 void attention_grad(cudaStream_t, Reals dout, Reals q, Reals k, Reals v, Reals out, Reals lse, Reals dq, Reals dk, Reals dv, const AttentionShape& shape, void* scratch);
 [[nodiscard]] std::size_t attention_scratch_bytes(const AttentionShape& shape, ElementType type);
+/// Joins out [rows, width] and its log-sum-exp with those of further keys.
+void attention_merge(cudaStream_t, Reals out, Reals lse, Reals more, Reals more_lse, std::int64_t rows, std::int64_t width);
+void fill(cudaStream_t, Reals x, std::int64_t n, double value);
 inline constexpr std::int64_t kMaxHeadDim = 256;
 /// The same on tensor cores, for bfloat16: attention() and attention_grad() use it where this holds.
 [[nodiscard]] bool on_tensor_cores(const AttentionShape& shape, ElementType type);

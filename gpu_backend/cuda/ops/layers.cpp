@@ -1,9 +1,11 @@
 // Norms, activations, attention, dropout, embeddings and what works element by element. Operands as in the files of the same names in cpu/ops.
 
+#include <algorithm>
 #include <vector>
 
 #include "gpu_backend/cuda/check.hpp"
-#include "gpu_backend/cuda/ops/operands.hpp"
+#include "gpu_backend/cuda/ops/attention_shape.hpp"
+#include "gpu_backend/cuda/ops/image_operands.hpp"
 #include "gpu_backend/transfer.hpp"
 
 namespace rehearse::cuda {
@@ -33,16 +35,6 @@ void run_norm_grad(const OperatorCall& c) {
                    c.launch->scratch(norm_scratch_bytes(z, c.operand(0).type)));
 }
 
-AttentionShape attention_shape(const OperatorCall& c, const TensorView& q, const TensorView& k, const TensorView& v) {
-  AttentionShape z{};
-  z.batch = q.extent(0), z.queries = q.extent(1), z.keys = k.extent(1), z.heads = q.extent(2), z.kv_heads = k.extent(2), z.d = q.extent(3), z.v = v.extent(3);
-  z.scale = c.task->scalars.at(0);
-  z.causal = c.task->causal;
-  z.query = line(q, 1), z.key = line(k, 1), z.sample = line(q, 0), z.head = line(q, 2);
-  z.all_heads = q.held->shape[2], z.all_queries = q.held->shape[1], z.all_keys = k.held->shape[1];
-  z.dropout = dropout_of(c, c.first_sample);
-  return z;
-}
 void run_attention(const OperatorCall& c) {
   attention(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), attention_shape(c, c.operand(0), c.operand(1), c.operand(2)));
 }
@@ -100,6 +92,8 @@ void run_rope(const OperatorCall& c) {
 
 /// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
 void run_add(const OperatorCall& c) {
+  const auto haloed = [](const TensorView& x) { return x.held->haloed(); };
+  if (!c.task->accumulates && std::any_of(c.operands.begin(), c.operands.end(), haloed)) return add_own(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
   if (!c.task->accumulates) return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
   std::vector<const TensorView*> terms, sums;
   for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);

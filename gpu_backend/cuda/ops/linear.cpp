@@ -27,6 +27,40 @@ void linear(const OperatorCall& c) {
   }
 }
 
+/// Row, within a sample of `whole`, of the first of `n` that `piece` holds too, one after the other.
+std::int64_t place_of(const TensorView& piece, const TensorView& whole, std::int64_t n) {
+  if (whole.extent(1) == n) return 0;
+  const std::int64_t first = piece.held->global_index(1, 0);
+  std::int64_t row = 0;
+  while (whole.held->global_index(1, row) != first) ++row;
+  return row;
+}
+
+/// As linear, where x or the outputs have a piece of the sequence only: those rows of the other, all samples at once.
+void linear_piece(const OperatorCall& c) {
+  const TensorView &x = c.operand(0), &w = c.operand(1);
+  const bool biased = !c.offsets.empty();
+  const std::size_t outputs = c.operands.size() - 2 - (biased ? 1 : 0);
+  const std::int64_t in = w.extent(1);
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const TensorView& y = c.operand(2 + i);
+    const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n), to = place_of(x, y, n);
+    GemmCall g{.m = n, .n = out, .k = in, .batch = x.extent(0), .a = {at(x, from * in), x.type, in, false, x.extent(1) * in}, .b = {at(w, row * in), w.type, in, true},
+               .c = {at(y, to * out), y.type, out, false, y.extent(1) * out}, .tf32 = tf32(c)};
+    if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
+    c.launch->gemm->run(stream(c), g);
+    row += out;
+  }
+}
+/// weight, input gradient, a piece of the output's gradient
+void input_grad_piece(const OperatorCall& c) {
+  const TensorView &w = c.operand(0), &dx = c.operand(1), &dy = c.operand(2);
+  const std::int64_t in = w.extent(1), out = dy.from(2), n = dy.extent(1), to = place_of(dy, dx, n);
+  c.launch->gemm->run(stream(c), {.m = n, .n = in, .k = out, .batch = dy.extent(0), .a = {dy.data, dy.type, out, false, n * out}, .b = {w.data, w.type, in},
+                                  .c = {at(dx, to * in), dx.type, in, false, dx.extent(1) * in}, .tf32 = tf32(c)});
+}
+
 /// weight, input gradient, output gradients...
 void input_grad(const OperatorCall& c) {
   const TensorView &w = c.operand(0), &dx = c.operand(1);
@@ -113,6 +147,8 @@ void key_value_grad(const OperatorCall& c) {
 [[maybe_unused]] const bool registered = cuda_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, any(linear)}) &&
                                          cuda_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, any(input_grad)}) &&
                                          cuda_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, any(weight_grad)}) &&
+                                         cuda_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, any(linear_piece)}) &&
+                                         cuda_operators().add({"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, any(input_grad_piece)}) &&
                                          cuda_operators().add({"add.column_sum", "gradient of the bias", {}, any(bias_grad)}) &&
                                          cuda_operators().add({"matmul.scores", "queries times keys", {}, any(scores)}) &&
                                          cuda_operators().add({"matmul.context", "probabilities times values", {}, any(context)}) &&

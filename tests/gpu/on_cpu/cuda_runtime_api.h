@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -72,12 +73,15 @@ inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t p, cudaMemPoolAttr what
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
-/// The block's size and pool lie before it.
+/// The block's size and pool lie before it; behind it are bytes that nobody may write.
 struct alignas(256) OnCpuBlock { std::size_t bytes; cudaMemPool_t pool; };
+inline constexpr std::size_t kOnCpuFence = 256;
+inline constexpr unsigned char kOnCpuFenceByte = 0xa5;
 inline cudaError_t cudaMallocFromPoolAsync(void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t) {
   void* block = nullptr;
-  if (const cudaError_t failed = cudaMalloc(&block, n + sizeof(OnCpuBlock)); failed != cudaSuccess) return failed;
+  if (const cudaError_t failed = cudaMalloc(&block, n + sizeof(OnCpuBlock) + kOnCpuFence); failed != cudaSuccess) return failed;
   new (block) OnCpuBlock{n, pool};
+  std::memset(static_cast<char*>(block) + sizeof(OnCpuBlock) + n, kOnCpuFenceByte, kOnCpuFence);
   pool->used += n;
   if (pool->used > pool->high) pool->high = pool->used;
   *p = static_cast<char*>(block) + sizeof(OnCpuBlock);
@@ -85,6 +89,11 @@ inline cudaError_t cudaMallocFromPoolAsync(void** p, std::size_t n, cudaMemPool_
 }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
   auto* block = reinterpret_cast<OnCpuBlock*>(static_cast<char*>(p) - sizeof(OnCpuBlock));
+  for (std::size_t i = 0; i < kOnCpuFence; ++i)
+    if (static_cast<unsigned char*>(p)[block->bytes + i] != kOnCpuFenceByte) {
+      std::fprintf(stderr, "a kernel or copy wrote beyond its memory of %zu bytes\n", block->bytes);
+      std::abort();
+    }
   block->pool->used -= block->bytes;
   std::memset(p, 0xff, block->bytes);  // Whoever still uses it will notice.
   return cudaFree(block);

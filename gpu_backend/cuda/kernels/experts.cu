@@ -1,0 +1,353 @@
+// Experts: a warp per token chooses, a block per expert counts and deals out rows, a block per row or token moves them.
+
+#include <limits>
+
+#include "gpu_backend/cuda/kernels/experts.hpp"
+#include "gpu_backend/cuda/kernels/numbers.cuh"
+
+namespace rehearse::cuda {
+
+namespace {
+
+template <class A>
+__device__ A sigmoid(A x) { return A(1) / (A(1) + exp(-x)); }
+
+/// A block is a warp, which works on one token at a time.
+template <class A>
+struct Token {
+  A p[kMostExperts];      ///< Probabilities.
+  A open[kMostExperts];   ///< Those that may still be chosen; the others are below 0. Backward: gradients of p.
+};
+
+__device__ int lane() { return static_cast<int>(threadIdx.x); }
+
+/// p from scores; the log-sum-exp of scores where by softmax, else 0.
+template <class A>
+__device__ A probabilities(const Reals& scores, std::int64_t first, std::int64_t n, bool by_sigmoid, A* p) {
+  if (by_sigmoid) {
+    for (std::int64_t e = lane(); e < n; e += kWarp) p[e] = sigmoid(get<A>(scores, first + e));
+    __syncwarp();
+    return A(0);
+  }
+  A max = -std::numeric_limits<A>::infinity(), sum{0};
+  for (std::int64_t e = lane(); e < n; e += kWarp) max = Max::of(max, get<A>(scores, first + e));
+  max = over_warp<Max>(max);
+  for (std::int64_t e = lane(); e < n; e += kWarp) sum += p[e] = exp(get<A>(scores, first + e) - max);
+  sum = over_warp<Sum>(sum);
+  for (std::int64_t e = lane(); e < n; e += kWarp) p[e] /= sum;
+  __syncwarp();
+  return max + log(sum);
+}
+
+/// Number of the largest of n values, the first of equals.
+template <class A>
+__device__ std::int64_t largest(const A* values, std::int64_t n) {
+  A best = -std::numeric_limits<A>::infinity();
+  std::int64_t at = n;
+  for (std::int64_t e = lane(); e < n; e += kWarp)
+    if (values[e] > best) best = values[e], at = e;
+  for (int o = kWarp / 2; o > 0; o /= 2) {
+    const A other = __shfl_xor_sync(0xffffffffu, best, o);
+    const std::int64_t there = __shfl_xor_sync(0xffffffffu, at, o);
+    if (other > best || (other == best && there < at)) best = other, at = there;
+  }
+  return at;
+}
+
+/// Takes experts outside a token's groups out. A group is worth its two best experts (DeepSeek-AI 2024b, sec. 2.1.2).
+template <class A>
+__device__ void limit_groups(Token<A>& t, const Routing& r) {
+  const std::int64_t size = r.experts / r.groups;
+  __shared__ A worth[kMostExperts];
+  for (std::int64_t g = lane(); g < r.groups; g += kWarp) {
+    A first = -std::numeric_limits<A>::infinity(), second = first;
+    for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
+      if (t.p[e] > first) second = first, first = t.p[e];
+      else if (t.p[e] > second) second = t.p[e];
+    }
+    worth[g] = size > 1 ? first + second : first;
+  }
+  for (std::int64_t e = lane(); e < r.experts; e += kWarp) t.open[e] = A(-1);
+  __syncwarp();
+  for (std::int64_t i = 0; i < r.limit; ++i) {
+    const std::int64_t g = largest(worth, r.groups);
+    __syncwarp();
+    if (lane() == 0) worth[g] = -std::numeric_limits<A>::infinity();
+    for (std::int64_t e = g * size + lane(); e < (g + 1) * size; e += kWarp) t.open[e] = t.p[e];
+    __syncwarp();
+  }
+}
+
+template <class A>
+__global__ void route_kernel(Reals scores, Reals weights, std::int64_t* choice, Routing r) {
+  __shared__ Token<A> t;
+  for (std::int64_t token = blockIdx.x; token < r.tokens; token += gridDim.x) {
+    __syncwarp();
+    (void)probabilities(scores, token * r.experts, r.experts, r.by_sigmoid, t.p);
+    if (r.limit < r.groups) {
+      limit_groups(t, r);
+    } else {
+      for (std::int64_t e = lane(); e < r.experts; e += kWarp) t.open[e] = t.p[e];
+    }
+    __syncwarp();
+    A sum{0};
+    for (std::int64_t i = 0; i < r.k; ++i) {
+      const std::int64_t e = largest(t.open, r.experts);
+      sum += t.p[e];
+      __syncwarp();
+      if (lane() == 0) {
+        t.open[e] = A(-2);
+        choice[token * r.k + i] = e;
+      }
+      __syncwarp();
+    }
+    if (lane() != 0) continue;
+    for (std::int64_t i = 0; i < r.k; ++i) put(weights, token * r.k + i, static_cast<A>(r.scale) * t.p[choice[token * r.k + i]] / (r.normalises ? sum : A(1)));
+  }
+}
+
+template <class A>
+__global__ void route_grad_kernel(Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores, Reals load, Routing r) {
+  __shared__ Token<A> t;
+  for (std::int64_t token = blockIdx.x; token < r.tokens; token += gridDim.x) {
+    const std::int64_t first = token * r.experts;
+    const std::int64_t* chosen = choice + token * r.k;
+    __syncwarp();
+    A log_sum = probabilities(scores, first, r.experts, r.by_sigmoid, t.p);
+    A* dp = t.open;
+    for (std::int64_t e = lane(); e < r.experts; e += kWarp) dp[e] = A(0);
+    __syncwarp();
+    if (lane() == 0) {
+      A sum{0}, along{0};
+      for (std::int64_t i = 0; i < r.k; ++i) {
+        sum += t.p[chosen[i]];
+        along += get<A>(dweights, token * r.k + i) * t.p[chosen[i]];
+      }
+      const A scale = static_cast<A>(r.scale);
+      for (std::int64_t i = 0; i < r.k; ++i) {
+        const A g = get<A>(dweights, token * r.k + i);
+        dp[chosen[i]] += r.normalises ? scale * (g - along / sum) / sum : scale * g;
+      }
+    }
+    __syncwarp();
+    if (load.data != nullptr) {  // aux E sum_e f_e P_e, P_e the mean of normalised probabilities (Fedus et al. 2021, eq. 4)
+      A total{0}, along{0};
+      for (std::int64_t e = lane(); e < r.experts; e += kWarp) total += t.p[e];
+      total = over_warp<Sum>(total);
+      for (std::int64_t e = lane(); e < r.experts; e += kWarp) along += get<A>(load, e) * t.p[e] / total;
+      along = over_warp<Sum>(along);
+      const A factor = static_cast<A>(r.aux * static_cast<double>(r.experts) / r.tokens_in_loss);
+      for (std::int64_t e = lane(); e < r.experts; e += kWarp) dp[e] += factor * (get<A>(load, e) - along) / total;
+    }
+    A along{0};
+    for (std::int64_t e = lane(); e < r.experts; e += kWarp) along += dp[e] * t.p[e];
+    along = over_warp<Sum>(along);
+    for (std::int64_t e = lane(); e < r.experts; e += kWarp) dp[e] = r.by_sigmoid ? dp[e] * t.p[e] * (A(1) - t.p[e]) : t.p[e] * (dp[e] - along);
+    __syncwarp();
+    if (r.z > 0) {  // z times the mean squared log-sum-exp (Zoph et al. 2022, eq. 5)
+      if (r.by_sigmoid) log_sum = probabilities(scores, first, r.experts, false, t.p);
+      const A factor = static_cast<A>(2 * r.z / r.tokens_in_loss) * log_sum;
+      for (std::int64_t e = lane(); e < r.experts; e += kWarp) dp[e] += factor * t.p[e];
+    }
+    for (std::int64_t e = lane(); e < r.experts; e += kWarp) put(dscores, first + e, dp[e]);
+  }
+}
+
+/// How many of n choices are this block's expert; the same in every thread.
+__device__ std::int64_t count_of(const std::int64_t* choice, std::int64_t n, std::int64_t expert) {
+  std::int64_t mine = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += choice[i] == expert ? 1 : 0;
+  return over_block<Sum>(mine, std::int64_t{0});
+}
+template <class A>
+__global__ void load_kernel(const std::int64_t* choice, Reals load, Routing r) {
+  for (std::int64_t e = blockIdx.x; e < r.experts; e += gridDim.x) {
+    const std::int64_t n = count_of(choice, r.tokens * r.k, e);
+    if (threadIdx.x == 0) put(load, e, static_cast<A>(static_cast<double>(n) / r.choices_in_scope));
+  }
+}
+__global__ void count_kernel(const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts, std::int64_t most) {
+  for (std::int64_t e = blockIdx.x; e < experts; e += gridDim.x) {
+    const std::int64_t all = count_of(choice, n, e);
+    if (threadIdx.x == 0) counts[e] = most > 0 && all > most ? most : all;
+  }
+}
+__global__ void total_kernel(const std::int64_t* counts, std::int64_t n, std::int64_t* sum) {
+  std::int64_t mine = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += counts[i];
+  mine = over_block<Sum>(mine, std::int64_t{0});
+  if (threadIdx.x == 0) *sum = mine;
+}
+
+/// A choice's place among those of its expert, in order; -1 beyond the capacity. counts[expert]: how many have one.
+__global__ void place_kernel(const std::int64_t* choice, std::int64_t* rows, std::int64_t* counts, Dealing z) {
+  __shared__ std::int64_t of_warp[kWarp];
+  const int in_warp = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp, warps = static_cast<int>(blockDim.x) / kWarp;
+  for (std::int64_t e = blockIdx.x; e < z.experts; e += gridDim.x) {
+    std::int64_t before = 0;
+    for (std::int64_t first = 0; first < z.n; first += blockDim.x) {
+      const std::int64_t i = first + threadIdx.x;
+      const bool mine = i < z.n && choice[i] == e;
+      const unsigned votes = __ballot_sync(0xffffffffu, mine);
+      std::int64_t place = 0;
+      for (unsigned earlier = votes & ((1u << in_warp) - 1u); earlier != 0; earlier &= earlier - 1u) ++place;
+      std::int64_t of_mine = 0;
+      for (unsigned all = votes; all != 0; all &= all - 1u) ++of_mine;
+      __syncthreads();
+      if (in_warp == 0) of_warp[warp] = of_mine;
+      __syncthreads();
+      std::int64_t here = 0;
+      for (int w = 0; w < warps; ++w) {
+        if (w < warp) place += of_warp[w];
+        here += of_warp[w];
+      }
+      if (mine) rows[i] = z.capacity > 0 && before + place >= z.capacity ? -1 : before + place;
+      before += here;
+    }
+    if (threadIdx.x == 0) counts[e] = z.capacity > 0 && before > z.capacity ? z.capacity : before;
+  }
+}
+__global__ void first_rows_kernel(const std::int64_t* counts, std::int64_t* first, Dealing z) {
+  std::int64_t at = 0;
+  for (std::int64_t e = 0; e < z.experts; ++e) {
+    first[e] = at;
+    at += z.padded ? z.capacity : counts[e];
+  }
+}
+struct AddFirst {
+  const std::int64_t *choice, *first;
+  std::int64_t* rows;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    if (rows[i] >= 0) rows[i] += first[choice[i]];
+  }
+};
+
+template <class A>
+__global__ void to_rows_kernel(Reals tokens, Reals to, const std::int64_t* rows, TokenRows z, Reals numbers, Reals numbers_to) {
+  for (std::int64_t i = blockIdx.x; i < z.tokens * z.k; i += gridDim.x) {
+    if (rows[i] < 0) continue;
+    for (std::int64_t j = threadIdx.x; j < z.width; j += blockDim.x) put(to, rows[i] * z.width + j, get<A>(tokens, i / z.k * z.width + j));
+    if (threadIdx.x == 0 && numbers.data != nullptr) put(numbers_to, rows[i], get<A>(numbers, i));
+  }
+}
+template <class A>
+__global__ void to_tokens_kernel(Reals from, Reals tokens, const std::int64_t* rows, TokenRows z, Reals numbers, Reals numbers_to) {
+  for (std::int64_t t = blockIdx.x; t < z.tokens; t += gridDim.x) {
+    for (std::int64_t j = threadIdx.x; j < z.width; j += blockDim.x) {
+      A sum{0};
+      for (std::int64_t i = t * z.k; i < (t + 1) * z.k; ++i)
+        if (rows[i] >= 0) sum += get<A>(from, rows[i] * z.width + j);
+      put(tokens, t * z.width + j, sum);
+    }
+    if (numbers.data == nullptr) continue;
+    for (std::int64_t i = t * z.k + threadIdx.x; i < (t + 1) * z.k; i += blockDim.x) put(numbers_to, i, rows[i] < 0 ? A(0) : get<A>(numbers, rows[i]));
+  }
+}
+
+template <class A>
+struct WeightedSiluMul {
+  Reals gate, up, weights, y;
+  std::int64_t width;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    const A g = get<A>(gate, i);
+    put(y, i, get<A>(weights, i / width) * g * sigmoid(g) * get<A>(up, i));
+  }
+};
+template <class A>
+__global__ void weighted_grad_kernel(Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup, Reals dweights, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const A w = get<A>(weights, r);
+    A sum{0};
+    for (std::int64_t i = r * width + threadIdx.x; i < (r + 1) * width; i += blockDim.x) {
+      const A g = get<A>(gate, i), s = sigmoid(g), u = get<A>(up, i), d = get<A>(dy, i);
+      put(dgate, i, d * w * u * s * (A(1) + g * (A(1) - s)));
+      put(dup, i, d * w * g * s);
+      sum += d * g * s * u;
+    }
+    sum = over_block<Sum>(sum, A(0));
+    if (threadIdx.x == 0) put(dweights, r, sum);
+  }
+}
+
+template <class A>
+struct Append {
+  Reals x, vector, y;
+  Appended z;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    const std::int64_t wide = z.d + z.e, row = i / wide, j = i % wide;
+    put(y, i, j < z.d ? get<A>(x, row * z.d + j) : get<A>(vector, row / z.heads * z.e + j - z.d));
+  }
+};
+/// The vector's gradient is summed over heads by the first.
+template <class A>
+struct AppendGrad {
+  Reals dy, dx, dvector;
+  Appended z;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    const std::int64_t wide = z.d + z.e, row = i / wide, j = i % wide;
+    if (j < z.d) return put(dx, row * z.d + j, get<A>(dy, i));
+    if (row % z.heads != 0) return;
+    A sum{0};
+    for (std::int64_t h = 0; h < z.heads; ++h) sum += get<A>(dy, i + h * wide);
+    put(dvector, row / z.heads * z.e + j - z.d, sum);
+  }
+};
+
+void check_experts(const Routing& r) {
+  if (r.experts > kMostExperts) throw Error(ErrorKind::unavailable, "more than " + std::to_string(kMostExperts) + " experts", "cuda");
+}
+
+}  // namespace
+
+void route(cudaStream_t stream, Reals scores, Reals weights, std::int64_t* choice, const Routing& r) {
+  check_experts(r);
+  with_sums_of(scores.type, [&](auto a) { launch(&route_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, scores, weights, choice, r); });
+}
+void route_load(cudaStream_t stream, const std::int64_t* choice, Reals load, const Routing& r) {
+  with_sums_of(load.type, [&](auto a) { launch(&load_kernel<decltype(a)>, dim3(blocks_for(r.experts)), dim3(kThreads), 0, stream, choice, load, r); });
+}
+void route_grad(cudaStream_t stream, Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores, const void* load, ElementType load_type, const Routing& r) {
+  check_experts(r);
+  const Reals shares{const_cast<void*>(load), load_type};
+  with_sums_of(scores.type, [&](auto a) { launch(&route_grad_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, dweights, scores, choice, dscores, shares, r); });
+}
+
+void count_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts, std::int64_t most) {
+  launch(&count_kernel, dim3(blocks_for(experts)), dim3(kThreads), 0, stream, choice, n, counts, experts, most);
+}
+void sum_counts(cudaStream_t stream, const std::int64_t* counts, std::int64_t n, std::int64_t* sum) { launch(&total_kernel, dim3(1), dim3(kThreads), 0, stream, counts, n, sum); }
+
+void rows_of_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t* rows, std::int64_t* scratch, const Dealing& z) {
+  launch(&place_kernel, dim3(blocks_for(z.experts)), dim3(kThreads), 0, stream, choice, rows, scratch, z);
+  launch(&first_rows_kernel, dim3(1), dim3(1), 0, stream, static_cast<const std::int64_t*>(scratch), scratch + z.experts, z);
+  each_one(stream, AddFirst{choice, scratch + z.experts, rows}, z.n);
+}
+
+void tokens_to_rows(cudaStream_t stream, Reals tokens, Reals to, const std::int64_t* rows, const TokenRows& z, Reals numbers, Reals numbers_to) {
+  with_sums_of(to.type, [&](auto a) { launch(&to_rows_kernel<decltype(a)>, dim3(blocks_for(z.tokens * z.k)), dim3(kThreads), 0, stream, tokens, to, rows, z, numbers, numbers_to); });
+}
+void rows_to_tokens(cudaStream_t stream, Reals from, Reals tokens, const std::int64_t* rows, const TokenRows& z, Reals numbers, Reals numbers_to) {
+  with_sums_of(from.type, [&](auto a) { launch(&to_tokens_kernel<decltype(a)>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, from, tokens, rows, z, numbers, numbers_to); });
+}
+
+void weighted_silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals weights, Reals y, std::int64_t rows, std::int64_t width) {
+  with_sums_of(gate.type, [&](auto a) { each_one(stream, WeightedSiluMul<decltype(a)>{gate, up, weights, y, width}, rows * width); });
+}
+void weighted_silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup, Reals dweights, std::int64_t rows, std::int64_t width) {
+  with_sums_of(gate.type, [&](auto a) {
+    launch(&weighted_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, gate, up, weights, dgate, dup, dweights, rows, width);
+  });
+}
+
+void append(cudaStream_t stream, Reals x, Reals vector, Reals y, const Appended& z) {
+  with_sums_of(y.type, [&](auto a) { each_one(stream, Append<decltype(a)>{x, vector, y, z}, z.tokens * z.heads * (z.d + z.e)); });
+}
+void append_grad(cudaStream_t stream, Reals dy, Reals dx, Reals dvector, const Appended& z) {
+  with_sums_of(dy.type, [&](auto a) { each_one(stream, AppendGrad<decltype(a)>{dy, dx, dvector, z}, z.tokens * z.heads * (z.d + z.e)); });
+}
+
+}  // namespace rehearse::cuda
