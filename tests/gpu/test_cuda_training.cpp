@@ -1,6 +1,7 @@
 // Whole networks on a CUDA device, one rank: the same losses and gradients as on the CPU, memory as the plan counts it, types as the plan says.
 #include <cmath>
 
+#include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "tests/gpu/device_under_test.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
@@ -110,6 +111,24 @@ TEST_CASE("mixed precision stores what the plan says and learns as fp32 does") {
     CHECK(mixed.device_peak >= mixed.last.peak_bytes);
     CHECK(mixed.last.peak_bytes == exact.last[0].peak_bytes);
   }
+}
+
+TEST_CASE("calibration calls operators in the types of a plan, several in line") {
+  ON_A_DEVICE();
+  const auto device = device_under_test(Numerics::plan);
+  const ProbeGrid grid{{8}, {16}, {16}, {32}, {16}, {2}, {64}, {{64, 256}}, true, 0};
+  std::map<DType, int> called;
+  for (const KernelCase& c : kernel_cases(*device, grid)) {
+    std::int64_t elements = 0;
+    for (const auto& b : c.buffers) elements += b.elements;
+    if (elements > 10'000) continue;
+    INFO(c.what.name);
+    KernelRun run(*device, c);
+    CHECK(run.once() > 0);
+    if (called[c.arithmetic]++ < 3) CHECK(run.once() > 0);
+  }
+  CHECK(called[DType::bf16] > 5);
+  CHECK(called[DType::fp32] > 0);
 }
 
 TEST_CASE("a device without room says how much the plan expected to use") {
