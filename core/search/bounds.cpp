@@ -100,7 +100,8 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     using enum TimeCategory;
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
     out.compute = sum(parts, {matmul, attention, memory_bound, loss, recompute, launch});
-    out.exposed = sum(parts, {exposed_tp, exposed_cp, exposed_ep});
+    // Exchanges of experts depend on which replicas take part, which are not those of the plan.
+    if (one.network.routing() == nullptr) out.exposed = sum(parts, {exposed_tp, exposed_cp});
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
