@@ -72,15 +72,23 @@ ExprId ProgramFrame::local_product(const Tensor& tensor, int first, int last) {
   return n;
 }
 
-BodyBuilder::BodyBuilder(ProgramFrame& frame, std::string name, Phase phase) : frame_(frame) {
-  body_.name = std::move(name);
-  body_.phase = phase;
+BodyBuilder::BodyBuilder(ProgramFrame& frame, std::string name, Phase phase) : frame_(frame), body_(std::make_unique<Body>()) {
+  body_->name = std::move(name);
+  body_->phase = phase;
 }
 
+BodyBuilder::~BodyBuilder() = default;
+
+const Tensor& BodyBuilder::tensor(int formal) const { return frame_.program.tensors[static_cast<std::size_t>(tensor_id(formal))]; }
+
+bool BodyBuilder::is_scratch(int formal) const { return !body_->formals[static_cast<std::size_t>(formal)].bound && tensor(formal).alias_of < 0; }
+
+int BodyBuilder::tensor_id(int formal) const { return body_->formals[static_cast<std::size_t>(formal)].like; }
+
 int BodyBuilder::scratch(const std::string& name, int tensor) {
-  body_.formals.push_back({name, tensor});
+  body_->formals.push_back({name, tensor});
   uses_.emplace_back();
-  return static_cast<int>(body_.formals.size()) - 1;
+  return static_cast<int>(body_->formals.size()) - 1;
 }
 
 int BodyBuilder::bound(const std::string& name, int tensor, const Hold& hold) {
@@ -95,18 +103,18 @@ int BodyBuilder::bound(const std::string& name, int tensor, const Hold& hold) {
   bound_.emplace(key, formal);
   binding_of_.emplace(formal, bindings_.size());
   bindings_.push_back({tensor, hold.instance, hold.allocate, hold.release});
-  body_.formals.back().bound = true;
+  body_->formals.back().bound = true;
   return formal;
 }
 
 void BodyBuilder::rebind(int formal, int tensor, const Hold& hold) {
-  Formal& f = body_.formals[static_cast<std::size_t>(formal)];
+  Formal& f = body_->formals[static_cast<std::size_t>(formal)];
   if (f.bound) return;
   f.bound = true;
   f.like = tensor;
   // Bindings stand in formal order.
   std::size_t before = 0;
-  for (int i = 0; i < formal; ++i) before += body_.formals[static_cast<std::size_t>(i)].bound;
+  for (int i = 0; i < formal; ++i) before += body_->formals[static_cast<std::size_t>(i)].bound;
   for (auto& [other, index] : binding_of_)
     if (index >= before) ++index;
   bindings_.insert(bindings_.begin() + static_cast<std::ptrdiff_t>(before), Binding{tensor, hold.instance, hold.allocate, hold.release});
@@ -115,14 +123,14 @@ void BodyBuilder::rebind(int formal, int tensor, const Hold& hold) {
 
 void BodyBuilder::depend(int from, int to) {
   if (from < 0 || from == to) return;
-  if (body_.graph[static_cast<std::size_t>(from)].stream == body_.graph[static_cast<std::size_t>(to)].stream) return;
-  if (!boost::edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to), body_.graph).second)
-    boost::add_edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to), body_.graph);
+  if (body_->graph[static_cast<std::size_t>(from)].stream == body_->graph[static_cast<std::size_t>(to)].stream) return;
+  if (!boost::edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to), body_->graph).second)
+    boost::add_edge(static_cast<std::size_t>(from), static_cast<std::size_t>(to), body_->graph);
 }
 
 int BodyBuilder::add(Task task) {
   const std::vector<Operand> operands = task.operands;
-  const int v = static_cast<int>(boost::add_vertex(std::move(task), body_.graph));
+  const int v = static_cast<int>(boost::add_vertex(std::move(task), body_->graph));
   for (const Operand& o : operands) depend(uses_[static_cast<std::size_t>(o.formal)].writer, v);
   for (const Operand& o : operands)
     if (o.access != Access::read)
@@ -160,7 +168,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
     result.per_layer = result.per_chunk = result.per_microbatch = false;
     result.name = fmt::format("{}@{}", result.name.substr(0, result.name.find('@')), to_string(result.layout));
     const bool in_place = step.op == CollectiveOp::all_reduce;
-    result.alias_of = in_place ? body_.formals[static_cast<std::size_t>(current)].like : -1;
+    result.alias_of = in_place ? body_->formals[static_cast<std::size_t>(current)].like : -1;
     const std::string result_name = result.name;
     const int next = scratch(result_name, frame_.add_tensor(std::move(result)));
     Task task;
@@ -189,7 +197,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
 
 BodyBuilder::Finished BodyBuilder::finish() {
   Program& p = frame_.program;
-  p.bodies.push_back(std::move(body_));
+  p.bodies.push_back(std::move(*body_));
   const auto same = std::find(p.binding_sets.begin(), p.binding_sets.end(), bindings_);
   const int set = static_cast<int>(same - p.binding_sets.begin());
   if (same == p.binding_sets.end()) p.binding_sets.push_back(std::move(bindings_));

@@ -2,12 +2,12 @@
 // Builds one body: formals bound to tensors, tasks in issue order, dependencies from what tasks read and write.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config/settings.hpp"
-#include "core/program/body.hpp"
 #include "core/program/program.hpp"
 #include "core/strategy/redistribute.hpp"
 
@@ -55,17 +55,18 @@ struct Hold {
 class BodyBuilder {
  public:
   BodyBuilder(ProgramFrame& frame, std::string name, Phase phase);
+  ~BodyBuilder();
 
   /// A formal of the body's own, like `tensor` (lifetime scratch).
   int scratch(const std::string& name, int tensor);
   /// A formal bound to storage; the same (tensor, instance) gives the same formal, whose allocate/release are merged.
   int bound(const std::string& name, int tensor, const Hold& hold = {});
-  [[nodiscard]] const Tensor& tensor(int formal) const { return frame_.program.tensors[static_cast<std::size_t>(body_.formals[static_cast<std::size_t>(formal)].like)]; }
+  [[nodiscard]] const Tensor& tensor(int formal) const;
 
   /// Neither bound nor a view of anything that is.
-  [[nodiscard]] bool is_scratch(int formal) const { return !body_.formals[static_cast<std::size_t>(formal)].bound && tensor(formal).alias_of < 0; }
+  [[nodiscard]] bool is_scratch(int formal) const;
   /// Index into Program::tensors of what the formal is like.
-  [[nodiscard]] int tensor_id(int formal) const { return body_.formals[static_cast<std::size_t>(formal)].like; }
+  [[nodiscard]] int tensor_id(int formal) const;
   /// Makes a scratch formal a bound one: what the body computed is what the entry binds.
   void rebind(int formal, int tensor, const Hold& hold);
 
@@ -87,7 +88,7 @@ class BodyBuilder {
   void depend(int from, int to);
 
   ProgramFrame& frame_;
-  Body body_;
+  std::unique_ptr<Body> body_;
   std::vector<Binding> bindings_;
   std::map<std::pair<int, std::array<int, 3>>, int> bound_;
   std::map<int, std::size_t> binding_of_;

@@ -1,9 +1,11 @@
 #pragma once
 // Which ends of a body the order of one stream does not cover.
 
-#include "core/program/body.hpp"
+#include "core/program/task.hpp"
 
 namespace rehearse {
+
+struct Body;
 
 /// Bodies called one after the other on a stream are ordered by it, but for tasks on other streams that no task of that stream
 /// comes before (a gradient gathered first) or after (an embedding reduced last).
