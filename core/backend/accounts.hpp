@@ -27,7 +27,7 @@ class Accounts {
   [[nodiscard]] std::string describe(std::int32_t actor, std::int32_t index) const;
 
  private:
-  static constexpr int kMaxStreams = 16;
+  static constexpr int kMaxStreams = 24;
   using Stage = OperationState::Stage;
   struct Books {
     Breakdown breakdown;

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <exception>
 #include <iostream>
 
@@ -22,6 +23,7 @@ int report(const rehearse::Error& e) {
 int main(int argc, char** argv) {
   constexpr int kInterrupted = 130;   // As a shell reports SIGINT.
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
+  std::signal(SIGPIPE, SIG_IGN);  // A reader that went away is an error to be told, not an end without a word.
   try {
     rehearse::register_analytic_backend();
     rehearse::cli::register_simgrid();

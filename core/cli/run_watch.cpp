@@ -39,13 +39,22 @@ void RunWatch::check() const {
   if (interrupted != 0) throw Interrupted();
 }
 
+bool RunWatch::stopped() { return interrupted != 0; }
+
 void RunWatch::progress(const RunProgress& now) {
   check();
-  if (!shows_ || Clock::now() < next_) return;
+  write(static_cast<double>(now.done) / static_cast<double>(now.all), fmt::format("{} operations, {} simulated", now.all, to_string(now.simulated)));
+}
+
+void RunWatch::progress(const std::string& doing, double done, double all) {
+  write(all > 0 ? done / all : 0, doing);
+}
+
+void RunWatch::write(double share, const std::string& text) {
+  if (!shows_ || share <= 0 || Clock::now() < next_) return;
   next_ = Clock::now() + kEvery;
-  const double share = static_cast<double>(now.done) / static_cast<double>(now.all);
   const double passed = std::chrono::duration<double>(Clock::now() - begun_).count();
-  err_ << fmt::format("\r\033[K{:.0f} % of {} operations, {} simulated, about {} left", 100 * share, now.all, to_string(now.simulated), duration(passed / share - passed));
+  err_ << fmt::format("\r\033[K{:.0f} % of {}, about {} left", 100 * share, text, duration(passed / share - passed));
   err_.flush();
   written_ = true;
 }

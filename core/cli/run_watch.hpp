@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ostream>
 #include <stdexcept>
+#include <string>
 
 #include "core/backend/backend.hpp"
 
@@ -27,6 +28,10 @@ class RunWatch {
 
   /// Throws Interrupted after Ctrl-C.
   void check() const;
+  /// Whether Ctrl-C was pressed: for work that ends with what it has. May be asked from any thread.
+  [[nodiscard]] static bool stopped();
+  /// A few times a second writes `doing`, the share done and the time left over the line before; `done` of `all` in any unit.
+  void progress(const std::string& doing, double done, double all);
   /// Checks, and a few times a second writes share done, time simulated and time left over the line before.
   void progress(const RunProgress& now);
   /// Takes the line away.
@@ -34,6 +39,7 @@ class RunWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void write(double share, const std::string& text);
   std::ostream& err_;
   bool shows_;
   bool written_ = false;

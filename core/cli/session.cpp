@@ -132,21 +132,22 @@ ReportHead Session::head(const Program& program) const {
   return out;
 }
 
-Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) {
+Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) { return open_session(load_scenario(path, overrides), ranks); }
+
+Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved) {
   DataDirectory data = find_data();
   Catalogue catalogue(data.topologies());
-  Scenario scenario = load_scenario(path, overrides);
   std::shared_ptr<const DeviceProfile> profile = profile_of(scenario);
   const bool on_profile = profile && scenario.cluster.file == profile->origin;
   Cluster cluster = on_profile ? profile_cluster(*profile, ranks.value_or(profile->most_ranks()), *catalogue.network("single_switch")) : scenario_cluster(catalogue, scenario);
   std::vector<DeviceId> devices;
   if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
-  resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
+  if (resolved) resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
   if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
   Session out{std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload), std::move(profile)};
-  if (StrategySettings& strategy = out.scenario.strategy; strategy.balance != Balance::none)
+  if (StrategySettings& strategy = out.scenario.strategy; resolved && strategy.balance != Balance::none)
     strategy = in_scenario(out.scenario, "strategy.balance", [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });
   return out;
 }

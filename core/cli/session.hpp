@@ -42,6 +42,8 @@ struct Session {
 /// Reads the scenario at `path` with `overrides` ("strategy.tp=8"). With `ranks`, automatic axes are worked out for that many devices instead
 /// of the cluster's.
 [[nodiscard]] Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks = {});
+/// The same from a scenario that was read. Without `resolved` its strategy is left as it is: axes may be automatic, or not fit the cluster.
+[[nodiscard]] Session open_session(Scenario scenario, std::optional<int> ranks = {}, bool resolved = true);
 
 /// Peak memory, and where it does not fit the smallest change that makes it fit.
 [[nodiscard]] MemoryReport check_memory(const Session& session, const Program& program);

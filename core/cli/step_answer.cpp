@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/search/evaluation.hpp"
+
 namespace rehearse::cli {
 
 namespace {
@@ -19,12 +21,7 @@ void refuse_breaches(const RunResult& run) {
 
 }  // namespace
 
-int steps_to_play(const Session& session) {
-  const StrategySettings& s = session.scenario.strategy;
-  if (session.scenario.input.sample > Bytes{0}) return 4;  // Loaders run ahead: the first steps do not show their pace.
-  if (s.fsdp.enabled || s.offload == Offload::optimizer || s.data_parallel != DataParallelism::replicas) return 2;
-  return s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather ? 2 : 1;
-}
+int steps_to_play(const Session& session) { return steps_in_period(session.scenario.strategy, session.scenario.input); }
 
 std::vector<GanttRow> role_rows(const Program& program) {
   std::vector<GanttRow> rows;

@@ -8,6 +8,9 @@ const std::vector<Verb>& verbs() {
       estimate_verb(),
       memory_verb(),
       compare_verb(),
+      search_verb(),
+      sweep_verb(),
+      merge_verb(),
       lesson_verb(),
       replay_verb(),
       run_verb(),
@@ -18,6 +21,8 @@ const std::vector<Verb>& verbs() {
       collectives_verb(),
       list_verb(),
       explain_verb(),
+      completion_verb(),
+      man_verb(),
       version_verb(),
   };
   return table;

@@ -9,6 +9,9 @@ namespace rehearse::cli {
 [[nodiscard]] Verb estimate_verb();
 [[nodiscard]] Verb memory_verb();
 [[nodiscard]] Verb compare_verb();
+[[nodiscard]] Verb search_verb();
+[[nodiscard]] Verb sweep_verb();
+[[nodiscard]] Verb merge_verb();
 [[nodiscard]] Verb lesson_verb();
 [[nodiscard]] Verb replay_verb();
 [[nodiscard]] Verb run_verb();
@@ -20,6 +23,8 @@ namespace rehearse::cli {
 [[nodiscard]] Verb collectives_verb();
 [[nodiscard]] Verb list_verb();
 [[nodiscard]] Verb explain_verb();
+[[nodiscard]] Verb completion_verb();
+[[nodiscard]] Verb man_verb();
 [[nodiscard]] Verb version_verb();
 
 }  // namespace rehearse::cli

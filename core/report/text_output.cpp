@@ -1,9 +1,12 @@
 #include "core/report/text_output.hpp"
 
+#include <cerrno>
 #include <cstdio>
-#include <stdexcept>
+#include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "core/units/error.hpp"
@@ -12,39 +15,80 @@ namespace rehearse {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& path) { throw Error(ErrorKind::usage, "cannot be written", path, "check the folder and its permissions"); }
+namespace fs = std::filesystem;
 
-class PlainFile final : public TextOutput {
+[[noreturn]] void fail(const std::string& path, const std::string& why) { throw Error(ErrorKind::usage, "cannot be written: " + why, path, "check the folder, its permissions and the space left; nothing was left behind"); }
+[[noreturn]] void fail(const std::string& path) { fail(path, std::strerror(errno)); }
+
+/// Where the text of `path` is written until it is whole: beside it, so that a rename replaces it at once. Devices and pipes are written directly.
+class Draft {
  public:
-  explicit PlainFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb"), &std::fclose) {
-    if (!file_) fail(path_);
+  explicit Draft(const std::string& path) : path_(path) {
+    std::error_code none;
+    const fs::file_status there = fs::status(path, none);
+    target_ = fs::is_symlink(path, none) ? fs::weakly_canonical(path, none) : fs::path(path);
+    direct_ = fs::exists(there) && !fs::is_regular_file(there);
+    if (fs::is_directory(there)) fail(path, std::strerror(EISDIR));
+    if (fs::exists(there) && ::access(path.c_str(), W_OK) != 0) fail(path);
+    file_ = direct_ ? target_ : target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), ::getpid());
   }
-  void write(std::string_view text) override {
-    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) fail(path_);
+  ~Draft() {
+    std::error_code none;
+    if (!direct_ && !kept_) fs::remove(file_, none);
   }
-  void close() override {
-    if (std::fclose(file_.release()) != 0) fail(path_);
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const char* file() const { return file_.c_str(); }
+  void keep() {
+    std::error_code error;
+    if (const fs::file_status there = fs::status(target_, error); !direct_ && fs::exists(there)) fs::permissions(file_, there.permissions(), error);
+    error.clear();
+    if (!direct_) fs::rename(file_, target_, error);
+    if (error) fail(path_, error.message());
+    kept_ = true;
   }
 
  private:
   std::string path_;
+  fs::path target_, file_;
+  bool direct_ = false, kept_ = false;
+};
+
+class PlainFile final : public TextOutput {
+ public:
+  explicit PlainFile(const std::string& path) : draft_(path), file_(std::fopen(draft_.file(), "wb"), &std::fclose) {
+    if (!file_) fail(path);
+  }
+  void write(std::string_view text) override {
+    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) fail(draft_.path());
+  }
+  void close() override {
+    if (std::fclose(file_.release()) != 0) fail(draft_.path());
+    draft_.keep();
+  }
+
+ private:
+  Draft draft_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
 class GzipFile final : public TextOutput {
  public:
-  explicit GzipFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "wb6"), &gzclose) {
-    if (!file_) fail(path_);
+  explicit GzipFile(const std::string& path) : draft_(path), file_(gzopen(draft_.file(), "wb6"), &gzclose) {
+    if (!file_) fail(path);
   }
   void write(std::string_view text) override {
-    if (!text.empty() && gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail(path_);
+    if (!text.empty() && gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail(draft_.path());
   }
   void close() override {
-    if (gzclose(file_.release()) != Z_OK) fail(path_);
+    if (gzclose(file_.release()) != Z_OK) fail(draft_.path());
+    draft_.keep();
   }
 
  private:
-  std::string path_;
+  Draft draft_;
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Writing large texts piece by piece, plain or compressed.
+// Writing large texts piece by piece, plain or compressed. A file appears under its name when it is whole: until close() it is a hidden draft
+// beside it, which a failure takes away, so that what stood there before is whole, too.
 
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@ class TextOutput {
  public:
   virtual ~TextOutput() = default;
   virtual void write(std::string_view text) = 0;
-  /// Everything is in the file. Throws Error (usage), `where` the path, when it could not be written.
+  /// Everything is in the file, which now has its name. Throws Error (usage), `where` the path, when it could not be written.
   virtual void close() = 0;
 };
 

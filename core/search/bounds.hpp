@@ -1,0 +1,43 @@
+#pragma once
+// What no plan can beat: least step time and least memory, from one microbatch of the whole network on the ranks that divide its layers.
+//
+// With w the time of one microbatch through all layers, forward and backward, its tensor-, context- and expert-parallel communication
+// included, on neighbouring devices; p stages, m microbatches, r the schedule's bubble over its work (Schedule::bubble_ratio):
+//
+//   step >= m w / p (1 + r),   memory >= 1.08 (states / p + s c / (p v)) + framework
+//
+// since the slowest stage does no less than the mean of them, and what else a step does (pipeline messages, gradients, update) only adds.
+// `states` are weights, gradients and optimizer state, each divided as the plan divides it; s is what a microbatch keeps for backward, c the
+// chunks that the first stage keeps at once, v its chunks. Bounds leave a margin (kMargin) for what differs between a stage and the mean.
+
+#include <array>
+#include <cstdint>
+
+#include "core/search/evaluation.hpp"
+
+namespace rehearse {
+
+/// Times and bytes are multiplied by this: the bubble formulas are for equal passes, and a microbatch that is not the first accumulates.
+inline constexpr double kBoundMargin = 0.95;
+
+/// What plans that divide layers and samples alike have in common.
+struct PassCosts {
+  bool known = false;    ///< False: nothing is bounded (unequal blocks, or the lowering refused).
+  Seconds work;          ///< w
+  Bytes weights, gradients, optimizer;
+  Bytes saved;           ///< s
+};
+
+struct Bound {
+  Seconds step_time;
+  Bytes memory;
+};
+
+/// What plans must have in common to share PassCosts.
+using PassKey = std::array<std::int64_t, 10>;
+[[nodiscard]] PassKey pass_key(const StrategySettings& settings);
+/// Lowers and prices them. Never throws Error.
+[[nodiscard]] PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings);
+[[nodiscard]] Bound bound(const PassCosts& costs, const StrategySettings& settings, std::int64_t global_batch);
+
+}  // namespace rehearse

@@ -1,0 +1,52 @@
+#pragma once
+// One plan's answer: does it fit, how long is a step, where does the time go. Memory comes first: a plan that does not fit gets no times.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/backend/backend.hpp"
+#include "core/cluster/cluster.hpp"
+#include "core/config/settings.hpp"
+#include "core/cost/cost_model.hpp"
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// What a search is about. Refers to things that must outlive it; all of them may be read from several threads.
+struct SearchProblem {
+  const Workload& workload;
+  const Cluster& cluster;
+  const CostModel& cost;
+  StrategySettings own;   ///< The scenario's strategy.
+  int devices = 0;        ///< On which plans are spread.
+  /// From settings to a Program; throws Error where they are refused.
+  std::function<Program(const StrategySettings&)> lower;
+};
+
+struct Evaluation {
+  std::string refusal;     ///< Why no Program came out of it; nothing else means anything then.
+  bool defect = false;     ///< The refusal is a failure of this program, not of the plan.
+  bool fits = false;
+  Bytes needed;            ///< Of the stage nearest to its capacity.
+  Bytes capacity;          ///< Of that stage's device, or the limit that the user gave where that is less.
+  Seconds step_time;       ///< Closed form; 0 where it does not fit.
+  Breakdown breakdown;     ///< Of the slowest stage; adds up to `step_time`.
+  std::optional<Seconds> played;       ///< What a back end said.
+  std::optional<Breakdown> played_breakdown;
+  /// The best that is known of the step.
+  [[nodiscard]] Seconds time() const { return played.value_or(step_time); }
+  [[nodiscard]] const Breakdown& parts() const { return played_breakdown ? *played_breakdown : breakdown; }
+};
+
+/// Steps to play or estimate for a period in the steady state: more than one where a step hands work to the next.
+[[nodiscard]] int steps_in_period(const StrategySettings& settings, const InputSettings& input);
+
+/// Closed form. `most` limits device memory where it is above zero. Balances unequal machines first where the settings say so.
+[[nodiscard]] Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settings, Bytes most = {});
+
+/// Adds what the back end of that name says of a plan that fits. A result that breaks physics becomes a refusal. Adds nothing where `stop` turns
+/// true meanwhile; it may be empty.
+void play(const SearchProblem& problem, const StrategySettings& settings, const std::string& backend, Evaluation& evaluation, const std::function<bool()>& stop = {});
+
+}  // namespace rehearse

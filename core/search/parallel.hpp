@@ -1,0 +1,41 @@
+#pragma once
+// A loop whose turns are independent, over several threads.
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rehearse {
+
+/// Calls do_turn(i) for 0 <= i < count on `jobs` threads, this one among them. After `stop()` turns true (asked before each turn, may be empty)
+/// no turn begins. `after_turn` is called on this thread only, after each of its turns. The exception of the earliest turn that threw is
+/// thrown on when all threads are done.
+inline void parallel_for(int jobs, std::size_t count, const std::function<bool()>& stop, const std::function<void(std::size_t)>& do_turn, const std::function<void()>& after_turn = {}) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::size_t failed_turn = count;
+  std::exception_ptr failure;
+  const auto work = [&](bool first) {
+    for (std::size_t i; !failed && !(stop && stop()) && (i = next++) < count;) {
+      try {
+        do_turn(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failed = true;
+        if (i < failed_turn) failed_turn = i, failure = std::current_exception();
+      }
+      if (first && after_turn) after_turn();
+    }
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < jobs && static_cast<std::size_t>(t) < count; ++t) others.emplace_back(work, false);
+  work(true);
+  for (std::thread& t : others) t.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace rehearse

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/search/space.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::vector<std::string> large_axes(const StrategySettings& s) {
+  std::vector<std::string> out;
+  for (const std::string& axis : s.placement) {
+    const int size = axis == "dp" ? s.dp : axis == "tp" ? s.tp : axis == "pp" ? s.pp : axis == "cp" ? s.cp : axis == "ep" ? s.ep : axis == "tile_h" ? s.tile_h : s.tile_w;
+    if (size > 1) out.push_back(axis);
+  }
+  return out;
+}
+
+/// Whether the axes lie in the order that scenarios have by default.
+bool usual_order(const StrategySettings& s) {
+  StrategySettings usual = s;
+  usual.placement = StrategySettings{}.placement;
+  usual.placement.insert(usual.placement.end(), {"tile_h", "tile_w"});
+  return large_axes(s) == large_axes(usual);
+}
+
+}  // namespace
+
+std::vector<std::string> searched_keys() {
+  return {"dp",  "tp",  "pp", "cp", "ep", "etp", "tile_h", "tile_w", "dp_shard", "dp_replicate", "microbatch", "schedule", "virtual_stages", "uneven_layers", "sequence_parallel", "recompute", "zero_stage", "fsdp.enabled",
+          "overlap.param_gather", "offload", "context", "placement"};
+}
+
+SettingTexts setting_texts(const StrategySettings& s) {
+  SettingTexts out;
+  const auto add = [&](bool means, const char* key, auto value) {
+    if (means) out.emplace_back(key, fmt::format("{}", value));
+  };
+  add(true, "dp", s.dp);
+  add(true, "tp", s.tp);
+  add(true, "pp", s.pp);
+  add(true, "cp", s.cp);
+  add(s.ep > 1 || s.etp > 1, "ep", s.ep);
+  add(s.ep > 1 || s.etp > 1, "etp", s.etp);
+  add(s.tile_h * s.tile_w > 1, "tile_h", s.tile_h);
+  add(s.tile_h * s.tile_w > 1, "tile_w", s.tile_w);
+  add(true, "dp_shard", s.dp_shard);
+  add(true, "dp_replicate", s.dp_replicate);
+  add(true, "microbatch", s.microbatch);
+  add(true, "schedule", s.schedule);
+  add(true, "virtual_stages", s.virtual_stages);
+  add(true, "uneven_layers", s.uneven_layers);
+  add(true, "sequence_parallel", s.sequence_parallel);
+  add(true, "recompute", name_of(s.recompute));
+  add(true, "zero_stage", s.zero_stage);
+  add(true, "fsdp.enabled", s.fsdp.enabled);
+  add(true, "overlap.param_gather", s.overlap.param_gather);
+  add(true, "offload", name_of(s.offload));
+  add(s.cp > 1, "context", name_of(s.context));
+  if (const auto large = large_axes(s); large.size() > 1) {
+    std::vector<std::string> order = large;
+    if (s.ep > 1 && std::find(order.begin(), order.end(), "ep") == order.end()) order.emplace_back("ep");
+    out.emplace_back("placement", fmt::format("{}", fmt::join(order, ",")));
+  }
+  return out;
+}
+
+std::string plan_label(const StrategySettings& s) {
+  std::string out = fmt::format("tp={} pp={} dp={}", s.tp, s.pp, s.dp);
+  const auto add = [&](bool means, const std::string& text) {
+    if (means) out += " " + text;
+  };
+  add(s.cp > 1, fmt::format("cp={} {}", s.cp, name_of(s.context)));
+  add(s.ep > 1, fmt::format("ep={}", s.ep));
+  add(s.etp > 1, fmt::format("etp={}", s.etp));
+  add(s.tile_h * s.tile_w > 1, fmt::format("tiles={}x{}", s.tile_h, s.tile_w));
+  add(true, fmt::format("mb={}", s.microbatch));
+  add(s.pp > 1, s.schedule);
+  add(s.virtual_stages > 1, fmt::format("v={}", s.virtual_stages));
+  add(s.uneven_layers, "uneven");
+  add(s.sequence_parallel && s.tp > 1, "sp");
+  add(s.zero_stage > 0, fmt::format("zero{}", s.zero_stage));
+  add(s.zero_stage > 0 && s.overlap.param_gather, "late-gather");
+  add(s.fsdp.enabled && s.dp_replicate == 1, "fsdp");
+  add(s.fsdp.enabled && s.dp_replicate > 1, fmt::format("hsdp={}x{}", s.dp_replicate, s.dp_shard));
+  add(s.offload != Offload::none, fmt::format("offload={}", name_of(s.offload)));
+  add(true, fmt::format("recompute={}", name_of(s.recompute)));
+  add(!usual_order(s), fmt::format("order={}", fmt::join(large_axes(s), ",")));
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,85 @@
+#pragma once
+// The best plans for a workload on a cluster, with proof: every legal plan is either evaluated, or its bounds (bounds.hpp) show that it cannot be
+// among the best.
+//
+//   1. Space: all legal plans.                                  space.hpp
+//   2. Bounds: least memory and least step time of each; what cannot fit is out.
+//   3. Closed form, in order of the bound, memory first, until no plan left can be among the best. Every order of axes of what may be.
+//   4. A back end plays the best few: those whose closed form is below the best played one.
+//
+// The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when they are complete.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/search/evaluation.hpp"
+#include "core/search/space.hpp"
+
+namespace rehearse {
+
+/// What is best. On one cluster tokens per second, cost and energy follow from the step time; memory is headroom.
+enum class Objective { step_time, tokens_per_s_per_gpu, cost_per_token, energy_per_token, memory };
+[[nodiscard]] const std::vector<std::string>& objective_names();
+
+/// Part `index` of `count`, 0 <= index < count: every count-th plan.
+struct SearchShard {
+  int index = 0, count = 1;
+};
+
+struct SearchProgress {
+  std::string doing;         ///< "bounding", "evaluating", "playing"
+  double done = 0, all = 0;  ///< In units of what is done; `all` may shrink.
+  Seconds best;              ///< Step time of the best so far; 0: none yet.
+};
+
+struct SearchOptions {
+  Objective objective = Objective::step_time;
+  Bytes most_memory{0};      ///< Per device; 0: what devices have.
+  std::set<std::string> fixed;  ///< Searched keys that keep their value.
+  int jobs = 1;              ///< Threads, at least 1.
+  int top = 10;              ///< Plans wanted, at least 1.
+  std::string backend;       ///< Plays the best few; empty: nothing is played.
+  int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 64.
+  int front_evaluations = 256;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
+  SearchShard shard;
+  std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
+  std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
+};
+
+struct Found {
+  StrategySettings settings;
+  Evaluation evaluation;
+  std::uint64_t order = 0;   ///< Place in the space: settles ties.
+};
+
+struct SearchResult {
+  double combinations = 0;   ///< Space::combinations.
+  std::size_t legal = 0;     ///< Plans that nothing refused, each in one placement.
+  std::size_t fit = 0;       ///< Of those, not shown to need more memory than there is.
+  std::size_t evaluated = 0; ///< Closed forms, placements counted.
+  std::size_t played = 0;
+  std::vector<Found> best;   ///< Best first, as far as played by the played time; no two with equal time and memory.
+  std::vector<Found> front;  ///< Of what was evaluated: no other is both faster and smaller. Fastest first.
+  std::optional<Found> own;  ///< The scenario's own strategy, where it could be lowered.
+  std::size_t defects = 0;      ///< Plans on which the program failed by itself: left out.
+  std::string first_defect;
+  bool interrupted = false;
+};
+
+/// `wanted` gives the settings that are not searched and the values of those that are fixed. problem.own is what the best is held against, where
+/// `own_is_a_plan`. Throws Error (usage) for an empty space.
+[[nodiscard]] SearchResult search(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options, bool own_is_a_plan = true);
+
+/// The last step by itself, for plans that parts of a search found: plays the best of result.best, ranks them, and fills in result.own.
+void play_best(const SearchProblem& problem, const SearchOptions& options, bool own_is_a_plan, SearchResult& result);
+
+/// Best first by `objective`, played ones before others; of equal ones the earlier in the space. Drops those that repeat another's time and memory.
+void rank(std::vector<Found>& found, Objective objective);
+/// Puts `found` on the front unless something there is as fast and as small; drops what it beats.
+void add_to_front(std::vector<Found>& front, const Found& found);
+
+}  // namespace rehearse

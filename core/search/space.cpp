@@ -1,0 +1,246 @@
+#include "core/search/space.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "core/schedule/schedule.hpp"
+
+namespace rehearse {
+
+namespace {
+
+std::vector<int> divisors(std::int64_t n) {
+  std::vector<int> out;
+  for (std::int64_t d = 1; d * d <= n; ++d)
+    if (n % d == 0) {
+      out.push_back(static_cast<int>(d));
+      if (d * d != n) out.push_back(static_cast<int>(n / d));
+    }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// What refuses `settings`, or nothing: arithmetic between axes, then every strategy in use.
+std::optional<std::string> refused(const Workload& workload, const StrategySettings& settings) {
+  const PlanRequest request{workload, settings, static_cast<int>(workload.training.global_batch / (settings.microbatch * settings.dp))};
+  try {
+    for (const auto& entry : strategies().entries())
+      if (entry.value->active(request)) entry.value->check(request);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
+
+}  // namespace
+
+Space::Space(const Workload& workload, const StrategySettings& own, int devices, const std::set<std::string>& fixed)
+    : workload_(workload), own_(own), fixed_(fixed), schedule_names_(schedules().names()) {
+  own_.layers_per_stage.clear();
+  own_.batch_per_replica.clear();
+  if (!fixed_.contains("data_parallel")) own_.data_parallel = DataParallelism::replicas;
+  meshes_ = meshes(devices);
+  for (std::uint32_t m = 0; m < meshes_.size(); ++m) add_mesh(m);
+  if (plans_.empty())
+    throw Error(ErrorKind::usage, refusal_.empty() ? "no plan has these settings" : "no plan is legal; the last one refused: " + refusal_, "strategy", "fix fewer settings, or change the cluster's size");
+}
+
+std::vector<Space::Mesh> Space::meshes(int devices) const {
+  const Network& net = workload_.network;
+  const Routing* routing = net.routing();
+  std::vector<Mesh> out;
+  const auto only = [](bool may, std::vector<int> sizes) { return may ? std::move(sizes) : std::vector<int>{1}; };
+  for (const int tp : only(net.sequences, divisors(devices)))
+    for (const int cp : only(net.sequences, divisors(devices / tp)))
+      for (const int tile_h : only(!net.sequences, divisors(devices / tp / cp)))
+        for (const int tile_w : only(!net.sequences, divisors(devices / tp / cp / tile_h)))
+          for (const int pp : divisors(devices / tp / cp / tile_h / tile_w)) {
+            const int dp = devices / (tp * cp * pp * tile_h * tile_w);
+            for (const int ep : routing == nullptr ? std::vector<int>{1} : divisors(routing->experts))
+              for (const int etp : routing == nullptr || tp == 1 ? std::vector<int>{1} : std::vector<int>{1, tp}) {
+                if (dp * cp * tp % (ep * etp) != 0) continue;
+                const bool wanted = admits("dp", dp, own_.dp) && admits("tp", tp, own_.tp) && admits("pp", pp, own_.pp) && admits("cp", cp, own_.cp) && admits("ep", ep, own_.ep) &&
+                                    admits("etp", etp, own_.etp) && admits("tile_h", tile_h, own_.tile_h) && admits("tile_w", tile_w, own_.tile_w);
+                if (wanted && workload_.training.global_batch % dp == 0 && pp <= net.layers()) out.push_back({dp, tp, pp, cp, ep, etp, tile_h, tile_w});
+              }
+          }
+  return out;
+}
+
+/// Chunks per stage that give every chunk a layer: those that divide the layers, and powers of two.
+std::vector<std::int16_t> Space::chunk_counts(const Mesh& mesh) const {
+  const int layers = workload_.network.layers();
+  std::vector<std::int16_t> out;
+  for (int v = 1; mesh.pp * v <= layers && v <= layers; ++v)
+    if ((layers % (mesh.pp * v) == 0 || is_power_of_two(v)) && admits("virtual_stages", v, own_.virtual_stages)) out.push_back(static_cast<std::int16_t>(v));
+  return mesh.pp == 1 ? std::vector<std::int16_t>{1} : out;
+}
+
+std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
+  std::vector<Pipeline> out;
+  const std::int64_t per_replica = workload_.training.global_batch / mesh.dp;
+  const std::string alone = fixed("schedule") ? own_.schedule : "1f1b";
+  for (std::uint8_t s = 0; s < schedule_names_.size(); ++s) {
+    const std::string& name = schedule_names_[s];
+    if (fixed("schedule") ? name != own_.schedule : mesh.pp == 1 && name != alone) continue;
+    for (const std::int16_t v : chunk_counts(mesh)) {
+      const bool uneven = !workload_.network.uneven() && workload_.network.layers() % (mesh.pp * v) != 0;
+      if (uneven && fixed("uneven_layers") && !own_.uneven_layers) continue;
+      for (const int b : divisors(per_replica)) {
+        if (!admits("microbatch", b, own_.microbatch)) continue;
+        try {
+          schedules().entries()[s].value->check({mesh.pp, v, static_cast<int>(per_replica / b)});
+          out.push_back({s, uneven, v, b});
+        } catch (const Error&) {  // A shape that this schedule cannot run.
+        }
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<Space::Sharding> Space::shardings(const Mesh& mesh) const {
+  std::vector<Sharding> out;
+  const bool wants_fsdp = own_.fsdp.enabled;
+  const auto add = [&](int zero, bool late, bool fsdp, int shard) {
+    if (admits("zero_stage", zero, own_.zero_stage) && admits("fsdp.enabled", fsdp, wants_fsdp) && admits("dp_shard", shard, own_.dp_shard) &&
+        admits("dp_replicate", mesh.dp / shard, own_.dp_replicate) && admits("overlap.param_gather", late, own_.overlap.param_gather))
+      out.push_back({static_cast<std::int8_t>(zero), late, fsdp, shard});
+  };
+  add(0, own_.overlap.param_gather && fixed("overlap.param_gather"), false, 1);
+  if (mesh.dp * mesh.cp * mesh.tile_h * mesh.tile_w == 1) return out;
+  add(1, false, false, 1);
+  add(1, true, false, 1);
+  add(2, false, false, 1);
+  add(3, false, false, 1);
+  for (const int shard : divisors(mesh.dp))
+    if (shard * mesh.cp > 1) add(0, own_.overlap.param_gather && fixed("overlap.param_gather"), true, shard);
+  return out;
+}
+
+std::vector<std::uint8_t> Space::recomputes() const {
+  std::vector<std::uint8_t> out;
+  const bool core_alone = own_.recompute_modules == std::vector<std::string>{"core_attn"};
+  for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full}) {
+    // Flash attention keeps no scores that could be made again.
+    const bool idle = r == Recompute::selective && (!workload_.network.sequences || (core_alone && workload_.kernels.attention == AttentionKernel::flash));
+    if (fixed("recompute") ? r == own_.recompute : !idle) out.push_back(static_cast<std::uint8_t>(r));
+  }
+  return out;
+}
+
+std::vector<std::uint8_t> Space::offloads() const {
+  if (fixed("offload")) return {static_cast<std::uint8_t>(own_.offload)};
+  return {static_cast<std::uint8_t>(Offload::none), static_cast<std::uint8_t>(Offload::optimizer), static_cast<std::uint8_t>(Offload::activations), static_cast<std::uint8_t>(Offload::all)};
+}
+
+std::vector<std::uint8_t> Space::contexts(const Mesh& mesh) const {
+  if (mesh.cp == 1 || fixed("context")) return {static_cast<std::uint8_t>(own_.context)};
+  return {static_cast<std::uint8_t>(ContextExchange::ring), static_cast<std::uint8_t>(ContextExchange::ulysses), static_cast<std::uint8_t>(ContextExchange::allgather)};
+}
+
+std::vector<bool> Space::sequence_parallel(const Mesh& mesh) const {
+  if (fixed("sequence_parallel")) return {own_.sequence_parallel};
+  return mesh.tp == 1 ? std::vector<bool>{false} : std::vector<bool>{false, true};
+}
+
+bool Space::legal(const Plan& plan) {
+  if (auto why = refused(workload_, settings(plan))) {
+    refusal_ = std::move(*why);
+    return false;
+  }
+  return true;
+}
+
+/// Settings that are refused whatever the rest are dropped with all that would follow: strategies look at the mesh and its layouts first, then
+/// at what is sharded beside which schedule.
+void Space::add_mesh(std::uint32_t index) {
+  const Mesh& mesh = meshes_[index];
+  lists_.push_back({pipelines(mesh), shardings(mesh)});
+  const Lists& lists = lists_.back();
+  const std::vector<std::uint8_t> recompute = recomputes(), offload = offloads(), context = contexts(mesh);
+  Plan plan;
+  plan.mesh = index;
+  double orders = 1;
+  int large = 0;
+  for (const int size : {mesh.dp, mesh.tp, mesh.pp, mesh.cp, mesh.tile_h, mesh.tile_w}) large += size > 1;
+  for (int i = 2; i <= large && !fixed("placement"); ++i) orders *= i;
+  combinations_ += static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() * offload.size() * context.size() * sequence_parallel(mesh).size()) * orders;
+  for (const bool sequence : sequence_parallel(mesh))
+    for (const std::uint8_t exchange : context) {
+      plan.sequence_parallel = sequence;
+      plan.context = exchange;
+      for (plan.sharding = 0; plan.sharding < lists.shardings.size(); ++plan.sharding)
+        for (const std::uint8_t moved : offload) {
+          plan.offload = moved;
+          int checked = -1;
+          bool may = false;
+          for (plan.pipeline = 0; plan.pipeline < lists.pipelines.size(); ++plan.pipeline) {
+            plan.recompute = recompute.front();
+            const Pipeline& pipeline = lists.pipelines[plan.pipeline];
+            const int kind = (pipeline.schedule << 1) | (pipeline.chunks > 1);
+            if (kind != checked) may = legal(plan);
+            checked = kind;
+            if (!may) continue;
+            for (const std::uint8_t again : recompute) {
+              plan.recompute = again;
+              plans_.push_back(plan);
+            }
+          }
+        }
+    }
+}
+
+StrategySettings Space::settings(const Plan& plan) const {
+  const Mesh& mesh = meshes_[plan.mesh];
+  const Lists& lists = lists_[plan.mesh];
+  const Pipeline& pipeline = lists.pipelines[plan.pipeline];
+  const Sharding& sharding = lists.shardings[plan.sharding];
+  StrategySettings s = own_;
+  s.dp = mesh.dp, s.tp = mesh.tp, s.pp = mesh.pp, s.cp = mesh.cp, s.ep = mesh.ep, s.etp = mesh.etp, s.tile_h = mesh.tile_h, s.tile_w = mesh.tile_w;
+  s.dp_shard = sharding.dp_shard;
+  s.dp_replicate = mesh.dp / sharding.dp_shard;
+  s.zero_stage = sharding.zero;
+  s.fsdp.enabled = sharding.fsdp;
+  s.overlap.param_gather = sharding.gather_late;
+  s.schedule = schedule_names_[pipeline.schedule];
+  s.virtual_stages = pipeline.chunks;
+  s.uneven_layers = pipeline.uneven || (own_.uneven_layers && fixed("uneven_layers"));
+  s.microbatch = pipeline.microbatch;
+  s.recompute = static_cast<Recompute>(plan.recompute);
+  s.offload = static_cast<Offload>(plan.offload);
+  s.context = static_cast<ContextExchange>(plan.context);
+  s.sequence_parallel = plan.sequence_parallel;
+  s.scatter_gather = own_.scatter_gather && mesh.tp > 1 && mesh.pp > 1;
+  s.overlap.tp = own_.overlap.tp && mesh.tp > 1 && plan.sequence_parallel;
+  // Axes that the scenario's order leaves out, as they are one there, come last.
+  for (const char* axis : {"tp", "cp", "ep", "dp", "pp", "tile_h", "tile_w"})
+    if (std::find(s.placement.begin(), s.placement.end(), axis) == s.placement.end()) s.placement.emplace_back(axis);
+  return s;
+}
+
+std::vector<std::vector<std::string>> Space::placements(const Plan& plan) const {
+  const StrategySettings s = settings(plan);
+  std::vector<std::vector<std::string>> out{s.placement};
+  if (fixed("placement")) return out;
+  const auto size = [&](const std::string& axis) {
+    return axis == "dp" ? s.dp : axis == "tp" ? s.tp : axis == "pp" ? s.pp : axis == "cp" ? s.cp : axis == "tile_h" ? s.tile_h : axis == "tile_w" ? s.tile_w : 1;
+  };
+  std::vector<std::string> large, rest;
+  for (const std::string& axis : s.placement)
+    if (axis != "ep") (size(axis) > 1 ? large : rest).push_back(axis);
+  const std::vector<std::string> first = large;
+  std::sort(large.begin(), large.end());
+  do {
+    if (large == first) continue;
+    out.push_back(large);
+    out.back().insert(out.back().end(), rest.begin(), rest.end());
+    out.back().insert(std::find(out.back().begin(), out.back().end(), "dp"), "ep");  // Experts' ranks nearer to one another than their copies.
+  } while (std::next_permutation(large.begin(), large.end()));
+  return out;
+}
+
+}  // namespace rehearse

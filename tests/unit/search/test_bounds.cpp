@@ -1,0 +1,44 @@
+#include "core/search/bounds.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/search/jobs.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+/// Holds bounds against evaluations of plans spread over the space; returns how near the nearest bound comes.
+double nearest_bound(const SearchJob& job, std::size_t most) {
+  const SearchProblem problem = job.problem();
+  const Space space(problem.workload, problem.own, problem.devices, {});
+  const std::size_t step = std::max<std::size_t>(1, space.plans().size() / most);
+  double nearest = 0;
+  for (std::size_t i = step / 2; i < space.plans().size(); i += step) {
+    const StrategySettings s = space.settings(space.plans()[i]);
+    const Evaluation e = evaluate(problem, s);
+    if (!e.refusal.empty()) continue;
+    const Bound least = bound(pass_costs(problem, s), s, problem.workload.training.global_batch);
+    INFO(job.job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value() << ", time " << least.step_time.value() << " <= " << e.step_time.value());
+    CHECK(least.memory <= e.needed);
+    if (!e.fits) continue;
+    CHECK(least.step_time <= e.step_time);
+    nearest = std::max(nearest, least.step_time / e.step_time);
+  }
+  return nearest;
+}
+
+}  // namespace
+
+TEST_CASE("no plan is faster or smaller than its bounds") {
+  CHECK(nearest_bound(SearchJob("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024), 120) > 0.8);
+  CHECK(nearest_bound(SearchJob("llama3_8b", "dgx_h100", 2, 32, 4096), 120) > 0.8);
+  CHECK(nearest_bound(SearchJob("tiny_mixtral", "dgx_h100", 1, 16, 64), 120) > 0);
+}
+
+TEST_CASE("no plan of GPT-3 on 1,024 GPUs is faster or smaller than its bounds") { CHECK(nearest_bound(SearchJob("gpt3_175b_a100_1024"), 60) > 0.8); }
+
+TEST_CASE("a network of unequal blocks is not bounded") {
+  const SearchJob job("resnet50_v100_8");
+  CHECK_FALSE(pass_costs(job.problem(), job.job.strategy).known);
+  CHECK(bound(PassCosts{}, job.job.strategy, 256).step_time == Seconds{0});
+}

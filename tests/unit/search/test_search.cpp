@@ -1,0 +1,130 @@
+#include <atomic>
+
+#include "tests/support/catch.hpp"
+#include "tests/unit/search/jobs.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+/// The best step of every plan in every order, each played.
+Seconds exhaustive(const SearchProblem& problem, const SearchOptions& options) {
+  const Space space(problem.workload, problem.own, problem.devices, options.fixed);
+  Seconds best{1e30};
+  for (const Space::Plan& plan : space.plans())
+    for (const auto& order : space.placements(plan)) {
+      StrategySettings s = space.settings(plan);
+      s.placement = order;
+      Evaluation e = evaluate(problem, s, options.most_memory);
+      if (!e.fits) continue;
+      play(problem, s, options.backend, e);
+      if (e.played) best = std::min(best, *e.played);
+    }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("a search is never worse than playing every plan") {
+  const SearchJob small("tiny_gpt2", "dgx_a100_80gb", 1, 8, 64);
+  const SearchJob large("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
+  SearchOptions options = on_analytic({"recompute", "offload", "cp"});
+  for (const SearchJob* job : {&small, &large}) {
+    const SearchProblem problem = job->problem();
+    const SearchResult found = search(problem, problem.own, options);
+    REQUIRE_FALSE(found.best.empty());
+    CHECK(found.best.front().evaluation.time() <= exhaustive(problem, options));
+  }
+}
+
+TEST_CASE("with less memory a search finds what fits, and still the best of it") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
+  const SearchProblem problem = job.problem();
+  SearchOptions options = on_analytic({"offload", "cp", "microbatch"});
+  const SearchResult free = search(problem, problem.own, options);
+  options.most_memory = Bytes{8e9};
+  const SearchResult tight = search(problem, problem.own, options);
+  REQUIRE_FALSE(tight.best.empty());
+  CHECK(tight.best.front().evaluation.needed <= Bytes{8e9});
+  CHECK(tight.best.front().evaluation.time() >= free.best.front().evaluation.time());
+  CHECK(tight.best.front().evaluation.time() <= exhaustive(problem, options));
+  options.most_memory = Bytes{1e9};
+  CHECK(search(problem, problem.own, options).best.empty());
+}
+
+TEST_CASE("any number of threads finds the same plans") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchProblem problem = job.problem();
+  SearchOptions options = on_analytic();
+  const SearchResult one = search(problem, problem.own, options);
+  options.jobs = 3;
+  const SearchResult three = search(problem, problem.own, options);
+  CHECK(listed(one.best) == listed(three.best));
+  CHECK(listed(one.front) == listed(three.front));
+  CHECK(one.evaluated == three.evaluated);
+  CHECK(one.legal == three.legal);
+}
+
+TEST_CASE("the front has no plan that another beats, and holds the fastest") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchProblem problem = job.problem();
+  SearchOptions options;
+  const SearchResult found = search(problem, problem.own, options);
+  REQUIRE(found.front.size() > 1);
+  for (std::size_t i = 1; i < found.front.size(); ++i) {
+    CHECK(found.front[i - 1].evaluation.step_time < found.front[i].evaluation.step_time);
+    CHECK(found.front[i - 1].evaluation.needed > found.front[i].evaluation.needed);
+  }
+  CHECK(found.front.front().evaluation.step_time == found.best.front().evaluation.step_time);
+}
+
+TEST_CASE("the objective memory finds a plan as small as any on the front") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
+  const SearchProblem problem = job.problem();
+  SearchOptions options;
+  options.fixed = {"cp"};
+  const SearchResult fast = search(problem, problem.own, options);
+  options.objective = Objective::memory;
+  const SearchResult small = search(problem, problem.own, options);
+  CHECK(small.best.front().evaluation.needed <= fast.front.back().evaluation.needed);
+}
+
+TEST_CASE("a search that is stopped says so and keeps what it found") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchProblem problem = job.problem();
+  SearchOptions options;
+  std::atomic<bool> stop{false};
+  options.stop = [&] { return stop.load(); };
+  options.progress = [&](const SearchProgress& now) {
+    if (now.doing == "evaluating") stop = true;
+  };
+  const SearchResult found = search(problem, problem.own, options);
+  CHECK(found.interrupted);
+  CHECK(found.evaluated > 0);
+  CHECK_FALSE(found.best.empty());
+  stop = true;
+  const SearchResult nothing = search(problem, problem.own, options);
+  CHECK(nothing.interrupted);
+  CHECK(nothing.best.empty());
+}
+
+TEST_CASE("parts of a search hold the best of the whole") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024);
+  const SearchProblem problem = job.problem();
+  SearchOptions options;
+  options.fixed = {"offload"};
+  const SearchResult whole = search(problem, problem.own, options);
+  std::vector<Found> joined;
+  std::size_t legal = 0;
+  for (int i = 0; i < 3; ++i) {
+    options.shard = {i, 3};
+    const SearchResult part = search(problem, problem.own, options);
+    legal += part.legal;
+    joined.insert(joined.end(), part.best.begin(), part.best.end());
+  }
+  rank(joined, options.objective);
+  joined.resize(whole.best.size());
+  CHECK(listed(joined) == listed(whole.best));
+  CHECK(legal >= whole.legal);
+}
