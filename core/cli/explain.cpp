@@ -11,6 +11,7 @@
 #include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/model/operator_count.hpp"
+#include "core/plan/plan.hpp"
 #include "core/report/format.hpp"
 #include "core/report/words.hpp"
 #include "core/schedule/schedule.hpp"
@@ -135,7 +136,7 @@ int explain_verb_run(const Arguments& arguments, Console& console) {
   const std::string what = arguments.text("WHAT");
   const auto colon = what.find(':');
   if (colon == std::string::npos) {
-    console.out << rehearse::explain(what);
+    console.out << (what == "plan" || what.starts_with("plan.") ? explain_plan(what) : rehearse::explain(what));
     return 0;
   }
   const Document document{explain_kind(what.substr(0, colon), what.substr(colon + 1)), {}, {}};

@@ -11,6 +11,7 @@ const std::vector<Verb>& verbs() {
       search_verb(),
       sweep_verb(),
       merge_verb(),
+      plan_verb(),
       lesson_verb(),
       replay_verb(),
       run_verb(),

@@ -43,6 +43,10 @@ class EstimatePrices {
   [[nodiscard]] const Transfer& collective(int body, int task, int role);
   /// The message that task `task` of `body` sends from `role` to stage `to`: the slowest over the replicas.
   [[nodiscard]] const Transfer& message(int body, int task, int role, int to);
+  /// The same for a message of `bytes`.
+  [[nodiscard]] Transfer send(Bytes bytes, int role, int to) { return price_message(bytes, role, to); }
+  /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
+  [[nodiscard]] int class_of(int role) const { return class_of_role_[static_cast<std::size_t>(role)]; }
   /// One kernel, copy or host task outside closed bodies.
   [[nodiscard]] ComputeWork task(int body, int task, int role);
 

@@ -9,32 +9,26 @@
 
 namespace rehearse {
 
-namespace {
-
-/// What a body does in a pass, told by its tasks.
-enum class Part { pass, send, receive, input, call };
-
-struct Found {
-  Part part = Part::call;
-  int task = -1;  ///< The message.
-};
-
-Found part_of(const Body& body) {
-  Found out;
+PassPart part_of(const Body& body) {
+  PassPart out;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
     if (const auto* m = std::get_if<P2pTask>(&task.kind))
-      return {m->direction == P2pTask::Direction::send ? Part::send : Part::receive, static_cast<int>(v)};
-    if (std::holds_alternative<InputTask>(task.kind)) return {Part::input, -1};
+      return {m->direction == P2pTask::Direction::send ? PassPart::Kind::send : PassPart::Kind::receive, static_cast<int>(v)};
+    if (std::holds_alternative<InputTask>(task.kind)) return {PassPart::Kind::input, -1};
     const bool trains = body.phase == Phase::forward || body.phase == Phase::recompute || body.phase == Phase::input_grad || body.phase == Phase::weight_grad;
-    if (trains) out.part = Part::pass;
+    if (trains) out.kind = PassPart::Kind::pass;
   }
   return out;
 }
 
+namespace {
+
+using Part = PassPart::Kind;
+
 class StageReader {
  public:
-  StageReader(const Program& p, EstimatePrices& prices, std::vector<std::optional<Found>>& parts, Stage& stage)
+  StageReader(const Program& p, EstimatePrices& prices, std::vector<std::optional<PassPart>>& parts, Stage& stage)
       : p_(p), prices_(prices), parts_(parts), stage_(stage), role_(p.roles[static_cast<std::size_t>(stage.role)]) {}
 
   void run() {
@@ -53,7 +47,7 @@ class StageReader {
   }
 
  private:
-  [[nodiscard]] const Found& part(const Entry& e) {
+  [[nodiscard]] const PassPart& part(const Entry& e) {
     auto& known = parts_[static_cast<std::size_t>(e.body)];
     if (!known) known = part_of(p_.bodies[static_cast<std::size_t>(e.body)]);
     return *known;
@@ -63,7 +57,7 @@ class StageReader {
 
   void find_tail() {
     auto i = role_.step.size();
-    while (i > 0 && part(role_.step[i - 1]).part == Part::call) --i;
+    while (i > 0 && part(role_.step[i - 1]).kind == Part::call) --i;
     stage_.tail = static_cast<int>(i);
   }
 
@@ -72,7 +66,7 @@ class StageReader {
     std::size_t seen = 0;
     for (int i = 0; i < stage_.tail; ++i) {
       const Entry& e = role_.step[static_cast<std::size_t>(i)];
-      if (part(e).part == Part::pass && !same_pass(e)) {
+      if (part(e).kind == Part::pass && !same_pass(e)) {
         if (seen == stage_.chunks.size()) return;
         seen += is_forward(e) && e.microbatch == first_.at(e.chunk);
       }
@@ -86,7 +80,7 @@ class StageReader {
     int i = stage_.tail;
     while (i > 0 && before.size() < stage_.chunks.size()) {
       const Entry& e = role_.step[static_cast<std::size_t>(--i)];
-      if (part(e).part == Part::pass && !is_forward(e) && e.microbatch != last_.at(e.chunk)) before[e.chunk] = true;
+      if (part(e).kind == Part::pass && !is_forward(e) && e.microbatch != last_.at(e.chunk)) before[e.chunk] = true;
     }
     pass_ = received_ = nullptr;
     for (; i < stage_.tail; ++i) read(role_.step[static_cast<std::size_t>(i)], false, last_);
@@ -99,7 +93,7 @@ class StageReader {
   /// Adds `e` where it belongs to a pass of the direction and of the chunk's microbatch in `wanted`. A message received belongs to the
   /// pass that follows, one sent and a call to the pass before.
   void read(const Entry& e, bool forward, const std::map<int, int>& wanted) {
-    const Part kind = part(e).part;
+    const Part kind = part(e).kind;
     if (!runs(e)) return;
     if (kind == Part::receive) received_ = &e;
     if (kind == Part::pass) pass_ = &e;
@@ -151,7 +145,7 @@ class StageReader {
 
   const Program& p_;
   EstimatePrices& prices_;
-  std::vector<std::optional<Found>>& parts_;
+  std::vector<std::optional<PassPart>>& parts_;
   Stage& stage_;
   const Role& role_;
   const Entry* pass_ = nullptr;      ///< The pass read last ...
@@ -164,7 +158,7 @@ class StageReader {
 std::vector<Stage> price_stages(const Program& program, const StrategySettings& settings, EstimatePrices& prices) {
   const Schedule& schedule = *schedules().at(settings.schedule).value;
   const PipelineShape shape{settings.pp, settings.virtual_stages, program.microbatches};
-  std::vector<std::optional<Found>> parts(program.bodies.size());
+  std::vector<std::optional<PassPart>> parts(program.bodies.size());
   std::vector<Stage> out(program.roles.size());
   for (std::size_t s = 0; s < out.size(); ++s) {
     out[s].role = static_cast<int>(s);

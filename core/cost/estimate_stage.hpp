@@ -53,6 +53,13 @@ struct Stage {
   int tail = 0;                                  ///< First entry after the last pass.
 };
 
+/// What a body does in a pass, told by its tasks.
+struct PassPart {
+  enum class Kind { pass, send, receive, input, call } kind = Kind::call;
+  int task = -1;  ///< The message.
+};
+[[nodiscard]] PassPart part_of(const Body& body);
+
 /// Stages by pipeline coordinate. Throws Error (unavailable) for schedules that split the backward pass or copy chunks.
 [[nodiscard]] std::vector<Stage> price_stages(const Program& program, const StrategySettings& settings, EstimatePrices& prices);
 

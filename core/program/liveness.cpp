@@ -1,6 +1,7 @@
 #include "core/program/liveness.hpp"
 
 #include "core/program/body.hpp"
+#include "core/program/liveness_curve.hpp"
 #include "core/program/rank_kinds.hpp"
 
 #include <algorithm>
@@ -14,121 +15,6 @@
 namespace rehearse {
 
 namespace {
-
-using Amounts = std::array<double, kMemoryCategories>;
-
-double sum(const Amounts& a) {
-  double total = 0;
-  for (const double x : a) total += x;
-  return total;
-}
-
-void add(Amounts& to, const Amounts& from) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
-}
-
-void subtract(Amounts& from, const Amounts& what) {
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] -= what[i];
-}
-
-/// Storage that goes when an event has happened.
-struct LateRelease { EventId event; std::size_t category; double bytes; };
-
-/// What one call of a body does to device memory, relative to its start.
-struct BodyCurve {
-  std::vector<LateRelease> later;
-  Amounts at_peak{};
-  Amounts at_end{};
-  std::array<double, 4> host_up{}, host_down{};  ///< Of bound tensors outside the device, by memory space.
-  Amounts beside{};  ///< Communication buffers it gives back: in use until the compute issued beside it is done.
-  double peak = 0;
-  int peak_task = -1;
-};
-
-/// First and last task that touches a formal's storage.
-struct Range { int first = -1, last = -1; };
-
-class CurveMaker {
- public:
-  CurveMaker(const Program& program, const ExprContext& at) : program_(program), at_(at) {}
-
-  BodyCurve make(const Body& body, const BindingSet& bindings) const {
-    const std::vector<Range> ranges = use_ranges(body, true), all = use_ranges(body, false);
-    const std::size_t tasks = boost::num_vertices(body.graph);
-    std::vector<Amounts> starts(tasks + 1), ends(tasks + 1);
-    std::size_t next_binding = 0;
-    BodyCurve curve;
-    Amounts untouched{};
-    for (std::size_t f = 0; f < body.formals.size(); ++f) {
-      const Formal& formal = body.formals[f];
-      const Binding* binding = formal.bound ? &bindings[next_binding++] : nullptr;
-      const int id = binding != nullptr ? binding->tensor : formal.like;
-      const Tensor& tensor = program_.tensors[static_cast<std::size_t>(id)];
-      const bool makes = binding == nullptr || binding->allocate, drops = binding == nullptr || binding->release;
-      // What is bound changes hands even where the tasks that would touch it are skipped; scratch then is not needed.
-      const Range range = ranges[f].first < 0 && binding != nullptr ? all[f] : ranges[f];
-      if (tensor.alias_of < 0 && tensor.space != MemorySpace::device && binding != nullptr) {
-        const auto space = static_cast<std::size_t>(tensor.space);
-        const double size = makes || drops ? program_.local_bytes(tensor, at_) : 0.0;
-        curve.host_up[space] += makes ? size : 0.0;
-        curve.host_down[space] += drops ? size : 0.0;
-      }
-      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || (!makes && !drops) || (range.first < 0 && binding == nullptr)) continue;
-      const double bytes = program_.local_bytes(tensor, at_);
-      const auto category = static_cast<std::size_t>(tensor.category);
-      if (range.first < 0) {  // A call without tasks.
-        untouched[category] += (makes ? bytes : 0) - (drops ? bytes : 0);
-        continue;
-      }
-      if (makes) starts[static_cast<std::size_t>(range.first)][category] += bytes;
-      if (!drops) continue;
-      if (binding != nullptr && binding->release_after >= 0) curve.later.push_back({binding->release_after, category, bytes});
-      else if (binding != nullptr && !makes && tensor.category == MemoryCategory::communication) curve.beside[category] += bytes;
-      else ends[static_cast<std::size_t>(range.last)][category] += bytes;
-    }
-    Amounts live{};
-    for (std::size_t t = 0; t < tasks; ++t) {
-      add(live, starts[t]);
-      if (sum(live) > curve.peak || t == 0) {
-        curve.peak = sum(live);
-        curve.at_peak = live;
-        curve.peak_task = static_cast<int>(t);
-      }
-      for (std::size_t i = 0; i < live.size(); ++i) live[i] -= ends[t][i];
-    }
-    add(live, untouched);
-    curve.at_end = live;
-    return curve;
-  }
-
- private:
-  /// With `played` only tasks count whose predicate holds.
-  std::vector<Range> use_ranges(const Body& body, bool played) const {
-    std::vector<Range> ranges(body.formals.size());
-    // A view keeps the formal alive whose storage it shares.
-    std::map<int, std::size_t> scratch_of_tensor;
-    for (std::size_t f = 0; f < body.formals.size(); ++f)
-      if (program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of < 0) scratch_of_tensor[body.formals[f].like] = f;
-    const auto touch = [&](std::size_t f, int t) {
-      if (ranges[f].first < 0) ranges[f].first = t;
-      ranges[f].last = t;
-    };
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
-      if (played && program_.exprs.evaluate(body.graph[v].predicate, at_) == 0) continue;
-      for (const Operand& o : body.graph[v].operands) {
-        auto f = static_cast<std::size_t>(o.formal);
-        touch(f, static_cast<int>(v));
-        for (int base = program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of; base >= 0;
-             base = program_.tensors[static_cast<std::size_t>(base)].alias_of)
-          if (const auto at = scratch_of_tensor.find(base); at != scratch_of_tensor.end()) touch(at->second, static_cast<int>(v));
-      }
-    }
-    return ranges;
-  }
-
-  const Program& program_;
-  const ExprContext& at_;
-};
 
 /// One rank's step.
 class Walk {
@@ -225,7 +111,7 @@ class Walk {
     CurveKey key{e.body, e.bindings, {}};
     if (known->second) std::get<2>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy};
     const auto at = curves_.find(key);
-    return at != curves_.end() ? at->second : curves_.emplace(key, CurveMaker(p_, at_).make(body, bindings)).first->second;
+    return at != curves_.end() ? at->second : curves_.emplace(key, body_curve(p_, at_, body, bindings)).first->second;
   }
 
   void report() {

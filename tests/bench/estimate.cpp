@@ -1,10 +1,15 @@
-// Evaluations per second of the closed form on one core: on a lowered Program, and with the lowering.
+// Evaluations per second of the closed form on one core: on a lowered Program, with the lowering, and of whole spaces by the quick estimator.
 // Usage: bench_estimate [scenario.json ...]     Default: every scenario that ships, up to 4096 GPUs.
+//        bench_estimate --space [scenario.json] Every (tp, pp, dp, microbatch, virtual stages, recompute, ZeRO 1, sequence parallelism) of
+//                                               GPT-3 175B on 1,024 A100, or of the scenario given, for several global batches.
 
+#include <cmath>
 #include <ctime>
 
 #include <fmt/core.h>
 
+#include "core/cost/quick_estimate.hpp"
+#include "core/units/error.hpp"
 #include "tests/unit/cost/estimate_jobs.hpp"
 
 namespace {
@@ -38,10 +43,92 @@ void bench(const std::string& file) {
              job.site->cluster.device_count(), program.microbatches, estimates, sum > 0 ? both : 0.0);
 }
 
+std::vector<int> divisors(std::int64_t n, std::int64_t limit) {
+  std::vector<int> out;
+  for (int d = 1; d <= std::min(n, limit); ++d)
+    if (n % d == 0) out.push_back(d);
+  return out;
+}
+
+/// Legal by arithmetic; what strategies refuse is counted as refused.
+std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_t batch) {
+  const int gpus = job.site->cluster.device_count(), layers = job.workload.network.layers();
+  std::vector<StrategySettings> out;
+  for (const int tp : divisors(gpus, 8))
+    for (const int pp : divisors(gpus / tp, layers)) {
+      const int dp = gpus / tp / pp;
+      if (layers % pp != 0 || batch % dp != 0) continue;
+      for (const int microbatch : divisors(batch / dp, 16))
+        for (const int v : divisors(layers / pp, layers))
+          for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+            for (const int zero : {0, 1})
+              for (const bool sp : {false, true}) {
+                if ((v > 1 && (pp == 1 || batch / dp / microbatch % pp != 0)) || (sp && tp == 1) || (zero > 0 && dp == 1)) continue;
+                StrategySettings s = job.strategy;
+                s.tp = tp;
+                s.pp = pp;
+                s.dp = s.dp_replicate = dp;
+                s.microbatch = microbatch;
+                s.virtual_stages = v;
+                s.schedule = v > 1 ? "interleaved_1f1b" : "1f1b";
+                s.recompute = recompute;
+                s.zero_stage = zero;
+                s.sequence_parallel = sp;
+                s.scatter_gather = false;
+                out.push_back(s);
+              }
+    }
+  return out;
+}
+
+/// One pass over the space of one batch size; prints what it took.
+double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, const TrainingSettings& training, const char* what) {
+  int closed = 0, fits = 0, refused = 0;
+  double best = INFINITY;
+  const double start = cpu_seconds();
+  for (const StrategySettings& s : space) {
+    try {
+      const QuickEstimate e = quick(s, training);
+      closed += e.closed_form ? 1 : 0;
+      fits += e.fits() ? 1 : 0;
+      if (e.fits()) best = std::min(best, e.step_time.value());
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  const double seconds = cpu_seconds() - start;
+  fmt::print("  batch {:>5}: {:>6} scenarios, {} in closed form, {} refused, {} fit, best step {:.3f} s; {:.3f} s CPU, {:.0f}/s {}\n", training.global_batch, space.size(), closed, refused, fits,
+             best, seconds, static_cast<double>(space.size()) / seconds, what);
+  return seconds;
+}
+
+void bench_space(const std::string& file) {
+  const test::ScenarioJob job = test::load_job(file);
+  QuickEstimator quick(job.workload, job.site->cluster, job.site->cost);
+  fmt::print("{} on {} GPUs\n", job.name, job.site->cluster.device_count());
+  double all = 0, warm = 0;
+  std::size_t count = 0, known = 0;
+  for (const double factor : {1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 6.0, 8.0}) {
+    TrainingSettings training = job.workload.training;
+    training.global_batch = static_cast<std::int64_t>(factor * static_cast<double>(training.global_batch));
+    const std::vector<StrategySettings> space = space_of(job, training.global_batch);
+    const double seconds = sweep(quick, space, training, count == 0 ? "with the tables of blocks, meshes and orders" : "with what tables are new");
+    if (count > 0) {
+      known += space.size();
+      warm += seconds;
+    }
+    all += seconds;
+    count += space.size();
+  }
+  fmt::print("  {} distinct scenarios in {:.3f} s CPU: {:.0f}/s, all tables included; {:.0f}/s after the first batch\n", count, all, static_cast<double>(count) / all, static_cast<double>(known) / warm);
+}
+
 }  // namespace
 
 int main(int argc, char* argv[]) {
+  const bool space = argc > 1 && std::string(argv[1]) == "--space";
+  if (space || argc == 1) bench_space(argc > 2 ? argv[2] : test::kSource + "/scenarios/gpt3_175b_a100_1024.json");
   if (argc == 1)
     for (const std::string& file : test::scenario_files()) bench(file);
-  for (int i = 1; i < argc; ++i) bench(argv[i]);
+  for (int i = 1; i < argc && !space; ++i) bench(argv[i]);
 }

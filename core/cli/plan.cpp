@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <exception>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "core/cli/data_directory.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/scenario_cluster.hpp"
+#include "core/cli/session.hpp"
+#include "core/cli/verbs.hpp"
+#include "core/cost/calibration.hpp"
+#include "core/model/library.hpp"
+#include "core/plan/rank.hpp"
+#include "core/plan/step_range.hpp"
+#include "core/plan/step_search.hpp"
+#include "core/report/plan_report.hpp"
+
+namespace rehearse::cli {
+
+namespace {
+
+/// Machines of one candidate; errors about names stand at the candidate.
+Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
+  Scenario scenario = plan.base;
+  scenario.cluster = {};
+  scenario.cluster.parts = {{candidate.machine, machines}};
+  scenario.cluster.network = candidate.network;
+  scenario.origin.clear();
+  try {
+    return scenario_cluster(catalogue, scenario);
+  } catch (Error& e) {
+    if (e.where.starts_with(": /cluster")) e.where = candidate.where + e.where.substr(std::string_view(": /cluster").size());
+    throw;
+  }
+}
+
+std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const Plan& plan) {
+  const ModelRef& m = plan.base.model;
+  Network network = ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file);
+  if (!network.sequences) throw Error(ErrorKind::usage, fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name), plan.origin + ": /model");
+  TrainingSettings training = plan.base.training;
+  if (training.sequence_length == 0) training.sequence_length = network.max_sequence_length;
+  return std::make_shared<const StepQuestion>(StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input}, plan.base.strategy, plan.fixed, plan.batch_tolerance});
+}
+
+/// Measured, but for what the plan states itself.
+StepRange range_of(const Plan& plan, const StepRanges& measured, const Network& network, const std::string& generation, const StrategySettings& settings) {
+  StepRange out = measured.range(network, generation, settings);
+  if (!plan.range_low && !plan.range_high) return out;
+  const bool both = plan.range_low && plan.range_high;
+  out.source = both ? "the plan's own range of step times" : "the plan's own end of a measured range: " + out.source;
+  out.low = plan.range_low.value_or(std::min(out.low, plan.range_high.value_or(out.low)));
+  out.high = plan.range_high.value_or(std::max(out.high, out.low));
+  return out;
+}
+
+ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const std::string& generation) {
+  const std::filesystem::path folder = data.topologies() / "reliability";
+  const bool own = !candidate.reliability.empty();
+  if (!own && plan.reliability.profile.empty()) return load_reliability(folder, generation);
+  try {
+    return named_reliability(folder, own ? candidate.reliability : plan.reliability.profile);
+  } catch (Error& e) {
+    if (e.where.empty()) e.where = own ? candidate.where + "/reliability" : plan.origin + ": /reliability/profile";
+    throw;
+  }
+}
+
+CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, const std::shared_ptr<const StepQuestion>& question) {
+  const Cluster one = cluster_of(catalogue, plan, candidate, 1);
+  CandidateSite out;
+  out.candidate = candidate;
+  out.facts = machine_facts(one, plan.base.training.precision);
+  out.price = overridden(load_price(data.topologies() / "prices", out.facts.id), candidate.price);
+  if (out.price.power) out.facts.rated = *out.price.power;
+  out.rented = is_rented(candidate, out.price);
+  out.reliability = reliability_of(data, plan, candidate, out.facts.generation);
+  for (int p = 0; p < kParts; ++p)
+    if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.reliability.times[static_cast<Part>(p)] = *own;
+  out.range = [&plan, &measured, question, generation = out.facts.generation](const StrategySettings& s) { return range_of(plan, measured, question->workload.network, generation, s); };
+  const Workload& w = question->workload;
+  out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
+  out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
+  out.search = make_step_search(
+      question, [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
+      [calibration = data.calibration()](const Cluster& cluster) {
+        CostModel::Profiles profiles;
+        for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
+        return profiles;
+      });
+  return out;
+}
+
+CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, Bytes checkpoint, const std::shared_ptr<const StepQuestion>& question) {
+  const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
+  CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question);
+  site.checkpoint = checkpoint;
+  return answer_candidate(plan, site);
+}
+
+/// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
+std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan, const std::shared_ptr<const StepQuestion>& question, int threads) {
+  const StepRanges measured = StepRanges::load(data.topologies() / "prediction_errors.json");
+  const Bytes checkpoint = checkpoint_bytes(question->workload);
+  std::vector<CandidateAnswer> answers(plan.candidates.size());
+  std::vector<std::exception_ptr> failed(plan.candidates.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < answers.size(); i = next++) try {
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question);
+      } catch (...) {
+        failed[i] = std::current_exception();
+      }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& e : failed)
+    if (e) std::rethrow_exception(e);
+  return answers;
+}
+
+int threads_of(const Arguments& arguments) {
+  const std::string text = arguments.text("--jobs");
+  if (text.empty()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int threads = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (status != std::errc{} || end != text.data() + text.size() || threads < 1 || threads > 1024) throw Error(ErrorKind::usage, fmt::format("'{}' is no number of threads from 1 to 1024", text), "--jobs", "example: -j 2");
+  return threads;
+}
+
+int plan_verb_run(const Arguments& arguments, Console& console) {
+  check_output(arguments);
+  const DataDirectory data = find_data();
+  const Plan plan = load_plan(arguments.text("PLAN"), arguments.all("--set"));
+  const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
+  std::vector<CandidateAnswer> answers = answer_all(data, plan, question, threads_of(arguments));
+  const PlanAnswer answer = rank_candidates(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
+  print(plan_document(answer, program_version()), arguments, console);
+  const CandidateAnswer& first = answer.ranked.front();
+  return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  Verb verb{"plan",
+            "Which machine to buy or rent, and how many, to train a model by a date for an amount.",
+            {"rehearse plan scenarios/plans/llama3_70b_60_days.json", "rehearse plan scenarios/plans/llama3_70b_60_days.json --set deadline_days=30 --set objective=energy"},
+            {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
+            result_options(),
+            "For each candidate the best strategy, the fewest machines that meet the deadline, days, cost and energy, failures counted. Exit code 3 where no candidate meets deadline and budget.",
+            plan_verb_run};
+  verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number", "as many as there are cores"});
+  return verb;
+}
+
+}  // namespace rehearse::cli

@@ -1,0 +1,58 @@
+#pragma once
+// One scenario's step and its fullest moment, from the tables.
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/cost/quick_blocks.hpp"
+#include "core/cost/quick_estimate.hpp"
+#include "core/cost/quick_mesh.hpp"
+#include "core/cost/quick_pipeline.hpp"
+
+namespace rehearse {
+
+/// What a scenario is put together from.
+struct QuickParts {
+  QuickBlocks* blocks = nullptr;
+  QuickMesh* mesh = nullptr;
+  const Schedule* schedule = nullptr;
+  int schedule_number = 0;  ///< Its own, for the tables of orders.
+  PipelineShape shape;
+  int layers = 0;           ///< Per chunk.
+  bool blocking = false;
+  int steps = 1;
+};
+
+class QuickStep {
+ public:
+  /// Whether the order of passes is one the recurrence knows.
+  [[nodiscard]] bool knows(const QuickParts& parts) { return order(parts, parts.shape.stages, parts.shape.microbatches).whole; }
+  /// Fills in step time, breakdown and slowest stage.
+  void time(const QuickParts& parts, QuickEstimate& out);
+  /// Fills in memory, needed and capacity.
+  void memory(const QuickParts& parts, const MemoryRule& rule, QuickEstimate& out);
+
+ private:
+  using Moments = std::vector<std::vector<FullMoment>>;  ///< By kind of stage.
+  const QuickOrder& order(const QuickParts& parts, int stages, int microbatches);
+  const Moments& moments(const QuickParts& parts);
+  void set_costs(const QuickParts& parts);
+  void start(const QuickParts& parts);
+  void play(const QuickParts& parts, std::vector<QuickLane>& lanes);
+  void play_long(const QuickParts& parts, int stages, int microbatches, std::vector<QuickLane>& lanes);
+  void walk(const QuickParts& parts);
+  [[nodiscard]] Breakdown kernels(const QuickParts& parts, std::size_t kind) const;
+  void choose_slowest(const QuickParts& parts, QuickEstimate& out);
+
+  std::unordered_map<std::uint64_t, QuickOrder> orders_;
+  std::unordered_map<std::uint64_t, Moments> moments_;
+  QuickPipeline pipeline_;
+  QuickCosts costs_;
+  std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
+  TailEnds before_;
+  std::vector<QuickLane> lanes_, near_;
+};
+
+}  // namespace rehearse

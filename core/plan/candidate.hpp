@@ -1,0 +1,106 @@
+#pragma once
+// One candidate at one size: from the best step on that many machines to days, money and energy.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cluster/cluster.hpp"
+#include "core/plan/plan.hpp"
+
+namespace rehearse {
+
+/// The best way found to run a step on some machines.
+struct StepChoice {
+  StrategySettings strategy;
+  std::string label;              ///< "tp=8 pp=2 dp=26 mb=1 interleaved_1f1b(5) zero=1": what tells it from others.
+  std::int64_t global_batch = 0;  ///< Sequences; within batch_tolerance of the one asked for.
+  Seconds step_time;
+  double mfu = 0;
+  Bytes needed, capacity;         ///< Memory of the fullest GPU.
+};
+
+struct StepAnswer {
+  std::optional<StepChoice> choice;
+  std::string why_not;            ///< Where there is none.
+  std::int64_t evaluated = 0;     ///< Strategies priced.
+};
+
+/// Finds the best step for one candidate. Implementations keep prices between calls; equal calls give equal answers.
+class StepSearch {
+ public:
+  virtual ~StepSearch() = default;
+  [[nodiscard]] virtual StepAnswer best(int machines) = 0;
+};
+
+/// What a plan needs to know of a machine.
+struct MachineFacts {
+  std::string id, name, gpu, generation;
+  int gpus = 1;                   ///< Of one machine, all its trays together.
+  int nics = 0;
+  int hosts = 1;
+  Watts rated;                    ///< Maximum of one machine.
+  bool rated_estimated = false;   ///< From the GPUs' power, as the machine's file states none.
+  FlopsPerSecond peak;            ///< Dense, of one machine, in the precision of the plan.
+  std::optional<int> most;        ///< Machines that the network holds.
+  std::string network;
+};
+/// GPUs are taken as 55 % of the rated power where a machine states none: DGX H100 has 8 x 700 W of 10.2 kW, DGX B200 8 x 1000 W of 14.3 kW.
+/// Throws Error (usage) where the GPU lacks the precision.
+[[nodiscard]] MachineFacts machine_facts(const Cluster& cluster, Precision precision);
+
+/// A candidate with everything looked up.
+struct CandidateSite {
+  PlanCandidate candidate;
+  MachineFacts facts;
+  MachinePrice price;             ///< The file's, with the plan's figures in place of its own.
+  bool rented = false;
+  ReliabilityProfile reliability;
+  std::function<StepRange(const StrategySettings&)> range;  ///< Of steps of such a strategy on such machines; empty: exact.
+  Flops flops_per_token;          ///< Of the model, forward and backward.
+  double tokens_per_sequence = 0;
+  Bytes checkpoint;               ///< Parameters and optimizer state of the whole model.
+  std::unique_ptr<StepSearch> search;
+};
+
+/// Whether the plan pays by the hour. Throws Error (usage) at the candidate where the price that this needs is unknown.
+[[nodiscard]] bool is_rented(const PlanCandidate& candidate, const MachinePrice& price);
+
+struct PlanPoint {
+  int machines = 1;               ///< That train.
+  int gpus = 1;                   ///< Of those.
+  int spares = 0;
+  StepChoice step;
+  Goodput goodput;
+  Seconds duration;               ///< tokens / (global_batch tokens_per_sequence) step_time / goodput.total.
+  RunCost cost;
+};
+
+/// `why_not`, where given, is set where there is no point.
+[[nodiscard]] std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not = nullptr);
+
+struct CandidateAnswer {
+  PlanCandidate candidate;
+  MachineFacts facts;
+  MachinePrice price;
+  bool rented = false;
+  ReliabilityProfile reliability;
+  StepRange range;
+  std::optional<PlanPoint> point;     ///< The fewest machines that meet the deadline; else the fastest size found; empty where none runs.
+  std::vector<PlanPoint> curve;       ///< Other sizes, by machines, `point` among them.
+  bool meets_deadline = false;
+  bool meets_deadline_high = false;   ///< Also with the step time at the upper end of its range.
+  bool meets_budget = false;          ///< Both budgets.
+  std::string why_not;                ///< What it does not meet, or why none runs.
+  std::int64_t evaluated = 0;
+};
+
+/// Finds the fewest machines with which `duration` is within the deadline. Sizes below the one at which the machine's peak would do it are ruled out;
+/// above, sizes are tried by interpolation and then, as speed does not grow evenly with size, all those that the best rate per machine found could do it
+/// with, from the smallest on.
+[[nodiscard]] CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site);
+
+}  // namespace rehearse

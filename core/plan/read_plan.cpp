@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/config/field.hpp"
+#include "core/config/json_file.hpp"
+#include "core/plan/plan_keys.hpp"
+
+namespace rehearse {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using plan_schema::Key;
+using plan_schema::Target;
+
+json override_value(const std::string& text, const std::string& origin) {
+  try {
+    return parse_json(text, origin);
+  } catch (const Error&) {
+    if (text.starts_with('{') || text.starts_with('[')) throw;
+  }
+  return text;
+}
+
+/// The member or element that `word` names.
+json& step_into(json& at, const std::string& word, const std::string& origin) {
+  if (!at.is_array()) {
+    if (!at.is_null() && !at.is_object()) throw Error(ErrorKind::usage, fmt::format("{} has no member '{}'", describe_value(at), word), origin);
+    return at[word];
+  }
+  std::size_t index = 0;
+  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), index);
+  if (status != std::errc{} || end != word.data() + word.size() || index >= at.size())
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no element of a list of {}", word, at.size()), origin, at.empty() ? "" : fmt::format("they are 0 to {}", at.size() - 1));
+  return at[index];
+}
+
+void apply(json& document, const std::string& text) {
+  const std::string origin = "--set " + text.substr(0, 80);
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, 80)), "--set", "example: --set deadline_days=30");
+  std::string key = text.substr(0, equals);
+  if (key.starts_with("plan.")) key.erase(0, 5);
+  json* at = &document;
+  for (std::size_t start = 0; start <= key.size();) {
+    const std::size_t dot = std::min(key.find('.', start), key.size());
+    at = &step_into(*at, key.substr(start, dot - start), origin);
+    start = dot + 1;
+  }
+  *at = override_value(text.substr(equals + 1), origin);
+}
+
+std::string rebased(const std::string& reference, const std::string& origin) {
+  if (!is_file_reference(reference)) return reference;
+  return schema::file_reference((fs::path(origin).parent_path() / reference).lexically_normal());
+}
+
+/// Reads the rows of `group` from `r`.
+void read_group(const std::string& group, Target to, ObjectReader& r) {
+  for (const Key& k : plan_schema::keys()) {
+    if (k.group() != group) continue;
+    if (k.required || r.has(k.name()))
+      k.read(k, to, r);
+    else
+      r.expect(k.name());
+  }
+}
+
+void read_optional_group(const std::string& group, const std::string& name, Target to, ObjectReader& parent) {
+  if (std::optional<ObjectReader> r = parent.optional_object(name)) {
+    read_group(group, to, *r);
+    r->finish();
+  }
+}
+
+PlanCandidate read_candidate(Plan& plan, ObjectReader& r) {
+  PlanCandidate out;
+  out.where = r.where();
+  read_group("candidates", {plan, out}, r);
+  read_optional_group("candidates.price", "price", {plan, out}, r);
+  r.finish();
+  if (out.machine.empty()) r.fail("machine", "wanted a machine's name or the path of its file, found an empty text");
+  out.machine = rebased(out.machine, plan.origin);
+  out.network = rebased(out.network, plan.origin);
+  if (out.name.empty()) out.name = fs::path(out.machine).stem().string();
+  const auto given = [&out](const char* figure, bool is) {
+    if (is) out.price.sources.push_back({figure, out.price_date, out.price_source.empty() ? "the plan" : out.price_source, Evidence::estimate});
+  };
+  given("purchase", out.price.purchase.has_value());
+  given("network", out.price.network.has_value());
+  given("rental", out.price.rental.has_value());
+  given("power", out.price.power.has_value());
+  return out;
+}
+
+/// Two candidates of one name would be one row twice: the second is numbered.
+void name_apart(std::vector<PlanCandidate>& candidates) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    int same = 1;
+    for (std::size_t j = 0; j < i; ++j) same += candidates[j].machine == candidates[i].machine && candidates[j].name.starts_with(candidates[i].name);
+    if (same > 1) candidates[i].name += fmt::format(" ({})", same);
+  }
+}
+
+Scenario read_base(const json& document, const Plan& plan) {
+  json scenario{{"schema", kScenarioSchema}, {"cluster", {{"machine", "any"}, {"nodes", 1}}}};
+  for (const std::string& key : plan_schema::scenario_keys())
+    if (document.contains(key)) scenario[key] = document[key];
+  Scenario base = parse_scenario(scenario.dump(), plan.origin);
+  if (base.training.tokens <= 0)
+    throw Error(ErrorKind::usage, "a plan is for a whole run, and 0 tokens train nothing", plan.origin + ": /training/tokens", "set training.tokens, for example \"2e12\"");
+  return base;
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {
+  json document = parse_json(text, origin);
+  for (const std::string& change : overrides) apply(document, change);
+  Plan plan;
+  plan.origin = origin;
+  PlanCandidate none;
+  ObjectReader top(document, origin);
+  const std::vector<std::string> schemas{std::string(kPlanSchema)};
+  top.choice("schema", schemas);
+  for (const std::string& key : plan_schema::scenario_keys()) top.expect(key);
+  read_group("", {plan, none}, top);
+  read_optional_group("economics", "economics", {plan, none}, top);
+  if (std::optional<ObjectReader> r = top.optional_object("reliability")) {
+    read_group("reliability", {plan, none}, *r);
+    read_optional_group("reliability.mtbf", "mtbf", {plan, none}, *r);
+    r->finish();
+  }
+  read_optional_group("uncertainty", "uncertainty", {plan, none}, top);
+  for (ObjectReader& r : top.objects("candidates")) plan.candidates.push_back(read_candidate(plan, r));
+  top.finish();
+  if (plan.candidates.empty()) top.fail("candidates", "no machine to compare", "add {\"machine\": \"dgx_h100\", \"network\": \"superpod_h100\"}");
+  if (plan.range_low.value_or(1) > plan.range_high.value_or(std::max(1.0, plan.range_low.value_or(1)))) top.fail("uncertainty", "low is above high");
+  name_apart(plan.candidates);
+  plan.base = read_base(document, plan);
+  if (const auto strategy = document.find("strategy"); strategy != document.end())
+    for (const auto& [key, value] : strategy->items()) plan.fixed.insert(key);
+  if (plan.name.empty()) plan.name = fs::path(origin).stem().string();
+  return plan;
+}
+
+Plan load_plan(const std::string& path, const std::vector<std::string>& overrides) { return parse_plan(read_text(path), path, overrides); }
+
+}  // namespace rehearse

@@ -1,0 +1,142 @@
+#include "core/plan/reliability.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "core/config/json_file.hpp"
+#include "core/config/object_reader.hpp"
+#include "core/hardware/source_table.hpp"
+#include "core/registry/registry.hpp"
+
+namespace rehearse {
+
+namespace {
+
+constexpr double kNormalFrom = 500;  // Expected count from which Poisson is taken as normal: before e^-x underflows.
+
+/// Inverse of the normal distribution by bisection of erfc: monotone, and exact to rounding.
+double normal_quantile(double p) {
+  double low = -40, high = 40;
+  for (int i = 0; i < 200 && low < high; ++i) {
+    const double middle = 0.5 * (low + high);
+    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < p ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+ReliabilityProfile read_profile(const std::string& file) {
+  const nlohmann::json json = load_json(file);
+  ObjectReader reader(json, file);
+  read_header(reader, "reliability");
+  SourceTable sources(reader);
+  ReliabilityProfile out;
+  out.name = reader.string("name");
+  ObjectReader mtbf = reader.object("mtbf");
+  sources.cite(mtbf);
+  for (int p = 0; p < kParts; ++p)
+    if (const std::string& key = part_names()[static_cast<std::size_t>(p)]; mtbf.has(key)) {
+      const auto time = mtbf.quantity<Seconds>(key);
+      if (time <= Seconds{0}) mtbf.fail(key, "a mean time between failures is longer than nothing");
+      out.times[static_cast<Part>(p)] = time;
+    } else {
+      mtbf.expect(key);
+    }
+  mtbf.finish();
+  reader.finish();
+  out.sources = sources.finish();
+  return out;
+}
+
+}  // namespace
+
+const std::array<std::string, kParts>& part_names() {
+  static const std::array<std::string, kParts> names{"gpu", "nic", "link", "host", "software", "storage"};
+  return names;
+}
+
+ReliabilityProfile load_reliability(const std::filesystem::path& folder, const std::string& generation) {
+  const std::filesystem::path own = folder / (generation + ".json");
+  return read_profile((std::filesystem::is_regular_file(own) ? own : folder / "fallback.json").string());
+}
+
+ReliabilityProfile named_reliability(const std::filesystem::path& folder, const std::string& name) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  if (!std::binary_search(names.begin(), names.end(), name)) throw unknown_name("reliability profile", name, names);
+  return read_profile((folder / (name + ".json")).string());
+}
+
+Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts) {
+  double rate = 0;
+  const auto add = [&](Part part, double count) { rate += count / times[part].value(); };
+  add(Part::gpu, counts.gpus);
+  add(Part::nic, counts.nics);
+  add(Part::link, counts.nics);
+  add(Part::host, counts.hosts);
+  add(Part::software, counts.gpus);
+  add(Part::storage, 1);
+  return Seconds{1 / rate};
+}
+
+Seconds checkpoint_interval(Seconds write, Seconds mtbf) {
+  if (!std::isfinite(mtbf.value())) return mtbf;
+  if (write >= 2 * mtbf) return mtbf;
+  const double ratio = write / (2 * mtbf);
+  return Seconds{std::sqrt(2 * write.value() * mtbf.value()) * (1 + std::sqrt(ratio) / 3 + ratio / 9)} - write;
+}
+
+double checkpoint_efficiency(Seconds interval, Seconds write, Seconds restart, Seconds mtbf) {
+  if (!std::isfinite(interval.value())) return 1;
+  if (!std::isfinite(mtbf.value())) return interval > Seconds{0} ? interval / (interval + write) : 1;
+  if (interval <= Seconds{0}) return write > Seconds{0} ? 0 : std::exp(-(restart / mtbf));
+  return (interval / mtbf) * std::exp(-(restart / mtbf)) / std::expm1((interval + write) / mtbf);
+}
+
+double straggler_factor(double jitter, int ranks) {
+  if (ranks <= 1) return 1;
+  return 1 + jitter * normal_quantile((ranks - 0.375) / (ranks + 0.25));
+}
+
+double spares_suffice(double expected, int spares) {
+  if (expected > kNormalFrom) return 0.5 * std::erfc((expected - 0.5 - spares) / std::sqrt(2 * expected));
+  double term = std::exp(-expected), sum = term;
+  for (int k = 1; k <= spares; ++k) sum += term *= expected / k;
+  return std::min(1.0, sum);
+}
+
+int cheapest_spares(double expected, int machines) {
+  const auto cost = [&](int spares) { return (machines + spares) / std::max(1e-300, spares_suffice(expected, spares)); };
+  // Below the mean each spare is worth more than the one before; from there on the cost has one minimum.
+  int spares = static_cast<int>(expected);
+  while (spares > 0 && cost(spares - 1) <= cost(spares)) --spares;
+  while (cost(spares + 1) < cost(spares)) ++spares;
+  return spares;
+}
+
+double machines_in_repair(const FailureTimes& times, const PartCounts& counts, Seconds repair) {
+  return counts.gpus * (repair / times[Part::gpu]) + counts.nics * (repair / times[Part::nic]) + counts.hosts * (repair / times[Part::host]);
+}
+
+Goodput goodput(const ReliabilitySettings& s, const GoodputRequest& r) {
+  Goodput out;
+  out.mtbf = run_mtbf(r.times, r.counts);
+  out.interruptions_per_day = Seconds{86400} / out.mtbf;
+  out.write = r.checkpoint / (s.checkpoint_bandwidth * std::max(1.0, r.counts.hosts));
+  const Seconds blocking = s.checkpoint_blocking * out.write;
+  out.interval = s.checkpoint_interval.value_or(checkpoint_interval(blocking, out.mtbf));
+  // What is written beside training is not safe until it is there: a failure costs that time too. Reading back takes as long as writing.
+  const Seconds restart = s.restart + out.write + (out.write - blocking);
+  out.checkpoints = checkpoint_efficiency(out.interval, blocking, restart, out.mtbf);
+  out.stragglers = 1 / straggler_factor(s.jitter, static_cast<int>(r.counts.gpus));
+  const double expected = machines_in_repair(r.times, r.counts, s.repair);
+  if (!r.replaced) out.spares = spares_suffice(expected, r.spares);
+  out.total = out.stragglers * out.checkpoints * out.spares;
+  return out;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,147 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
+#include "tests/unit/plan/support.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+constexpr double kSteps = 1e12 / (512 * 4096.0);
+
+/// Step time on one machine such that `machines` need exactly `days`.
+double work_for(double machines, double days) { return machines * days * kDay / kSteps; }
+
+}  // namespace
+
+TEST_CASE("days are tokens over throughput over goodput") {
+  Plan plan = calm_plan();
+  plan.reliability = {};
+  CandidateSite s = site(even(100));
+  s.reliability = load_reliability(rehearse::testing::source_path("topologies/reliability"), "hopper");
+  const CandidateAnswer a = answer_candidate(plan, s);
+  REQUIRE(a.point);
+  const PlanPoint& p = *a.point;
+  const double tokens_per_second = static_cast<double>(p.step.global_batch) * s.tokens_per_sequence / p.step.step_time.value();
+  CHECK(p.duration.value() == Approx(1e12 / tokens_per_second / p.goodput.total));
+  CHECK(p.goodput.total < 1);
+  CHECK(p.gpus == 8 * p.machines);
+}
+
+TEST_CASE("the fewest machines in time are found, whatever their number") {
+  const Plan plan = calm_plan();
+  for (const double machines : {0.3, 1.0, 2.0, 7.5, 40.0, 41.01, 733.0}) {
+    CandidateSite s = site(even(work_for(machines, 29.999)));
+    const CandidateAnswer a = answer_candidate(plan, s);
+    REQUIRE(a.point);
+    INFO(machines);
+    CHECK(a.meets_deadline);
+    CHECK(a.point->machines == static_cast<int>(std::ceil(machines * 29.999 / 30)));
+    CHECK(a.why_not.empty());
+  }
+}
+
+TEST_CASE("sizes that cannot run are passed over") {
+  const double work = work_for(100, 30);
+  // Only multiples of 16 run; 112 is the first in time.
+  CandidateSite s = site([work](int n) { return n % 16 == 0 ? work / n : 0; });
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  CHECK(a.point->machines == 112);
+}
+
+TEST_CASE("a smaller size that divides better is preferred to a larger one") {
+  const double work = work_for(100, 29.99);
+  // Even sizes are 1.5 % faster per machine than odd ones.
+  CandidateSite s = site([work](int n) { return work / n * (n % 2 == 0 ? 0.985 : 1.0); });
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  CHECK(a.point->machines == 100);
+}
+
+TEST_CASE("a deadline out of reach is said with the size and the limit") {
+  Plan plan = calm_plan();
+  plan.max_gpus = 80;
+  CandidateSite s = site(even(work_for(100, 30)));
+  const CandidateAnswer a = answer_candidate(plan, s);
+  REQUIRE(a.point);
+  CHECK(!a.meets_deadline);
+  CHECK(a.point->machines == 10);
+  CHECK(a.why_not.find("300.0 days") != std::string::npos);
+  CHECK(a.why_not.find("max_gpus") != std::string::npos);
+
+  s.facts.most = 4;
+  CHECK(answer_candidate(plan, s).why_not.find("holds 4 machines") != std::string::npos);
+  s.candidate.max_machines = 2;
+  CHECK(answer_candidate(plan, s).why_not.find("max_machines is 2") != std::string::npos);
+}
+
+TEST_CASE("one machine without a network stays one") {
+  CandidateSite s = site(even(work_for(2, 30)));
+  s.candidate.network.clear();
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  CHECK(a.point->machines == 1);
+  CHECK(a.why_not.find("no network") != std::string::npos);
+}
+
+TEST_CASE("what runs nowhere says why") {
+  CandidateSite s = site([](int) { return 0.0; });
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  CHECK(!a.point);
+  CHECK(a.why_not == "does not fit");
+  CHECK(a.curve.empty());
+}
+
+TEST_CASE("budgets are held against the run and against the purchase") {
+  Plan plan = calm_plan();
+  plan.budget = Dollars{1e3};
+  CandidateSite s = site(even(work_for(10, 29.9)));
+  CHECK(!answer_candidate(plan, s).meets_budget);
+  CHECK(answer_candidate(plan, s).why_not.find("budget of $1k") != std::string::npos);
+  plan.budget = Dollars{1e9};
+  CHECK(answer_candidate(plan, s).meets_budget);
+  plan.capital_budget = Dollars{3.1e6};  // 10 machines cost 3.2.
+  CHECK(!answer_candidate(plan, s).meets_budget);
+}
+
+TEST_CASE("the curve has other sizes, each faster than the one before and none cheaper by magic") {
+  CandidateSite s = site([](int n) { return 400.0 / n * (1 + 0.01 * n); });
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  REQUIRE(a.curve.size() >= 4);
+  for (std::size_t i = 1; i < a.curve.size(); ++i) {
+    CHECK(a.curve[i].machines > a.curve[i - 1].machines);
+    CHECK(a.curve[i].duration < a.curve[i - 1].duration);
+    CHECK(a.curve[i].cost.parts.total() > a.curve[i - 1].cost.parts.total());
+  }
+}
+
+TEST_CASE("spares follow failures, the plan and the candidate") {
+  Plan plan = calm_plan();
+  plan.reliability.spares.reset();
+  CandidateSite s = site(even(work_for(200, 29)));
+  s.reliability = load_reliability(rehearse::testing::source_path("topologies/reliability"), "ampere");
+  const int automatic = answer_candidate(plan, s).point->spares;
+  CHECK(automatic >= 3);
+  s.rented = true;
+  s.price.rental = Dollars{3};
+  CHECK(answer_candidate(plan, s).point->spares == 0);
+  s.candidate.spares = 5;
+  CHECK(answer_candidate(plan, s).point->spares == 5);
+}
+
+TEST_CASE("who pays how follows from the prices known") {
+  PlanCandidate c;
+  c.where = "plan.json: /candidates/3";
+  MachinePrice p;
+  CHECK_THROWS_WITH(is_rented(c, p), Catch::Matchers::Contains("rental price"));
+  p.rental = Dollars{3};
+  CHECK(is_rented(c, p));
+  p.purchase = Dollars{1e5};
+  CHECK(!is_rented(c, p));
+  c.price.rental = Dollars{2};
+  CHECK(is_rented(c, p));
+  c.rented = false;
+  CHECK(!is_rented(c, p));
+}

@@ -1,0 +1,87 @@
+// The search that leaves out what cannot be best finds what pricing everything finds.
+#include "core/cluster/make_cluster.hpp"
+#include "core/cost/calibration.hpp"
+#include "core/cost/memory_rule.hpp"
+#include "core/cost/quick_estimate.hpp"
+#include "core/hardware/catalogue.hpp"
+#include "core/model/library.hpp"
+#include "core/plan/step_range.hpp"
+#include "core/plan/step_search.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/source_path.hpp"
+
+using namespace rehearse;
+
+namespace {
+
+const Catalogue& catalogue() {
+  static const Catalogue all(rehearse::testing::source_path("topologies"));
+  return all;
+}
+
+struct Site {
+  std::string machine, network;
+  int machines;
+  [[nodiscard]] Cluster cluster(int n) const { return make_cluster(catalogue(), {{}, {}, {{machine, n}}, network, {}}); }
+};
+
+CostModel::Profiles profiles(const Cluster& cluster) { return {{cluster.gpu(0).id, load_calibration(rehearse::testing::source_path("topologies/calibration"), cluster.gpu(0))}}; }
+
+StepQuestion question(const std::string& model, std::int64_t batch) {
+  StepQuestion q{{ModelLibrary(rehearse::testing::source_path("scenarios/models")).load(model), {}, {}}, {}, {}, 0.1};
+  q.workload.training.global_batch = batch;
+  q.workload.training.sequence_length = q.workload.network.max_sequence_length;
+  q.workload.training.optimizer = Optimizer::adamw;
+  return q;
+}
+
+/// Least seconds per sequence of all trials that fit, each priced.
+double exhaustive(const StepQuestion& q, const Cluster& cluster) {
+  const CostModel cost(cluster, profiles(cluster), {});
+  QuickEstimator one(q.workload, cluster, cost, {}, 1), two(q.workload, cluster, cost, {}, 2);
+  double best = INFINITY;
+  for (const StepTrial& t : step_trials(q, cluster.device_count(), cluster.machine(0).gpus)) try {
+      TrainingSettings training = q.workload.training;
+      training.global_batch = t.global_batch;
+      const QuickEstimate e = (t.strategy.fsdp.enabled ? two : one)(t.strategy, training);
+      if (e.fits()) best = std::min(best, e.step_time.value() / static_cast<double>(t.global_batch));
+    } catch (const Error&) {
+    }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("bounds leave out nothing that is best", "[search]") {
+  for (const auto& [model, site] : {std::pair<std::string, Site>{"gpt2_xl", {"dgx_a100_40gb", "ib_hdr", 2}}, {"llama3_8b", {"dgx_h100", "superpod_h100", 2}}, {"llama2_7b", {"pcie8_l40s_2sw", "roce_400g", 3}}}) {
+    INFO(model << " on " << site.machine);
+    auto q = std::make_shared<const StepQuestion>(question(model, 96));
+    const auto search = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles);
+    const StepAnswer a = search->best(site.machines);
+    REQUIRE(a.choice);
+    CHECK(a.choice->step_time.value() / static_cast<double>(a.choice->global_batch) == Approx(exhaustive(*q, site.cluster(site.machines))).epsilon(1e-12));
+    CHECK(a.choice->needed <= a.choice->capacity);
+    CHECK(a.choice->mfu > 0.1);
+    CHECK(a.choice->mfu < 0.8);
+    CHECK(a.evaluated > 0);
+  }
+}
+
+TEST_CASE("what fits nowhere is said to") {
+  auto q = std::make_shared<const StepQuestion>(question("llama3_405b", 64));
+  const Site site{"dgx_a100_40gb", "ib_hdr", 1};
+  const StepAnswer a = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles)->best(1);
+  CHECK(!a.choice);
+  CHECK(a.why_not.find("memory") != std::string::npos);
+}
+
+TEST_CASE("ranges come from the narrowest measured kind") {
+  const StepRanges ranges = StepRanges::load(rehearse::testing::source_path("topologies/prediction_errors.json"));
+  const Network dense = ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("llama3_8b");
+  StrategySettings s;
+  s.tp = 2;
+  const StepRange narrow = ranges.range(dense, "ampere", s), wide = ranges.range(dense, "a generation nobody measured", s);
+  CHECK(narrow.low < narrow.high);
+  CHECK(narrow.source.find("ampere") != std::string::npos);
+  CHECK(wide.source.starts_with("dense models:"));
+}
