@@ -111,6 +111,7 @@ ShownPage show(const std::string& file) {
     page.pictures = std::atoi(ready.c_str());
   const std::string shown = dom.substr(body, data - body);
   for (std::size_t at = 0; (at = shown.find("This picture could not be drawn", at)) != std::string::npos; ++at) ++page.failed;
+  page.text = plain(shown);
   page.title = plain(shown.substr(shown.find("<h1"), shown.find("</h1>") - shown.find("<h1")));
   read_figures(shown, page);
   return page;

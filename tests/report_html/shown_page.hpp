@@ -20,6 +20,7 @@ struct ShownPage {
   int pictures = -1;       ///< Drawn; -1 where the script did not get to its end.
   int failed = 0;          ///< Hosts of pictures that were not drawn.
   std::string title;
+  std::string text;        ///< Of the whole page.
   std::vector<ShownFigure> figures;
   std::string data;  ///< The JSON in the page.
 };

@@ -75,6 +75,27 @@ TEST_CASE("simulate on 1,024 GPUs: pipeline, breakdown, memory twice, wires", "[
   CHECK(page.title.find("1,024 GPUs") != std::string::npos);
 }
 
+TEST_CASE("without the charting library a page has its sentences and tables, and says so", "[browser]") {
+  NEEDS_A_BROWSER();
+  const Folder folder;
+  const std::string file = (folder.path / "page.html").string();
+  std::string text = html_text(
+      {"collectives",
+       "9.9",
+       R"({"op": "all_reduce", "cluster": "a", "ranks": 8, "nodes": 1, "type": "float", "backend": "model", "average_busbw_GBps": 1.5,
+    "rows": [{"bytes": 1024, "time_us": 10, "algbw_GBps": 0.1, "busbw_GBps": 0.2, "algorithm": "Ring", "protocol": "LL", "channels": 1}], "rests_on": []})",
+       "",
+       {}});
+  const std::size_t library = text.find("<script>/*!"), end = text.find("</script>", library);
+  REQUIRE(library != std::string::npos);
+  text.erase(library, end + 9 - library);
+  std::ofstream(file) << text;
+  const test::ShownPage page = test::show(file);
+  check(page, 0, 4);
+  CHECK(page.pictures == 0);
+  CHECK(page.text.find("no pictures") != std::string::npos);
+}
+
 TEST_CASE("compare: where each step goes, and what makes the difference", "[browser]") {
   NEEDS_A_BROWSER();
   check(page_of("compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8"), 4, 20);

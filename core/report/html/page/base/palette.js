@@ -74,8 +74,8 @@ const kSeriesLook = [
   ['vermillion', 'falling', 'diamond'],
   ['purple', 'level', 'pin'],
   ['sky', 'boxes', 'roundRect'],
-  ['yellow', 'upright', 'arrow'],
-  ['grey', 'none', 'circle'],
+  ['grey', 'upright', 'arrow'],
+  ['yellow', 'none', 'rect'],
 ];
 const series_look = (i) => kSeriesLook[i % kSeriesLook.length];
 

@@ -218,7 +218,7 @@ const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {
   let chosen = 0;
   const chart = gantt_chart(gantt, () => chosen),
     views = gantt_views(gantt);
-  const see = gantt_see(gantt) + (views.length > 1 ? ` Shown first: the beginning, ${seconds(views[0][2] * gantt.period_s)} of it.` : '');
+  const see = gantt_see(gantt) + (views.length > 1 && pictures_available() ? ` Shown first: the beginning, ${seconds(views[0][2] * gantt.period_s)} of it.` : '');
   const choose =
     views.length > 1
       ? chooser(
