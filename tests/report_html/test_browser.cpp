@@ -122,8 +122,7 @@ TEST_CASE("the buyer's question: cost and days with their ranges", "[browser]") 
   check(page_of("plan scenarios/plans/llama3_8b_two_weeks.json"), 3, 10);
 }
 
-TEST_CASE("search and sweep: the front, and curves", "[browser]") {
+TEST_CASE("sweep: curves of what varies", "[browser]") {
   NEEDS_A_BROWSER();
-  check(page_of("search scenarios/llama3_8b_h100_8.json --simulate 0 --fix pp=1"), 2, 20);
   check(page_of("sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2"), 2, 20);
 }
