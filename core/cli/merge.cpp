@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/search_setup.hpp"
@@ -79,7 +80,9 @@ int merge_searches(std::vector<NamedPart> parts, const Arguments& arguments, Con
   report.result = joined(parts, first.fixed);
   play_best(problem, options, opened.own_is_a_plan, report.result);
   watch.clear();
-  print(search_document(report), arguments, console);
+  const Document document = search_document(report);
+  write_html("search", document, arguments, console);
+  print(document, arguments, console);
   if (RunWatch::stopped()) {
     console.err << "interrupted: fewer plans were played\n";
     return kInterrupted;
@@ -89,10 +92,13 @@ int merge_searches(std::vector<NamedPart> parts, const Arguments& arguments, Con
 
 int merge(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   std::vector<std::pair<std::string, std::string>> texts;
   for (const std::string& file : arguments.all("PART")) texts.emplace_back(file, read_text(file));
   if (texts.front().second.find(kSweepSchema) < 64) {
-    print(merged_sweep(texts), arguments, console);
+    const Document document = merged_sweep(texts);
+    write_html("sweep", document, arguments, console);
+    print(document, arguments, console);
     return 0;
   }
   std::vector<NamedPart> parts;
@@ -112,6 +118,7 @@ Verb merge_verb() {
             merge};
   for (Option& o : result_options())
     if (o.name != "--set") verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   return verb;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/data_directory.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cli/session.hpp"
@@ -136,12 +137,15 @@ int threads_of(const Arguments& arguments) {
 
 int plan_verb_run(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   const DataDirectory data = find_data();
   const Plan plan = load_plan(arguments.text("PLAN"), arguments.all("--set"));
   const std::shared_ptr<const StepQuestion> question = question_of(data, plan);
   std::vector<CandidateAnswer> answers = answer_all(data, plan, question, threads_of(arguments));
   const PlanAnswer answer = rank_candidates(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
-  print(plan_document(answer, program_version()), arguments, console);
+  const Document document = plan_document(answer, program_version());
+  write_html("plan", document, arguments, console);
+  print(document, arguments, console);
   const CandidateAnswer& first = answer.ranked.front();
   return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
@@ -156,6 +160,7 @@ Verb plan_verb() {
             result_options(),
             "For each candidate the best strategy, the fewest machines that meet the deadline, days, cost and energy, failures counted. Exit code 3 where no candidate meets deadline and budget.",
             plan_verb_run};
+  verb.options.push_back(html_option());
   verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number", "as many as there are cores"});
   return verb;
 }

@@ -5,6 +5,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/search_setup.hpp"
@@ -54,7 +55,9 @@ StrategySettings wanted_strategy(const Arguments& arguments, const std::vector<s
 }
 
 int finish(const SearchReport& report, const Arguments& arguments, Console& console) {
-  print(search_document(report), arguments, console);
+  const Document document = search_document(report);
+  write_html("search", document, arguments, console);
+  print(document, arguments, console);
   if (report.result.interrupted) {
     console.err << "interrupted: the result is of what was evaluated until then\n";
     return kInterrupted;
@@ -81,6 +84,7 @@ SearchOptions options_of(const Arguments& arguments, const SearchReport& report,
 
 int search_plans(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   std::vector<std::string> fixes;
   for (const std::string& text : arguments.all("--fix")) fixes.push_back(fix_override(text));
   const std::set<std::string> fixed = fixed_keys(fixes);
@@ -131,6 +135,7 @@ Verb search_verb() {
             "played. Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
             search_plans};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   return verb;
 }
 

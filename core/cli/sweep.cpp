@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/backend_choice.hpp"
+#include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/search_setup.hpp"
@@ -44,6 +45,7 @@ std::vector<Vary> vary_of(const Arguments& arguments) {
 
 int sweep(const Arguments& arguments, Console& console) {
   check_output(arguments);
+  check_html(arguments);
   SweepReport report;
   report.vary = vary_of(arguments);
   report.file = arguments.text("SCENARIO");
@@ -76,7 +78,9 @@ int sweep(const Arguments& arguments, Console& console) {
     report.numbers.push_back(mine[i]);
     report.points.push_back(std::move(*points[i]));
   }
-  print(sweep_document(report), arguments, console);
+  const Document document = sweep_document(report);
+  write_html("sweep", document, arguments, console);
+  print(document, arguments, console);
   if (report.interrupted) {
     console.err << fmt::format("interrupted: the result has {} of {} points\n", report.points.size(), mine.size());
     return kInterrupted;
@@ -100,6 +104,7 @@ Verb sweep_verb() {
             "the sweep and shows the points that were evaluated, with exit code 130. Exit code 3 where no point fits.",
             sweep};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
+  verb.options.push_back(html_option());
   return verb;
 }
 

@@ -116,3 +116,13 @@ TEST_CASE("networks: curves of a collective, and how a machine is wired", "[brow
   check(page_of("collectives --cluster dgx_h100 --nodes 4 --network rail_ndr -b 1K -e 4G -f 16"), 2, 10);
   check(page_of("topology show dgx_a100_80gb"), 1, 3);
 }
+
+TEST_CASE("the buyer's question: cost and days with their ranges", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("plan scenarios/plans/llama3_8b_two_weeks.json"), 3, 10);
+}
+
+TEST_CASE("sweep: curves of what varies", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2"), 2, 20);
+}

@@ -1,17 +1,16 @@
 #include "core/report/html/html_report.hpp"
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "core/report/html/embedded.hpp"
+#include "core/report/text_output.hpp"
 #include "core/report/words.hpp"
 #include "core/units/error.hpp"
 
@@ -61,51 +60,6 @@ std::string data_of(const HtmlReport& report) {
   data["pictures_hint"] = kHowToDraw;
   return data.dump();
 }
-
-/// A file being written: all of it or nothing of it stays.
-class WholeFile {
- public:
-  explicit WholeFile(const std::string& path)
-      : path_(path),
-        direct_(std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)),
-        to_(direct_ ? path : path + ".partial") {
-    file_ = ::open(to_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file_ < 0) fail();
-  }
-  WholeFile(const WholeFile&) = delete;
-  WholeFile& operator=(const WholeFile&) = delete;
-  ~WholeFile() {
-    if (file_ >= 0) ::close(file_);
-    if (!kept_ && !direct_) ::unlink(to_.c_str());
-  }
-
-  void write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t n = ::write(file_, text.data(), text.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) fail();
-      text.remove_prefix(static_cast<std::size_t>(n));
-    }
-  }
-
-  void keep() {
-    const int closed = ::close(std::exchange(file_, -1));
-    if (closed != 0 || (!direct_ && ::rename(to_.c_str(), path_.c_str()) != 0)) fail();
-    kept_ = true;
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path_,
-                "check the folder, its permissions and the space left; no half file was kept");
-  }
-
-  std::string path_;
-  bool direct_;
-  std::string to_;
-  int file_ = -1;
-  bool kept_ = false;
-};
 
 /// Signals that would end the process arrive when this goes.
 class SignalsLater {
@@ -161,9 +115,9 @@ std::string html_text(const HtmlReport& report) {
 void write_html_report(const std::string& path, const HtmlReport& report) {
   const std::string text = html_text(report);
   const SignalsLater later;
-  WholeFile file(path);
-  file.write(text);
-  file.keep();
+  const auto out = open_output(path);
+  out->write(text);
+  out->close();
 }
 
 void check_html_path(const std::string& path) {
