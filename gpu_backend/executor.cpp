@@ -286,6 +286,7 @@ struct Executor::Impl {
       device.execute(*what.clear, fresh);
     }
     device.execute(*what.op, call);
+    if (call.task->op == ComputeOp::route && options.on_route) options.on_route(call);
   }
 
   Work exchange(const Instruction& in, const Prepared& what, Placed at) {

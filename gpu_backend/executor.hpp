@@ -30,6 +30,8 @@ struct StepResult {
 struct ExecutorOptions {
   /// Called before every optimizer task, once all work before it is done, with its operands: tests and tools read gradients here.
   std::function<void(const OperatorCall&)> on_update;
+  /// Called after every choice of experts, with its operands (gpu_backend/README.md). On a GPU the choice may still be under way.
+  std::function<void(const OperatorCall&)> on_route;
 };
 
 class Executor {

@@ -29,11 +29,15 @@ inline constexpr std::int64_t kClasses = 4;
 /// Gradients of one step by global name, element by element, as the update reads them.
 using Gradients = std::map<std::string, std::vector<double>>;
 
+/// Experts chosen in one step: by layer and global (sample, token, place among the token's choices).
+using Routing = std::map<std::pair<int, std::int64_t>, std::int64_t>;
+
 struct Outcome {
   std::vector<double> losses;
   std::vector<std::vector<double>> norms;  ///< Of the gradients, per step and rank.
   std::vector<Gradients> gradients;        ///< Per step.
   std::vector<StepResult> last;            ///< Per rank.
+  std::vector<Routing> routing;            ///< Per step; of runs on the CPU.
 };
 
 /// Name of the parameter that a gradient belongs to; a tied head's is the word table's.
@@ -56,6 +60,16 @@ void collect(const TensorView& g, Gradients& into) {
     if (at[i] >= 0) all[static_cast<std::size_t>(at[i])] = static_cast<double>(g.as<T>()[i]);
 }
 
+/// A choice of experts into the step's.
+inline void collect_choice(const OperatorCall& call, Routing& into) {
+  const TensorView& choice = call.operand(2);
+  std::int64_t per_sample = 1;
+  for (std::size_t d = 1; d < choice.held->shape.size(); ++d) per_sample *= choice.held->shape[d];
+  const std::vector<std::int64_t> at = choice.held->global_elements();
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (at[i] >= 0) into[{choice.layer, call.first_sample * per_sample + at[i]}] = choice.as<std::int64_t>()[i];
+}
+
 /// Stands between an executor and its transport.
 using Wrap = std::function<std::unique_ptr<Transport>(Transport&)>;
 
@@ -72,6 +86,7 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
   out.norms.assign(static_cast<std::size_t>(steps), std::vector<double>(static_cast<std::size_t>(program.mesh.ranks())));
   out.gradients.resize(static_cast<std::size_t>(steps));
   out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
+  out.routing.resize(static_cast<std::size_t>(steps));
   std::mutex mutex;
   const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary) : synthetic_images(program.seed, kClasses);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
@@ -91,6 +106,11 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
           else collect<float>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
         }
     };
+    if (!elsewhere.device)
+      options.on_route = [&](const OperatorCall& call) {
+        const std::lock_guard lock(mutex);
+        collect_choice(call, out.routing.at(static_cast<std::size_t>(call.step)));
+      };
     Executor executor(program, *device, transport, *data, options);
     for (int s = 0; s < steps; ++s) {
       const StepResult result = executor.step();

@@ -64,6 +64,7 @@ void check_equal(const Outcome& expected, const Outcome& got, double tolerance) 
   for (std::size_t s = 0; s < got.losses.size(); ++s) {
     INFO("step " << s);
     CHECK(got.losses[s] == Approx(expected.losses[s]).epsilon(tolerance));
+    CHECK((got.routing[s] == expected.routing[s]));
     REQUIRE(got.gradients[s].size() == expected.gradients[s].size());
     for (const auto& [name, values] : expected.gradients[s]) {
       INFO(name);
@@ -117,6 +118,7 @@ TEST_CASE("so it does for networks with experts", "[parity]") {
         ++checked;
       }
     CHECK(checked >= 10);
+    CHECK(one_rank(net).routing.front().size() > 100);  // What parity compares is there.
   }
 }
 
@@ -201,7 +203,7 @@ TEST_CASE("two networks take batch statistics over all replicas", "[parity]") {
 }
 
 TEST_CASE("loss falls on one rank", "[parity]") {
-  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::mlp, Net::segmenter}) {
+  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::mlp, Net::cnn, Net::segmenter}) {
     INFO(static_cast<int>(net));
     const std::vector<double>& losses = one_rank(net).losses;
     const auto mean = [](auto from) { return std::accumulate(from, from + 5, 0.0) / 5; };

@@ -58,7 +58,7 @@ TEST_CASE("The model takes times from the table, wherever collectives are priced
   for (int d = 0; d < 16; ++d) group.push_back(d);
   for (int d = 0; d < 8; ++d) other.push_back(d);
   const auto measured = std::make_shared<const CollectiveTable>(table(kRows));
-  const CollectiveModel with(cluster, {"", "", true, 0, measured}), without(cluster);
+  const CollectiveModel with(cluster, {.algorithm = "", .protocol = "", .table = measured}), without(cluster);
   for (const double bytes : {1024.0, 1048576.0, 1073741824.0}) {
     const auto choice = with.choose(kAr, Bytes{bytes}, group);
     CHECK(choice.from_table);
@@ -79,7 +79,7 @@ TEST_CASE("A measured time that the wires do not allow is refused") {
   std::vector<DeviceId> group;
   for (int d = 0; d < 16; ++d) group.push_back(d);
   const auto fast = std::make_shared<const CollectiveTable>(table(R"({"op": "all_reduce", "ranks": 16, "nodes": 2, "source": "run", "rows": [["1GB", "1ms"]]})"));
-  const CollectiveModel model(cluster, {"", "", true, 0, fast});
+  const CollectiveModel model(cluster, {.algorithm = "", .protocol = "", .table = fast});
   CHECK_THROWS_WITH(model.choose(kAr, Bytes{1e9}, group), Contains("wires"));
 }
 
