@@ -45,6 +45,14 @@ bool has_latents(const BlockSpec& spec) {
   return std::any_of(spec.ops.begin(), spec.ops.end(), [](const OpSpec& op) { return op.name == "attention.kv_up"; });
 }
 
+/// A dropout may run inside the addition that reads it, and leaves its mask.
+bool adds_dropout(const BlockSpec& spec, const OpSpec& add) {
+  return std::any_of(add.inputs.begin(), add.inputs.end(), [&](int t) {
+    const int writer = writer_of(spec, t);
+    return writer >= 0 && spec.ops[static_cast<std::size_t>(writer)].kind == OpKind::dropout;
+  });
+}
+
 }  // namespace
 
 std::vector<int> modules_of(const BlockSpec& spec, const std::vector<std::string>& modules) {
@@ -68,7 +76,7 @@ std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& n
     const OpSpec& op = spec.ops[o];
     if (module_of[o] < 0 || !stops_early(modules[static_cast<std::size_t>(module_of[o])])) continue;
     // Of the others some keep what backward reads beside their results.
-    const bool only_results = op.kind == OpKind::linear || op.kind == OpKind::add;
+    const bool only_results = op.kind == OpKind::linear || (op.kind == OpKind::add && !adds_dropout(spec, op));
     unread[o] = only_results && std::none_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return read[static_cast<std::size_t>(t)]; });
     if (unread[o]) continue;
     for (const int t : op.inputs) read[static_cast<std::size_t>(t)] = true;
@@ -76,10 +84,10 @@ std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& n
   return unread;
 }
 
-std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of) {
+std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of, const std::vector<bool>& unread) {
   const auto module = [&](int op) { return op < 0 ? -1 : module_of[static_cast<std::size_t>(op)]; };
   for (std::size_t o = spec.ops.size(); o-- > 0;)
-    if (module_of[o] >= 0)
+    if (module_of[o] >= 0 && !unread[o])
       for (const int t : spec.ops[o].inputs)
         if (module(writer_of(spec, t)) != module_of[o]) needed[static_cast<std::size_t>(t)] = true;
   for (std::size_t t = 0; t < needed.size(); ++t)

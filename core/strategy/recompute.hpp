@@ -23,8 +23,9 @@ namespace rehearse {
 /// another op of the checkpoint.
 [[nodiscard]] std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed, const std::vector<int>& module_of, const std::vector<std::string>& modules);
 
-/// Which tensors are kept from forward to backward, by index, where `needed` are those that backward reads and `module_of` is per op.
-[[nodiscard]] std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of);
+/// Which tensors are kept from forward to backward, by index, where `needed` are those that backward reads; `module_of` and `unread`, which does
+/// not run again, are per op.
+[[nodiscard]] std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of, const std::vector<bool>& unread);
 
 /// The op that writes tensor `t` of a block, or -1.
 [[nodiscard]] int writer_of(const BlockSpec& spec, int t);

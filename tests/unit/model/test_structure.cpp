@@ -48,7 +48,7 @@ TEST_CASE("every model ends in a loss") {
     INFO(name);
     const auto n = shipped(name);
     const auto& ops = n.blocks.back().ops;
-    CHECK(std::any_of(ops.begin(), ops.end(), [](const OpSpec& op) { return op.kind == OpKind::cross_entropy || op.kind == OpKind::pixel_loss; }));
+    CHECK(std::any_of(ops.begin(), ops.end(), [](const OpSpec& op) { return op.kind == OpKind::cross_entropy || op.kind == OpKind::pixel_loss || op.kind == OpKind::adversarial_loss; }));
   }
 }
 
