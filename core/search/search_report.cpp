@@ -17,6 +17,13 @@ namespace {
 
 std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
 
+/// "16.2-17.4": from the 10th to the 90th percentile, in seconds.
+std::string likely(const SearchReport& report, const Found& f) {
+  const PredictionRange range = report.range(f.settings);
+  const double step = f.evaluation.time().value();
+  return fmt::format("{:.3g}-{:.3g}", step * range.p10, step * range.p90);
+}
+
 /// Searched settings that are not the same in all plans, and those that are, as "key value".
 struct Differences {
   std::vector<std::string> keys;
@@ -72,6 +79,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   if (tokens) table.columns.push_back({"tok/s/GPU", true});
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
+  if (report.range) table.columns.push_back({"likely s", true});
   for (const std::string& key : different.keys) table.columns.push_back({heading_of(key), key != "schedule" && key != "recompute" && key != "placement" && key != "offload"});
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Evaluation& e = plans[i]->evaluation;
@@ -79,6 +87,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
     if (tokens) row.push_back(fmt::format("{:.1f}", figures.tokens_per_step / e.time().value() / figures.gpus));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
+    if (report.range) row.push_back(likely(report, *plans[i]));
     for (const std::string& key : different.keys) row.push_back(text_of(texts[i], key));
     table.rows.push_back(std::move(row));
   }
@@ -94,8 +103,10 @@ std::string common_text(const std::vector<const Found*>& plans) {
 
 std::string space_text(const SearchReport& r) {
   const SearchResult& s = r.result;
-  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit; {} evaluated in closed form, the rest are bounded above the best", with_commas(s.combinations),
-                                with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)));
+  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them lowered in full; {} cannot be among the best by their bounds", with_commas(s.combinations),
+                                with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)), with_commas(static_cast<double>(s.lowered)),
+                                with_commas(static_cast<double>(s.bounded)));
+  if (s.left > 0) out += fmt::format("; for {} that may be there was no time: none of them takes less than {} (--seconds gives more)", with_commas(static_cast<double>(s.left)), to_string(s.least_left));
   if (s.played > 0) out += fmt::format("; {} played on {}", s.played, r.backend);
   return out + ".";
 }
