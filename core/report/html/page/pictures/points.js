@@ -250,6 +250,8 @@ const ranges_chart = (rows, { name, text, limit }) => ({
           silent: true,
           z: 8,
         },
+        // Unseen: an axis takes its length from points, not from marked lines.
+        ...(limit ? [{ type: 'scatter', data: [[limit.x, 0]], symbolSize: 0, silent: true }] : []),
       ],
     };
   },
