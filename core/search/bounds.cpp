@@ -107,6 +107,7 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts)) / fewer;
   if (workload.network.routing() == nullptr) out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
   out.compute += out.layer_compute * missing;
+  out.launch += std::max(Seconds{0}, out.launch - parts[TimeCategory::launch]) / fewer * missing;
   out.exposed += out.layer_exposed * missing;
 }
 
@@ -141,6 +142,7 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     const RoleMemory memory = MemoryRule{}.peaks(program).front();
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
     out.compute = compute_of(parts);
+    out.launch = parts[TimeCategory::launch];
     // Exchanges of experts depend on which replicas take part, which are not those of the plan.
     if (one.network.routing() == nullptr) out.exposed = exposed_of(parts);
     out.weights = in(memory, MemoryCategory::weights);
@@ -170,7 +172,8 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
   const double waits = schedule.copies() > 1 ? kPairedMargin : kExposedMargin;
-  const Seconds mean = (costs.compute * kBoundMargin + costs.exposed * waits) / stages;
+  const Seconds compute = schedule.copies() > 1 ? costs.compute - costs.launch : costs.compute;
+  const Seconds mean = (compute * kBoundMargin + costs.exposed * waits) / stages;
   const int most = schedule.copies() > 1 ? 0 : most_layers(schedule, shape, costs.layers);
   const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
   return {std::max(mean * (1 + bubble), fullest) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
