@@ -43,6 +43,10 @@ SearchResult joined(std::vector<NamedPart>& parts, const std::vector<std::string
     out.legal += r.legal;
     out.fit += r.fit;
     out.evaluated += r.evaluated;
+    out.lowered += r.lowered;
+    out.bounded += r.bounded;
+    if (r.left > 0) out.least_left = out.left == 0 ? r.least_left : std::min(out.least_left, r.least_left);
+    out.left += r.left;
     out.interrupted = out.interrupted || r.interrupted;
     for (std::size_t i = 0; i < r.best.size(); ++i) {
       std::vector<std::string> overrides = fixes;

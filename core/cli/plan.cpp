@@ -15,9 +15,9 @@
 #include "core/cost/calibration.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/rank.hpp"
-#include "core/plan/step_range.hpp"
 #include "core/plan/step_search.hpp"
 #include "core/report/plan_report.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 
 namespace rehearse::cli {
 
@@ -48,8 +48,9 @@ std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const
 }
 
 /// Measured, but for what the plan states itself.
-StepRange range_of(const Plan& plan, const StepRanges& measured, const Network& network, const std::string& generation, const StrategySettings& settings) {
-  StepRange out = measured.range(network, generation, settings);
+StepRange range_of(const Plan& plan, const PredictionRanges& measured, const PredictionKind& kind) {
+  const PredictionRange found = measured.range(kind);
+  StepRange out{found.p10, found.p90, fmt::format("{}: 80 % of {} measured steps took {:.2f} to {:.2f} times their prediction", found.rows_of, found.rows, found.p10, found.p90)};
   if (!plan.range_low && !plan.range_high) return out;
   const bool both = plan.range_low && plan.range_high;
   out.source = both ? "the plan's own range of step times" : "the plan's own end of a measured range: " + out.source;
@@ -70,7 +71,7 @@ ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, c
   }
 }
 
-CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, const std::shared_ptr<const StepQuestion>& question) {
+CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const PredictionRanges& measured, const std::shared_ptr<const StepQuestion>& question) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   CandidateSite out;
   out.candidate = candidate;
@@ -81,7 +82,7 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   out.reliability = reliability_of(data, plan, candidate, out.facts.generation);
   for (int p = 0; p < kParts; ++p)
     if (const auto& own = plan.reliability.mtbf[static_cast<std::size_t>(p)]) out.reliability.times[static_cast<Part>(p)] = *own;
-  out.range = [&plan, &measured, question, generation = out.facts.generation](const StrategySettings& s) { return range_of(plan, measured, question->workload.network, generation, s); };
+  out.range = [&plan, &measured, kind = kind_of(question->workload.network, {}, one)](const StrategySettings& s) { return range_of(plan, measured, {kind.model, kind.generation, strategy_family(s)}); };
   const Workload& w = question->workload;
   out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
   out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
@@ -95,7 +96,7 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   return out;
 }
 
-CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const StepRanges& measured, Bytes checkpoint, const std::shared_ptr<const StepQuestion>& question) {
+CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const PredictionRanges& measured, Bytes checkpoint, const std::shared_ptr<const StepQuestion>& question) {
   const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
   CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question);
   site.checkpoint = checkpoint;
@@ -104,7 +105,7 @@ CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const Pl
 
 /// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
 std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan, const std::shared_ptr<const StepQuestion>& question, int threads) {
-  const StepRanges measured = StepRanges::load(data.topologies() / "prediction_errors.json");
+  const PredictionRanges measured = PredictionRanges::load(data.prediction_errors());
   const Bytes checkpoint = checkpoint_bytes(question->workload);
   std::vector<CandidateAnswer> answers(plan.candidates.size());
   std::vector<std::exception_ptr> failed(plan.candidates.size());

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,8 @@ namespace rehearse::cli {
 namespace {
 
 constexpr int kInterrupted = 130;
+constexpr int kSeconds = 60;
+constexpr double kLoweringShare = 0.75;  // Of the time; the rest is for playing the best.
 
 Objective objective_of(const Arguments& arguments) {
   const std::string name = arguments.text("--objective", objective_names().front());
@@ -75,6 +78,8 @@ SearchOptions options_of(const Arguments& arguments, const SearchReport& report,
   out.backend = report.backend;
   out.most_played = whole_of(arguments, "--simulate", 0, -1);
   out.shard = report.shard;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kLoweringShare * whole_of(arguments, "--seconds", 1, kSeconds));
+  out.out_of_time = [end] { return std::chrono::steady_clock::now() > end; };
   out.stop = &RunWatch::stopped;
   out.progress = [&watch](const SearchProgress& now) {
     watch.progress(now.best > Seconds{0} ? fmt::format("{}, best {}", now.doing, to_string(now.best)) : now.doing, now.done, now.all);
@@ -126,13 +131,15 @@ Verb search_verb() {
              {"--max-memory", "SIZE", "most that a plan may need per GPU", "what the GPUs have"},
              {"--price", "USD", "of a GPU hour, for cost_per_token"},
              {"--top", "N", "plans to show", "10"},
+             {"--seconds", "N", "after three quarters of these no further plan is lowered; what is left is counted", std::to_string(kSeconds)},
              {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 64"},
              backend_option(),
              jobs_option(),
              shard_option()},
             "Searches every legal combination of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, FSDP, sequence parallelism, offload, context exchange and "
-            "placement; all else is as the scenario says. Plans whose bounds on time and memory show that they cannot be among the best are not evaluated; the best few are "
-            "played. Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
+            "placement; all else is as the scenario says. Plans of equal layers with whole parameters are all worked out in closed form; of the rest those are lowered whose bounds on "
+            "time and memory do not show that they cannot be among the best; the best few are played. The answer is the same for any number of threads where no plan was left for want of time. "
+            "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
             search_plans};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back(html_option());

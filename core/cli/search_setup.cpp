@@ -116,6 +116,7 @@ SearchReport search_report_of(const Session& session, const std::string& file) {
   out.scenario = std::filesystem::path(file).stem().string();
   out.scenario_json = resolved_json(session.scenario);
   out.figures = figures_of(session);
+  out.range = [&session, ranges = PredictionRanges::load(session.data.prediction_errors())](const StrategySettings& s) { return ranges.range(kind_of(session.workload.network, s, session.cluster)); };
   const Network& network = session.workload.network;
   const TrainingSettings& t = session.scenario.training;
   out.subject = fmt::format("{} ({:.1f} B parameters) on {} GPUs, {}: batches of {}, {}", network.name, static_cast<double>(network.parameter_count()) / 1e9, with_commas(out.figures.gpus),

@@ -38,7 +38,7 @@ struct SearchSession {
 [[nodiscard]] Option jobs_option();
 [[nodiscard]] Option shard_option();
 
-/// Head and figures of a report on `session`, without a result.
+/// Head and figures of a report on `session`, which must outlive it, without a result.
 [[nodiscard]] SearchReport search_report_of(const Session& session, const std::string& file);
 
 }  // namespace rehearse::cli

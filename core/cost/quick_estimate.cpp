@@ -91,6 +91,7 @@ struct QuickEstimator::Impl {
   QuickStep step;
 
   QuickEstimate evaluate(const StrategySettings& s);
+  std::optional<QuickEstimate> closed_form(const StrategySettings& s);
   QuickEstimate lowered(const StrategySettings& s);
   [[nodiscard]] bool in_closed_form(const StrategySettings& s);
   [[nodiscard]] bool lies_well(const StrategySettings& s);
@@ -279,21 +280,26 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
          (s.cp == 1 || !out.mesh->unlike());
 }
 
-QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
+std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySettings& s) {
   const std::int64_t per_pass = s.microbatch * s.dp, ranks = std::int64_t{s.dp} * s.cp * s.tp * s.pp;
   const bool whole = s.dp == s.dp_replicate * s.dp_shard && ranks == cluster.device_count() && per_pass > 0 && workload.training.global_batch % per_pass == 0;
   if (s.dp != s.dp_replicate * s.dp_shard && s.dp_replicate == 1 && s.dp_shard > 0 && s.dp % s.dp_shard == 0) {
     StrategySettings completed = s;  // As lower() reads it.
     completed.dp_replicate = s.dp / s.dp_shard;
-    return evaluate(completed);
+    return closed_form(completed);
   }
   QuickParts parts;
-  if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts)) return lowered(s);
+  if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts)) return {};
   QuickEstimate out;
   out.closed_form = true;
   step.time(parts, out);
   step.memory(parts, rule, out);
   return out;
+}
+
+QuickEstimate QuickEstimator::Impl::evaluate(const StrategySettings& s) {
+  if (auto known = closed_form(s)) return *std::move(known);
+  return lowered(s);
 }
 
 QuickEstimator::QuickEstimator(Workload base, const Cluster& cluster, const CostModel& cost, MemoryRule rule, int steps)
@@ -304,6 +310,11 @@ QuickEstimator::QuickEstimator(QuickEstimator&&) noexcept = default;
 QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy, const TrainingSettings& training) {
   impl_->workload.training = training;
   return impl_->evaluate(strategy);
+}
+
+std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy) {
+  impl_->workload.training = impl_->training;
+  return impl_->closed_form(strategy);
 }
 
 QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy) { return (*this)(strategy, impl_->training); }

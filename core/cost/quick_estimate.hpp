@@ -17,6 +17,7 @@
 // in full (`QuickEstimate::closed_form` says so). A test holds all of it to the analytic back end and to peak_memory().
 
 #include <memory>
+#include <optional>
 
 #include "core/backend/backend.hpp"
 #include "core/cost/cost_model.hpp"
@@ -51,6 +52,8 @@ class QuickEstimator {
   QuickEstimate operator()(const StrategySettings& strategy, const TrainingSettings& training);
   /// The same with the base workload's training.
   QuickEstimate operator()(const StrategySettings& strategy);
+  /// The same where the closed form knows the scenario, and nothing where it would be lowered in full.
+  std::optional<QuickEstimate> closed_form(const StrategySettings& strategy);
 
  private:
   struct Impl;

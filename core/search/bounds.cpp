@@ -1,6 +1,7 @@
 #include "core/search/bounds.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
@@ -61,21 +62,62 @@ std::vector<int> devices_of(const StrategySettings& alone, const Strides& stride
 
 Bytes in(const RoleMemory& m, MemoryCategory c) { return m.by_category[static_cast<std::size_t>(c)]; }
 
-/// What half of the layers keep, as the difference to a network of half of them: what stands outside the layers cancels.
-Bytes saved_by_layers(const Workload& workload, const StrategySettings& settings, int ranks, const RoleMemory& whole) {
-  Workload half = workload;
-  int layers = 0, left = 0;
-  for (std::size_t b = 0; b < half.network.blocks.size(); ++b) {
-    if (!half.network.blocks[b].is_layer()) continue;
-    layers += half.network.repeat[b];
-    half.network.repeat[b] = std::max(1, half.network.repeat[b] / 2);
-    left += half.network.repeat[b];
-  }
-  if (layers == left) return {};
-  const MemoryRule rule;
-  const RoleMemory less = rule.peaks(lower(half, settings, ranks)).front();
-  const Bytes difference = in(whole, MemoryCategory::activations) - in(less, MemoryCategory::activations);
-  return std::max(Bytes{0}, difference * (static_cast<double>(layers) / (layers - left)));
+Seconds compute_of(const Breakdown& b) {
+  using enum TimeCategory;
+  return sum(b, {matmul, attention, memory_bound, loss, recompute, launch});
+}
+Seconds exposed_of(const Breakdown& b) { return sum(b, {TimeCategory::exposed_tp, TimeCategory::exposed_cp}); }
+
+int layers_of(const Network& net) {
+  int out = 0;
+  for (std::size_t b = 0; b < net.blocks.size(); ++b) out += net.blocks[b].is_layer() ? net.repeat[b] : 0;
+  return out;
+}
+
+Workload with_layers(Workload w, const std::function<int(int)>& change) {
+  for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
+    if (w.network.blocks[b].is_layer()) w.network.repeat[b] = std::max(1, change(w.network.repeat[b]));
+  return w;
+}
+
+/// A network of one kind of layer is priced with few of them: what each further one takes and keeps is the same.
+Workload few_layers(const Workload& workload) {
+  static constexpr int kFew = 4;
+  const Network& net = workload.network;
+  const auto kinds = std::count_if(net.blocks.begin(), net.blocks.end(), [](const auto& b) { return b.is_layer(); });
+  return kinds == 1 ? with_layers(workload, [](int n) { return std::min(n, kFew); }) : workload;
+}
+
+/// What layers take and keep, as the difference to a network of half of them: what stands outside the layers cancels. `workload` is that of `whole`; where
+/// it has fewer than `layers`, the rest is added to all of `out`.
+void add_layers(const SearchProblem& problem, const Workload& workload, int layers, const StrategySettings& settings, const Program& whole, const RoleMemory& memory, PassCosts& out) {
+  const Workload half = with_layers(workload, [](int n) { return n / 2; });
+  const int priced = layers_of(workload.network), fewer = priced - layers_of(half.network), missing = layers - priced;
+  out.layers = layers;
+  if (fewer == 0) return;
+  Program program = lower(half, settings, static_cast<int>(whole.device_of_rank.size()));
+  program.device_of_rank = whole.device_of_rank;
+  const RoleMemory less = MemoryRule{}.peaks(program).front();
+  const auto each = [&](MemoryCategory c) { return std::max(Bytes{0}, in(memory, c) - in(less, c)) / fewer; };
+  out.saved = each(MemoryCategory::activations) * layers;
+  out.weights += each(MemoryCategory::weights) * missing;
+  out.gradients += each(MemoryCategory::gradients) * missing;
+  out.optimizer += each(MemoryCategory::optimizer) * missing;
+  const Breakdown parts = estimate(program, problem.cost, settings, 1).breakdown;
+  out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts)) / fewer;
+  if (workload.network.routing() == nullptr) out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
+  out.compute += out.layer_compute * missing;
+  out.exposed += out.layer_exposed * missing;
+}
+
+/// Layers of the stage that has most of them, where they are dealt out evenly to chunks (place_chunks in strategy/lower.cpp); copies are not counted.
+int most_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
+  const int chunks = shape.stages * shape.virtual_stages;
+  if (chunks > layers) return 0;
+  std::vector<int> held(static_cast<std::size_t>(shape.stages), 0);
+  const auto first = [&](int c) { return (c * layers + chunks - 1) / chunks; };
+  for (int c = 0; c < chunks; ++c) held[static_cast<std::size_t>(schedule.stage_of(c, shape))] += first(c + 1) - first(c);
+  return *std::max_element(held.begin(), held.end());
 }
 
 }  // namespace
@@ -90,22 +132,21 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
   if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} || problem.cluster.parts().size() > 1) return out;
   try {
     const StrategySettings s = alone(settings);
-    Workload one = problem.workload;
+    Workload one = few_layers(problem.workload);
     one.training.global_batch = s.microbatch * s.dp;
     const int ranks = s.dp * s.cp * s.tp * s.tile_h * s.tile_w;
     Program program = lower(one, s, ranks);
     program.device_of_rank = devices_of(s, strides_of(settings), ranks);
     if (program.device_of_rank.back() >= problem.cluster.device_count()) return out;
     const RoleMemory memory = MemoryRule{}.peaks(program).front();
-    using enum TimeCategory;
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
-    out.compute = sum(parts, {matmul, attention, memory_bound, loss, recompute, launch});
+    out.compute = compute_of(parts);
     // Exchanges of experts depend on which replicas take part, which are not those of the plan.
-    if (one.network.routing() == nullptr) out.exposed = sum(parts, {exposed_tp, exposed_cp});
+    if (one.network.routing() == nullptr) out.exposed = exposed_of(parts);
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
-    out.saved = saved_by_layers(one, s, ranks, memory);
+    add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
     out.known = true;
   } catch (const Error&) {
     out = {};
@@ -128,8 +169,11 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   held *= schedule.copies() / stages;
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
-  const Seconds work = costs.compute * kBoundMargin + costs.exposed * (schedule.copies() > 1 ? kPairedMargin : kExposedMargin);
-  return {work * (m / stages * (1 + bubble)), held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+  const double waits = schedule.copies() > 1 ? kPairedMargin : kExposedMargin;
+  const Seconds mean = (costs.compute * kBoundMargin + costs.exposed * waits) / stages;
+  const int most = schedule.copies() > 1 ? 0 : most_layers(schedule, shape, costs.layers);
+  const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
+  return {std::max(mean * (1 + bubble), fullest) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
 }
 
 }  // namespace rehearse

@@ -6,6 +6,7 @@
 //
 //   step >= m w / p (1 + r),   memory >= 1.08 (states / p + s c / (p v)) + framework
 //
+// and no less than m times the layers of the stage that has most of them, each of its share of w,
 // since the slowest stage does no less than the mean of them, and what else a step does (pipeline messages, gradients, update) only adds.
 // `states` are weights, gradients and optimizer state, each divided as the plan divides it; s is what a microbatch keeps for backward, c the
 // chunks that the first stage keeps at once, v its chunks. Margins allow for what differs between a stage and the mean.
@@ -30,6 +31,8 @@ struct PassCosts {
   Seconds compute, exposed;  ///< w: kernels, and the communication that they wait for.
   Bytes weights, gradients, optimizer;
   Bytes saved;           ///< s
+  Seconds layer_compute, layer_exposed;  ///< Of one layer of w.
+  int layers = 0;
 };
 
 struct Bound {

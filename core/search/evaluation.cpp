@@ -53,6 +53,40 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
   return out;
 }
 
+QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
+    : problem_(problem), most_(most), alone_(problem.workload, problem.cluster, problem.cost, {}, 1), following_(problem.workload, problem.cluster, problem.cost, {}, 2) {}
+
+std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& settings) {
+  Evaluation out;
+  try {
+    const std::optional<QuickEstimate> e = (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
+    if (!e) return {};
+    out.needed = e->needed;
+    out.capacity = most_ > Bytes{0} ? std::min(most_, e->capacity) : e->capacity;
+    out.fits = e->fits() && out.needed <= out.capacity;
+    out.step_time = e->step_time;
+    out.breakdown = e->breakdown;
+  } catch (const Error& e) {
+    out.refusal = e.what();
+  } catch (const std::logic_error& e) {
+    out.defect = true;
+    out.refusal = e.what();
+  }
+  return out;
+}
+
+std::unique_ptr<QuickEvaluator> QuickEvaluators::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto out = std::move(free_.back());
+      free_.pop_back();
+      return out;
+    }
+  }
+  return std::make_unique<QuickEvaluator>(problem_, most_);
+}
+
 void play(const SearchProblem& problem, const StrategySettings& settings, const std::string& backend, Evaluation& evaluation, const std::function<bool()>& stop) {
   try {
     const StrategySettings chosen = with_shares(problem, settings);

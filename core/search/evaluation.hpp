@@ -2,13 +2,17 @@
 // One plan's answer: does it fit, how long is a step, where does the time go. Memory comes first: a plan that does not fit gets no times.
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/backend/backend.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/config/settings.hpp"
 #include "core/cost/cost_model.hpp"
+#include "core/cost/quick_estimate.hpp"
 #include "core/strategy/strategy.hpp"
 
 namespace rehearse {
@@ -44,6 +48,42 @@ struct Evaluation {
 
 /// Closed form. `most` limits device memory where it is above zero. Balances unequal machines first where the settings say so.
 [[nodiscard]] Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settings, Bytes most = {});
+
+/// Closed forms of many plans without lowering each. Not to be shared between threads; answers do not depend on those given before.
+class QuickEvaluator {
+ public:
+  QuickEvaluator(const SearchProblem& problem, Bytes most);
+  /// As evaluate(), but for plans that do not fit the step time stands, too. Nothing for plans outside the closed form (QuickEstimator).
+  std::optional<Evaluation> operator()(const StrategySettings& settings);
+  /// One step on its own, whatever the settings hand on to the next. Throws Error where they are refused.
+  std::optional<QuickEstimate> alone(const StrategySettings& settings) { return alone_.closed_form(settings); }
+
+ private:
+  const SearchProblem& problem_;
+  Bytes most_;
+  QuickEstimator alone_, following_;
+};
+
+/// As many evaluators as threads ask for at once, kept with what they have worked out.
+class QuickEvaluators {
+ public:
+  QuickEvaluators(const SearchProblem& problem, Bytes most) : problem_(problem), most_(most) {}
+  /// Calls work(QuickEvaluator&) with one that no other thread has meanwhile.
+  template <class Work>
+  void with(const Work& work) {
+    std::unique_ptr<QuickEvaluator> mine = take();
+    work(*mine);
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(mine));
+  }
+
+ private:
+  std::unique_ptr<QuickEvaluator> take();
+  const SearchProblem& problem_;
+  Bytes most_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<QuickEvaluator>> free_;
+};
 
 /// Adds what the back end of that name says of a plan that fits. A result that breaks physics becomes a refusal. Adds nothing where `stop` turns
 /// true meanwhile; it may be empty.

@@ -4,10 +4,12 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/search/bounds.hpp"
 #include "core/search/parallel.hpp"
+#include "core/search/relaxation.hpp"
 
 namespace rehearse {
 
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::size_t kBatch = 64;       // Plans that are evaluated before the best are looked at again.
 constexpr double kPlayedBelow = 0.98;    // How far a played step may stand below its closed form.
+constexpr std::size_t kChunk = 1024;     // Plans of a turn where each takes microseconds.
 constexpr int kMostPlacements = 24;      // Room for the orders of one plan in Found::order.
 
 std::size_t most_played(const SearchProblem& problem, const SearchOptions& options) {
@@ -44,13 +47,16 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
 class Searching {
  public:
   Searching(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options)
-      : problem_(problem), options_(options), space_(problem.workload, wanted, problem.devices, options.fixed), kept_(kept(problem, options)) {}
+      : problem_(problem), options_(options), space_(problem.workload, wanted, problem.devices, options.fixed), kept_(kept(problem, options)), quick_(problem, options.most_memory) {}
 
   SearchResult run(bool own_is_a_plan) {
     result_.combinations = space_.combinations();
     choose_plans();
+    evaluate_closed_forms();
+    relax_plans();
     bound_pass_costs();
     bound_plans();
+    try_orders();
     evaluate_in_order();
     play_best(problem_, options_, own_is_a_plan, result_);
     return std::move(result_);
@@ -63,7 +69,16 @@ class Searching {
     std::vector<std::string> order;  ///< Of axes.
   };
 
+  /// What the closed form says of a plan.
+  struct Answer {
+    bool known = false, legal = false, fits = false;
+    Seconds step_time;
+    Bytes needed;
+  };
+
   [[nodiscard]] bool stopped() const { return options_.stop && options_.stop(); }
+  [[nodiscard]] bool late() const { return options_.out_of_time && options_.out_of_time(); }
+  [[nodiscard]] std::uint64_t order_number(std::uint32_t i, int placement) const { return std::uint64_t{plans_[i]} * kMostPlacements + static_cast<std::uint64_t>(placement); }
 
   void tell(const char* doing, double done, double all) const {
     if (!options_.progress) return;
@@ -80,11 +95,85 @@ class Searching {
 
   [[nodiscard]] StrategySettings settings(std::uint32_t plan) const { return space_.settings(space_.plans()[plan]); }
 
+  /// Calls work(evaluator, begin, end) for all positions in plans_, in turns.
+  template <class Work>
+  void over_plans(std::size_t count, const char* doing, const Work& work) {
+    std::atomic<std::size_t> done{0};
+    parallel_for(options_.jobs, (count + kChunk - 1) / kChunk, options_.stop,
+                 [&](std::size_t c) {
+                   const std::size_t begin = c * kChunk, end = std::min(count, begin + kChunk);
+                   quick_.with([&](QuickEvaluator& quick) { work(quick, begin, end); });
+                   done += end - begin;
+                 },
+                 [&] { tell(doing, static_cast<double>(done), static_cast<double>(count)); });
+  }
+
+  void evaluate_closed_forms() {
+    answers_.resize(plans_.size());
+    over_plans(plans_.size(), "closed forms", [this](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i)
+        if (const auto e = quick(settings(plans_[i])); e && !e->defect) answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
+    });
+    std::vector<Found> found;
+    for (std::uint32_t i = 0; i < plans_.size(); ++i) {
+      const Answer& a = answers_[i];
+      result_.evaluated += a.known;
+      result_.legal -= a.known && !a.legal;
+      if (!a.fits) continue;
+      ++result_.fit;
+      fitting_.insert(number(plan(i)));
+      Found f;
+      f.evaluation.fits = true;
+      f.evaluation.step_time = a.step_time;
+      f.evaluation.needed = a.needed;
+      f.order = order_number(i, 0);
+      found.push_back(std::move(f));
+    }
+    for (const Found& f : found) add_to_front(result_.front, f);
+    rank(found, options_.objective);
+    if (found.size() > kept_) found.resize(kept_);
+    result_.best = std::move(found);
+    for (std::vector<Found>* list : {&result_.best, &result_.front})
+      for (Found& f : *list) complete(f);
+  }
+
+  /// Fills in what evaluate_closed_forms() has not kept.
+  void complete(Found& f) {
+    f.settings = settings(static_cast<std::uint32_t>(f.order / kMostPlacements));
+    quick_.with([&](QuickEvaluator& quick) { f.evaluation = quick(f.settings).value(); });
+  }
+
+  /// Plans that are one where nothing is sharded or moved.
+  [[nodiscard]] std::uint64_t relaxed_number(std::uint32_t i) const {
+    Space::Plan p = plan(i);
+    p.sharding = p.offload = 0;
+    return number(p);
+  }
+
+  void relax_plans() {
+    std::unordered_map<std::uint64_t, std::uint32_t> index;
+    std::vector<std::uint32_t> example;
+    relaxed_of_.resize(plans_.size());
+    for (std::uint32_t i = 0; i < plans_.size(); ++i) {
+      const auto [at, made] = index.emplace(relaxed_number(i), static_cast<std::uint32_t>(example.size()));
+      if (made) example.push_back(i);
+      relaxed_of_[i] = at->second;
+    }
+    relaxed_.resize(example.size());
+    over_plans(example.size(), "bounding", [&](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
+      for (std::size_t k = begin; k < end; ++k) relaxed_[k] = relaxed(quick, relaxed_settings(settings(plans_[example[k]])));
+    });
+  }
+
+  /// What is neither known nor bounded by its relaxation.
+  [[nodiscard]] bool needs_pass_costs(std::uint32_t i) const { return !answers_[i].known && !relaxed_[relaxed_of_[i]].known; }
+
   void bound_pass_costs() {
     std::map<PassKey, std::uint32_t> index;
     std::vector<std::uint32_t> example;
     key_of_.resize(plans_.size());
-    for (std::size_t i = 0; i < plans_.size() && !stopped(); ++i) {
+    for (std::uint32_t i = 0; i < plans_.size() && !stopped(); ++i) {
+      if (!needs_pass_costs(i)) continue;
       const auto [at, made] = index.emplace(pass_key(settings(plans_[i])), static_cast<std::uint32_t>(example.size()));
       if (made) example.push_back(plans_[i]);
       key_of_[i] = at->second;
@@ -99,19 +188,39 @@ class Searching {
                  [&] { tell("bounding", static_cast<double>(done), static_cast<double>(example.size())); });
   }
 
+  [[nodiscard]] Bound bound_of(std::uint32_t i, const StrategySettings& s) const {
+    const Relaxed& r = relaxed_[relaxed_of_[i]];
+    return r.known ? bound(r, problem_, s) : bound(costs_[key_of_[i]], s, problem_.workload.training.global_batch);
+  }
+
   void bound_plans() {
     bounds_.resize(plans_.size());
-    constexpr std::size_t kChunk = 4096;
-    parallel_for(options_.jobs, (plans_.size() + kChunk - 1) / kChunk, options_.stop, [&](std::size_t c) {
-      for (std::size_t i = c * kChunk; i < std::min(plans_.size(), (c + 1) * kChunk); ++i) bounds_[i] = bound(costs_[key_of_[i]], settings(plans_[i]), problem_.workload.training.global_batch);
+    over_plans(plans_.size(), "bounding", [this](QuickEvaluator&, std::size_t begin, std::size_t end) {
+      for (auto i = static_cast<std::uint32_t>(begin); i < end; ++i)
+        if (!answers_[i].known) bounds_[i] = bound_of(i, settings(plans_[i]));
     });
     Bytes capacity{std::numeric_limits<double>::max()};
     for (const Cluster::Part& part : problem_.cluster.parts()) capacity = std::min(capacity, part.gpu->memory);
     if (options_.most_memory > Bytes{0}) capacity = std::min(capacity, options_.most_memory);
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
-      if (bounds_[i].memory <= capacity) order_.push_back(i);
-    result_.fit = order_.size();
+      if (!answers_[i].known && bounds_[i].memory <= capacity) order_.push_back(i);
+    result_.fit += order_.size();
     std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_tuple(least(a), plan(a).offload, plans_[a]) < std::make_tuple(least(b), plan(b).offload, plans_[b]); });
+  }
+
+  /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
+  void try_orders() {
+    std::vector<std::uint32_t> may;
+    const auto least_in_any_order = [this](std::uint32_t i) { return options_.objective == Objective::memory ? answers_[i].needed.value() : kRelaxedMargin * relaxed_[relaxed_of_[i]].step_time.value(); };
+    for (std::uint32_t i = 0; i < plans_.size(); ++i)
+      if (answers_[i].fits && least_in_any_order(i) < threshold()) may.push_back(i);
+    for (std::size_t begin = 0; begin < may.size() && !stopped() && !late(); begin += kBatch) {
+      std::vector<Item> items;
+      for (std::size_t k = begin; k < std::min(may.size(), begin + kBatch); ++k)
+        if (least_in_any_order(may[k]) < threshold()) add_orders(may[k], items);
+      drop_slow_orders(items);
+      if (!items.empty()) evaluate_batch(items, 0);
+    }
   }
 
   /// Least value of the objective.
@@ -132,25 +241,29 @@ class Searching {
     return std::none_of(result_.front.begin(), result_.front.end(), [&](const Found& f) { return f.evaluation.step_time <= bounds_[i].step_time && f.evaluation.needed <= bounds_[i].memory; });
   }
 
+  /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
+  std::vector<Item> next_batch(std::size_t& next, int& for_front) {
+    std::vector<Item> batch;
+    const double limit = threshold();
+    for (; next < order_.size() && batch.size() < kBatch; ++next) {
+      const std::uint32_t i = order_[next];
+      if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
+      const bool best = least(i) < limit;
+      if (best && fits_without_moving(i)) continue;
+      if (!best && for_front >= options_.front_evaluations) break;
+      if (!best && !may_reach_front(i)) continue;
+      for_front += !best;
+      batch.push_back({i, 0, {}});
+    }
+    return batch;
+  }
+
   void evaluate_in_order() {
     std::size_t next = 0;
     int for_front = 0;
-    while (next < order_.size() && !stopped()) {
-      std::vector<Item> batch;
-      const double limit = threshold();
-      for (; next < order_.size() && batch.size() < kBatch; ++next) {
-        const std::uint32_t i = order_[next];
-        if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
-        const bool best = least(i) < limit;
-        if (best && fits_without_moving(i)) continue;
-        if (!best && for_front >= options_.front_evaluations) {
-          next = order_.size();  // Those that follow are bounded higher still.
-          break;
-        }
-        if (!best && !may_reach_front(i)) continue;
-        for_front += !best;
-        batch.push_back({i, 0, {}});
-      }
+    while (!stopped() && !late()) {
+      const std::vector<Item> batch = next_batch(next, for_front);
+      if (batch.empty()) break;
       const std::vector<Evaluation> answers = evaluate_batch(batch, next);
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
@@ -158,6 +271,16 @@ class Searching {
       drop_slow_orders(other_orders);
       if (!other_orders.empty()) evaluate_batch(other_orders, next);
     }
+    count_left(next);
+  }
+
+  void count_left(std::size_t next) {
+    const double limit = threshold();
+    for (; next < order_.size(); ++next) {
+      if (least(order_[next]) >= limit || fits_without_moving(order_[next])) continue;
+      if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left) result_.least_left = bounds_[order_[next]].step_time;
+    }
+    result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
   }
 
   [[nodiscard]] const Space::Plan& plan(std::uint32_t i) const { return space_.plans()[plans_[i]]; }
@@ -212,12 +335,16 @@ class Searching {
   std::vector<Evaluation> evaluate_batch(const std::vector<Item>& batch, std::size_t position) {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
+    std::vector<char> lowered(batch.size(), 0);
     parallel_for(options_.jobs, batch.size(), options_.stop, [&](std::size_t k) {
       tried[k] = settings_of(batch[k]);
-      made[k] = evaluate(problem_, tried[k], options_.most_memory);
+      quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
+      lowered[k] = !made[k];
+      if (!made[k]) made[k] = evaluate(problem_, tried[k], options_.most_memory);
     });
     std::vector<Evaluation> out;
     for (std::size_t k = 0; k < batch.size() && made[k]; ++k) {
+      result_.lowered += lowered[k] != 0;
       take(batch[k], std::move(tried[k]), *made[k]);
       out.push_back(std::move(*made[k]));
     }
@@ -233,12 +360,13 @@ class Searching {
     ++result_.evaluated;
     if (e.defect && result_.defects++ == 0) result_.first_defect = plan_label(settings) + ": " + e.refusal;
     if (item.placement == 0) {
+      ++looked_at_;
       result_.legal -= !e.refusal.empty();
       result_.fit -= !e.fits;
     }
     if (!e.fits) return;
     fitting_.insert(number(plan(item.plan)));
-    Found found{std::move(settings), e, std::uint64_t{plans_[item.plan]} * kMostPlacements + static_cast<std::uint64_t>(item.placement)};
+    Found found{std::move(settings), e, order_number(item.plan, item.placement)};
     add_to_front(result_.front, found);
     result_.best.push_back(std::move(found));
   }
@@ -248,12 +376,17 @@ class Searching {
   Space space_;
   std::size_t kept_;
   std::vector<std::uint32_t> plans_;   ///< Of this shard: indices into the space's.
-  std::vector<std::uint32_t> key_of_;  ///< By position in plans_.
+  QuickEvaluators quick_;
+  std::vector<Answer> answers_;             ///< By position in plans_, as are the next two.
+  std::vector<std::uint32_t> relaxed_of_;
+  std::vector<std::uint32_t> key_of_;       ///< Only where needs_pass_costs().
+  std::vector<Relaxed> relaxed_;
   std::vector<PassCosts> costs_;
   std::vector<Bound> bounds_;
   std::map<PassKey, PassCosts> order_costs_;       ///< Of other orders than the scenario's.
   std::unordered_set<std::uint64_t> fitting_;      ///< Numbers of plans that fit.
-  std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit, least bound first.
+  std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit and is no closed form, least bound first.
+  std::size_t looked_at_ = 0;          ///< Of those, evaluated.
   SearchResult result_;
 };
 

@@ -3,9 +3,10 @@
 // among the best.
 //
 //   1. Space: all legal plans.                                  space.hpp
-//   2. Bounds: least memory and least step time of each; what cannot fit is out.
-//   3. Closed form, in order of the bound, memory first, until no plan left can be among the best. Every order of axes of what may be.
-//   4. A back end plays the best few: those whose closed form is below the best played one.
+//   2. Closed form of every plan of equal layers in whole passes with whole parameters.          core/cost/quick_estimate.hpp
+//   3. Bounds on memory and step time of the rest: what cannot fit or be among the best is out.  relaxation.hpp, bounds.hpp
+//   4. What is left is lowered, in order of its bound, until no plan left can be among the best. Every order of axes of what may be.
+//   5. A back end plays the best few: those whose closed form is below the best played one.
 //
 // The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when they are complete.
 
@@ -31,7 +32,7 @@ struct SearchShard {
 };
 
 struct SearchProgress {
-  std::string doing;         ///< "bounding", "evaluating", "playing"
+  std::string doing;         ///< "closed forms", "bounding", "evaluating", "playing the best"
   double done = 0, all = 0;  ///< In units of what is done; `all` may shrink.
   Seconds best;              ///< Step time of the best so far; 0: none yet.
 };
@@ -46,6 +47,8 @@ struct SearchOptions {
   int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 64.
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
+  /// Asked as `stop` is; true ends the lowering of plans (4), and what is left is counted. May be empty.
+  std::function<bool()> out_of_time;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
 };
@@ -60,7 +63,11 @@ struct SearchResult {
   double combinations = 0;   ///< Space::combinations.
   std::size_t legal = 0;     ///< Plans that nothing refused, each in one placement.
   std::size_t fit = 0;       ///< Of those, not shown to need more memory than there is.
-  std::size_t evaluated = 0; ///< Closed forms, placements counted.
+  std::size_t evaluated = 0; ///< Times worked out, placements counted.
+  std::size_t lowered = 0;   ///< Of those, by lowering the plan in full.
+  std::size_t bounded = 0;   ///< Plans that may fit and whose bound shows that they are not among the best.
+  std::size_t left = 0;      ///< Plans that may be among the best, for which no time was left.
+  Seconds least_left;        ///< None of those is faster.
   std::size_t played = 0;
   std::vector<Found> best;   ///< Best first, as far as played by the played time; no two with equal time and memory.
   std::vector<Found> front;  ///< Of what was evaluated: no other is both faster and smaller. Fastest first.

@@ -49,6 +49,13 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
   if (e.fits) {
     out["step_time_s"] = e.time().value();
     out["closed_form_step_time_s"] = e.step_time.value();
+    if (report.range) {
+      const PredictionRange range = report.range(found.settings);
+      out["step_time_s_p10"] = e.time().value() * range.p10;
+      out["step_time_s_p90"] = e.time().value() * range.p90;
+      out["range_rows"] = range.rows;
+      out["range_rows_of"] = range.rows_of;
+    }
     add_figures(report.figures, e.time(), out);
   }
   out["memory_bytes"] = std::llround(e.needed.value());
@@ -61,7 +68,7 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
 }
 
 ordered_json space_json(const SearchResult& r) {
-  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"simulated", r.played}, {"defects", r.defects}};
+  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"lowered", r.lowered}, {"bounded", r.bounded}, {"left", r.left}, {"least_left_s", r.least_left.value()}, {"simulated", r.played}, {"defects", r.defects}};
 }
 
 }  // namespace

@@ -55,6 +55,10 @@ void read_counts(ObjectReader space, SearchResult& out) {
   out.legal = static_cast<std::size_t>(space.integer("legal", kCount));
   out.fit = static_cast<std::size_t>(space.integer("fit", kCount));
   out.evaluated = static_cast<std::size_t>(space.integer("evaluated", kCount));
+  out.lowered = static_cast<std::size_t>(space.integer("lowered", kCount));
+  out.bounded = static_cast<std::size_t>(space.integer("bounded", kCount));
+  out.left = static_cast<std::size_t>(space.integer("left", kCount));
+  out.least_left = Seconds{space.number("least_left_s", {0, 1e12})};
 }
 
 }  // namespace

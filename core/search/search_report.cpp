@@ -17,6 +17,13 @@ namespace {
 
 std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
 
+/// "16.2-17.4": from the 10th to the 90th percentile, in seconds.
+std::string likely(const SearchReport& report, const Found& f) {
+  const PredictionRange range = report.range(f.settings);
+  const double step = f.evaluation.time().value();
+  return fmt::format("{:.3g}-{:.3g}", step * range.p10, step * range.p90);
+}
+
 /// Searched settings that are not the same in all plans, and those that are, as "key value".
 struct Differences {
   std::vector<std::string> keys;
@@ -72,6 +79,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   if (tokens) table.columns.push_back({"tok/s/GPU", true});
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
+  if (report.range) table.columns.push_back({"likely s", true});
   for (const std::string& key : different.keys) table.columns.push_back({heading_of(key), key != "schedule" && key != "recompute" && key != "placement" && key != "offload"});
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Evaluation& e = plans[i]->evaluation;
@@ -79,6 +87,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
     if (tokens) row.push_back(fmt::format("{:.1f}", figures.tokens_per_step / e.time().value() / figures.gpus));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
+    if (report.range) row.push_back(likely(report, *plans[i]));
     for (const std::string& key : different.keys) row.push_back(text_of(texts[i], key));
     table.rows.push_back(std::move(row));
   }
@@ -94,8 +103,10 @@ std::string common_text(const std::vector<const Found*>& plans) {
 
 std::string space_text(const SearchReport& r) {
   const SearchResult& s = r.result;
-  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit; {} evaluated in closed form, the rest are bounded above the best", with_commas(s.combinations),
-                                with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)));
+  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them lowered in full; {} cannot be among the best by their bounds", with_commas(s.combinations),
+                                with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)), with_commas(static_cast<double>(s.lowered)),
+                                with_commas(static_cast<double>(s.bounded)));
+  if (s.left > 0) out += fmt::format("; for {} that may be there was no time: none of them takes less than {} (--seconds gives more)", with_commas(static_cast<double>(s.left)), to_string(s.least_left));
   if (s.played > 0) out += fmt::format("; {} played on {}", s.played, r.backend);
   return out + ".";
 }
@@ -104,6 +115,12 @@ Facts trades(const std::vector<const Found*>& plans) {
   Facts facts{"What each trades against the first", {}};
   for (std::size_t i = 1; i < plans.size(); ++i) facts.rows.emplace_back(fmt::format("{}", i + 1), trade_text(*plans[i], *plans[0]));
   return facts;
+}
+
+/// "Front ..., 8 of 9: ...".
+std::string front_title(std::size_t shown, std::size_t all) {
+  const std::string cut = shown < all ? fmt::format(", {} of {} plans (the others save less than a hundredth of the capacity)", shown, all) : "";
+  return fmt::format("Front{}: whoever wants less memory pays this much time (closed form where not played)", cut);
 }
 
 std::vector<const Found*> front_shown(const SearchReport& r) {
@@ -127,7 +144,7 @@ void add_plans(const SearchReport& report, Document& out) {
   if (const std::string common = common_text(plans); !common.empty()) out.blocks.emplace_back(Paragraph{common});
   if (plans.size() > 1) out.blocks.emplace_back(trades(plans));
   if (const auto front = front_shown(report); front.size() > 1) {
-    out.blocks.emplace_back(plan_table("Front: whoever wants less memory pays this much time (closed form where not played)", report, front, false));
+    out.blocks.emplace_back(plan_table(front_title(front.size(), report.result.front.size()), report, front, false));
     if (const std::string common = common_text(front); !common.empty()) out.blocks.emplace_back(Paragraph{common});
   }
   out.blocks.emplace_back(Paragraph{"Why: " + why_text(report.result, report.objective)});

@@ -2,10 +2,12 @@
 // What `search` prints: the best plans with what each trades, the front, and why the first one wins. The JSON can be read again, so that the
 // parts of a divided search can be joined.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/report/document.hpp"
+#include "core/scoreboard/prediction_range.hpp"
 #include "core/search/search.hpp"
 
 namespace rehearse {
@@ -35,6 +37,8 @@ struct SearchReport {
   std::vector<std::string> fixed;  ///< As given: "tp=8".
   Bytes most_memory{0};
   StepFigures figures;
+  /// How far a predicted step with such settings may be off. Empty: nothing is said of it.
+  std::function<PredictionRange(const StrategySettings&)> range;
   SearchResult result;
 };
 

@@ -5,7 +5,6 @@
 #include "core/cost/quick_estimate.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/model/library.hpp"
-#include "core/plan/step_range.hpp"
 #include "core/plan/step_search.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
@@ -73,15 +72,4 @@ TEST_CASE("what fits nowhere is said to") {
   const StepAnswer a = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles)->best(1);
   CHECK(!a.choice);
   CHECK(a.why_not.find("memory") != std::string::npos);
-}
-
-TEST_CASE("ranges come from the narrowest measured kind") {
-  const StepRanges ranges = StepRanges::load(rehearse::testing::source_path("topologies/prediction_errors.json"));
-  const Network dense = ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("llama3_8b");
-  StrategySettings s;
-  s.tp = 2;
-  const StepRange narrow = ranges.range(dense, "ampere", s), wide = ranges.range(dense, "a generation nobody measured", s);
-  CHECK(narrow.low < narrow.high);
-  CHECK(narrow.source.find("ampere") != std::string::npos);
-  CHECK(wide.source.starts_with("dense models:"));
 }

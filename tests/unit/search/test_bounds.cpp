@@ -1,4 +1,5 @@
 #include "core/search/bounds.hpp"
+#include "core/search/relaxation.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 
@@ -36,6 +37,31 @@ TEST_CASE("no plan is faster or smaller than its bounds") {
 }
 
 TEST_CASE("no plan of GPT-3 on 1,024 GPUs is faster or smaller than its bounds") { CHECK(nearest_bound(SearchJob("gpt3_175b_a100_1024"), 20) > 0.7); }
+
+TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
+  const SearchJob gpt2("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024), llama("llama3_8b", "dgx_h100", 2, 32, 4096), experts("tiny_mixtral", "dgx_h100", 1, 16, 64);
+  for (const SearchJob* job : {&gpt2, &llama, &experts}) {
+    const SearchProblem problem = job->problem();
+    const Space space(problem.workload, problem.own, problem.devices, {});
+    QuickEvaluator quick(problem, {});
+    const std::size_t step = std::max<std::size_t>(1, space.plans().size() / 60);
+    int held = 0;
+    for (std::size_t i = step / 3; i < space.plans().size(); i += step) {
+      const StrategySettings s = space.settings(space.plans()[i]);
+      const Relaxed r = relaxed(quick, relaxed_settings(s));
+      if (!r.known) continue;
+      const Evaluation e = evaluate(problem, s);
+      if (!e.refusal.empty()) continue;
+      const Bound least = bound(r, problem, s);
+      INFO(job->job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value() << ", time " << least.step_time.value() << " <= " << e.step_time.value());
+      CHECK(least.memory <= e.needed);
+      if (!e.fits) continue;
+      CHECK(least.step_time <= e.step_time);
+      ++held;
+    }
+    CHECK(held > 5);
+  }
+}
 
 TEST_CASE("a network of unequal blocks is not bounded") {
   const SearchJob job("resnet50_v100_8");

@@ -110,6 +110,26 @@ TEST_CASE("a search that is stopped says so and keeps what it found") {
   CHECK(nothing.best.empty());
 }
 
+TEST_CASE("without time for lowering the closed forms are there, and what is left is counted and bounded") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
+  const SearchProblem problem = job.problem();
+  SearchOptions options;
+  options.fixed = {"cp", "microbatch"};
+  const SearchResult whole = search(problem, problem.own, options);
+  options.out_of_time = [] { return true; };
+  const SearchResult short_one = search(problem, problem.own, options);
+  CHECK(whole.left == 0);
+  CHECK(whole.lowered > 0);
+  CHECK_FALSE(short_one.interrupted);
+  CHECK(short_one.lowered == 0);
+  CHECK(short_one.left > 0);
+  CHECK(short_one.fit >= short_one.bounded + short_one.left);
+  REQUIRE_FALSE(short_one.best.empty());
+  const Seconds found = whole.best.front().evaluation.step_time;
+  CHECK(std::min(short_one.best.front().evaluation.step_time, short_one.least_left) <= found);
+  CHECK(short_one.best.front().evaluation.step_time >= found);
+}
+
 TEST_CASE("parts of a search hold the best of the whole") {
   const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 8, 512);
   const SearchProblem problem = job.problem();
