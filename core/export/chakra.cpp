@@ -11,6 +11,7 @@
 
 #include "core/export/setting_table.hpp"
 #include "core/import/chakra_reader.hpp"
+#include "core/import/trace_comparison.hpp"
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "core/units/error.hpp"
@@ -152,6 +153,7 @@ class RankWriter {
   void details(std::string& node, const Task& t, const Body& body) {
     const auto whole = [](double v) { return static_cast<std::uint64_t>(std::llround(v)); };
     if (const auto* c = std::get_if<ComputeTask>(&t.kind)) {
+      attribute(node, std::string(kChakraClass), std::string(rehearse::name_of(class_of_task(t))));
       attribute(node, "num_ops", kInt64, whole(matmul_flops(p_, *c, at_).value()));
       attribute(node, "tensor_size", kInt64, whole(operand_bytes(t, body)));
     } else if (const auto* g = std::get_if<CollectiveTask>(&t.kind)) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
+#include <unordered_map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -22,7 +24,9 @@ struct Attribute { std::string name, text; double number = 0; };
 struct Node {
   std::string name;
   int type = 0;
+  std::uint64_t id = 0;
   double start_us = 0, duration_us = 0;
+  std::vector<std::uint64_t> after{};  // data_deps and ctrl_deps.
   std::vector<Attribute> attributes;
   [[nodiscard]] const Attribute* find(std::string_view wanted) const {
     const auto at = std::find_if(attributes.begin(), attributes.end(), [&](const Attribute& a) { return a.name == wanted; });
@@ -58,6 +62,17 @@ class Message {
     return true;
   }
 
+  [[nodiscard]] bool at_end() const { return text_.empty(); }
+  std::uint64_t varint() {
+    std::uint64_t out = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1)[0]);
+      out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return out;
+    }
+    fail();
+  }
+
   int field = 0, wire = 0;
   std::uint64_t value = 0;
   std::string_view payload;
@@ -76,15 +91,6 @@ class Message {
     for (std::size_t i = raw.size(); i-- > 0;) out = out << 8 | static_cast<unsigned char>(raw[i]);
     return out;
   }
-  std::uint64_t varint() {
-    std::uint64_t out = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return out;
-    }
-    fail();
-  }
 
   std::string_view text_;
   std::string where_;
@@ -96,6 +102,14 @@ To bits(From from) {
   static_assert(sizeof(To) <= sizeof(From));
   std::memcpy(&to, &from, sizeof to);
   return to;
+}
+
+/// A repeated number: one, or many packed into a text.
+void read_numbers(const Message& m, const std::string& where, std::vector<std::uint64_t>& out) {
+  if (m.wire == 0) out.push_back(m.value);
+  if (m.wire != 2) return;
+  Message packed(m.payload, where);
+  while (!packed.at_end()) out.push_back(packed.varint());
 }
 
 Attribute read_attribute(std::string_view text, const std::string& where) {
@@ -117,7 +131,9 @@ Node read_node(std::string_view text, const std::string& where) {
   Node out;
   Message m(text, where);
   while (m.next()) {
-    if (m.field == 2 && m.wire == 2) out.name = m.payload;
+    if (m.field == 1 && m.wire == 0) out.id = m.value;
+    else if (m.field == 4 || m.field == 5) read_numbers(m, where, out.after);
+    else if (m.field == 2 && m.wire == 2) out.name = m.payload;
     else if (m.field == 3 && m.wire == 0) out.type = static_cast<int>(std::min<std::uint64_t>(m.value, 1000));
     else if (m.field == 6 && m.wire == 0) out.start_us = static_cast<double>(m.value);
     else if (m.field == 7 && m.wire == 0) out.duration_us = static_cast<double>(m.value);
@@ -167,18 +183,19 @@ class Collector {
 
   void add(const Node& n) {
     ++out_.all_events;
+    if (n.type != static_cast<int>(ChakraNode::metadata)) remember(n);
     const auto type = static_cast<ChakraNode>(n.type);
     const bool communicates = type == ChakraNode::comm_coll || type == ChakraNode::comm_send || type == ChakraNode::comm_recv;
     if (!communicates && (n.number("is_cpu_op") != 0 || (type != ChakraNode::comp && type != ChakraNode::mem_load && type != ChakraNode::mem_store))) return;
     if (static_cast<std::int64_t>(out_.events.size()) >= limits_.device_events) throw Error(ErrorKind::usage, fmt::format("more than {} nodes", limits_.device_events), out_.file);
     DeviceEvent e;
     e.begin = Seconds{n.start_us * 1e-6};
-    e.duration = Seconds{n.duration_us * 1e-6};
-    if (const Attribute* exact = n.find("duration_ns")) e.duration = Seconds{exact->number * 1e-9};
+    e.duration = duration_of(n);
     e.name = intern(n.name);
     e.stream = static_cast<std::int32_t>(std::clamp(n.number("stream"), 0.0, 1e9));
-    e.cls = communicates ? OperationClass::communication : type == ChakraNode::comp ? class_of_kernel(n.name) : OperationClass::memory;
+    e.cls = communicates ? OperationClass::communication : type == ChakraNode::comp ? class_of(n) : OperationClass::memory;
     if (communicates) e.call = add_call(n, type);
+    if (!timed_) nodes_.back().event = static_cast<std::int64_t>(out_.events.size());
     out_.events.push_back(e);
     out_.work.emplace_back(n.number("num_ops"));
   }
@@ -186,6 +203,7 @@ class Collector {
   RankTrace finish() {
     if (out_.events.empty())
       throw Error(ErrorKind::usage, fmt::format("no computation or communication among {} nodes", out_.all_events), out_.file, "is it a Chakra execution trace of a device?");
+    if (!timed_ && nodes_.size() > 1) lay_out();
     std::vector<std::size_t> order(out_.events.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.events[a].begin < out_.events[b].begin; });
@@ -198,6 +216,60 @@ class Collector {
   }
 
  private:
+  /// What is needed to say when a node starts that does not say it.
+  struct Placed { std::uint64_t id; Seconds duration; std::int64_t stream, event; std::vector<std::uint64_t> after; };
+
+  static Seconds duration_of(const Node& n) {
+    const Attribute* exact = n.find("duration_ns");
+    return Seconds{exact == nullptr ? n.duration_us * 1e-6 : exact->number * 1e-9};
+  }
+  static OperationClass class_of(const Node& n) {
+    const Attribute* said = n.find(kChakraClass);
+    const auto known = said == nullptr ? std::nullopt : class_named(said->text);
+    return known && *known != OperationClass::communication ? *known : class_of_kernel(n.name);
+  }
+
+  void remember(const Node& n) {
+    if (n.start_us != 0) timed_ = true;
+    if (timed_) return;
+    if (static_cast<std::int64_t>(nodes_.size()) >= limits_.device_events) throw Error(ErrorKind::usage, fmt::format("more than {} nodes", limits_.device_events), out_.file);
+    nodes_.push_back({n.id, duration_of(n), n.find("stream") == nullptr ? -1 : static_cast<std::int64_t>(n.number("stream")), -1, n.after});
+  }
+
+  /// As early as dependencies and streams let each node start; nodes of a stream in the file's order as far as dependencies let them.
+  void lay_out() {
+    std::unordered_map<std::uint64_t, std::size_t> at;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) at.emplace(nodes_[i].id, i);
+    std::vector<std::vector<std::size_t>> next(nodes_.size());
+    std::vector<std::size_t> missing(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      for (const std::uint64_t id : nodes_[i].after)
+        if (const auto from = at.find(id); from != at.end()) next[from->second].push_back(i), ++missing[i];
+    std::set<std::size_t> ready;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (missing[i] == 0) ready.insert(i);
+    std::vector<Seconds> earliest(nodes_.size());
+    std::map<std::int64_t, Seconds> free;
+    std::size_t placed = 0;
+    for (; !ready.empty(); ++placed) {
+      const std::size_t i = *ready.begin();
+      ready.erase(ready.begin());
+      const Placed& n = nodes_[i];
+      Seconds begin = earliest[i];
+      if (n.stream >= 0) begin = max(begin, free[n.stream]);
+      const Seconds end = begin + n.duration;
+      if (n.stream >= 0) free[n.stream] = end;
+      if (n.event >= 0) out_.events[static_cast<std::size_t>(n.event)].begin = begin;
+      for (const std::size_t to : next[i]) {
+        earliest[to] = max(earliest[to], end);
+        if (--missing[to] == 0) ready.insert(to);
+      }
+    }
+    if (placed < nodes_.size())
+      throw Error(ErrorKind::usage, fmt::format("{} nodes wait for one another", nodes_.size() - placed), out_.file, "dependencies have to end somewhere: the file is damaged, or another program wrote it");
+    out_.laid_out = std::any_of(nodes_.begin(), nodes_.end(), [](const Placed& n) { return n.duration > Seconds{0}; });
+  }
+
   std::int32_t add_call(const Node& n, ChakraNode type) {
     CommunicationCall c;
     const auto kind = static_cast<std::size_t>(std::max(0.0, n.number("comm_type")));
@@ -217,6 +289,8 @@ class Collector {
   RankTrace out_;
   TraceLimits limits_;
   std::map<std::string, std::int32_t> known_;
+  std::vector<Placed> nodes_;  // Until a node has a start.
+  bool timed_ = false;
 };
 
 // ---- JSON
@@ -232,6 +306,12 @@ double json_number(const nlohmann::json& value, const std::string& where) {
     if (end != text.c_str() && *end == '\0' && std::isfinite(out)) return out;
   }
   throw Error(ErrorKind::usage, fmt::format("'{}' is no number", value.dump().substr(0, 40)), where);
+}
+
+std::uint64_t json_id(const nlohmann::json& value, const std::string& where) {
+  const double id = json_number(value, where);
+  if (!(id >= 0) || id > 9e15) throw Error(ErrorKind::usage, fmt::format("'{}' is no number of a node", value.dump().substr(0, 40)), where);
+  return static_cast<std::uint64_t>(id);
 }
 
 const nlohmann::json* member(const nlohmann::json& object, const char* snake, const char* camel) {
@@ -253,6 +333,10 @@ Node json_node(const nlohmann::json& in, const std::string& where) {
   Node out;
   if (const auto at = in.find("name"); at != in.end() && at->is_string()) out.name = at->get<std::string>();
   if (const auto at = in.find("type"); at != in.end()) out.type = node_type(*at, where);
+  if (const auto at = in.find("id"); at != in.end()) out.id = json_id(*at, where);
+  for (const auto* list : {member(in, "data_deps", "dataDeps"), member(in, "ctrl_deps", "ctrlDeps")})
+    if (list != nullptr && list->is_array())
+      for (const auto& id : *list) out.after.push_back(json_id(id, where));
   if (const auto* v = member(in, "start_time_micros", "startTimeMicros")) out.start_us = json_number(*v, where);
   if (const auto* v = member(in, "duration_micros", "durationMicros")) out.duration_us = json_number(*v, where);
   if (!(out.duration_us >= 0)) throw Error(ErrorKind::usage, fmt::format("'{}' lasts {} us", out.name, out.duration_us), where);

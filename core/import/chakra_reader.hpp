@@ -3,8 +3,11 @@
 // way in.
 //
 // A protobuf file is a GlobalMetadata and then Nodes, each after its length as a varint. Read are name, type, start_time_micros,
-// duration_micros and the attributes is_cpu_op, num_ops (FLOPs), comm_type, comm_size (bytes), pg_name and stream. Nodes of the CPU are passed
-// over. Nodes without times stand in the file's order, with duration 0.
+// duration_micros, data_deps, ctrl_deps and the attributes is_cpu_op, num_ops (FLOPs), comm_type, comm_size (bytes), pg_name, stream and op_class
+// (core/import/job_trace.hpp has the names; else a kernel's name decides). Nodes of the CPU are passed over.
+//
+// Where no node has a start, as in what rehearse and generators of synthetic traces write, a node starts when what it depends on and what its
+// stream did before it have ended: RankTrace::laid_out. Without durations that leaves all at 0, in order of the dependencies.
 
 #include <istream>
 #include <string>
@@ -16,6 +19,9 @@ namespace rehearse {
 
 [[nodiscard]] RankTrace read_chakra(std::istream& in, const std::string& origin, const TraceLimits& limits);
 [[nodiscard]] RankTrace read_chakra_json(const std::string& path, const TraceLimits& limits);
+
+/// Attribute with the name of a node's OperationClass.
+inline constexpr std::string_view kChakraClass = "op_class";
 
 /// Numbers of et_def.proto, for whoever writes such files.
 enum class ChakraNode : std::uint8_t { invalid, metadata, mem_load, mem_store, comp, comm_send, comm_recv, comm_coll };

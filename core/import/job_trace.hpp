@@ -3,6 +3,7 @@
 // calls of different ranks are one collective. Compact, so that files of a gigabyte fit; `to_trace` turns it into spans.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ enum class OperationClass : std::uint8_t {
 };
 inline constexpr int kOperationClasses = 14;
 [[nodiscard]] std::string_view name_of(OperationClass c);
+/// The class of that name; nullopt where there is none.
+[[nodiscard]] std::optional<OperationClass> class_named(std::string_view name);
 /// By the parts of kernels' names that libraries have agreed on ("gemm", "flash_fwd", "layer_norm", ...), case apart; first rule wins.
 [[nodiscard]] OperationClass class_of_kernel(std::string_view name);
 
@@ -55,6 +58,7 @@ struct RankTrace {
   std::vector<CommunicationCall> calls;   ///< In order of their events.
   std::vector<StepWindow> steps;          ///< By begin; empty where the profiler marked none.
   std::vector<Flops> work;                ///< By event, where the trace says (Chakra's num_ops); else empty.
+  bool laid_out = false;                  ///< The file has no start times: begins follow from dependencies and streams, without waiting for other ranks.
   std::int64_t all_events = 0;            ///< Entries of the file, those passed over included.
 };
 

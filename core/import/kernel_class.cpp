@@ -45,6 +45,12 @@ std::string_view name_of(OperationClass c) {
   return kNames[static_cast<std::size_t>(c)];
 }
 
+std::optional<OperationClass> class_named(std::string_view name) {
+  for (int c = 0; c < kOperationClasses; ++c)
+    if (name_of(static_cast<OperationClass>(c)) == name) return static_cast<OperationClass>(c);
+  return std::nullopt;
+}
+
 OperationClass class_of_kernel(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

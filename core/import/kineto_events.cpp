@@ -40,7 +40,7 @@ int rank_in(const std::string& label) {
 
 void KinetoEntry::clear() {
   phase = 0;
-  for (std::string* s : {&category, &name, &process, &thread, &collective, &dtype, &group, &members, &label}) s->clear();
+  for (std::string* s : {&category, &name, &process, &thread, &collective, &dtype, &group, &members, &label, &cls}) s->clear();
   timed = lasting = false;
   ts = dur = 0;
   correlation = sequence = stream = device = -1;
@@ -96,6 +96,7 @@ void KinetoEvents::device_event(const KinetoEntry& e) {
   event.duration = Seconds{e.dur * kMicro};
   event.name = intern(e.name);
   event.cls = kind_of(e.category) == Kind::memory ? OperationClass::memory : classes_[static_cast<std::size_t>(event.name)];
+  if (const auto said = class_named(e.cls); said && *said != OperationClass::communication && event.cls != OperationClass::communication) event.cls = *said;
   if (e.stream >= 0) event.stream = static_cast<std::int32_t>(e.stream);
   else std::from_chars(e.thread.data(), e.thread.data() + e.thread.size(), event.stream);
   if (process.device < 0) process.device = e.device;

@@ -21,7 +21,7 @@ struct KinetoEntry {
   // Of "args":
   std::int64_t correlation = -1, sequence = -1, stream = -1, device = -1, group_size = 0;
   double elements_in = -1, elements_out = -1, elements_hint = -1;  ///< "In msg nelems", "Out msg nelems", of the first of "Input Dims".
-  std::string collective, dtype, group, members, label;            ///< `label` is "name", of a process.
+  std::string collective, dtype, group, members, label, cls;       ///< `label` is "name", of a process; `cls` is "class".
   void clear();
 };
 

@@ -47,7 +47,7 @@ class KinetoHandler {
  private:
   enum class Section { none, events, distributed, devices, base };
   enum class Field { none, phase, category, name, process, thread, ts, dur, args };
-  enum class Arg { none, correlation, sequence, stream, device, group_size, in, out, dims, type, collective, dtype, group, members, label };
+  enum class Arg { none, correlation, sequence, stream, device, group_size, in, out, dims, type, collective, dtype, group, members, label, cls };
 
   bool open(bool array);
   bool close();
@@ -115,7 +115,8 @@ bool KinetoHandler::key(std::string& k) {
     struct Known { std::string_view name; Arg arg; };
     static constexpr Known kKnown[] = {{"correlation", Arg::correlation}, {"stream", Arg::stream}, {"device", Arg::device}, {"name", Arg::label}, {"Input Dims", Arg::dims}, {"Input type", Arg::type},
                                        {"Seq", Arg::sequence}, {"Group size", Arg::group_size}, {"In msg nelems", Arg::in}, {"Out msg nelems", Arg::out}, {"Collective name", Arg::collective},
-                                       {"dtype", Arg::dtype}, {"Process Group Name", Arg::group}, {"Process Group Ranks", Arg::members}};
+                                       {"dtype", Arg::dtype}, {"Process Group Name", Arg::group}, {"Process Group Ranks", Arg::members},
+                                       {"class", Arg::cls}};
     arg_ = Arg::none;
     for (const Known& known : kKnown)
       if (known.name == k) arg_ = known.arg;
@@ -144,6 +145,7 @@ bool KinetoHandler::string(std::string& v) {
       case Arg::group: entry_.group.swap(v); break;
       case Arg::members: entry_.members.swap(v); break;
       case Arg::label: entry_.label.swap(v); break;
+      case Arg::cls: entry_.cls.swap(v); break;
       default: break;
     }
   } else if (in_argument_list() && arg_ == Arg::type && entry_.dtype.empty() && lists_++ == 0) {

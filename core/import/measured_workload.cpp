@@ -34,7 +34,7 @@ StepWindow window_of(const RankTrace& rank, const std::string& wanted) {
   if (rank.steps.empty()) {
     Seconds last;
     for (const DeviceEvent& e : rank.events) last = max(last, e.end());
-    return {"the whole trace", rank.events.front().begin, last};
+    return {rank.laid_out ? "the whole trace, laid out by its dependencies" : "the whole trace", rank.events.front().begin, last};
   }
   for (const StepWindow& s : rank.steps)
     if (s.name == wanted || s.name == "ProfilerStep#" + wanted) return s;
@@ -274,6 +274,8 @@ MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step)
     out.ranks.push_back(Runs(job, r, window).run(group_of_call));
   }
   shapes.choose_data_parallel();
+  if (std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankTrace& r) { return r.laid_out; }))
+    out.notes.push_back("the trace has no start times: its nodes start as soon as dependencies and streams let them, and \"measured\" is the length of that, without waiting between ranks");
   std::set<std::string> unpriced;
   for (const MeasuredRank& r : out.ranks)
     for (const MeasuredOperation& o : r.operations)

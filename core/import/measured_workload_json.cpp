@@ -44,7 +44,10 @@ MeasuredOperation read_operation(ObjectReader& in, std::int64_t index, std::int6
     for (const std::string& name : work->keys()) o.work[category_named(*work, name)] = Seconds{work->number(name, kTime) / kMicro};
     work->finish();
   }
-  o.call = in.string("call", "");
+  if (in.has("call")) {
+    static const std::vector<std::string> kCalls{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter", "barrier", "send", "receive", "send_recv", "unknown"};
+    o.call = in.choice("call", kCalls);
+  }
   o.sized = in.has("bytes");
   o.bytes = Bytes{in.number("bytes", {0, 1e15}, 0)};
   o.group = static_cast<int>(in.integer("group", {0, groups - 1}, -1));

@@ -66,14 +66,27 @@ std::string_view category_of(const Span& s) {
   }
 }
 
+/// What kind of work a kernel does, in the words that `import trace` sorts kernels by; empty where the span does not tell.
+std::string_view class_of(const Span& s) {
+  if (s.kind != SpanKind::compute) return {};
+  switch (s.category) {
+    case TimeCategory::matmul: return "matmul";
+    case TimeCategory::attention: return "attention";
+    case TimeCategory::memory_bound: return "elementwise";
+    case TimeCategory::loss: return "loss";
+    case TimeCategory::optimizer: return "optimizer";
+    default: return {};
+  }
+}
+
 /// Whole nanoseconds, so that rounded ends of neighbours agree.
 double nanoseconds(Seconds t) { return std::round(t.value() * 1e9); }
 std::string microseconds(double ns) { return fmt::format("{:.3f}", ns / 1e3); }
 
 class Writer {
  public:
-  Writer(const Trace& trace, const Program& program, const Cluster& cluster, TextOutput& out)
-      : trace_(trace), program_(program), cluster_(cluster), out_(out) {
+  Writer(const Trace& trace, const Program& program, const Cluster& cluster, std::string device, TextOutput& out)
+      : trace_(trace), program_(program), cluster_(cluster), device_(std::move(device)), out_(out) {
     for (const Span& s : trace.spans) tracks_[s.rank].insert(s.stream);
   }
 
@@ -93,6 +106,10 @@ class Writer {
   [[nodiscard]] std::string devices() const {
     std::string out;
     for (const auto& [rank, streams] : tracks_) {
+      if (!device_.empty()) {
+        out += fmt::format("{}{{\"id\": {}, \"name\": {}}}", out.empty() ? "" : ", ", rank, quoted(device_));
+        continue;
+      }
       const GpuSpec& g = gpu(rank);
       out += fmt::format("{}{{\"id\": {}, \"name\": {}, \"totalGlobalMem\": {:.0f}, \"computeMajor\": {}, \"computeMinor\": {}, \"numSms\": {}}}",
                          out.empty() ? "" : ", ", rank, quoted(g.name), g.memory.value(), g.compute_capability / 10, g.compute_capability % 10, g.sm_count);
@@ -153,6 +170,7 @@ class Writer {
     const double begin = nanoseconds(s.begin), end = nanoseconds(s.end);
     const std::string name = communicates(s) ? fmt::format("ncclDevKernel_{}", names_of(s).kernel) : s.name;
     std::string args = fmt::format("\"device\": {}, \"stream\": {}, \"correlation\": {}", s.rank, s.stream, ++correlation_);
+    if (const std::string_view cls = class_of(s); !cls.empty()) args += fmt::format(", \"class\": \"{}\"", cls);
     if (s.microbatch >= 0) args += fmt::format(", \"microbatch\": {}", s.microbatch);
     if (s.chunk >= 0) args += fmt::format(", \"chunk\": {}", s.chunk);
     if (s.layer >= 0) args += fmt::format(", \"layer\": {}", s.layer);
@@ -190,6 +208,7 @@ class Writer {
   const Trace& trace_;
   const Program& program_;
   const Cluster& cluster_;
+  std::string device_;
   TextOutput& out_;
   std::map<int, std::set<int>> tracks_;
   std::map<std::pair<std::string, int>, std::vector<int>> members_;
@@ -199,8 +218,8 @@ class Writer {
 
 }  // namespace
 
-void write_kineto(const Trace& trace, const Program& program, const Cluster& cluster, const std::string& name, TextOutput& out) {
-  Writer(trace, program, cluster, out).write(name);
+void write_kineto(const Trace& trace, const Program& program, const Cluster& cluster, const std::string& name, TextOutput& out, const std::string& device) {
+  Writer(trace, program, cluster, device, out).write(name);
 }
 
 }  // namespace rehearse

@@ -1,12 +1,15 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "core/import/call_words.hpp"
+#include "core/import/measured_workload.hpp"
 #include "core/import/read_trace.hpp"
 #include "core/import/trace_report.hpp"
 #include "core/units/error.hpp"
@@ -121,6 +124,46 @@ TEST_CASE("A scenario's number of nodes is no list of a Chakra trace's") {
   CHECK(is_trace(testing::source_path("tests/unit/import/traces/nccl_data.json.gz")));
   CHECK(is_trace(ScratchFile(R"({"nodes": [{"id": 1}]})", ".json").path()));
 }
+
+TEST_CASE("A class that the writer states goes before the kernel's name") {
+  const RankTrace t = read(trace(kernel("mlp.fc1", 10, 5, 7, R"(, "class": "matmul")") + "," + kernel("gemm", 20, 5, 7, R"(, "class": "attention")") + "," +
+                                 kernel("gemm", 30, 5, 7, R"(, "class": "no class")") + "," + kernel("ncclDevKernel_AllReduce", 40, 5, 7, R"(, "class": "matmul")")));
+  CHECK(t.events[0].cls == OperationClass::matmul);
+  CHECK(t.events[1].cls == OperationClass::attention);
+  CHECK(t.events[2].cls == OperationClass::matmul);  // By its name.
+  CHECK(t.events[3].cls == OperationClass::communication);
+}
+
+/// A node of a Chakra trace that says no start.
+std::string chakra(int id, int type, double us, int stream, const std::string& after, const std::string& more = "") {
+  return fmt::format(R"({{"id": {}, "name": "n{}", "type": {}, "duration_micros": {}, "data_deps": [{}], "attr": [{{"name": "is_cpu_op", "bool_val": false}}, {{"name": "stream", "int64_val": {}}}]{}}})", id, id, type, us,
+                     after, stream, more);
+}
+
+RankTrace read_nodes(const std::string& nodes) { return read_trace(ScratchFile("{\"nodes\": [" + nodes + "]}", ".json").path()).front(); }
+
+TEST_CASE("Chakra nodes without starts are laid out by dependencies and streams") {
+  // A call beside the second product; the third waits for both. 4 waits for nothing but its stream. The file's order is no order of dependencies.
+  const RankTrace t = read_nodes(chakra(3, 4, 10, 0, "1, 2") + "," + chakra(0, 4, 100, 0, "") + "," + chakra(1, 7, 50, 1, "\"0\"") + "," + chakra(2, 4, 200, 0, "0") + "," + chakra(4, 7, 5, 1, ""));
+  CHECK(t.laid_out);
+  std::map<std::string, double> begins;
+  for (const DeviceEvent& e : t.events) begins[t.names[static_cast<std::size_t>(e.name)]] = e.begin.value() * 1e6;
+  CHECK(begins["n0"] == Approx(0));
+  CHECK(begins["n2"] == Approx(100));
+  CHECK(begins["n3"] == Approx(300));
+  CHECK(begins["n1"] == Approx(100));
+  CHECK(begins["n4"] == Approx(150));
+  CHECK(std::is_sorted(t.events.begin(), t.events.end(), [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; }));
+  CHECK(measured_workload(align({t}), "").measured_step.value() == Approx(310e-6));
+}
+
+TEST_CASE("Chakra nodes with starts stand where they say") {
+  const RankTrace t = read_nodes(chakra(0, 4, 100, 0, "") + "," + chakra(1, 4, 5, 0, "", R"(, "start_time_micros": "700")"));
+  CHECK_FALSE(t.laid_out);
+  CHECK(t.events[1].begin.value() == Approx(700e-6));
+}
+
+TEST_CASE("Chakra nodes that wait for one another are refused") { check_refused("{\"nodes\": [" + chakra(0, 4, 1, 0, "1") + "," + chakra(1, 4, 1, 0, "0") + "]}", "2 nodes wait for one another"); }
 
 TEST_CASE("Memory is bounded by a limit on device events") {
   const ScratchFile file(trace(kernel("a", 1, 1) + "," + kernel("b", 2, 1)), ".json");

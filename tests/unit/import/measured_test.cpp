@@ -51,6 +51,12 @@ TEST_CASE("A step played with its own times takes what it took") {
   }
 }
 
+TEST_CASE("A call of no known name is refused") {
+  std::string text = measured_workload_json(two_ranks());
+  for (std::size_t at = text.find("all_reduce"); at != std::string::npos; at = text.find("all_reduce")) text.replace(at, 10, "foo");
+  CHECK_THROWS_WITH(read_measured_workload(ScratchFile(text, ".json").path(), {}), Catch::Matchers::Contains("foo"));
+}
+
 TEST_CASE("What waits for a collective waits for a slower one, too") {
   // 1 GB between two GPUs over NVLink takes milliseconds longer than 4 ms; the last product comes after it.
   const MeasuredWorkload w = two_ranks(2e9);
