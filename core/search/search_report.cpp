@@ -70,6 +70,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   Table table{title, {{numbered ? "#" : "", true}, {"step", true}}, {}};
   const bool tokens = figures.tokens_per_step > 0;
   if (tokens) table.columns.push_back({"tok/s/GPU", true});
+  if (!tokens && figures.samples_per_step > 0) table.columns.push_back({figures.samples + "/s", true});
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
   for (const std::string& key : different.keys) table.columns.push_back({heading_of(key), key != "schedule" && key != "recompute" && key != "placement" && key != "offload"});
@@ -77,6 +78,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
     const Evaluation& e = plans[i]->evaluation;
     std::vector<std::string> row{numbered ? std::to_string(i + 1) : "", to_string(e.time())};
     if (tokens) row.push_back(fmt::format("{:.1f}", figures.tokens_per_step / e.time().value() / figures.gpus));
+    if (!tokens && figures.samples_per_step > 0) row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
     for (const std::string& key : different.keys) row.push_back(text_of(texts[i], key));
