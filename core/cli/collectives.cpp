@@ -201,8 +201,8 @@ int collectives(const Arguments& arguments, Console& console) {
     report.rows.push_back(std::move(row));
   }
   const Document document = collective_document(report);
-  write_html("collectives", document, arguments, console);
   print(document, arguments, console);
+  write_html("collectives", document, arguments, console);
   return 0;
 }
 

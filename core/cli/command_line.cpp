@@ -31,9 +31,9 @@ class Parser {
   Arguments read(std::vector<std::string> words) {
     std::reverse(words.begin(), words.end());
     try {
-      app_.parse(words);
+      app_.parse(std::vector<std::string>(words));
     } catch (const CLI::ArgumentMismatch& e) {
-      throw Error(ErrorKind::usage, e.what(), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
+      throw without_value(words);
     } catch (const CLI::ParseError& e) {
       throw Error(ErrorKind::usage, e.what(), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
     }
@@ -45,6 +45,16 @@ class Parser {
   }
 
  private:
+  /// The option that ends the line or is followed by another: `words` are the last first.
+  [[nodiscard]] Error without_value(const std::vector<std::string>& words) const {
+    std::string name = verb_.name;
+    std::string value = "a value";
+    for (std::size_t i = 0; i < words.size(); ++i)
+      for (const Option& o : verb_.options)
+        if (!o.value.empty() && (words[i] == long_name(o) || o.name.starts_with(words[i] + ",")) && (i == 0 || words[i - 1].starts_with('-'))) name = long_name(o), value = o.value;
+    return {ErrorKind::usage, fmt::format("{} is missing", value), name, fmt::format("see 'rehearse {} --help'", verb_.name)};
+  }
+
   void collect(const Option& o, Arguments& out) {
     const CLI::Option* found = app_.get_option(long_name(o));
     if (found->count() == 0) return;

@@ -135,8 +135,8 @@ int compare(const Arguments& arguments, Console& console) {
     steps.back().name = words[i];
   }
   const Document document = comparison_document(steps);
-  write_html("compare", document, arguments, console, [&] { return pipelines_of(steps); });
   print(document, arguments, console);
+  write_html("compare", document, arguments, console, [&] { return pipelines_of(steps); });
   return std::none_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.fits; }) ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
 

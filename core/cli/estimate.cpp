@@ -37,15 +37,15 @@ int estimate_step(const Arguments& arguments, Console& console) {
   const auto plan = [&] { return HtmlParts{{"plan", plan_json(session.head(program).plan)}}; };
   if (!memory.fits()) {
     const Document document = memory_document(session.head(program), memory);
-    write_html("memory", document, arguments, console, plan);
     print(document, arguments, console);
+    write_html("memory", document, arguments, console, plan);
     return static_cast<int>(ErrorKind::infeasible);
   }
   const CostModel cost = session.cost_model();
   const Estimate e = estimate(program, cost, session.scenario.strategy, steps_to_play(session));
   const Document document = step_document(report_of(session, program, cost, as_result(program, e), std::move(memory)));
-  write_html("estimate", document, arguments, console, plan);
   print(document, arguments, console);
+  write_html("estimate", document, arguments, console, plan);
   return 0;
 }
 

@@ -1,20 +1,25 @@
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/backend/backend.hpp"
 #include "core/cli/data_directory.hpp"
+#include "core/cli/lesson_answers.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cluster/fabric.hpp"
 #include "core/cluster/make_cluster.hpp"
+#include "core/collective/collective_op.hpp"
 #include "core/config/scenario.hpp"
 #include "core/export/export.hpp"
+#include "core/lesson/lesson.hpp"
 #include "core/model/layer_list.hpp"
 #include "core/model/library.hpp"
 #include "core/model/operator_count.hpp"
 #include "core/plan/plan.hpp"
+#include "core/registry/near_names.hpp"
 #include "core/report/format.hpp"
 #include "core/report/words.hpp"
 #include "core/schedule/schedule.hpp"
@@ -117,24 +122,79 @@ Blocks explain_strategy(const std::string& name) {
   return out;
 }
 
+/// The question that a lesson or replay answers, and its plans.
+Blocks explain_lesson(const std::string& name, const std::vector<std::string>& files, const char* kind) {
+  const Lesson lesson = load_lesson(find_lesson(name, files, kind));
+  Blocks out{Paragraph{fmt::format("{}: {}", lesson.name, lesson.title)}};
+  if (!lesson.question.empty()) out.emplace_back(Paragraph{lesson.question});
+  Facts plans{"Plans", {}};
+  for (const LessonPlan& p : lesson.plans) plans.rows.emplace_back(p.key, p.title);
+  out.emplace_back(std::move(plans));
+  out.emplace_back(Facts{"", {{"play it", fmt::format("rehearse {} {}", kind, lesson.name)}}});
+  return out;
+}
+
+std::vector<std::string> lesson_names(const std::vector<std::string>& files) {
+  std::vector<std::string> out;
+  for (const std::string& file : files) out.push_back(std::filesystem::path(file).parent_path().filename().string());
+  return out;
+}
+
+std::string_view meaning_of(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::all_reduce: return "every rank gives a buffer and gets the sum of all";
+    case CollectiveOp::all_gather: return "every rank gives a part and gets all parts";
+    case CollectiveOp::reduce_scatter: return "every rank gives a buffer and gets its part of the sum of all";
+    case CollectiveOp::broadcast: return "every rank gets one rank's buffer";
+    case CollectiveOp::reduce: return "one rank gets the sum of all buffers";
+    case CollectiveOp::all_to_all: return "every rank gives each other one a part of its own";
+    case CollectiveOp::halo_exchange: return "every rank exchanges a border with its neighbours in the group, whose ends are open";
+    case CollectiveOp::send_recv: return "every rank sends to the next, the last to the first";
+  }
+  return "";
+}
+
+Blocks explain_collective(const std::string& name) {
+  const CollectiveOp op = parse_collective_op(name);
+  return {Paragraph{fmt::format("{}: {}", name, meaning_of(op))}, Facts{"", {{"play it", fmt::format("rehearse collectives --cluster dgx_h100 --op {}", name)}}}};
+}
+
+std::vector<std::string> catalogued(Catalogue::Kind kind) { return Catalogue(find_data().topologies()).names(kind); }
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> out = strategies().names();
+  for (const StrategyAlias& a : strategy_aliases()) out.push_back(a.name);
+  return out;
+}
+
 struct Kind {
   std::string name;
   Blocks (*explain)(const std::string&);
+  std::vector<std::string> (*names)();
 };
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> table{{"model", explain_model},
-                                       {"gpu", explain_gpu},
-                                       {"machine", explain_machine},
-                                       {"network", explain_network},
-                                       {"cluster", explain_cluster},
-                                       {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); }},
-                                       {"strategy", explain_strategy},
-                                       {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }},
-                                       {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }},
-                                       {"backend", [](const std::string& n) { return explain_entry(backends(), n); }},
-                                       {"format", [](const std::string& n) { return explain_entry(formats(), n); }},
-                                       {"target", [](const std::string& n) { return explain_entry(exporters(), n); }}};
+  using Names = std::vector<std::string>;
+  static const std::vector<Kind> table{
+      {"model", explain_model, [] { return ModelLibrary(find_data().models()).names(); }},
+      {"gpu", explain_gpu, [] { return catalogued(Catalogue::Kind::gpu); }},
+      {"machine", explain_machine, [] { return catalogued(Catalogue::Kind::machine); }},
+      {"network", explain_network, [] { return catalogued(Catalogue::Kind::network); }},
+      {"cluster", explain_cluster, [] { return catalogued(Catalogue::Kind::cluster); }},
+      {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); }, [] { return layer_kinds().names(); }},
+      {"strategy", explain_strategy, strategy_names},
+      {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }, [] { return schedules().names(); }},
+      {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }, [] { return fabric_registry().names(); }},
+      {"backend", [](const std::string& n) { return explain_entry(backends(), n); }, [] { return backends().names(); }},
+      {"format", [](const std::string& n) { return explain_entry(formats(), n); }, [] { return formats().names(); }},
+      {"target", [](const std::string& n) { return explain_entry(exporters(), n); }, [] { return exporters().names(); }},
+      {"lesson", [](const std::string& n) { return explain_lesson(n, lesson_files(find_data()), "lesson"); }, [] { return lesson_names(lesson_files(find_data())); }},
+      {"replay", [](const std::string& n) { return explain_lesson(n, replay_files(find_data()), "replay"); }, [] { return lesson_names(replay_files(find_data())); }},
+      {"collective", explain_collective, []() -> Names {
+         Names out;
+         for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) out.emplace_back(name_of(static_cast<CollectiveOp>(op)));
+         return out;
+       }}};
   return table;
 }
 
@@ -147,15 +207,52 @@ Blocks explain_kind(const std::string& kind, const std::string& name) {
   throw unknown_name("kind of thing", kind, names);
 }
 
+/// "machine:dgx_h100", for all things that are called `name`, or for all things.
+std::vector<std::string> called(const std::string& name) {
+  std::vector<std::string> out;
+  for (const Kind& k : kinds())
+    for (const std::string& n : k.names())
+      if (name.empty() || n == name) out.push_back(k.name + ":" + n);
+  return out;
+}
+
+/// What is neither a key nor the name of one thing. `of_keys` is what is said of it as a key.
+[[noreturn]] void refuse(const std::string& word, const std::vector<std::string>& same, Error of_keys) {
+  if (!same.empty()) throw Error(ErrorKind::usage, fmt::format("'{}' is the name of several things", word), {}, question_of(same));
+  const std::vector<std::string> all = called("");
+  std::vector<std::string> names;
+  for (const std::string& n : all) names.push_back(n.substr(n.find(':') + 1));
+  std::vector<std::string> meant;
+  for (const std::string& near : near_names(word, names))
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (names[i] == near && std::find(meant.begin(), meant.end(), all[i]) == meant.end()) meant.push_back(all[i]);
+  const bool key = of_keys.hint.starts_with("did you mean");
+  if (key || meant.empty()) throw of_keys;
+  throw Error(ErrorKind::usage, fmt::format("unknown key or name '{}'", word.substr(0, 80)), {}, fmt::format("{} see 'rehearse list keys'", question_of(meant)));
+}
+
+void show(const Blocks& blocks, Console& console) { console.out << formats().at("table").value(Document{blocks, {}, {}}, console.style); }
+
+/// A key, or anything that has this name alone.
+void explain_word(const std::string& word, Console& console) {
+  try {
+    console.out << rehearse::explain(word);
+  } catch (const Error& of_keys) {
+    const std::vector<std::string> same = called(word.empty() ? "-" : word);
+    if (same.size() != 1) refuse(word, same, of_keys);
+    show(explain_kind(same.front().substr(0, same.front().find(':')), word), console);
+  }
+}
+
 int explain_verb_run(const Arguments& arguments, Console& console) {
   const std::string what = arguments.text("WHAT");
   const auto colon = what.find(':');
-  if (colon == std::string::npos) {
-    console.out << (what == "plan" || what.starts_with("plan.") ? explain_plan(what) : rehearse::explain(what));
-    return 0;
-  }
-  const Document document{explain_kind(what.substr(0, colon), what.substr(colon + 1)), {}, {}};
-  console.out << formats().at("table").value(document, console.style);
+  if (colon != std::string::npos)
+    show(explain_kind(what.substr(0, colon), what.substr(colon + 1)), console);
+  else if (what == "plan" || what.starts_with("plan."))
+    console.out << explain_plan(what);
+  else
+    explain_word(what, console);
   return 0;
 }
 
@@ -165,7 +262,7 @@ Verb explain_verb() {
   return {"explain",
           "What a key of the scenario means, or what a named thing is.",
           {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100"},
-          {{"WHAT", "a key or group of keys, or KIND:NAME with model, layer, gpu, machine, network, cluster, strategy, schedule, backend or format; nothing lists the keys", false}},
+          {{"WHAT", "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, layer, gpu, machine, network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay or collective; nothing lists the keys", false}},
           {},
           "",
           explain_verb_run};

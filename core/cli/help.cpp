@@ -67,7 +67,7 @@ std::string overview_text(const TextStyle& style) {
   std::vector<Line> lines;
   for (const Verb& v : verbs()) lines.emplace_back(v.name, v.summary);
   out += listed(lines, style);
-  return out + "\nrehearse VERB --help says more.\n" + "Exit codes: 0 done, 1 failed its check, 2 bad usage or scenario, 3 does not fit, 4 back end unavailable.\n";
+  return out + "\nrehearse VERB --help says more.\n" + wrap("Exit codes: 0 done, 1 failed its check, 2 bad usage or scenario, 3 does not fit, 4 back end unavailable.", style.width) + "\n";
 }
 
 std::string first_steps_text() {

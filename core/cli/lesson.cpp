@@ -38,8 +38,8 @@ int show(const std::string& file, const Arguments& arguments, Console& console) 
   const std::vector<LessonAnswer> answers = play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
-  write_html("lesson", document, arguments, console, [&] { return pipelines_of(answers); });
   print(document, arguments, narrow);
+  write_html("lesson", document, arguments, console, [&] { return pipelines_of(answers); });
   return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
 }
 

@@ -3,6 +3,8 @@
 #include <iostream>
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include "core/backend/player.hpp"
 #include "core/cli/optional_parts.hpp"
@@ -18,19 +20,25 @@ int report(const rehearse::Error& e) {
   return static_cast<int>(e.kind);
 }
 
+/// Whether standard output is a pipe that nobody reads any more, as behind `| head -1`.
+bool reader_is_gone() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   constexpr int kInterrupted = 130;   // As a shell reports SIGINT.
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
-  std::signal(SIGPIPE, SIG_IGN);  // A reader that went away is an error to be told, not an end without a word.
+  std::signal(SIGPIPE, SIG_IGN);  // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
   try {
     rehearse::register_analytic_backend();
     rehearse::cli::register_simgrid();
     rehearse::cli::Console console{std::cout, std::cerr, rehearse::cli::terminal_style()};
     const int code = rehearse::cli::run_command_line({argv + 1, argv + argc}, console);
     std::cout.flush();
-    if (!std::cout) throw rehearse::Error(rehearse::ErrorKind::check_failed, "cannot write the result", "standard output");
+    if (!std::cout && !reader_is_gone()) throw rehearse::Error(rehearse::ErrorKind::check_failed, "cannot write the result", "standard output");
     return code;
   } catch (const rehearse::Error& e) {
     return report(e);

@@ -84,12 +84,12 @@ int simulate_measured(const std::string& file, const Arguments& arguments, Conso
   RunOptions options;
   options.fold = false;
   const RunResult run = backends().at(chosen_backend(arguments, console)).value()->run(made.program, cluster, cost, options, trace);
+  print(document_of(workload, made, cluster, run), arguments, console);
   if (arguments.has("--trace")) {
     const auto out = open_output(arguments.text("--trace"));
     write_kineto(trace, made.program, cluster, workload.name, *out);
     out->close();
   }
-  print(document_of(workload, made, cluster, run), arguments, console);
   return 0;
 }
 

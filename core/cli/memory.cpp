@@ -26,8 +26,8 @@ int memory(const Arguments& arguments, Console& console) {
   const MemoryReport report = check_memory(session, program);
   const ReportHead head = session.head(program);
   const Document document = memory_document(head, report);
-  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
   print(document, arguments, console);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
   return report.fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 

@@ -85,8 +85,8 @@ int merge_searches(std::vector<NamedPart> parts, const Arguments& arguments, Con
   play_best(problem, options, opened.own_is_a_plan, report.result);
   watch.clear();
   const Document document = search_document(report);
-  write_html("search", document, arguments, console);
   print(document, arguments, console);
+  write_html("search", document, arguments, console);
   if (RunWatch::stopped()) {
     console.err << "interrupted: fewer plans were played\n";
     return kInterrupted;
@@ -101,8 +101,8 @@ int merge(const Arguments& arguments, Console& console) {
   for (const std::string& file : arguments.all("PART")) texts.emplace_back(file, read_text(file));
   if (texts.front().second.find(kSweepSchema) < 64) {
     const Document document = merged_sweep(texts);
-    write_html("sweep", document, arguments, console);
     print(document, arguments, console);
+    write_html("sweep", document, arguments, console);
     return 0;
   }
   std::vector<NamedPart> parts;

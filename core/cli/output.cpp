@@ -16,15 +16,20 @@ constexpr int kFileWidth = 100;
 
 std::string format_name(const Arguments& arguments) {
   if (arguments.has("--format")) return arguments.text("--format");
-  const std::string suffix = std::filesystem::path(arguments.text("--output")).extension().string();
+  const std::string file = arguments.text("--output");
+  const std::string suffix = std::filesystem::path(file).extension().string();
   for (const auto& entry : formats().entries())
     if (suffix == "." + entry.name) return entry.name;
-  return "table";
+  std::error_code none;
+  const bool device = std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none);
+  if (suffix.empty() || suffix == ".txt" || device) return "table";
+  throw Error(ErrorKind::usage, fmt::format("'{}' is the suffix of no format", suffix), file, "name it .json, .csv, .md or .txt, or say what to write with --format; --html writes a page");
 }
 
 const Format& format_of(const Arguments& arguments) {
+  const std::string name = format_name(arguments);
   try {
-    return formats().at(format_name(arguments)).value;
+    return formats().at(name).value;
   } catch (Error& e) {
     e.where = "--format";
     throw;

@@ -145,8 +145,8 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
   std::vector<CandidateAnswer> answers = answer_all(data, plan, question, threads_of(arguments));
   const PlanAnswer answer = rank_candidates(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
   const Document document = plan_document(answer, program_version());
-  write_html("plan", document, arguments, console);
   print(document, arguments, console);
+  write_html("plan", document, arguments, console);
   const CandidateAnswer& first = answer.ranked.front();
   return first.point && first.meets_deadline && first.meets_budget ? 0 : static_cast<int>(ErrorKind::infeasible);
 }

@@ -275,10 +275,10 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
     console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
     return 0;
   }
-  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result.spans, console);
   const Document document = summary(session, program, result, place, *data, device);
-  write_html("run", document, arguments, console, [&] { return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe()); });
   print(document, arguments, console);
+  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result.spans, console);
+  write_html("run", document, arguments, console, [&] { return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe()); });
   return 0;
 }
 

@@ -59,8 +59,8 @@ StrategySettings wanted_strategy(const Arguments& arguments, const std::vector<s
 
 int finish(const SearchReport& report, const Arguments& arguments, Console& console) {
   const Document document = search_document(report);
-  write_html("search", document, arguments, console);
   print(document, arguments, console);
+  write_html("search", document, arguments, console);
   if (report.result.interrupted) {
     console.err << "interrupted: the result is of what was evaluated until then\n";
     return kInterrupted;

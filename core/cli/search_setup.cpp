@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "core/cli/sample_name.hpp"
+#include "core/config/full_key.hpp"
 #include "core/report/metrics.hpp"
 #include "core/report/words.hpp"
-#include "core/search/sweep.hpp"
 
 namespace rehearse::cli {
 
@@ -45,6 +46,8 @@ StepFigures figures_of(const Session& session) {
   StepFigures out;
   out.gpus = session.devices.empty() ? session.cluster.device_count() : static_cast<int>(session.devices.size());
   for (int d = 0; d < out.gpus; ++d) out.peak += session.cluster.gpu(session.devices.empty() ? d : session.devices[static_cast<std::size_t>(d)]).peak(arithmetic_of(t.precision));
+  out.samples_per_step = static_cast<double>(t.global_batch);
+  out.samples = name_of_samples(session.workload.network);
   if (session.workload.network.sequences) out.tokens_per_step = static_cast<double>(t.global_batch) * static_cast<double>(session.workload.training.sequence_length);
   out.model_flops = model_flops(session.workload.network, t.global_batch, session.workload.training.sequence_length).value();
   bool known = true;

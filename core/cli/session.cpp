@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "core/cli/make_it_fit.hpp"
+#include "core/cli/sample_name.hpp"
 #include "core/cli/scenario_cluster.hpp"
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
@@ -89,15 +90,14 @@ std::string strategy_text(const StrategySettings& s) {
   return out + fmt::format(", recompute {}", name_of(s.recompute));
 }
 
-/// Images have a height and a width; vectors and sequences are samples.
+}  // namespace
+
 std::string name_of_samples(const Network& network) {
   if (network.sequences) return "samples";
   const auto& shape = network.blocks.front().tensors.front().shape;
   const auto sides = std::count_if(shape.begin(), shape.end(), [](const Dim& d) { return d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1); });
   return sides > 1 ? "images" : "samples";
 }
-
-}  // namespace
 
 Program Session::lowered(const StrategySettings& settings) const {
   Program program = devices.empty() ? lower(workload, settings, cluster) : lower(workload, settings, static_cast<int>(devices.size()));
@@ -128,7 +128,7 @@ CostModel Session::cost_model() const {
 
 ReportHead Session::head(const Program& program) const {
   ReportHead out{program_version(), resolved_json(scenario), {}};
-  const std::string batch = fmt::format(", {} microbatches of {}, {}", program.microbatches, scenario.strategy.microbatch, name_of(scenario.training.precision));
+  const std::string batch = fmt::format(", {} microbatch{} of {}, {}", program.microbatches, program.microbatches == 1 ? "" : "es", scenario.strategy.microbatch, name_of(scenario.training.precision));
   out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), static_cast<int>(program.device_of_rank.size()), cluster.name(),
               strategy_text(scenario.strategy) + batch, program.microbatches, name_of_samples(workload.network)};
   return out;

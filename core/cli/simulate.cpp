@@ -70,8 +70,8 @@ HtmlParts pictures_of(const StepReport& report, const Program& program, const Se
 int does_not_fit(const Session& session, const Program& program, const MemoryReport& memory, const Arguments& arguments, Console& console) {
   const ReportHead head = session.head(program);
   const Document document = memory_document(head, memory);
-  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
   print(document, arguments, console);
+  write_html("memory", document, arguments, console, [&] { return HtmlParts{{"plan", plan_json(head.plan)}}; });
   return static_cast<int>(ErrorKind::infeasible);
 }
 
@@ -102,10 +102,10 @@ int simulate(const Arguments& arguments, Console& console) {
   watch.clear();
   if (!what_if.empty()) report.folding += "; what if " + what_if;
   report.rows = sampled(rows);
-  if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
   const Document document = step_document(report);
-  write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
   print(document, arguments, console);
+  if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
+  write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
   return 0;
 }
 

@@ -37,8 +37,7 @@ SweepPoint point_of(const std::string& file, std::vector<std::string> overrides,
 }
 
 std::vector<Vary> vary_of(const Arguments& arguments) {
-  std::vector<Vary> out;
-  for (const std::string& text : arguments.all("--vary")) out.push_back(parse_vary(text));
+  std::vector<Vary> out = parse_vary(arguments.all("--vary"));
   if (out.empty()) throw Error(ErrorKind::usage, "nothing to vary", "sweep", "example: rehearse sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8");
   return out;
 }
@@ -79,8 +78,8 @@ int sweep(const Arguments& arguments, Console& console) {
     report.points.push_back(std::move(*points[i]));
   }
   const Document document = sweep_document(report);
-  write_html("sweep", document, arguments, console);
   print(document, arguments, console);
+  write_html("sweep", document, arguments, console);
   if (report.interrupted) {
     console.err << fmt::format("interrupted: the result has {} of {} points\n", report.points.size(), mine.size());
     return kInterrupted;

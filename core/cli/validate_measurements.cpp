@@ -90,8 +90,8 @@ int validate_measurements(const Arguments& arguments, Console& console) {
     parts.agreement = agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
   }
   const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(row_named(board, explained));
-  write_html("validate", document, arguments, console);
   print(document, arguments, console);
+  write_html("validate", document, arguments, console);
   if (!arguments.has("--max-error")) return 0;
   if (board.time.rows == 0) {
     console.err << "no row counts: nothing was checked\n";

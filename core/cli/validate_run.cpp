@@ -206,10 +206,10 @@ int validate_rank(const Session& session, const Place& place, const Arguments& a
   if (place.rank != 0) return 0;
   Comparison comparison(session, program, numerics, measured);
   const Validation result = comparison.compare(chosen_backend(arguments, console));
-  if (arguments.has("--trace")) comparison.write_trace(arguments.text("--trace"), console);
   const Document document = validation_document(result);
-  write_html("validate", document, arguments, console, [&] { return comparison.pictures(); });
   print(document, arguments, console);
+  if (arguments.has("--trace")) comparison.write_trace(arguments.text("--trace"), console);
+  write_html("validate", document, arguments, console, [&] { return comparison.pictures(); });
   if (!arguments.has("--max-error")) return 0;
   const double error = std::abs(relative_error(result.predicted, result.measured));
   if (error <= max_error_of(arguments)) return 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/config/field.hpp"
+#include "core/registry/near_names.hpp"
 #include "core/registry/registry.hpp"
 
 namespace rehearse {
@@ -220,7 +221,7 @@ std::string explain(std::string_view key) {
   const auto depth = [](const std::string& k) { return std::count(k.begin(), k.end(), '.'); };
   const auto outermost = std::min_element(named.begin(), named.end(), [&](const auto& a, const auto& b) { return depth(a) < depth(b); });
   if (outermost != named.end()) return explain(*outermost);
-  Error unknown = unknown_name("key", key, all);
+  Error unknown = unknown_of_many("key", key, all, "rehearse list keys");
   if (const std::string near = did_you_mean(key, last_words); !near.empty() && key.find('.') == std::string_view::npos) {
     const auto at = std::find(last_words.begin(), last_words.end(), near) - last_words.begin();
     unknown.hint = fmt::format("did you mean '{}'?", all[static_cast<std::size_t>(at)]);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/registry/near_names.hpp"
 #include "core/registry/registry.hpp"
 
 namespace rehearse::schema {
@@ -23,6 +24,8 @@ bool is_group(std::string_view key) {
   return std::any_of(groups().begin(), groups().end(), [&](const Group& g) { return g.key == key; });
 }
 
+constexpr std::size_t kMostListed = 20;
+
 Error unknown_key(const std::string& group, const std::string& name) {
   std::vector<std::string> members;
   if (group.empty()) members.emplace_back("extends");
@@ -33,7 +36,7 @@ Error unknown_key(const std::string& group, const std::string& name) {
     if ((dot == std::string::npos ? std::string() : g.key.substr(0, dot)) == group && !find(g.key))
       members.push_back(g.key.substr(dot + 1));
   }
-  Error e = unknown_name("key", name, members);
+  Error e = members.size() > kMostListed ? unknown_of_many("key", name, members, "rehearse list keys") : unknown_name("key", name, members);
   if (e.hint.starts_with("did you mean")) return e;
   for (const Field& f : fields())
     if (f.name() == name) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "core/config/field.hpp"
+#include "core/config/full_key.hpp"
 #include "core/config/json_file.hpp"
 #include "core/registry/registry.hpp"
 
@@ -119,33 +120,21 @@ json override_value(const std::string& text, const std::string& origin) {
   return text;
 }
 
-bool inside_model(const std::string& key) {
-  return key.starts_with("model.") && key.size() > 6 && key.find("..") == std::string::npos && !key.ends_with('.');
-}
-
-void check_override_key(const std::string& key, const std::string& origin) {
-  if (schema::find(key) || inside_model(key)) return;
-  std::vector<std::string> keys, members;
-  for (const schema::Field& f : schema::fields()) {
-    keys.push_back(f.key);
-    if (f.group() == key) members.push_back(f.key);
-    if (f.name() == key)
-      throw Error(ErrorKind::usage, fmt::format("unknown key '{}'", key), origin, fmt::format("did you mean '{}'?", f.key));
+std::string override_key(const std::string& key, const std::string& origin) {
+  try {
+    return full_key(key);
+  } catch (Error& e) {
+    e.where = origin;
+    throw;
   }
-  if (schema::is_group(key))
-    throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), origin,
-                fmt::format("its keys: {}", fmt::join(members, ", ")));
-  Error e = unknown_name("key", key, keys);
-  e.where = origin;
-  throw e;
 }
 
 Override parse_override(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
     throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, 80)), "--set", "example: --set strategy.tp=8");
-  Override out{text.substr(0, equals), {}, "--set " + text.substr(0, 80)};
-  check_override_key(out.key, out.origin);
+  Override out{{}, {}, "--set " + text.substr(0, 80)};
+  out.key = override_key(text.substr(0, equals), out.origin);
   out.value = override_value(text.substr(equals + 1), out.origin);
   return out;
 }

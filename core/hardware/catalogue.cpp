@@ -10,7 +10,7 @@
 
 #include "core/config/json_file.hpp"
 #include "core/hardware/read_specs.hpp"
-#include "core/registry/registry.hpp"
+#include "core/registry/near_names.hpp"
 
 namespace rehearse {
 
@@ -22,10 +22,7 @@ std::string_view name_of(Catalogue::Kind kind) {
 }
 
 Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing) {
-  Error e = unknown_name(kind, word, valid);
-  const std::string nearest = did_you_mean(word, valid);
-  e.hint = fmt::format("{}see 'rehearse list {}'", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), listing);
-  return e;
+  return unknown_of_many(kind, word, valid, fmt::format("rehearse list {}", listing));
 }
 
 struct Catalogue::Impl {

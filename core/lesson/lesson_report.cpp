@@ -29,6 +29,8 @@ Facts plan_facts(const Answers& answers) {
   return facts;
 }
 
+std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
+
 Table plan_table(const Answers& answers) {
   const std::string samples = answers.front().report.head.plan.samples + "/s";
   Table table{"", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};
@@ -37,7 +39,7 @@ Table plan_table(const Answers& answers) {
     const StageMemory& worst = a.report.memory.tightest();
     const bool fits = a.report.memory.fits();
     const StepMetrics& m = a.report.metrics;
-    table.rows.push_back({a.key, fits ? to_string(m.step_time) : "does not fit", fits ? fmt::format("{:.4g}", m.samples_per_s) : "",
+    table.rows.push_back({a.key, fits ? to_string(m.step_time) : "does not fit", fits ? value_text(m.samples_per_s) : "",
                           fits ? fmt::format("{:.1f}", 100 * m.mfu) : "", gib(worst.needed), gib(worst.capacity)});
   }
   return table;
@@ -58,8 +60,6 @@ std::vector<std::string> sentences(const Lesson& lesson, const Answers& answers)
   }
   return out;
 }
-
-std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
 
 std::string mark_of(const ReplayRow& row) {
   if (!row.predicted) return "no prediction";

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "core/plan/plan_keys.hpp"
-#include "core/registry/registry.hpp"
+#include "core/registry/near_names.hpp"
+#include "core/report/format.hpp"
 
 namespace rehearse {
 
@@ -12,9 +13,11 @@ using plan_schema::Key;
 namespace {
 
 constexpr std::string_view kRoot = "plan";
+constexpr int kKeyWidth = 38, kLineWidth = 80;
 
 std::string line(const std::string& key, const std::string& help, const std::string& fallback) {
-  return fmt::format("  {:<38} {}{}\n", key, help, fallback.empty() ? "" : fmt::format(" [{}]", fallback));
+  const std::string text = fallback.empty() ? help : fmt::format("{} [{}]", help, fallback);
+  return fmt::format("  {:<{}} {}\n", key, kKeyWidth, wrap(text, kLineWidth - kKeyWidth - 3, kKeyWidth + 3));
 }
 
 std::string full(const std::string& key) { return fmt::format("{}.{}", kRoot, key); }
@@ -71,7 +74,7 @@ std::string explain_plan(std::string_view key) {
     if (k.name() == name) return explain_key(k);
   for (const std::string& own : plan_schema::scenario_keys())
     if (name == own || name.starts_with(own + ".")) return explain(name);
-  throw unknown_name("key", full(name), valid);
+  throw unknown_of_many("key", full(name), valid, "rehearse explain plan");
 }
 
 }  // namespace rehearse

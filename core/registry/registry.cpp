@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "core/registry/near_names.hpp"
+
 namespace rehearse {
 namespace {
 
 constexpr std::size_t kLongestWord = 200;  // Longer words are nobody's misspelling, and the distance is quadratic.
 constexpr std::size_t kMostListed = 60;
+constexpr std::size_t kLeastPart = 3;  // Shorter words are part of too many names.
 
 std::string lower(std::string_view s) {
   std::string out(s);
@@ -53,18 +56,43 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return best;
 }
 
-Error unknown_name(std::string_view kind, std::string_view word, std::span<const std::string> valid) {
+std::vector<std::string> near_names(std::string_view word, std::span<const std::string> candidates, std::size_t most) {
+  std::vector<std::string> out;
+  if (word.size() >= kLeastPart && word.size() <= kLongestWord)
+    for (const std::string& candidate : candidates)
+      if (lower(candidate).find(lower(word)) != std::string::npos) out.push_back(candidate);
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  if (out.size() > most) out.resize(most);
+  if (std::string near = out.empty() ? did_you_mean(word, candidates) : std::string(); !near.empty()) out.push_back(std::move(near));
+  return out;
+}
+
+std::string question_of(std::span<const std::string> names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i) out += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
+  return out.empty() ? out : fmt::format("did you mean {}?", out);
+}
+
+namespace {
+
+Error unknown(std::string_view kind, std::string_view word, std::span<const std::string> valid, const std::string& rest) {
   const std::string shown = word.size() <= 80 ? std::string(word) : std::string(word.substr(0, 80)) + "...";
-  std::string hint;
-  if (const std::string near = did_you_mean(word, valid); !near.empty()) hint = fmt::format("did you mean '{}'? ", near);
-  if (valid.empty()) {
-    hint += fmt::format("no {} is registered", kind);
-  } else {
-    hint += "valid: ";
-    for (std::size_t i = 0; i < std::min(valid.size(), kMostListed); ++i) hint += (i ? ", " : "") + valid[i];
-    if (valid.size() > kMostListed) hint += fmt::format(" and {} more", valid.size() - kMostListed);
-  }
-  return Error(ErrorKind::usage, fmt::format("unknown {} '{}'", kind, shown), {}, hint);
+  const std::string question = question_of(near_names(word, valid));
+  return Error(ErrorKind::usage, fmt::format("unknown {} '{}'", kind, shown), {}, question + (question.empty() ? "" : " ") + rest);
+}
+
+}  // namespace
+
+Error unknown_of_many(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing) {
+  return unknown(kind, word, valid, fmt::format("see '{}'", listing));
+}
+
+Error unknown_name(std::string_view kind, std::string_view word, std::span<const std::string> valid) {
+  if (valid.empty()) return unknown(kind, word, valid, fmt::format("no {} is registered", kind));
+  std::string names = "valid: ";
+  for (std::size_t i = 0; i < std::min(valid.size(), kMostListed); ++i) names += (i ? ", " : "") + valid[i];
+  if (valid.size() > kMostListed) names += fmt::format(" and {} more", valid.size() - kMostListed);
+  return unknown(kind, word, valid, names);
 }
 
 }  // namespace rehearse

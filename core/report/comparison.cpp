@@ -58,7 +58,7 @@ Table figures(const Steps& steps) {
     table.rows.push_back(row(fmt::format("times {}", letter(static_cast<std::size_t>(base - steps.data()))), steps,
                              [base](const ComparedStep& s) { return fmt::format("{:.3f}", s.metrics.step_time / base->metrics.step_time); }));
   const bool same = std::all_of(steps.begin(), steps.end(), [&](const ComparedStep& s) { return s.plan.samples == steps.front().plan.samples; });
-  table.rows.push_back(row(same ? steps.front().plan.samples + "/s" : "samples/s", steps, [](const ComparedStep& s) { return fmt::format("{:.4g}", s.metrics.samples_per_s); }));
+  table.rows.push_back(row(same ? steps.front().plan.samples + "/s" : "samples/s", steps, [](const ComparedStep& s) { return s.metrics.samples_per_s >= 1e4 ? with_commas(s.metrics.samples_per_s) : fmt::format("{:.4g}", s.metrics.samples_per_s); }));
   if (tokens) table.rows.push_back(row("tokens/s", steps, [](const ComparedStep& s) { return with_commas(s.metrics.tokens_per_s); }));
   table.rows.push_back(row("MFU %", steps, [](const ComparedStep& s) { return fmt::format("{:.1f}", 100 * s.metrics.mfu); }));
   std::vector<std::string> memory{"memory needed, GiB"}, capacity{"memory there, GiB"};

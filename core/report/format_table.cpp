@@ -12,7 +12,7 @@ namespace rehearse {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kLeastBar = 10, kMostBar = 40, kLeastValue = 20;
+constexpr int kLeastBar = 10, kMostBar = 40, kLeastValue = 20, kLeastText = 24;
 
 class TablePrinter {
  public:
@@ -41,6 +41,7 @@ class TablePrinter {
       for (const auto& row : table.rows) width = std::max(width, columns_of(row[c]));
       widths.push_back(width);
     }
+    shorten_last(table, widths);
     for (std::size_t first = 1; first < table.columns.size() || first == 1;) first = piece(table, widths, first);
   }
 
@@ -50,12 +51,22 @@ class TablePrinter {
   [[nodiscard]] std::string bold(const std::string& text) const { return style_.colour ? "\033[1m" + text + "\033[0m" : text; }
 
   void title(const std::string& text) {
-    if (!text.empty()) out_ += bold(text) + "\n";
+    if (!text.empty()) out_ += bold(wrap(text, style_.width)) + "\n";
   }
 
   [[nodiscard]] static std::string padded(const std::string& text, int width, bool right) {
     const std::string space(static_cast<std::size_t>(std::max(0, width - columns_of(text))), ' ');
     return right ? space + text : text + space;
+  }
+
+  /// A last column of text takes the room that the others leave it on the line, and wraps there.
+  void shorten_last(const Table& table, std::vector<int>& widths) const {
+    if (widths.size() < 2 || table.columns.back().number || !table.bars.empty()) return;
+    int others = 0;
+    for (std::size_t c = 0; c + 1 < widths.size(); ++c) others += widths[c] + kGap;
+    const int beside = style_.width - others, alone = style_.width - widths.front() - kGap;
+    const int room = beside >= kLeastText ? beside : alone;
+    if (room >= kLeastText) widths.back() = std::min(widths.back(), room);
   }
 
   /// Prints column 0 and as many columns from `first` on as fit; returns the first that does not.
@@ -68,7 +79,7 @@ class TablePrinter {
     const int room = whole && !table.bars.empty() ? std::min(kMostBar, style_.width - used - kGap) : 0;
     const auto line = [&](const auto& cell) {
       std::string text = padded(cell(0), widths[0], table.columns[0].number);
-      for (std::size_t c = first; c < last; ++c) text += std::string(kGap, ' ') + padded(cell(c), widths[c], table.columns[c].number);
+      for (std::size_t c = first; c < last; ++c) text += std::string(kGap, ' ') + (wraps(table, c) ? wrap(cell(c), widths[c], columns_of(text) + kGap) : padded(cell(c), widths[c], table.columns[c].number));
       return text;
     };
     const auto trimmed = [](std::string text) { return text.erase(text.find_last_not_of(' ') + 1) + "\n"; };
@@ -81,6 +92,8 @@ class TablePrinter {
     }
     return std::max(last, first + 1);
   }
+
+  [[nodiscard]] static bool wraps(const Table& table, std::size_t column) { return column + 1 == table.columns.size() && !table.columns[column].number && table.bars.empty(); }
 
   const TextStyle& style_;
   std::string out_;

@@ -38,7 +38,7 @@ Facts metric_facts(const StepReport& r) {
   if (m.tokens_per_s > 0) {
     facts.rows.emplace_back("tokens/s", fmt::format("{}, {:.4g} per GPU", with_commas(m.tokens_per_s), m.tokens_per_s_per_gpu));
   } else {
-    facts.rows.emplace_back(r.head.plan.samples + "/s", fmt::format("{:.4g}", m.samples_per_s));
+    facts.rows.emplace_back(r.head.plan.samples + "/s", m.samples_per_s >= 1e4 ? with_commas(m.samples_per_s) : fmt::format("{:.4g}", m.samples_per_s));
   }
   facts.rows.emplace_back("model FLOP/s", fmt::format("{:.1f} TFLOP/s per GPU", m.model_flops_per_s_per_gpu.value() / 1e12));
   facts.rows.emplace_back("MFU, HFU", fmt::format("{:.1f} %, {:.1f} %", 100 * m.mfu, 100 * m.hfu));

@@ -18,6 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) { throw Error(ErrorKind::usage, "cannot be written: " + why, path, "check the folder, its permissions and the space left; nothing was left behind"); }
+/// Of a file that could be opened: a full disk, say, which no other command line would help.
+[[noreturn]] void fail_late(const std::string& path) { throw Error(ErrorKind::check_failed, fmt::format("cannot be written: {}", std::strerror(errno)), path, "check the space left; nothing was left behind"); }
 [[noreturn]] void fail(const std::string& path) { fail(path, std::strerror(errno)); }
 
 /// Where the text of `path` is written until it is whole: beside it, so that a rename replaces it at once. Devices and pipes are written directly.
@@ -62,10 +64,10 @@ class PlainFile final : public TextOutput {
     if (!file_) fail(path);
   }
   void write(std::string_view text) override {
-    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) fail(draft_.path());
+    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) fail_late(draft_.path());
   }
   void close() override {
-    if (std::fclose(file_.release()) != 0) fail(draft_.path());
+    if (std::fclose(file_.release()) != 0) fail_late(draft_.path());
     draft_.keep();
   }
 
@@ -80,10 +82,10 @@ class GzipFile final : public TextOutput {
     if (!file_) fail(path);
   }
   void write(std::string_view text) override {
-    if (!text.empty() && gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail(draft_.path());
+    if (!text.empty() && gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail_late(draft_.path());
   }
   void close() override {
-    if (gzclose(file_.release()) != Z_OK) fail(draft_.path());
+    if (gzclose(file_.release()) != Z_OK) fail_late(draft_.path());
     draft_.keep();
   }
 

@@ -77,6 +77,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   Table table{title, {{numbered ? "#" : "", true}, {"step", true}}, {}};
   const bool tokens = figures.tokens_per_step > 0;
   if (tokens) table.columns.push_back({"tok/s/GPU", true});
+  if (!tokens && figures.samples_per_step > 0) table.columns.push_back({figures.samples + "/s", true});
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
   if (report.range) table.columns.push_back({"likely s", true});
@@ -85,6 +86,7 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
     const Evaluation& e = plans[i]->evaluation;
     std::vector<std::string> row{numbered ? std::to_string(i + 1) : "", to_string(e.time())};
     if (tokens) row.push_back(fmt::format("{:.1f}", figures.tokens_per_step / e.time().value() / figures.gpus));
+    if (!tokens && figures.samples_per_step > 0) row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
     if (report.range) row.push_back(likely(report, *plans[i]));

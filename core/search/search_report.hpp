@@ -17,6 +17,8 @@ inline constexpr const char* kSearchSchema = "rehearse/search/v1";
 /// What turns step times into other figures.
 struct StepFigures {
   double tokens_per_step = 0;   ///< 0 where samples are no sequences.
+  double samples_per_step = 0;
+  std::string samples = "samples";  ///< What they are called: "images".
   double model_flops = 0;       ///< Of a step.
   FlopsPerSecond peak;          ///< Of all devices together, in the precision of the training.
   int gpus = 1;

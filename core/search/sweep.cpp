@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/config/scenario.hpp"
-#include "core/registry/registry.hpp"
+#include "core/config/full_key.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -30,16 +31,6 @@ std::vector<std::string> split_values(const std::string& text) {
 
 }  // namespace
 
-std::string full_key(const std::string& key) {
-  std::vector<std::string> known;
-  for (const KeyHelp& k : scenario_keys()) known.push_back(k.key);
-  const auto has = [&](const std::string& k) { return std::find(known.begin(), known.end(), k) != known.end(); };
-  if (has(key)) return key;
-  for (const char* group : {"strategy.", "training.", "cluster.", "kernels."})
-    if (has(group + key)) return group + key;
-  throw unknown_name("key", key, known);
-}
-
 Vary parse_vary(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -47,6 +38,20 @@ Vary parse_vary(const std::string& text) {
   Vary out{full_key(text.substr(0, equals)), split_values(text.substr(equals + 1))};
   if (std::any_of(out.values.begin(), out.values.end(), [](const std::string& v) { return v.empty(); }))
     throw Error(ErrorKind::usage, fmt::format("'{}' has an empty value", text), "--vary", "example: --vary strategy.tp=1,2,4,8");
+  std::set<std::string> seen;
+  std::erase_if(out.values, [&](const std::string& v) { return !seen.insert(v).second; });
+  return out;
+}
+
+std::vector<Vary> parse_vary(const std::vector<std::string>& texts) {
+  std::vector<Vary> out;
+  for (const std::string& text : texts) {
+    Vary next = parse_vary(text);
+    for (const Vary& v : out)
+      if (v.key == next.key)
+        throw Error(ErrorKind::usage, fmt::format("'{}' is given twice", v.key), "--vary", fmt::format("name all its values at once: --vary {}={},{}", v.key, fmt::join(v.values, ","), fmt::join(next.values, ",")));
+    out.push_back(std::move(next));
+  }
   return out;
 }
 

@@ -18,10 +18,10 @@ struct Vary {
   std::vector<std::string> values;
 };
 /// "strategy.tp=1,2,4"; `tp=1,2` means strategy.tp. Values with commas of their own are put in brackets: strategy.placement=[tp,dp],[dp,tp].
-/// Throws Error (usage): no '=', no values, an empty value.
+/// A value that comes twice counts once. Throws Error (usage): no '=', no values, an empty value, an unknown key.
 [[nodiscard]] Vary parse_vary(const std::string& text);
-/// "tp" as "strategy.tp" where that is what the scenario calls it; texts with a dot stay. Throws Error (usage) with did-you-mean.
-[[nodiscard]] std::string full_key(const std::string& key);
+/// All of them. Throws Error (usage) also where two name the same key.
+[[nodiscard]] std::vector<Vary> parse_vary(const std::vector<std::string>& texts);
 
 struct SweepPoint {
   std::vector<std::string> values;   ///< By SweepReport::vary.

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +8,7 @@
 
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
+#include "core/report/words.hpp"
 #include "core/search/sweep.hpp"
 
 namespace rehearse {
@@ -46,6 +47,8 @@ ordered_json point_json(const SweepReport& report, std::size_t i) {
     out["tokens_per_s"] = p.figures.tokens_per_step / e.time().value();
     out["tokens_per_s_per_gpu"] = p.figures.tokens_per_step / e.time().value() / p.figures.gpus;
   }
+  out["samples"] = p.figures.samples;
+  if (p.figures.samples_per_step > 0) out["samples_per_s"] = p.figures.samples_per_step / e.time().value();
   out["mfu"] = Flops{p.figures.model_flops} / (p.figures.peak * e.time());
   ordered_json breakdown;
   for (int c = 0; c < kTimeCategories; ++c) breakdown[std::string(name_of(static_cast<TimeCategory>(c)))] = e.parts().seconds[static_cast<std::size_t>(c)].value();
@@ -77,33 +80,66 @@ std::string rounded(const ordered_json& point, const char* key, double scale, in
   return at == point.end() ? "-" : fmt::format("{:.{}f}", at->get<double>() * scale, digits);
 }
 
-/// What differs is shown; the step of each as a bar against the slowest.
+/// What a sweep is about: points may differ in batch, sequence length and model, so that steps say little. As the page has it.
+struct Pace {
+  const char* key;
+  std::string unit;
+};
+
+Pace pace_of(const ordered_json& sweep) {
+  Pace out{"step_time_s", ""};
+  for (const ordered_json& p : sweep["points"]) {
+    if (p.contains("tokens_per_s")) return {"tokens_per_s", "tokens/s"};
+    if (p.contains("samples_per_s")) out = {"samples_per_s", p.value("samples", "samples") + "/s"};
+  }
+  return out;
+}
+
+/// The more the better; 0 where there is no answer.
+double speed(const ordered_json& point, const Pace& pace) {
+  const double value = point.value(pace.key, 0.0);
+  return pace.unit.empty() && value > 0 ? 1 / value : value;
+}
+
+double best_speed(const ordered_json& sweep, const Pace& pace) {
+  double out = 0;
+  for (const ordered_json& p : sweep["points"]) out = std::max(out, speed(p, pace));
+  return out;
+}
+
+/// What differs is shown; the pace of each as a bar against the best.
 Table points_table(const ordered_json& sweep) {
   Table table{"", {}, {}};
+  const Pace pace = pace_of(sweep);
+  const bool samples = pace.key == std::string_view("samples_per_s");
   for (const auto& [key, values] : sweep["vary"].items()) table.columns.push_back({key.substr(key.find('.') + 1), true});
-  for (const char* title : {"step s", "tok/s/GPU", "MFU %", "GiB"}) table.columns.push_back({title, true});
+  for (const std::string& title : {std::string("step s"), samples ? pace.unit : "tok/s/GPU", std::string("MFU %"), std::string("GiB")}) table.columns.push_back({title, true});
   table.columns.push_back({"", false});
+  table.title = fmt::format("Bars: {}, longer is better", pace.unit.empty() ? "steps/s" : pace.unit);
+  const double best = best_speed(sweep, pace);
   double slowest = 0;
   for (const ordered_json& p : sweep["points"]) slowest = std::max(slowest, p.value("step_time_s", 0.0));
   for (const ordered_json& p : sweep["points"]) {
     std::vector<std::string> row;
     for (const auto& [key, value] : p["values"].items()) row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-    row.insert(row.end(), {rounded(p, "step_time_s", 1, slowest < 1 ? 4 : 3), rounded(p, "tokens_per_s_per_gpu", 1, 1), rounded(p, "mfu", 100, 1),
+    row.insert(row.end(), {rounded(p, "step_time_s", 1, slowest < 1 ? 4 : 3), rounded(p, samples ? "samples_per_s" : "tokens_per_s_per_gpu", 1, 1), rounded(p, "mfu", 100, 1),
                            p.contains("memory_bytes") ? gib(Bytes{p["memory_bytes"].get<double>()}) : "-", p.contains("error") ? p.contains("fits") ? "does not fit" : "refused" : ""});
     table.rows.push_back(std::move(row));
-    table.bars.push_back(slowest > 0 ? p.value("step_time_s", 0.0) / slowest : 0);
+    table.bars.push_back(best > 0 ? speed(p, pace) / best : 0);
   }
   return table;
 }
 
-/// Each reason once, with the points it is for.
+/// Each reason once, with the points it is for, in their order.
 Facts refusals(const ordered_json& sweep) {
-  std::map<std::string, std::vector<std::string>> reasons;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const ordered_json& p : sweep["points"]) {
     if (!p.contains("error") || p.contains("fits")) continue;
     std::vector<std::string> values;
     for (const auto& [key, value] : p["values"].items()) values.push_back(fmt::format("{}={}", key.substr(key.find('.') + 1), value.is_string() ? value.get<std::string>() : value.dump()));
-    reasons[cell(p, "error")].push_back(fmt::format("{}", fmt::join(values, " ")));
+    auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == cell(p, "error"); });
+    if (at == reasons.end()) at = reasons.insert(at, {cell(p, "error"), {}});
+    at->second.push_back(fmt::format("{}", fmt::join(values, " ")));
   }
   Facts out{"Refused", {}};
   for (const auto& [why, points] : reasons)
@@ -111,20 +147,24 @@ Facts refusals(const ordered_json& sweep) {
   return out;
 }
 
+std::string significant(double v) { return v >= 1e4 ? with_commas(v) : fmt::format("{:.4g}", v); }
+
 std::string best_text(const ordered_json& sweep) {
+  const Pace pace = pace_of(sweep);
   const ordered_json* best = nullptr;
   for (const ordered_json& p : sweep["points"])
-    if (p.contains("step_time_s") && (best == nullptr || p["step_time_s"] < (*best)["step_time_s"])) best = &p;
+    if (speed(p, pace) > (best == nullptr ? 0 : speed(*best, pace))) best = &p;
   if (best == nullptr) return "No point fits.";
   std::vector<std::string> values;
   for (const auto& [key, value] : (*best)["values"].items()) values.push_back(fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
-  return fmt::format("Fastest: {}: {} a step, {} of memory.", fmt::join(values, " "), to_string(Seconds{(*best)["step_time_s"].get<double>()}), to_string_iec(Bytes{(*best)["memory_bytes"].get<double>()}, 3));
+  const std::string rate = pace.unit.empty() ? "" : fmt::format("{} {}, ", significant(speed(*best, pace)), pace.unit);
+  return fmt::format("Fastest: {}: {}{} a step, {} of memory.", fmt::join(values, " "), rate, to_string(Seconds{(*best)["step_time_s"].get<double>()}), to_string_iec(Bytes{(*best)["memory_bytes"].get<double>()}, 3));
 }
 
 Table records(const ordered_json& sweep) {
   Table table{"", {}, {}};
   for (const auto& [key, values] : sweep["vary"].items()) table.columns.push_back({key, false});
-  const std::vector<const char*> keys{"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "memory_bytes", "memory_capacity_bytes", "fits", "label", "error"};
+  const std::vector<const char*> keys{"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "mfu", "memory_bytes", "memory_capacity_bytes", "fits", "label", "error"};
   for (const char* key : keys) table.columns.push_back({key, true});
   for (const ordered_json& p : sweep["points"]) {
     std::vector<std::string> row;

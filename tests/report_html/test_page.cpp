@@ -86,7 +86,7 @@ TEST_CASE("a full disk is an error that names the file", "[html]") {
     write_html_report("/dev/full", report());
     FAIL("written to a full disk");
   } catch (const Error& e) {
-    CHECK(e.kind == ErrorKind::usage);
+    CHECK(e.kind == ErrorKind::check_failed);
     CHECK(e.where == "/dev/full");
   }
 }

@@ -32,6 +32,12 @@ TEST_CASE("overrides reach into clusters and inline models") {
   CHECK(contains(refused_scenario(kGpt3, {"model.n_layer=4"}).what(), "has no member 'n_layer'"));
 }
 
+TEST_CASE("an override may name a key without its groups, the outermost of that name") {
+  CHECK(parsed(kLeast, {"tp=8"}).strategy.tp == 8);
+  CHECK(parsed(kLeast, {"fsdp.enabled=true"}).strategy.fsdp.enabled);
+  CHECK(parsed(kLeast, {"global_batch=32"}).training.global_batch == 32);
+}
+
 TEST_CASE("a wrong override is named with its own text") {
   const Error type = refused_scenario(kLeast, {"strategy.tp=eight"});
   CHECK(type.where == "--set strategy.tp=eight: /strategy/tp");
@@ -39,7 +45,7 @@ TEST_CASE("a wrong override is named with its own text") {
   CHECK(contains(refused_scenario(kLeast, {"strategy.tp=0"}).what(), "out of range"));
   CHECK(contains(refused_scenario(kLeast, {"strategy.bucket=25"}).what(), "unit is missing"));
   CHECK(refused_scenario(kLeast, {"strategy.tpp=8"}).hint.starts_with("did you mean 'strategy.tp'?"));
-  CHECK(refused_scenario(kLeast, {"tp=8"}).hint == "did you mean 'strategy.tp'?");
+  CHECK(refused_scenario(kLeast, {"tpp=8"}).hint == "did you mean 'strategy.tp'? see 'rehearse list keys'");
   CHECK(contains(refused_scenario(kLeast, {"strategy={}"}).hint, "strategy.tp"));
   CHECK(contains(refused_scenario(kLeast, {"strategy.tp"}).what(), "KEY=VALUE"));
   CHECK(contains(refused_scenario(kLeast, {"=8"}).what(), "KEY=VALUE"));

@@ -11,6 +11,7 @@ TEST_CASE("keys may be short, values may hold commas in brackets") {
   CHECK(tp.key == "strategy.tp");
   CHECK(tp.values == std::vector<std::string>{"1", "2", "4"});
   CHECK(parse_vary("global_batch=8").key == "training.global_batch");
+  CHECK(parse_vary("tp=2,4,2").values == std::vector<std::string>{"2", "4"});
   CHECK(parse_vary("strategy.placement=[tp,dp,pp],[dp,tp,pp]").values == std::vector<std::string>{"tp,dp,pp", "dp,tp,pp"});
 }
 
@@ -24,6 +25,34 @@ TEST_CASE("what cannot be varied is told with the key that was meant") {
   } catch (const Error& e) {
     CHECK((std::string(e.what()) + e.hint).find("strategy.microbatch") != std::string::npos);
   }
+}
+
+TEST_CASE("a key is varied once, under whatever name") {
+  const std::vector<std::string> twice{"tp=2,4", "strategy.tp=8"}, apart{"tp=2,4", "pp=8"};
+  CHECK_THROWS_AS(parse_vary(twice), Error);
+  CHECK(parse_vary(apart).size() == 2);
+}
+
+TEST_CASE("the fastest point does the most in a second, not the least in a step") {
+  SweepReport report;
+  report.scenario_json = "{}";
+  report.vary = {{"training.global_batch", {"8", "64"}}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    SweepPoint p;
+    p.values = sweep_values(report.vary, i);
+    p.figures.peak = FlopsPerSecond{1e12};
+    p.figures.samples_per_step = i == 0 ? 8 : 64;
+    p.figures.samples = "images";
+    p.evaluation.fits = true;
+    p.evaluation.step_time = Seconds{i == 0 ? 1.0 : 4.0};  // 8 and 16 images a second.
+    report.numbers.push_back(i);
+    report.points.push_back(p);
+  }
+  const Document document = sweep_document(report);
+  const auto& said = std::get<Paragraph>(document.blocks.back()).text;
+  CHECK(said.starts_with("Fastest: training.global_batch=64: 16 images/s"));
+  const auto& table = std::get<Table>(document.blocks[1]);
+  CHECK(table.bars == std::vector<double>{0.5, 1.0});
 }
 
 TEST_CASE("points are all combinations once, the first key slowest") {
