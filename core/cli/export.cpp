@@ -7,9 +7,7 @@
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/config/json_file.hpp"
 #include "core/export/export.hpp"
-#include "core/model/library.hpp"
 #include "core/report/text_output.hpp"
 
 namespace rehearse::cli {
@@ -29,18 +27,6 @@ std::string job_name(const std::string& scenario) {
   return out.empty() ? "plan" : out;
 }
 
-/// The decoder stack's dimensions; nothing for networks of another kind.
-std::optional<TransformerConfig> transformer_of(const Session& session) {
-  const ModelRef& m = session.scenario.model;
-  const std::string origin = !m.file.empty() ? m.file : m.name;
-  try {
-    if (!m.inline_json.empty()) return parse_hf_config(parse_json(m.inline_json, "model"), "model");
-    return parse_hf_config(load_json(ModelLibrary(session.data.models()).find(origin).string()), origin);
-  } catch (const Error&) {
-    return std::nullopt;  // The session has built the network from it, so that it is one of the other kinds.
-  }
-}
-
 Bytes host_memory(const MemoryReport& memory) {
   Bytes out;
   for (const StageMemory& stage : memory.stages)
@@ -51,7 +37,7 @@ Bytes host_memory(const MemoryReport& memory) {
 Exported exported(const Session& session, const Program& program, const std::string& target) {
   const CostModel cost = session.cost_model();
   const MemoryReport memory = memory_report(program, session.cluster, MemoryRule{});
-  const ExportInput input{job_name(session.scenario.origin), session.scenario, session.workload, session.cluster, program, cost, transformer_of(session), host_memory(memory), program_version()};
+  const ExportInput input{job_name(session.scenario.origin), session.scenario, session.workload, session.cluster, program, cost, decoder_stack(session.scenario, session.data.models()), host_memory(memory), program_version(), session.data.models()};
   return exporters().at(target).value(input);
 }
 

@@ -4,6 +4,7 @@
 // A target is one file in this folder: a table from keys of the scenario to the target's flags, and what it writes. What has no flag in
 // the target is listed with the reason and never dropped in silence; what stands at the scenario's default and has no flag is neither.
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct ExportInput {
   std::optional<TransformerConfig> transformer;  ///< Where the model is a decoder stack.
   Bytes host_memory_per_gpu;                ///< Pinned and pageable memory that the plan keeps per rank.
   std::string version;                      ///< Of this program.
+  std::filesystem::path models;             ///< Folder of the registered models (ModelLibrary).
 };
 
 struct ExportedFile {
@@ -48,6 +50,10 @@ struct Exported {
   std::vector<LeftOut> left_out;
   std::vector<std::string> notes;  ///< What the user still has to fill in, and how to start it.
 };
+
+/// The dimensions of a scenario's model where it is a decoder stack, nothing for networks of another kind. `models` is as in ExportInput; a model that
+/// cannot be read counts as another kind.
+[[nodiscard]] std::optional<TransformerConfig> decoder_stack(const Scenario& scenario, const std::filesystem::path& models);
 
 using Exporter = std::function<Exported(const ExportInput&)>;
 /// "megatron", "torchtitan", ... Parameters of an entry are its table: key of the scenario, flag.

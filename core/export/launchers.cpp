@@ -4,16 +4,61 @@
 
 #include <fmt/format.h>
 
+#include "core/config/json_file.hpp"
 #include "core/export/setting_table.hpp"
+#include "core/model/library.hpp"
 
 namespace rehearse::exporting {
 
 namespace {
 
+/// A file among the shipped models is known by name wherever this program runs; a file of the user's own goes along as config.json.
+ModelRef registered(const std::filesystem::path& path, const std::filesystem::path& models) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal().parent_path();
+  ModelRef out;
+  std::error_code none;
+  if (std::filesystem::equivalent(folder.parent_path(), models, none)) out.name = folder.filename().string();
+  else out.file = "config.json";
+  return out;
+}
+
+/// A file that the scenario names goes along under its own name.
+void carry(std::string& reference, std::vector<ExportedFile>& beside) {
+  if (!is_file_reference(reference)) return;
+  const std::string name = std::filesystem::path(reference).filename().string();
+  const auto same = [&](const ExportedFile& f) { return f.name == name; };
+  std::string text = read_text(reference);
+  if (const auto at = std::find_if(beside.begin(), beside.end(), same); at != beside.end() && at->text != text)
+    throw Error(ErrorKind::usage, fmt::format("two files of the scenario are called {}", name), reference, "give one of them another name");
+  else if (at == beside.end())
+    beside.push_back({name, std::move(text), false, false});
+  reference = "./" + name;
+}
+
+/// The scenario without paths of this machine; the files it still names are put into `beside`.
+Scenario portable(const ExportInput& in, std::vector<ExportedFile>& beside) {
+  Scenario out = in.scenario;
+  if (!out.model.file.empty()) {
+    const std::filesystem::path path = ModelLibrary(in.models).find(out.model.file);
+    out.model = registered(path, in.models);
+    if (!out.model.file.empty()) beside.push_back({out.model.file, read_text(path.string()), false, false});
+  }
+  for (std::string* reference : {&out.cluster.file, &out.cluster.network, &out.calibration, &out.collective_table}) carry(*reference, beside);
+  for (ClusterPart& part : out.cluster.parts) carry(part.machine, beside);
+  if (std::string& devices = out.strategy.devices; !devices.empty()) {
+    if (!is_file_reference(devices)) devices = "./" + devices;
+    carry(devices, beside);
+  }
+  return out;
+}
+
 /// Nothing of the plan becomes a flag: the launcher gets the machines, the scenario goes along whole.
 Exported with_scenario(const ExportInput& in) {
   Exported out;
-  out.files.push_back({"scenario.json", resolved_json(in.scenario), false, false});
+  std::vector<ExportedFile> beside;
+  const Scenario carried = portable(in, beside);
+  out.files.push_back({"scenario.json", resolved_json(carried), false, false});
+  out.files.insert(out.files.end(), beside.begin(), beside.end());
   const std::vector<Pool> all = pools(in.cluster);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string part = all.size() > 1 ? fmt::format("cluster.parts.{}.", i) : "cluster.";
@@ -73,13 +118,13 @@ Exported slurm(const ExportInput& in) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Pool& p = all[i];
     if (i > 0) text += "#SBATCH hetjob\n";
-    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n#SBATCH --mem={}G\n", p.nodes, p.gpus, p.gpus, host_gib(in, p.gpus));
+    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --mem=0\n", p.nodes, p.gpus, p.gpus);
     if (all.size() > 1) text += fmt::format("#SBATCH --constraint={}\n", p.gpu_id);
-    if (i == 0) text += "#SBATCH --exclusive\n";
     out.settings[i].flag = "--nodes";
     out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name, "--gpus-per-node", std::to_string(p.gpus)});
     out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name, "--ntasks-per-node", std::to_string(p.gpus)});
-    out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "--mem", fmt::format("{}G", host_gib(in, p.gpus))});
+    out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "--mem", "0"});
+    out.notes.push_back(fmt::format("--mem=0 is all of a node's memory; ranks on {} take about {} GiB of each node", p.gpu_name, host_gib(in, p.gpus)));
     if (all.size() > 1) out.settings.push_back({fmt::format("cluster.parts.{}.machine", i), p.gpu_name, "--constraint", p.gpu_id});
   }
   if (all.size() > 1) out.notes.push_back("--constraint names the features that your nodes have in slurm.conf: change them where they are called otherwise");
@@ -117,6 +162,13 @@ Json pod(const ExportInput& in, const Pool& p, const std::string& command, const
           {"volumes", {{{"name", "scenario"}, {"configMap", {{"name", in.name}}}}, {{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}}}};
 }
 
+/// What the pods find in /scenario.
+Json scenario_files(const std::vector<ExportedFile>& files) {
+  Json out;
+  for (const ExportedFile& f : files) out[f.name] = f.text;
+  return out;
+}
+
 std::string documents(const std::vector<Json>& all, const ExportInput& in) {
   std::string out = banner(in);
   for (const Json& d : all) out += "---\n" + yaml(d);
@@ -152,7 +204,7 @@ Json pytorch_job(const ExportInput& in, const Pool& p) {
 Exported kubernetes(const ExportInput& in) {
   Exported out = with_scenario(in);
   const std::vector<Pool> all = pools(in.cluster);
-  const Json config{{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", in.name}}}, {"data", {{"scenario.json", out.files.front().text}}}};
+  const Json config{{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", in.name}}}, {"data", scenario_files(out.files)}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string key = all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine";
     out.settings[i].flag = "completions";

@@ -1,5 +1,10 @@
 // Megatron-LM: arguments of pretrain_gpt.py (megatron/training/arguments.py and the configuration classes that make arguments, August 2026).
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+
 #include <fmt/format.h>
 
 #include "core/export/setting_table.hpp"
@@ -24,10 +29,42 @@ std::optional<Flags> recompute(const Json& value, const ExportInput& in) {
 /// Said with the granularity.
 std::optional<Flags> with_granularity(const Json&, const ExportInput&) { return Flags{}; }
 
+/// Layers of each chunk in model order; empty where all have as many.
+std::vector<std::int64_t> chunk_layers(const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  std::vector<std::int64_t> out = s.layers_per_stage;
+  const std::int64_t layers = in.transformer->layers, chunks = std::int64_t{s.pp} * s.virtual_stages;
+  for (std::int64_t c = 0; out.size() < static_cast<std::size_t>(chunks); ++c) out.push_back(((c + 1) * layers + chunks - 1) / chunks - (c * layers + chunks - 1) / chunks);
+  return std::adjacent_find(out.begin(), out.end(), std::not_equal_to<>()) == out.end() ? std::vector<std::int64_t>{} : out;
+}
+
+bool unequal_layers(const ExportInput& in) { return in.scenario.strategy.pp > 1 && !chunk_layers(in).empty(); }
+
+/// "Et*3|t*4|t*4|t*3L": embedding, decoder layers, further predictions and loss by chunk.
+std::string layout(const std::vector<std::int64_t>& chunks, std::int64_t predict_further) {
+  std::string out = "E";
+  for (std::size_t c = 0; c < chunks.size(); ++c) out += (c > 0 ? "|t*" : "t*") + std::to_string(chunks[c]);
+  return out + std::string(static_cast<std::size_t>(predict_further), 'm') + "L";
+}
+
+/// Said once, by the numbers where they are given, else by what lets stages differ.
+std::optional<Flags> stage_layers(const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (!unequal_layers(in)) return Flags{};
+  if (s.schedule != "1f1b" && s.schedule != "interleaved_1f1b") return std::nullopt;
+  const std::vector<std::int64_t> chunks = chunk_layers(in);
+  const bool middle_equal = s.virtual_stages == 1 && (chunks.size() < 4 || std::adjacent_find(chunks.begin() + 1, chunks.end() - 1, std::not_equal_to<>()) == chunks.end() - 1);
+  if (!middle_equal) return Flags{{"--pipeline-model-parallel-layout", layout(chunks, in.transformer->predict_further)}};
+  Flags out{{"--decoder-first-pipeline-num-layers", chunks.front()}};
+  if (chunks.size() > 2) out.push_back({"--decoder-last-pipeline-num-layers", chunks.back()});  // Of two stages the second gets what is left.
+  return out;
+}
+
 std::optional<Flags> schedule(const Json&, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (s.pp == 1) return Flags{};
   if (s.schedule == "1f1b") return Flags{};
+  if (s.schedule == "interleaved_1f1b" && unequal_layers(in)) return Flags{};  // The layout has the chunks too.
   if (s.schedule == "interleaved_1f1b") return Flags{{"--num-virtual-stages-per-pipeline-rank", s.virtual_stages}};
   return std::nullopt;
 }
@@ -35,18 +72,23 @@ std::optional<Flags> schedule(const Json&, const ExportInput& in) {
 std::optional<Flags> zero(const Json& value, const ExportInput&) {
   if (value == 0) return Flags{};
   if (value == 1) return Flags{{"--use-distributed-optimizer", nullptr}};
-  if (value == 2) return Flags{{"--use-megatron-fsdp", nullptr}, {"--data-parallel-sharding-strategy", "optim_grads"}, {"--use-distributed-optimizer", nullptr}};
-  return Flags{{"--use-megatron-fsdp", nullptr}, {"--data-parallel-sharding-strategy", "optim_grads_params"}, {"--use-distributed-optimizer", nullptr}};
+  if (value == 2) return Flags{{"--use-megatron-fsdp", nullptr}, {"--ckpt-format", "fsdp_dtensor"}, {"--data-parallel-sharding-strategy", "optim_grads"}, {"--use-distributed-optimizer", nullptr}};
+  return Flags{{"--use-megatron-fsdp", nullptr}, {"--ckpt-format", "fsdp_dtensor"}, {"--data-parallel-sharding-strategy", "optim_grads_params"}, {"--use-distributed-optimizer", nullptr}};
 }
 
-std::optional<Flags> placement(const Json& value, const ExportInput& in) {
-  // Megatron's default order is tp-cp-ep-dp-pp; the other one it knows swaps the last two.
-  std::string order;
-  for (const std::string& axis : in.scenario.strategy.placement)
-    if (axis != "tile_h" && axis != "tile_w") order += (order.empty() ? "" : ",") + axis;
-  (void)value;
-  if (order == "tp,cp,ep,dp,pp") return Flags{};
-  if (order == "tp,cp,ep,pp,dp") return Flags{{"--use-tp-pp-dp-mapping", nullptr}};
+std::optional<Flags> placement(const Json&, const ExportInput& in) {
+  // Megatron's default order is tp-cp-ep-dp-pp; the other one it knows swaps the last two. An axis of one rank has no place.
+  const StrategySettings& s = in.scenario.strategy;
+  const std::map<std::string, int> sizes{{"tp", s.tp}, {"cp", s.cp}, {"ep", s.ep}, {"dp", s.dp}, {"pp", s.pp}};
+  const auto matters = [&](const std::string& axis) { return sizes.contains(axis) && sizes.at(axis) > 1; };
+  const auto of = [&](const std::vector<std::string>& axes) {
+    std::vector<std::string> out;
+    std::copy_if(axes.begin(), axes.end(), std::back_inserter(out), matters);
+    return out;
+  };
+  const std::vector<std::string> order = of(s.placement);
+  if (order == of({"tp", "cp", "ep", "dp", "pp"})) return Flags{};
+  if (order == of({"tp", "cp", "ep", "pp", "dp"})) return Flags{{"--use-tp-pp-dp-mapping", nullptr}};
   return std::nullopt;
 }
 
@@ -56,9 +98,21 @@ std::optional<Flags> bucket(const Json&, const ExportInput& in) {
   return Flags{{"--ddp-bucket-size", static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / bytes)}};
 }
 
+/// Megatron starts with --train-samples or --train-iters only, and a plan need not say how long it trains.
+constexpr int kPlaceholderIterations = 1000;
+constexpr int kBlackwell = 100;  // Compute capability 10.0.
+
+/// Up to Hopper Megatron wants one work queue, so that the exchanges of tensor and context parallelism are launched before the kernels that follow
+/// them (arguments.py); with sharded parameters it wants several.
+bool one_connection(const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  const auto& parts = in.cluster.parts();
+  return (s.tp > 1 || s.cp > 1) && !s.fsdp.enabled && s.zero_stage < 2 && std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.gpu->compute_capability < kBlackwell; });
+}
+
 std::optional<Flags> samples(const Json& value, const ExportInput& in) {
   const double per_sample = static_cast<double>(in.scenario.training.sequence_length);
-  if (value == 0 || per_sample == 0) return Flags{};
+  if (value == 0) return Flags{{"--train-iters", kPlaceholderIterations}};
   return Flags{{"--train-samples", static_cast<std::int64_t>(value.get<double>() / per_sample)}};
 }
 
@@ -77,6 +131,10 @@ const std::vector<Rule>& rules() {
       choice("strategy.context", "--cp-comm-type", {{"ring", {{"--cp-comm-type", "p2p"}}}, {"ulysses", {{"--cp-comm-type", "a2a"}}}, {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
       {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule, "Megatron runs 1F1B and its interleaved form"},
       {"strategy.virtual_stages", "(with schedule)", with_granularity},
+      {"strategy.layers_per_stage", "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout",
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.layers_per_stage.empty() ? Flags{} : stage_layers(in); }, "Megatron runs 1F1B and its interleaved form"},
+      {"strategy.uneven_layers", "(as strategy.layers_per_stage)",
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.layers_per_stage.empty() ? stage_layers(in) : Flags{}; }, "Megatron runs 1F1B and its interleaved form"},
       switch_if("strategy.sequence_parallel", "--sequence-parallel"),
       {"strategy.recompute", "--recompute-granularity", recompute},
       {"strategy.recompute_modules", "--recompute-modules", with_granularity},
@@ -94,7 +152,7 @@ const std::vector<Rule>& rules() {
       {"strategy.overlap.pp", "--no-overlap-p2p-communication", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          return v == true || in.scenario.strategy.virtual_stages == 1 ? Flags{} : Flags{{"--no-overlap-p2p-communication", nullptr}};
        }},
-      choice("strategy.fsdp.enabled", "--use-torch-fsdp2", {{false, {}}, {true, {{"--use-torch-fsdp2", nullptr}}}}),
+      choice("strategy.fsdp.enabled", "--use-torch-fsdp2", {{false, {}}, {true, {{"--use-torch-fsdp2", nullptr}, {"--no-gradient-accumulation-fusion", nullptr}}}}),
       choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading", {{"none", {}}, {"optimizer", {{"--optimizer-cpu-offload", nullptr}}}}, "Megatron offloads activations by layers of its own choice"),
       as_is("training.global_batch", "--global-batch-size"),
       as_is("training.sequence_length", "--seq-length"),
@@ -113,7 +171,7 @@ const std::vector<Rule>& rules() {
       as_is("training.learning_rate", "--lr"),
       as_is("training.weight_decay", "--weight-decay"),
       choice("training.clip_gradients", "--clip-grad", {{true, {{"--clip-grad", 1.0}}}, {false, {{"--clip-grad", 0.0}}}}),
-      {"training.tokens", "--train-samples", samples},
+      {"training.tokens", "--train-samples, --train-iters", samples},
       as_is("training.seed", "--seed"),
       {"training.experts.capacity_factor", "--moe-expert-capacity-factor", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == 0 ? Flags{} : Flags{{"--moe-expert-capacity-factor", v}}; }},
       switch_if("training.experts.pad_to_capacity", "--moe-pad-expert-input-to-capacity"),
@@ -163,14 +221,15 @@ Flags model_flags(const ExportInput& in) {
 }
 
 Exported write(const ExportInput& in) {
+  (void)trained_by("Megatron-LM's pretrain_gpt.py", in);
   Mapped m = map_settings(in, rules(), "Megatron-LM");
   Exported out;
-  if (in.transformer) add_model(m, model_flags(in));
-  else m.left_out.push_back({"model", in.workload.network.name, "pretrain_gpt.py trains decoder stacks"});
+  add_model(m, model_flags(in));
+  if (in.scenario.training.tokens == 0) m.left_out.push_back({"training.tokens", "0", fmt::format("the plan does not say how long to train: --train-iters {} is a placeholder for your number", kPlaceholderIterations)});
   std::string text = "#!/usr/bin/env bash\n" + banner(in) +
                      "# MEGATRON_PATH: a clone of Megatron-LM. MASTER_ADDR, MASTER_PORT, NODE_RANK: as for torchrun. Data, tokenizer and checkpoints are yours to add:\n"
                      "#   ./pretrain.sh --data-path ... --tokenizer-type ... --tokenizer-model ... --save ...\n"
-                     "set -euo pipefail\n\nARGUMENTS=(\n";
+                     "set -euo pipefail\n" + (one_connection(in) ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "") + "\nARGUMENTS=(\n";
   for (const Flag& f : m.flags) {
     text += "  " + f.name;
     if (f.value.is_array()) for (const Json& v : f.value) text += " " + shell_word(plain(v));

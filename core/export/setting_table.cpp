@@ -1,9 +1,11 @@
 #include "core/export/setting_table.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
+
+#include "core/config/json_file.hpp"
+#include "core/model/library.hpp"
 
 namespace rehearse {
 
@@ -12,7 +14,25 @@ Registry<Exporter>& exporters() {
   return registry;
 }
 
+std::optional<TransformerConfig> decoder_stack(const Scenario& scenario, const std::filesystem::path& models) {
+  const ModelRef& m = scenario.model;
+  const std::string origin = !m.file.empty() ? m.file : m.name;
+  try {
+    TransformerConfig out = m.inline_json.empty() ? parse_hf_config(load_json(ModelLibrary(models).find(origin).string()), origin) : parse_hf_config(parse_json(m.inline_json, "model"), "model");
+    return out.causal ? std::optional(std::move(out)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 namespace exporting {
+
+const TransformerConfig& trained_by(const std::string& target, const ExportInput& input) {
+  if (!input.transformer || input.scenario.training.sequence_length <= 0)
+    throw Error(ErrorKind::usage, fmt::format("{} trains decoder stacks on tokens, and {} is another kind of network", target, input.workload.network.name), "model",
+                "for this network: --to torchrun, slurm or kubernetes, which start any program");
+  return *input.transformer;
+}
 
 Rule as_is(std::string key, std::string flag) {
   std::string shown = flag;
@@ -128,7 +148,9 @@ std::vector<Pool> pools(const Cluster& cluster) {
 }
 
 std::string banner(const ExportInput& input) {
-  std::string from = input.scenario.origin;
+  // Whoever gets the file has no such folders.
+  const std::filesystem::path origin = input.scenario.origin;
+  std::string from = origin.is_absolute() ? origin.filename().string() : origin.string();
   std::replace(from.begin(), from.end(), '\n', ' ');
   return fmt::format("# Written by rehearse {} from {}.\n", input.version, from);
 }

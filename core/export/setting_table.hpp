@@ -42,6 +42,9 @@ struct Mapped { Flags flags; std::vector<ExportedSetting> settings; std::vector<
 /// Adds flags that come from the model, listed under "model".
 void add_model(Mapped& mapped, const Flags& flags);
 
+/// The model, for targets that train decoder stacks only. Throws Error (usage) that says so for any other network.
+[[nodiscard]] const TransformerConfig& trained_by(const std::string& target, const ExportInput& input);
+
 /// A registry entry from a table.
 [[nodiscard]] bool enter(std::string name, std::string summary, const std::vector<Rule>& rules, Exporter exporter);
 

@@ -1,4 +1,4 @@
-// torchtitan: a train.toml (torchtitan/config/job_config.py, version 0.1 of 2025; later ones read the same names).
+// torchtitan: a train.toml (torchtitan/config/job_config.py, releases of 2025, which read TOML files; later ones are configured in Python).
 
 #include <fmt/format.h>
 
@@ -12,16 +12,34 @@ std::optional<Flags> silent(const Json&, const ExportInput&) { return Flags{}; }
 
 std::int64_t local_batch(const ExportInput& in) { return in.scenario.training.global_batch / std::max(1, in.scenario.strategy.dp); }
 
+int shard_degree(const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  return s.fsdp.enabled ? s.dp_shard : s.zero_stage == 3 ? s.dp : 1;
+}
+
 std::optional<Flags> shard(const Json&, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   if (!s.fsdp.enabled && s.zero_stage > 0 && s.zero_stage < 3) return std::nullopt;
-  const bool sharded = s.fsdp.enabled || s.zero_stage == 3;
-  return Flags{{"parallelism.data_parallel_shard_degree", sharded ? (s.fsdp.enabled ? s.dp_shard : s.dp) : 1}};
+  return Flags{{"parallelism.data_parallel_shard_degree", shard_degree(in)}};
 }
 
 std::optional<Flags> replicate(const Json&, const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   return Flags{{"parallelism.data_parallel_replicate_degree", s.fsdp.enabled ? s.dp_replicate : s.zero_stage == 3 ? 1 : s.dp}};
+}
+
+/// torchtitan takes experts' ranks from the shards, cp and tp (torchtitan/distributed/parallel_dims.py), not from replicas.
+std::optional<Flags> experts(const Json& value, const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (in.workload.network.routing() == nullptr || value == 1) return Flags{};
+  return shard_degree(in) * s.cp * s.tp % s.ep == 0 ? std::optional<Flags>(Flags{{"parallelism.expert_parallel_degree", value}}) : std::nullopt;
+}
+
+/// torchtitan counts embedding and head as a layer each unless told not to.
+std::optional<Flags> pipeline(const Json& value, const ExportInput&) {
+  Flags out{{"parallelism.pipeline_parallel_degree", value}};
+  if (value != 1) out.insert(out.end(), {{"parallelism.pipeline_parallel_first_stage_less_layers", 0}, {"parallelism.pipeline_parallel_last_stage_less_layers", 0}});
+  return out;
 }
 
 std::optional<Flags> schedule(const Json& value, const ExportInput& in) {
@@ -41,9 +59,9 @@ std::optional<Flags> recompute(const Json& value, const ExportInput& in) {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table{
       as_is("strategy.tp", "parallelism.tensor_parallel_degree"),
-      as_is("strategy.pp", "parallelism.pipeline_parallel_degree"),
+      {"strategy.pp", "parallelism.pipeline_parallel_degree", pipeline},
       as_is("strategy.cp", "parallelism.context_parallel_degree"),
-      {"strategy.ep", "parallelism.expert_parallel_degree", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.workload.network.routing() != nullptr ? Flags{{"parallelism.expert_parallel_degree", v}} : Flags{}; }},
+      {"strategy.ep", "parallelism.expert_parallel_degree", experts, "torchtitan takes experts' ranks from data_parallel_shard_degree * context_parallel_degree * tensor_parallel_degree, which ep must divide; replicas do not count: set the degrees of sharding and of experts yourself"},
       {"strategy.dp", "(replicate * shard)", silent},
       {"strategy.dp_replicate", "parallelism.data_parallel_replicate_degree", replicate},
       {"strategy.dp_shard", "parallelism.data_parallel_shard_degree", shard, "torchtitan shards parameters with gradients and optimizer state, or nothing"},
@@ -113,15 +131,17 @@ std::optional<std::pair<std::string, std::string>> known_model(const ExportInput
 }
 
 Exported write(const ExportInput& in) {
+  (void)trained_by("torchtitan", in);
   Mapped m = map_settings(in, rules(), "torchtitan");
   if (const auto known = known_model(in)) add_model(m, {{"model.name", known->first}, {"model.flavor", known->second}});
   else m.left_out.push_back({"model", in.workload.network.name, "torchtitan knows it by no name and flavor: register it (torchtitan/models), then set model.name and model.flavor"});
   if (pools(in.cluster).size() > 1) m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()), "torchtitan gives every rank of an axis the same share"});
   // Tables must not be opened twice.
   Exported out;
-  out.files.push_back({"train.toml", banner(in) + "\n" + toml(nested(m.flags)), false, false});
+  out.files.push_back({"train.toml", banner(in) + "# For torchtitan's releases of 2025, which read TOML; later ones are configured in Python.\n\n" + toml(nested(m.flags)), false, false});
   out.settings = std::move(m.settings);
   out.left_out = std::move(m.left_out);
+  out.notes.push_back("for torchtitan's releases of 2025: later ones are configured in Python and read no .toml");
   out.notes.push_back(fmt::format("run on every node: torchrun --nnodes {} --nproc-per-node {} -m torchtitan.train --job.config_file train.toml", in.cluster.node_count(), pools(in.cluster).front().gpus));
   return out;
 }

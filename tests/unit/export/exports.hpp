@@ -21,7 +21,7 @@ struct Plan {
   Plan& operator=(const Plan&) = delete;
 
   [[nodiscard]] Exported to(const std::string& target) const {
-    return exporters().at(target).value({"plan", session.scenario, session.workload, session.cluster, program, cost, std::nullopt, Bytes{0}, "test"});
+    return exporters().at(target).value({"plan", session.scenario, session.workload, session.cluster, program, cost, decoder_stack(session.scenario, session.data.models()), Bytes{0}, "test", session.data.models()});
   }
 };
 
