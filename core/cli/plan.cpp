@@ -159,7 +159,7 @@ Verb plan_verb() {
             {"rehearse plan scenarios/plans/llama3_70b_60_days.json", "rehearse plan scenarios/plans/llama3_70b_60_days.json --set deadline_days=30 --set objective=energy"},
             {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
             result_options(),
-            "For each candidate the best strategy, the fewest machines that meet the deadline, days, cost and energy, failures counted. Exit code 3 where no candidate meets deadline and budget.",
+            "For each candidate the best strategy, the number of machines that the objective chooses within deadline and budgets, days, cost and energy, failures counted. Keys for --set: 'rehearse explain plan'. Exit code 3 where no candidate meets deadline and budget.",
             plan_verb_run};
   verb.options.push_back(html_option());
   verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number", "as many as there are cores"});

@@ -1,6 +1,7 @@
 #include "core/cli/step_answer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -48,6 +49,17 @@ StepReport play_step(const Session& session, const Program& program, MemoryRepor
   return report;
 }
 
+namespace {
+
+/// Sums of thousands of times leave something like 1e-17 s where nothing is, of either sign.
+Breakdown without_rounding(Breakdown b, Seconds step_time) {
+  for (Seconds& s : b.seconds)
+    if (std::abs(s.value()) < 1e-12 * step_time.value()) s = Seconds{0};
+  return b;
+}
+
+}  // namespace
+
 StepReport report_of(const Session& session, const Program& program, const CostModel& cost, const RunResult& run, MemoryReport memory) {
   const RankMetrics& slowest = run.ranks.at(static_cast<std::size_t>(run.slowest));
   StepReport out;
@@ -56,9 +68,10 @@ StepReport report_of(const Session& session, const Program& program, const CostM
   out.range = PredictionRanges::load(session.data.prediction_errors()).range(kind_of(session.workload.network, session.scenario.strategy, session.cluster));
   out.memory = std::move(memory);
   out.begin = run.begin;
-  out.breakdown = slowest.breakdown;
+  out.breakdown = without_rounding(slowest.breakdown, run.step_time);
   for (const RankMetrics& rank : run.ranks) out.mean += rank.breakdown;
   out.mean *= 1.0 / static_cast<double>(run.ranks.size());
+  out.mean = without_rounding(out.mean, run.step_time);
   out.slowest_rank = slowest.rank;
   out.slowest_role = program.roles[static_cast<std::size_t>(slowest.role)].name;
   out.backend = run.backend;

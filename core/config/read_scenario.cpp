@@ -59,6 +59,8 @@ Scenario read(const json& document, const std::string& origin, bool complete) {
   Groups groups(document, origin);
   Scenario out;
   out.origin = origin;
+  if (const auto schema = document.find("schema"); schema != document.end() && *schema == "rehearse/plan/v1")
+    throw Error(ErrorKind::usage, "this is a plan, not a scenario", origin + ": /schema", "'rehearse plan' reads it");
   read_field(*find("schema"), out, groups.at(""), complete);  // Another version has other keys: say so first.
   for (const Field& f : fields())
     if (f.read) groups.at(f.group()).expect(f.name());

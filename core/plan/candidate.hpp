@@ -89,8 +89,8 @@ struct CandidateAnswer {
   bool rented = false;
   ReliabilityProfile reliability;
   StepRange range;
-  std::optional<PlanPoint> point;     ///< The fewest machines that meet the deadline; else the fastest size found; empty where none runs.
-  std::vector<PlanPoint> curve;       ///< Other sizes, by machines, `point` among them.
+  std::optional<PlanPoint> point;     ///< The size chosen (answer_candidate); empty where none runs.
+  std::vector<PlanPoint> curve;       ///< Sizes tried, by machines, each faster than the one before; `point` among them.
   bool meets_deadline = false;
   bool meets_deadline_high = false;   ///< Also with the step time at the upper end of its range.
   bool meets_budget = false;          ///< Both budgets.
@@ -98,9 +98,13 @@ struct CandidateAnswer {
   std::int64_t evaluated = 0;
 };
 
-/// Finds the fewest machines with which `duration` is within the deadline. Sizes below the one at which the machine's peak would do it are ruled out;
-/// above, sizes are tried by interpolation and then, as speed does not grow evenly with size, all those that the best rate per machine found could do it
-/// with, from the smallest on.
+/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts, and of equal ones the smallest; where
+/// none is within the budgets, that in time which is nearest to them; where none is in time, the fastest. Sizes not faster than a smaller one don't count:
+/// the machines beyond it may as well stand idle.
+///
+/// Sizes below the one at which the machine's peak would meet the deadline are ruled out; above, sizes are tried by interpolation and then, as speed does not
+/// grow evenly with size, all those that the best rate per machine found could do it with, from the smallest on; then half to four times the fewest in time,
+/// and for the fastest up to the limit or the budgets.
 [[nodiscard]] CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site);
 
 }  // namespace rehearse

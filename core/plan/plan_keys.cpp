@@ -130,7 +130,7 @@ void add_question(std::vector<Key>& t) {
   t.push_back(deadline_row());
   t.push_back(plan("budget", &Plan::budget, "Most that the run may cost.", 0, kMostMoney).like("'$20M'").more("Counts a purchase by the run's share of its life; capital_budget counts it whole."));
   t.push_back(plan("capital_budget", &Plan::capital_budget, "Most that may be paid before the first step.", 0, kMostMoney).like("'$60M'"));
-  t.push_back(plan("objective", &Plan::objective, "What the best candidate has least of.").like("days").more("Candidates that meet the deadline and the budgets come first; among them this decides. capital: machines, spares and network, paid at once."));
+  t.push_back(plan("objective", &Plan::objective, "What the best candidate has least of.").like("days").more("Candidates that meet the deadline and the budgets come first; among them this decides. It also chooses the number of machines among those tried: cost, the cheapest; days, the fastest, up to max_gpus and the budgets; energy and capital, the least of it. capital: machines, spares and network, paid at once."));
   t.push_back(plan("batch_tolerance", &Plan::batch_tolerance, "Share by which the global batch may differ from training.global_batch.", 0, 0.9)
                   .more("Batches divide over replicas: with a little freedom any number of machines can be used. 0 takes the batch as it is."));
   t.push_back(plan("max_gpus", &Plan::max_gpus, "Most GPUs of one candidate.", 1, 1e6));

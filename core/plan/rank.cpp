@@ -21,8 +21,11 @@ std::string count_text(double n) {
 
 std::string money(Dollars d) { return to_string(d, 3); }
 
+/// "1 day", "2.5 days".
+std::string count_of(double n, const char* noun) { return fmt::format("{:g} {}{}", n, noun, n == 1 ? "" : "s"); }
+
 std::string question_of(const Plan& plan, const std::string& model, double parameters) {
-  std::string out = fmt::format("Which machine, and how many, to train {} ({} parameters) on {} tokens in {:g} days", model, count_text(parameters), count_text(plan.base.training.tokens), plan.deadline.value() / kDay);
+  std::string out = fmt::format("Which machine, and how many, to train {} ({} parameters) on {} tokens in {}", model, count_text(parameters), count_text(plan.base.training.tokens), count_of(plan.deadline.value() / kDay, "day"));
   if (plan.budget) out += fmt::format(" for at most {}", money(*plan.budget));
   return out + "?";
 }
@@ -44,15 +47,15 @@ double gpu_hours(const PlanPoint& p) { return p.gpus * p.duration.value() / 3600
 
 std::string size_text(const CandidateAnswer& a) {
   const PlanPoint& p = *a.point;
-  return fmt::format("{} on {} GPUs ({} machine{}{})", a.candidate.name, with_commas(p.gpus), with_commas(p.machines), p.machines == 1 ? "" : "s", p.spares > 0 ? fmt::format(" and {} spare", p.spares) : "");
+  return fmt::format("{} on {} GPU{} ({} machine{}{})", a.candidate.name, with_commas(p.gpus), p.gpus == 1 ? "" : "s", with_commas(p.machines), p.machines == 1 ? "" : "s", p.spares > 0 ? fmt::format(" and {} spare", p.spares) : "");
 }
 
 std::string first_sentences(const Plan& plan, const CandidateAnswer& a) {
   const PlanPoint& p = *a.point;
-  std::string out = fmt::format("{} {}", size_text(a), objective_text(plan.objective, p));
+  std::string out = fmt::format("{}: it {}", size_text(a), objective_text(plan.objective, p));
   if (plan.objective != PlanObjective::days) out += fmt::format(" in {:.1f} days", p.duration.value() / kDay);
   if (plan.objective != PlanObjective::cost) out += fmt::format(" and costs {}", money(p.cost.parts.total()));
-  out += fmt::format(": {} at {:.0f} % of peak, {:.1f} % of the time in training, {} GPU-hours at {} each.", p.step.label, 100 * p.step.mfu, 100 * p.goodput.total, with_commas(std::round(gpu_hours(p))), to_string(p.cost.parts.total() / gpu_hours(p), 3));
+  out += fmt::format(", by {} at {:.0f} % of peak, {:.1f} % of the time in training, {} GPU-hours at {} each.", p.step.label, 100 * p.step.mfu, 100 * p.goodput.total, with_commas(std::round(gpu_hours(p))), to_string(p.cost.parts.total() / gpu_hours(p), 3));
   if (!a.meets_deadline_high && a.meets_deadline) out += fmt::format(" At the slow end of what the step time may be it takes {:.1f} days, and misses the deadline.", p.duration.value() * a.range.high / kDay);
   return out;
 }
@@ -70,9 +73,9 @@ std::string against(const Plan& plan, const CandidateAnswer& first, const Candid
 std::string why_of(const Plan& plan, const std::vector<CandidateAnswer>& ranked) {
   const CandidateAnswer& first = ranked.front();
   if (!first.point) return fmt::format("No candidate can run this: {}: {}.", first.candidate.name, first.why_not);
-  std::string out;
+  std::string out = "First is ";
   const auto good = std::count_if(ranked.begin(), ranked.end(), [](const CandidateAnswer& a) { return group_of(a) == 0; });
-  if (good == 0) out = fmt::format("No candidate meets the {}. Nearest: ", std::any_of(ranked.begin(), ranked.end(), [](const CandidateAnswer& a) { return a.meets_deadline; }) ? "budget in time" : "deadline");
+  if (good == 0) out = fmt::format("No candidate meets the {}. Nearest is ", std::any_of(ranked.begin(), ranked.end(), [](const CandidateAnswer& a) { return a.meets_deadline; }) ? "budget in time" : "deadline");
   out += first_sentences(plan, first);
   if (good == 0) out += fmt::format(" It {}.", first.why_not);
   if (ranked.size() > 1 && ranked[1].point) out += against(plan, first, ranked[1]);

@@ -40,12 +40,25 @@ json& step_into(json& at, const std::string& word, const std::string& origin) {
   return at[index];
 }
 
+/// "economics.pue" of "plan.economics.pue=1.2".
+std::string key_of(const std::string& change) {
+  std::string key = change.substr(0, change.find('='));
+  if (key.starts_with("plan.")) key.erase(0, 5);
+  return key;
+}
+
+/// "/economics/pue" of "economics.pue".
+std::string path_of(const std::string& key) {
+  std::string path = "/" + key;
+  std::replace(path.begin(), path.end(), '.', '/');
+  return path;
+}
+
 void apply(json& document, const std::string& text) {
   const std::string origin = "--set " + text.substr(0, 80);
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, 80)), "--set", "example: --set deadline_days=30");
-  std::string key = text.substr(0, equals);
-  if (key.starts_with("plan.")) key.erase(0, 5);
+  const std::string key = key_of(text);
   json* at = &document;
   for (std::size_t start = 0; start <= key.size();) {
     const std::size_t dot = std::min(key.find('.', start), key.size());
@@ -117,11 +130,9 @@ Scenario read_base(const json& document, const Plan& plan) {
   return base;
 }
 
-}  // namespace
-
-Plan parse_plan(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {
-  json document = parse_json(text, origin);
-  for (const std::string& change : overrides) apply(document, change);
+Plan read_document(const json& document, const std::string& origin) {
+  if (const auto schema = document.find("schema"); schema != document.end() && *schema == kScenarioSchema)
+    throw Error(ErrorKind::usage, "this is a scenario, not a plan", origin + ": /schema", "'rehearse simulate' and 'rehearse search' read it");
   Plan plan;
   plan.origin = origin;
   PlanCandidate none;
@@ -147,6 +158,34 @@ Plan parse_plan(std::string_view text, const std::string& origin, const std::vec
     for (const auto& [key, value] : strategy->items()) plan.fixed.insert(key);
   if (plan.name.empty()) plan.name = fs::path(origin).stem().string();
   return plan;
+}
+
+/// Where the error is in what an override brought in, that override takes the place of the file.
+void blame_override(Error& e, const json& file, const std::string& origin, const std::vector<std::string>& overrides) {
+  const std::string root = origin + ": ";
+  if (!e.where.starts_with(root + "/")) return;
+  const std::string at = e.where.substr(root.size());
+  for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
+    const std::string path = path_of(key_of(*it));
+    const bool inside = (at + "/").starts_with(path + "/"), brought = (path + "/").starts_with(at + "/") && !file.contains(json::json_pointer(at));
+    if (!inside && !brought) continue;
+    e.where = "--set " + it->substr(0, 80) + (at.size() > path.size() ? ": " + at.substr(path.size()) : "");
+    return;
+  }
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {
+  const json file = parse_json(text, origin);
+  json document = file;
+  for (const std::string& change : overrides) apply(document, change);
+  try {
+    return read_document(document, origin);
+  } catch (Error& e) {
+    blame_override(e, file, origin, overrides);
+    throw;
+  }
 }
 
 Plan load_plan(const std::string& path, const std::vector<std::string>& overrides) { return parse_plan(read_text(path), path, overrides); }

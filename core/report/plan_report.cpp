@@ -30,11 +30,17 @@ std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 /// "$1.1M-$1.5M".
 std::string money_range(Dollars low, Dollars high) { return fmt::format("{}-{}", to_string(low, 2), to_string(high, 2)); }
 
+std::string capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
+/// By where the deadline lies in the range of days.
 std::string meets(const CandidateAnswer& a) {
   if (!a.point) return "cannot run";
-  if (!a.meets_deadline) return "too slow";
+  if (!a.meets_deadline) return "late";
   if (!a.meets_budget) return "too dear";
-  return a.meets_deadline_high ? "in time" : "likely";
+  return a.meets_deadline_high ? "in time" : "may be late";
 }
 
 Table candidates_table(const PlanAnswer& answer) {
@@ -133,13 +139,13 @@ void add_sources(const PlanAnswer& answer, std::vector<DocumentBlock>& out) {
   std::vector<std::string> said;
   for (const CandidateAnswer& a : answer.ranked)
     if (!a.range.source.empty() && std::find(said.begin(), said.end(), a.range.source) == said.end()) said.push_back(a.range.source);
-  for (const std::string& line : said) out.push_back(Paragraph{line});
+  for (const std::string& line : said) out.push_back(Paragraph{capital(line)});
 }
 
 std::string method_text(const Plan& plan) {
   const Economics& e = plan.economics;
-  return fmt::format("days = tokens / (tokens per step) x step time / goodput; goodput = stragglers x checkpoints x spares. A purchase counts by its share of {:g} years at {:.0f} % use; machines draw {:.0f} % of their rated power, the site {:g} times as "
-                     "much, at {} per kWh. +N: spare machines. At once: machines and network, before the first step. Save every: checkpoints; late: waiting for the slowest rank; short: of machines, without enough spares. 'likely': the slow end of the range misses the deadline.",
+  return fmt::format("Days = tokens / (tokens per step) x step time / goodput. Goodput = stragglers x checkpoints x spares. A purchase counts by its share of {:g} years at {:.0f} % use; machines draw {:.0f} % of their rated power, the site {:g} times as "
+                     "much, at {} per kWh. '+N' after machines: spares. At once: machines and network, before the first step. Save every: checkpoints; late %: waiting for the slowest rank; short %: of machines, without enough spares. 'In time': the slow end of the range meets the deadline; 'may be late': the prediction meets it, the slow end does not; 'late': nor does the prediction.",
                      e.amortisation_years, 100 * e.utilisation, 100 * e.power_share, e.pue, to_string(e.electricity, 3));
 }
 

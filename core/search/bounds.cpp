@@ -1,6 +1,7 @@
 #include "core/search/bounds.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <vector>
 
@@ -73,20 +74,41 @@ int layers_of(const Network& net) {
   return out;
 }
 
-/// What layers take and keep, as the difference to a network of half of them: what stands outside the layers cancels.
-void add_layers(const SearchProblem& problem, const Workload& workload, const StrategySettings& settings, const Program& whole, const RoleMemory& memory, PassCosts& out) {
-  Workload half = workload;
-  for (std::size_t b = 0; b < half.network.blocks.size(); ++b)
-    if (half.network.blocks[b].is_layer()) half.network.repeat[b] = std::max(1, half.network.repeat[b] / 2);
-  const int layers = layers_of(workload.network), fewer = layers - layers_of(half.network);
+Workload with_layers(Workload w, const std::function<int(int)>& change) {
+  for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
+    if (w.network.blocks[b].is_layer()) w.network.repeat[b] = std::max(1, change(w.network.repeat[b]));
+  return w;
+}
+
+/// A network of one kind of layer is priced with few of them: what each further one takes and keeps is the same.
+Workload few_layers(const Workload& workload) {
+  static constexpr int kFew = 4;
+  const Network& net = workload.network;
+  const auto kinds = std::count_if(net.blocks.begin(), net.blocks.end(), [](const auto& b) { return b.is_layer(); });
+  return kinds == 1 ? with_layers(workload, [](int n) { return std::min(n, kFew); }) : workload;
+}
+
+/// What layers take and keep, as the difference to a network of half of them: what stands outside the layers cancels. `workload` is that of `whole`; where
+/// it has fewer than `layers`, the rest is added to all of `out`.
+void add_layers(const SearchProblem& problem, const Workload& workload, int layers, const StrategySettings& settings, const Program& whole, const RoleMemory& memory, PassCosts& out) {
+  const Workload half = with_layers(workload, [](int n) { return n / 2; });
+  const int priced = layers_of(workload.network), fewer = priced - layers_of(half.network), missing = layers - priced;
+  out.layers = layers;
   if (fewer == 0) return;
   Program program = lower(half, settings, static_cast<int>(whole.device_of_rank.size()));
   program.device_of_rank = whole.device_of_rank;
   const RoleMemory less = MemoryRule{}.peaks(program).front();
-  out.saved = std::max(Bytes{0}, (in(memory, MemoryCategory::activations) - in(less, MemoryCategory::activations)) * (static_cast<double>(layers) / fewer));
+  const auto each = [&](MemoryCategory c) { return std::max(Bytes{0}, in(memory, c) - in(less, c)) / fewer; };
+  out.saved = each(MemoryCategory::activations) * layers;
+  out.weights += each(MemoryCategory::weights) * missing;
+  out.gradients += each(MemoryCategory::gradients) * missing;
+  out.optimizer += each(MemoryCategory::optimizer) * missing;
   const Breakdown parts = estimate(program, problem.cost, settings, 1).breakdown;
   out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts)) / fewer;
   if (workload.network.routing() == nullptr) out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
+  out.compute += out.layer_compute * missing;
+  out.launch += std::max(Seconds{0}, out.launch - parts[TimeCategory::launch]) / fewer * missing;
+  out.exposed += out.layer_exposed * missing;
 }
 
 /// Layers of the stage that has most of them, where they are dealt out evenly to chunks (place_chunks in strategy/lower.cpp); copies are not counted.
@@ -111,7 +133,7 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
   if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} || problem.cluster.parts().size() > 1) return out;
   try {
     const StrategySettings s = alone(settings);
-    Workload one = problem.workload;
+    Workload one = few_layers(problem.workload);
     one.training.global_batch = s.microbatch * s.dp;
     const int ranks = s.dp * s.cp * s.tp * s.tile_h * s.tile_w;
     Program program = lower(one, s, ranks);
@@ -120,13 +142,13 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     const RoleMemory memory = MemoryRule{}.peaks(program).front();
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
     out.compute = compute_of(parts);
+    out.launch = parts[TimeCategory::launch];
     // Exchanges of experts depend on which replicas take part, which are not those of the plan.
     if (one.network.routing() == nullptr) out.exposed = exposed_of(parts);
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
-    add_layers(problem, one, s, program, memory, out);
-    out.layers = layers_of(one.network);
+    add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
     out.known = true;
   } catch (const Error&) {
     out = {};
@@ -150,7 +172,8 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
   const double waits = schedule.copies() > 1 ? kPairedMargin : kExposedMargin;
-  const Seconds mean = (costs.compute * kBoundMargin + costs.exposed * waits) / stages;
+  const Seconds compute = schedule.copies() > 1 ? costs.compute - costs.launch : costs.compute;
+  const Seconds mean = (compute * kBoundMargin + costs.exposed * waits) / stages;
   const int most = schedule.copies() > 1 ? 0 : most_layers(schedule, shape, costs.layers);
   const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
   return {std::max(mean * (1 + bubble), fullest) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};

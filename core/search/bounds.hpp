@@ -29,6 +29,7 @@ inline constexpr double kPairedMargin = 0.4;
 struct PassCosts {
   bool known = false;    ///< False: nothing is bounded (unequal blocks, or the lowering refused).
   Seconds compute, exposed;  ///< w: kernels, and the communication that they wait for.
+  Seconds launch;        ///< Of `compute`, what waits for the host: an interleaved pair can hide it.
   Bytes weights, gradients, optimizer;
   Bytes saved;           ///< s
   Seconds layer_compute, layer_exposed;  ///< Of one layer of w.

@@ -117,6 +117,12 @@ Facts trades(const std::vector<const Found*>& plans) {
   return facts;
 }
 
+/// "Front ..., 8 of 9: ...".
+std::string front_title(std::size_t shown, std::size_t all) {
+  const std::string cut = shown < all ? fmt::format(", {} of {} plans (the others save less than a hundredth of the capacity)", shown, all) : "";
+  return fmt::format("Front{}: whoever wants less memory pays this much time (closed form where not played)", cut);
+}
+
 std::vector<const Found*> front_shown(const SearchReport& r) {
   std::vector<const Found*> out;
   for (const Found& f : r.result.front)  // Steps of less than a hundredth of the capacity say little.
@@ -138,7 +144,7 @@ void add_plans(const SearchReport& report, Document& out) {
   if (const std::string common = common_text(plans); !common.empty()) out.blocks.emplace_back(Paragraph{common});
   if (plans.size() > 1) out.blocks.emplace_back(trades(plans));
   if (const auto front = front_shown(report); front.size() > 1) {
-    out.blocks.emplace_back(plan_table("Front: whoever wants less memory pays this much time (closed form where not played)", report, front, false));
+    out.blocks.emplace_back(plan_table(front_title(front.size(), report.result.front.size()), report, front, false));
     if (const std::string common = common_text(front); !common.empty()) out.blocks.emplace_back(Paragraph{common});
   }
   out.blocks.emplace_back(Paragraph{"Why: " + why_text(report.result, report.objective)});

@@ -98,7 +98,9 @@ TEST_CASE("without the charting library a page has its sentences and tables, and
 
 TEST_CASE("compare: where each step goes, and what makes the difference", "[browser]") {
   NEEDS_A_BROWSER();
-  check(page_of("compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8"), 4, 20);
+  const test::ShownPage page = page_of("compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8");
+  check(page, 4, 20);
+  CHECK(page.text.find("llama3_8b_h100_8 tp=8") != std::string::npos);
 }
 
 TEST_CASE("validate: the scoreboard", "[browser]") {
@@ -125,4 +127,31 @@ TEST_CASE("the buyer's question: cost and days with their ranges", "[browser]") 
 TEST_CASE("sweep: curves of what varies", "[browser]") {
   NEEDS_A_BROWSER();
   check(page_of("sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2"), 2, 20);
+}
+
+TEST_CASE("sweep where nothing fits: every point with its memory against the capacity", "[browser]") {
+  NEEDS_A_BROWSER();
+  const test::ShownPage page = page_of("sweep scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none --vary strategy.microbatch=1,2,4", 3);
+  check(page, 1, 6);
+  CHECK(page.text.find("3 do not fit") != std::string::npos);
+  CHECK(page.text.find("What this rests on") != std::string::npos);
+  CHECK(page.text.find("Interrupted") == std::string::npos);
+}
+
+TEST_CASE("what was interrupted says so, with and without a result", "[browser]") {
+  NEEDS_A_BROWSER();
+  const Folder folder;
+  const std::string file = (folder.path / "page.html").string();
+  const std::string point = R"({"number": 0, "values": {"strategy.tp": 2}, "memory_bytes": 2e9, "memory_capacity_bytes": 4e9, "fits": true, "step_time_s": 1.5, "mfu": 0.25})";
+  for (const std::string& points : {std::string(), point}) {
+    std::ofstream(file) << html_text({"sweep", "9.9", R"({"file": "a.json", "interrupted": true, "vary": {"strategy.tp": [1, 2]}, "points": [)" + points + "]}", "", {}});
+    const test::ShownPage page = test::show(file);
+    check(page, points.empty() ? 0 : 3, points.empty() ? 0 : 3);
+    CHECK(page.text.find("Interrupted") != std::string::npos);
+  }
+  std::ofstream(file) << html_text({"search", "9.9", R"({"scenario": "a", "gpus": 8, "interrupted": true, "space": {"legal": 9}, "candidates": [], "pareto": []})", "", {}});
+  const test::ShownPage page = test::show(file);
+  check(page, 0, 0);
+  CHECK(page.text.find("Interrupted") != std::string::npos);
+  CHECK(page.text.find("No plan that fits was found before") != std::string::npos);
 }

@@ -117,6 +117,59 @@ TEST_CASE("the curve has other sizes, each faster than the one before and none c
   }
 }
 
+TEST_CASE("the objective chooses the size") {
+  // Two thirds as many again are cheaper than the fewest in time, the most are the fastest.
+  const double work = work_for(100, 29.9);
+  const auto step = [work](int n) { return n >= 150 && n <= 200 ? 0.9 * work / n : work / n * (1 + 0.0001 * n); };
+  Plan plan = calm_plan();
+  plan.max_gpus = 8 * 1000;
+  CandidateSite s = site(step);
+  CHECK(answer_candidate(plan, s).point->machines > 101);
+  CHECK(answer_candidate(plan, s).point->machines <= 200);
+  plan.objective = PlanObjective::capital;
+  const int fewest = answer_candidate(plan, s).point->machines;
+  CHECK(fewest < 110);
+  plan.objective = PlanObjective::days;
+  CHECK(answer_candidate(plan, s).point->machines == 1000);
+  plan.capital_budget = Dollars{500.5 * 320e3};
+  const CandidateAnswer within = answer_candidate(plan, s);
+  CHECK(within.meets_budget);
+  CHECK(within.point->machines <= 500);
+  CHECK(within.point->machines > 480);
+}
+
+TEST_CASE("of sizes in time but over budget the nearest to it is taken") {
+  Plan plan = calm_plan();
+  plan.objective = PlanObjective::days;
+  plan.capital_budget = Dollars{1e6};
+  CandidateSite s = site(even(work_for(10, 29.9)));
+  const CandidateAnswer a = answer_candidate(plan, s);
+  CHECK(a.point->machines == 10);
+  CHECK(a.meets_deadline);
+  CHECK(!a.meets_budget);
+}
+
+TEST_CASE("more machines are never slower: the rest may stand idle") {
+  const double work = work_for(100, 30);
+  // Odd sizes divide badly: four times slower.
+  const auto step = [work](int n) { return work / n * (n % 2 == 0 ? 1 : 4); };
+  for (const PlanObjective objective : {PlanObjective::cost, PlanObjective::days}) {
+    Plan plan = calm_plan();
+    plan.objective = objective;
+    CandidateSite s = site(step);
+    double before = 1e99;
+    for (int most = 61; most <= 99; ++most) {
+      INFO(most);
+      s.candidate.max_machines = most;
+      const CandidateAnswer a = answer_candidate(plan, s);
+      REQUIRE(a.point);
+      CHECK(a.point->duration.value() <= before);
+      before = a.point->duration.value();
+      for (std::size_t i = 1; i < a.curve.size(); ++i) CHECK(a.curve[i].duration < a.curve[i - 1].duration);
+    }
+  }
+}
+
 TEST_CASE("spares follow failures, the plan and the candidate") {
   Plan plan = calm_plan();
   plan.reliability.spares.reset();

@@ -57,6 +57,7 @@ TEST_CASE("equal candidates are ordered by name") { CHECK(order(rank_candidates(
 
 TEST_CASE("the reason has the numbers of the first two") {
   const PlanAnswer a = rank_candidates(calm_plan(), "m", 1, {answer("first", 1.25e6, 29), answer("second", 1.5e6, 28)});
+  CHECK(a.why.starts_with("First is first on 64 GPUs (8 machines): it costs $1.25M in 29.0 days"));
   CHECK(a.why.find("$1.25M") != std::string::npos);
   CHECK(a.why.find("$1.5M") != std::string::npos);
   CHECK(a.why.find("20 % more") != std::string::npos);
@@ -81,6 +82,8 @@ TEST_CASE("a question is made of the figures where none is given") {
   plan.budget = Dollars{5e6};
   const PlanAnswer a = rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)});
   CHECK(a.question == "Which machine, and how many, to train llama (70 billion parameters) on 1 trillion tokens in 30 days for at most $5M?");
+  plan.deadline = Seconds{kDay};
+  CHECK(rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)}).question.find("tokens in 1 day for") != std::string::npos);
   plan.question = "Mine?";
   CHECK(rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)}).question == "Mine?");
 }

@@ -74,24 +74,50 @@ TEST_CASE("overrides reach every value") {
   CHECK(parse({"uncertainty.low=0.8", "uncertainty.high=1.3"}).range_high == 1.3);
 }
 
+TEST_CASE("an override is blamed for what it brought in, and for nothing else") {
+  CHECK(refusal({"dedline_days=3"}).starts_with("--set dedline_days=3: unknown key"));
+  CHECK(refusal({"econmics.pue=1.2"}).starts_with("--set econmics.pue=1.2: unknown key"));
+  CHECK(refusal({"plan.deadline_days=-1"}).starts_with("--set plan.deadline_days=-1: "));
+  CHECK(refusal({"deadline_days=-1", "deadline_days=0"}).starts_with("--set deadline_days=0: "));
+  CHECK(refusal({R"(candidates=[{"machin":"x"}])"}).find(": /0") != std::string::npos);
+  std::string text = kGood;
+  text.replace(text.find("\"pue\": 1.1"), 10, "\"pue\": 0.1");
+  try {
+    (void)parse_plan(text, "p.json", {"economics.utilisation=0.5", "deadline_days=3"});
+    CHECK(false);
+  } catch (const Error& e) {
+    CHECK(e.where == "p.json: /economics/pue");
+  }
+}
+
+TEST_CASE("a scenario is no plan, a plan no scenario: the verb that reads it is named") {
+  CHECK_THROWS_WITH(parse_plan(R"({"schema": "rehearse/scenario/v1"})", "s.json"), Catch::Matchers::Contains("this is a scenario"));
+  CHECK_THROWS_WITH(parse_scenario(kGood, "p.json"), Catch::Matchers::Contains("this is a plan"));
+  try {
+    (void)parse_scenario(kGood, "p.json");
+  } catch (const Error& e) {
+    CHECK(has(e.hint, "'rehearse plan'"));
+  }
+}
+
 TEST_CASE("what is wrong is said with its place, and what to write instead") {
-  CHECK(has(refusal({"training.tokens=0"}), "p.json: /training/tokens: a plan is for a whole run"));
-  CHECK(has(refusal({"candidates=[]"}), "/candidates: no machine to compare"));
-  CHECK(has(refusal({"deadline_days=0"}), "/deadline_days"));
+  CHECK(has(refusal({"training.tokens=0"}), "--set training.tokens=0: a plan is for a whole run"));
+  CHECK(has(refusal({"candidates=[]"}), "--set candidates=[]: no machine to compare"));
+  CHECK(has(refusal({"deadline_days=0"}), "--set deadline_days=0: "));
   CHECK(has(refusal({"dedline_days=3"}), "did you mean 'deadline_days'"));
   CHECK(has(refusal({"economics.pui=1.2"}), "did you mean 'pue'"));
-  CHECK(has(refusal({"economics.pue=0.5"}), "/economics/pue: number 0.5 is out of range"));
+  CHECK(has(refusal({"economics.pue=0.5"}), "--set economics.pue=0.5: number 0.5 is out of range"));
   CHECK(has(refusal({"objective=costs"}), "did you mean 'cost'"));
-  CHECK(has(refusal({"budget=12000000"}), "/budget"));
-  CHECK(has(refusal({"budget=-$5"}), "/budget"));
+  CHECK(has(refusal({"budget=12000000"}), "--set budget=12000000: "));
+  CHECK(has(refusal({"budget=-$5"}), "--set budget=-$5: "));
   CHECK(has(refusal({"training.precison=bf16"}), "did you mean 'precision'"));
-  CHECK(has(refusal({"candidates.0.machin=x"}), "/candidates/0/machin: unknown key"));
-  CHECK(has(refusal({"candidates.1.price.purchase=$1e99"}), "/candidates/1/price/purchase"));
+  CHECK(has(refusal({"candidates.0.machin=x"}), "--set candidates.0.machin=x: unknown key"));
+  CHECK(has(refusal({"candidates.1.price.purchase=$1e99"}), "--set candidates.1.price.purchase=$1e99: "));
   CHECK(has(refusal({"candidates.7.machine=x"}), "they are 0 to 1"));
-  CHECK(has(refusal({"reliability.mtbf.gpu=0h"}), "/reliability/mtbf/gpu"));
+  CHECK(has(refusal({"reliability.mtbf.gpu=0h"}), "--set reliability.mtbf.gpu=0h: "));
   CHECK(has(refusal({"uncertainty.low=1.5", "uncertainty.high=1.2"}), "low is above high"));
   CHECK(has(refusal({"nonsense"}), "is not KEY=VALUE"));
-  CHECK(has(refusal({"schema=rehearse/scenario/v1"}), "/schema"));
+  CHECK(has(refusal({"schema=rehearse/scenario/v1"}), "--set schema=rehearse/scenario/v1: this is a scenario"));
   CHECK_THROWS_AS(parse_plan("{", "p.json"), Error);
 }
 

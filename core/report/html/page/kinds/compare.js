@@ -2,6 +2,12 @@
 
 const letter = (i) => String.fromCharCode(65 + i);
 
+// The file, with the changes that tell it from others.
+const plan_name = (name) => {
+  const [file, ...changes] = String(name).split('@');
+  return [file_stem(file), ...changes.map((c) => c.replace(/^strategy\./, ''))].join(' ');
+};
+
 const compare_page = (a) => {
   const steps = a.steps.map((s, i) => ({ ...s, letter: letter(i), at: i }));
   const fit = steps.filter((s) => s.fits);
@@ -19,7 +25,7 @@ const compare_page = (a) => {
     steps
       .slice(0, 6)
       .map((s) => ({
-        label: `${s.letter}  ${file_stem(s.name)}`,
+        label: `${s.letter}  ${plan_name(s.name)}`,
         figure: s.fits ? figure_at(`answer.steps.${s.at}.step_time_s`, 'seconds') : { parts: ['does not fit', ''] },
         note: s.fits ? `MFU ${percent(s.mfu)}` : `needs ${text_of('gib', s.needed_bytes)}`,
         tone: s.fits ? '' : 'bad',

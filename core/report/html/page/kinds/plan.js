@@ -3,6 +3,8 @@
 const usd = (x) => text_of('usd', x);
 const span_text = (c, key, text) => (typeof c[`${key}_p10`] === 'number' ? `${text(c[`${key}_p10`])} to ${text(c[`${key}_p90`])}` : '');
 const misses = (c) => [c.meets_deadline === false ? 'the deadline' : null, c.meets_budget === false ? 'the budget' : null].filter(Boolean);
+// 'in time' where the slow end of the range meets the deadline, 'may be late' where only the prediction does.
+const grade = (c) => (c.meets_deadline === false ? 'late' : c.meets_deadline_p90 === false ? 'may be late' : 'in time');
 const name_of = (c) => c.name || c.machine;
 const limit_of = (a, key) => {
   const v = a[key] ?? (a.question || {})[key];
@@ -106,7 +108,7 @@ const cost_section = (a, list) => {
   section({
     id: 'cost',
     title: 'What each costs',
-    see: `${name_of(cheap)} costs least, ${usd(cheap.cost_usd)}; ${name_of(dear)} ${significant(dear.cost_usd / cheap.cost_usd, 3)} times as much.${budget ? ` ${capital(plural(list.filter((c) => c.cost_usd <= budget).length, 'candidate'))} stay${list.filter((c) => c.cost_usd <= budget).length === 1 ? 's' : ''} within ${usd(budget)}.` : ''} Hatched bars miss the deadline or the budget; whiskers show the range.`,
+    see: `${name_of(cheap)} costs least, ${usd(cheap.cost_usd)}; ${name_of(dear)} ${significant(dear.cost_usd / cheap.cost_usd, 3)} times as much.${budget ? ` ${capital(plural(list.filter((c) => c.cost_usd <= budget).length, 'candidate'))} stay${list.filter((c) => c.cost_usd <= budget).length === 1 ? 's' : ''} within ${usd(budget)}.` : ''}${pictures_available() ? ' Hatched bars miss the deadline or the budget; whiskers show the range.' : ''}`,
     chart: ranges_chart(
       list.map((c) => ({ label: row_label(c), value: c.cost_usd, low: c.cost_usd_p10, high: c.cost_usd_p90, misses: misses(c).length > 0 })),
       { name: 'US dollars', text: usd, limit: budget ? { x: budget, text: 'budget' } : null },
@@ -163,6 +165,7 @@ const plan_table = (list) =>
       { title: '10 to 90 %' },
       { title: 'goodput', number: true },
       { title: 'MWh', number: true },
+      { title: 'by the deadline' },
       { title: 'misses' },
     ],
     list.map((c) => ({
@@ -177,6 +180,7 @@ const plan_table = (list) =>
         span_text(c, 'cost_usd', usd),
         c.goodput ? cell(c.goodput, 'percent') : '–',
         c.energy_mwh ? { text: significant(c.energy_mwh, 3), value: c.energy_mwh } : '–',
+        grade(c),
         misses(c).join(' and '),
       ],
     })),
@@ -185,11 +189,12 @@ const plan_table = (list) =>
 const days_section = (a, list) => {
   const deadline = limit_of(a, 'deadline_days'),
     quick = largest_by(list, (c) => -c.days),
-    late = list.filter((c) => c.meets_deadline === false);
+    late = list.filter((c) => grade(c) === 'late'),
+    maybe = list.filter((c) => grade(c) === 'may be late');
   section({
     id: 'days',
     title: 'How long each takes',
-    see: `${name_of(quick)} is done first, in ${text_of('days', quick.days)}${late.length > 0 ? `; ${listed(late.map(name_of))} miss${late.length === 1 ? 'es' : ''} the deadline` : '; none misses the deadline'}.`,
+    see: `${name_of(quick)} is done first, in ${text_of('days', quick.days)}${late.length > 0 ? `; ${listed(late.map(name_of))} miss${late.length === 1 ? 'es' : ''} the deadline` : '; none misses the deadline'}${maybe.length > 0 ? `; ${listed(maybe.map(name_of))} may be late: the slow end of ${maybe.length === 1 ? 'its range is' : 'their ranges is'} beyond it` : ''}.`,
     chart: ranges_chart(
       list.map((c) => ({ label: row_label(c), value: c.days, low: c.days_p10, high: c.days_p90, misses: c.meets_deadline === false })),
       { name: 'days', text: (x) => significant(x, 3), limit: deadline ? { x: deadline, text: 'deadline' } : null },
@@ -198,11 +203,12 @@ const days_section = (a, list) => {
 };
 
 const curve_section = (list) => {
-  const with_curve = list.filter((c) => Array.isArray(c.curve) && c.curve.length > 1).slice(0, 8);
-  if (with_curve.length === 0) return;
-  const curves = with_curve.map((c) => ({ name: name_of(c), points: c.curve.map((p) => [p.gpus, p.days]) }));
-  const c = with_curve[0],
-    from = c.curve[0],
+  const points_of = (k) => (Array.isArray(k.curve) && k.curve.length > 0 ? k.curve : [{ gpus: k.gpus, days: k.days, cost_usd: k.cost_usd }]);
+  const shown = list.slice(0, 8);
+  const c = shown.find((k) => points_of(k).length > 1);
+  if (!c) return;
+  const curves = shown.map((k) => ({ name: name_of(k), points: points_of(k).map((p) => [p.gpus, p.days]) }));
+  const from = c.curve[0],
     to = c.curve[c.curve.length - 1];
   section({
     id: 'curves',
@@ -221,13 +227,16 @@ const curve_section = (list) => {
       table(
         'Points of the curves',
         [{ title: 'machine' }, { title: 'GPUs', number: true }, { title: 'days', number: true }, { title: 'cost', number: true }],
-        with_curve.flatMap((k) =>
-          k.curve.map((p, i) => [
-            name_of(k),
-            { text: fixed(p.gpus, 0), value: p.gpus },
-            { text: significant(p.days, 3), value: p.days, path: `answer.candidates.${k.at}.curve.${i}.days` },
-            cell(p.cost_usd, 'usd'),
-          ]),
+        list.flatMap((k) =>
+          points_of(k).map((p, i) => ({
+            mark: k.at === 0 && p.gpus === k.gpus ? 'pick' : undefined,
+            cells: [
+              name_of(k),
+              { text: fixed(p.gpus, 0), value: p.gpus },
+              { text: significant(p.days, 3), value: p.days, path: `answer.candidates.${k.at}.${p === (k.curve || [])[i] ? `curve.${i}.days` : 'days'}` },
+              cell(p.cost_usd, 'usd'),
+            ],
+          })),
         ),
       ),
     ],

@@ -7,7 +7,7 @@ const metric_text = {
   mfu: percent,
   memory_bytes: (x) => text_of('gib', x),
   samples_per_s: (x) => significant(x),
-  needed_bytes: (x) => text_of('gib', x),
+  memory_capacity_bytes: (x) => text_of('gib', x),
 };
 const metric_name = {
   step_time_s: 'step time',
@@ -16,7 +16,7 @@ const metric_name = {
   mfu: 'MFU',
   memory_bytes: 'memory',
   samples_per_s: 'samples per second',
-  needed_bytes: 'memory',
+  memory_capacity_bytes: 'capacity',
 };
 
 const space_text = (space) =>
@@ -45,9 +45,10 @@ const search_page = (a) => {
   open_page(
     `Which strategy trains ${scenario} ${goal}${a.gpus ? ` on ${plural(a.gpus, 'GPU')}` : ' here'}?`,
     a.subject || space_text(a.space),
-    a.why || (best ? `${best.label}: ${seconds(best.step_time_s)} a step.` : 'No plan fits.'),
+    best ? a.why || `${best.label}: ${seconds(best.step_time_s)} a step.` : a.interrupted ? 'No plan that fits was found before.' : a.why || 'No plan fits.',
   );
-  if (!best) return;
+  if (a.interrupted) notice('Interrupted: the best of what was evaluated until then; another search may find better.');
+  if (!best) return search_assumptions(a);
   headline([
     { label: 'Best step time', figure: figure_at('answer.candidates.0.step_time_s', 'seconds'), note: best.label },
     ...(best.tokens_per_s_per_gpu > 0
@@ -98,6 +99,10 @@ const search_page = (a) => {
           : `The best ${with_parts.length} differ by ${percent(last.step_time_s / best.step_time_s - 1)} at most.`,
     });
   }
+  search_assumptions(a);
+};
+
+const search_assumptions = (a) =>
   assumptions(
     [
       ['Objective', String(a.objective || '').replace(/_/g, ' ')],
@@ -108,7 +113,6 @@ const search_page = (a) => {
       scenario_text({ scenario: a.resolved || (typeof a.scenario === 'object' ? a.scenario : null) }),
     ],
   );
-};
 
 const candidates_section = (a, list, front) => {
   const points = list.map((c) => ({ x: c.step_time_s, y: c.memory_bytes / kGiB, label: c.label, front: front.has(c.at), pick: c.at === 0 }));
@@ -172,103 +176,131 @@ const sweep_page = (a) => {
     points = a.points.map((p, i) => ({ ...p, at: i }));
   const good = points.filter((p) => p.step_time_s > 0);
   const axis = largest_by(vary, ([, values]) => values.length)[0];
-  const metric = good.some((p) => p.tokens_per_s > 0) ? 'tokens_per_s' : good.some((p) => p.samples_per_s > 0) ? 'samples_per_s' : 'step_time_s';
+  const metric = ['tokens_per_s_per_gpu', 'samples_per_s'].find((m) => good.some((p) => p[m] > 0)) || 'step_time_s';
   const better = metric === 'step_time_s' ? (p) => -p.step_time_s : (p) => p[metric];
-  const best = good.length > 0 ? largest_by(good, better) : null,
-    worst = good.length > 0 ? largest_by(good, (p) => -better(p)) : null;
-  const setting = (p) =>
-    Object.entries(p.values)
-      .map(([k, v]) => `${k.split('.').pop()}=${v}`)
-      .join(', ');
+  const best = largest_by(good, better),
+    worst = largest_by(good, (p) => -better(p));
+  const lost = sweep_losses(points);
   open_page(
     `What changes with ${listed(vary.map(([k]) => k))}?`,
     a.heading || a.file || (typeof a.scenario === 'string' ? a.scenario : null),
     best
-      ? `Of ${plural(points.length, 'point')} the best is ${setting(best)}: ${metric_name[metric]} ${metric_text[metric](best[metric])}, against ${metric_text[metric](worst[metric])} with ${setting(worst)}.`
-      : 'No point gave a result.',
+      ? `Of ${plural(points.length, 'point')} the best is ${setting_text(best)}: ${metric_name[metric]} ${metric_text[metric](best[metric])}, against ${metric_text[metric](worst[metric])} with ${setting_text(worst)}.`
+      : points.length > 0
+        ? `Of ${plural(points.length, 'point')} none gave a step time: ${lost}.`
+        : 'No point was evaluated.',
   );
-  if (!best) return;
-  headline([
-    {
-      label: `Best ${metric_name[metric]}`,
-      figure: figure_at(`answer.points.${best.at}.${metric}`, metric === 'step_time_s' ? 'seconds' : 'number'),
-      note: setting(best),
-    },
-    { label: 'Its step time', figure: figure_at(`answer.points.${best.at}.step_time_s`, 'seconds') },
-    ...(best.mfu > 0 ? [{ label: 'Its MFU', figure: figure_at(`answer.points.${best.at}.mfu`, 'percent') }] : []),
-    {
-      label: 'Points',
-      figure: { parts: [String(points.length), ''] },
-      note: good.length < points.length ? `${points.length - good.length} gave no result` : '',
-    },
-  ]);
-  sweep_sections(vary, axis, metric, points, good);
+  if (a.interrupted) notice('Interrupted: the points that were evaluated until then; the others are missing.');
+  if (best)
+    headline([
+      {
+        label: `Best ${metric_name[metric]}`,
+        figure: figure_at(`answer.points.${best.at}.${metric}`, metric === 'step_time_s' ? 'seconds' : 'number'),
+        note: setting_text(best),
+      },
+      ...(metric === 'step_time_s' ? [] : [{ label: 'Its step time', figure: figure_at(`answer.points.${best.at}.step_time_s`, 'seconds') }]),
+      { label: 'Its memory', figure: figure_at(`answer.points.${best.at}.memory_bytes`, 'gib'), note: `of ${text_of('gib', best.memory_capacity_bytes)}` },
+      ...(best.mfu > 0 ? [{ label: 'Its MFU', figure: figure_at(`answer.points.${best.at}.mfu`, 'percent') }] : []),
+      { label: 'Points', figure: { parts: [String(points.length), ''] }, note: lost },
+    ]);
+  for (const m of [metric, 'memory_bytes', 'mfu']) sweep_section(vary, axis, m, points);
+  if (points.length > 0) section({ id: 'points', title: 'All points', see: points_see(points, lost), tables: [points_table(vary, points)] });
   assumptions(
     [['Varied', vary.map(([k, v]) => `${k} = ${v.join(', ')}`).join('; ')]],
     [scenario_text({ scenario: a.resolved || (typeof a.scenario === 'object' ? a.scenario : null) })],
   );
 };
 
-const sweep_sections = (vary, axis, metric, points, good) => {
+const setting_text = (p) =>
+  Object.entries(p.values)
+    .map(([k, v]) => `${k.split('.').pop()}=${v}`)
+    .join(', ');
+const is_over = (p) => p.fits === false;
+const is_refused = (p) => p.error && p.fits === undefined;
+
+const sweep_losses = (points) => {
+  const over = points.filter(is_over).length,
+    refused = points.filter(is_refused).length;
+  return [over > 0 ? `${over} ${over === 1 ? 'does' : 'do'} not fit` : null, refused > 0 ? `${refused} refused` : null]
+    .filter(Boolean)
+    .join(', ');
+};
+
+const points_see = (points, lost) => {
+  const leanest = largest_by(
+    points.filter((p) => p.memory_bytes > 0),
+    (p) => -p.memory_bytes,
+  );
+  if (!leanest) return `${capital(lost)}: the table says why.`;
+  const need = `the leanest, ${setting_text(leanest)}, needs ${text_of('gib', leanest.memory_bytes)} of ${text_of('gib', leanest.memory_capacity_bytes)}`;
+  return `${capital(lost || 'all of them fit')}; ${need}.`;
+};
+
+const points_table = (vary, points) => {
+  const numeric = ([k]) => points.every((p) => typeof p.values[k] === 'number');
+  const kinds = ['step_time_s', 'tokens_per_s_per_gpu', 'samples_per_s', 'mfu', 'memory_bytes', 'memory_capacity_bytes'].filter((m) =>
+    points.some((p) => p[m] > 0),
+  );
+  return table(
+    'Points',
+    [...vary.map((v) => ({ title: v[0], number: numeric(v) })), ...kinds.map((k) => ({ title: metric_name[k], number: true })), { title: '' }],
+    points.map((p) => [
+      ...vary.map(([k]) => String(p.values[k])),
+      ...kinds.map((k) => (p[k] > 0 ? { text: metric_text[k](p[k]), value: p[k], path: `answer.points.${p.at}.${k}` } : '–')),
+      is_over(p) ? 'does not fit' : p.error || '',
+    ]),
+  );
+};
+
+// One curve per setting of the other keys. Memory is also that of the points that do not fit; elsewhere they are named.
+const sweep_section = (vary, axis, metric, points) => {
+  const shown = points.filter((p) => p[metric] > 0);
+  if (shown.length === 0) return;
   const others = vary.map(([k]) => k).filter((k) => k !== axis);
   const name_of = (p) => others.map((k) => `${k.split('.').pop()}=${p.values[k]}`).join(', ') || metric_name[metric];
-  const numeric = good.every((p) => typeof p.values[axis] === 'number' && p.values[axis] > 0);
-  const names = numeric ? null : vary.find(([k]) => k === axis)[1].map(String);
-  const curves = (m) =>
-    [...new Set(good.map(name_of))].map((name) => {
-      const own = good.filter((p) => name_of(p) === name && p[m] !== undefined);
-      return {
-        name,
-        points: numeric
-          ? own.map((p) => [p.values[axis], p[m]]).sort((x, y) => x[0] - y[0])
-          : names.map((n) => [n, (own.find((p) => String(p.values[axis]) === n) || {})[m]]),
-      };
-    });
-  const metrics = [metric, 'step_time_s', 'mfu', 'memory_bytes', 'needed_bytes'].filter(
-    (m, i, all) => all.indexOf(m) === i && good.some((p) => p[m] > 0),
-  );
-  metrics.slice(0, 3).forEach((m, i) => {
-    const list = curves(m),
-      best = largest_by(
-        good.filter((p) => p[m] !== undefined),
-        (p) => p[m],
-      ),
-      least = largest_by(
-        good.filter((p) => p[m] !== undefined),
-        (p) => -p[m],
-      );
-    section({
-      id: `curve-${m}`,
-      title: `${capital(metric_name[m])} by ${axis}`,
-      see: `Between ${metric_text[m](least[m])} at ${axis} ${least.values[axis]} and ${metric_text[m](best[m])} at ${best.values[axis]}: ${significant(best[m] / least[m], 3)} times as much.`,
-      keys: list.length > 1 ? curve_keys(list) : null,
-      chart: curves_chart(list, {
-        x_name: axis,
-        y_name: metric_name[m],
-        x_text: (x) => significant(x),
-        y_text: metric_text[m],
-        x_log: numeric,
-        x_names: names,
-        from_zero: m !== 'mfu',
-      }),
-      tables:
-        i > 0
-          ? []
-          : [
-              table(
-                'Points',
-                [
-                  ...vary.map(([k]) => ({ title: k, number: numeric })),
-                  ...metrics.map((k) => ({ title: metric_name[k], number: true })),
-                  { title: '' },
-                ],
-                points.map((p) => [
-                  ...vary.map(([k]) => String(p.values[k])),
-                  ...metrics.map((k) => (p[k] > 0 ? { text: metric_text[k](p[k]), value: p[k], path: `answer.points.${p.at}.${k}` } : '–')),
-                  (p.error && p.fits !== false ? p.error : null) || (p.fits === false ? 'does not fit' : ''),
-                ]),
-              ),
-            ],
-    });
+  const values = vary.find(([k]) => k === axis)[1];
+  const numeric = values.every((v) => typeof v === 'number' && v > 0);
+  const memory = metric === 'memory_bytes',
+    height = (p) => (memory ? p[metric] / kGiB : p[metric]);
+  const list = [...new Set(shown.map(name_of))].map((name) => {
+    const own = shown.filter((p) => name_of(p) === name);
+    return {
+      name,
+      points: numeric
+        ? own.map((p) => [p.values[axis], height(p)]).sort((x, y) => x[0] - y[0])
+        : values.map((v) => [String(v), ...own.filter((p) => p.values[axis] === v).map(height)]),
+    };
+  });
+  const most = largest_by(shown, (p) => p[metric]),
+    least = largest_by(shown, (p) => -p[metric]);
+  const missing = points.filter((p) => !(p[metric] > 0));
+  const capacities = [...new Set(points.map((p) => p.memory_capacity_bytes).filter((b) => b > 0))];
+  const limit = memory && capacities.length === 1 ? { y: capacities[0] / kGiB, text: `capacity, ${text_of('gib', capacities[0])}` } : null;
+  section({
+    id: `curve-${metric}`,
+    title: `${capital(metric_name[metric])} by ${axis}`,
+    see:
+      most[metric] === least[metric]
+        ? `${metric_text[metric](most[metric])} everywhere.`
+        : `Between ${metric_text[metric](least[metric])} with ${setting_text(least)} and ${metric_text[metric](most[metric])} with ${setting_text(most)}: ${significant(most[metric] / least[metric], 3)} times as much.`,
+    keys: list.length > 1 ? curve_keys(list) : null,
+    chart: curves_chart(list, {
+      x_name: axis,
+      y_name: metric_name[metric],
+      x_text: (x) => significant(x),
+      y_text: memory ? (v) => `${significant(v)} GiB` : metric_text[metric],
+      x_log: numeric,
+      x_names: numeric ? null : values.map(String),
+      x_range: numeric ? [Math.min(...values), Math.max(...values)] : null,
+      from_zero: true,
+      limit,
+    }),
+    hint: missing.length > 0 ? `Not shown, ${sweep_losses(missing)}: ${missing_text(missing)}.` : null,
   });
 };
+
+const kMostNamed = 8;
+const missing_text = (points) =>
+  points.length <= kMostNamed
+    ? points.map(setting_text).join('; ')
+    : `${points.slice(0, kMostNamed).map(setting_text).join('; ')} and ${points.length - kMostNamed} more`;

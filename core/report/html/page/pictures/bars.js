@@ -44,9 +44,10 @@ const breakdown_see = (breakdown) => {
   );
   const bubble = breakdown.bubble || 0;
   const rest = [];
-  if (exposed > 0 && !first.startsWith('exposed_'))
+  const counts = (s) => s / total >= 5e-4; // Less is 0.0 %.
+  if (counts(exposed) && !first.startsWith('exposed_'))
     rest.push(`communication that nothing hides takes ${seconds(exposed)} (${percent(exposed / total)})`);
-  if (bubble > 0 && first !== 'bubble') rest.push(`waiting for others ${seconds(bubble)} (${percent(bubble / total)})`);
+  if (counts(bubble) && first !== 'bubble') rest.push(`waiting for others ${seconds(bubble)} (${percent(bubble / total)})`);
   return `${capital(words.time[first])} take${/s$/.test(words.time[first]) ? '' : 's'} ${seconds(most)} of ${seconds(total)} (${percent(most / total)})${rest.length > 0 ? `; ${rest.join(', ')}` : ''}.`;
 };
 

@@ -207,10 +207,10 @@ const gantt_see = (gantt) => {
     least = largest_by(gantt.rows, (r) => -idle(r));
   const clock = `The ${gantt.rows.length > 1 ? 'rows share' : 'row has'} one clock of ${seconds(gantt.period_s)}`;
   if (gantt.rows.length === 1)
-    return `${clock}; ${most.label} computes for ${percent(1 - idle(most))} of it and waits or communicates for ${percent(idle(most))}.`;
+    return `${clock}; ${most.label} is in passes, communication inside them included, for ${percent(1 - idle(most))} of it.`;
   if (most === least || Math.abs(idle(most) - idle(least)) < 5e-4)
-    return `${clock}; every row computes for ${percent(1 - idle(most))} of it and waits or communicates for the rest.`;
-  return `${clock}; grey is time in which nothing computes: most on ${most.label}, ${percent(idle(most))} of the step, least on ${least.label}, ${percent(idle(least))}.`;
+    return `${clock}; every row is in passes, communication inside them included, for ${percent(1 - idle(most))} of it.`;
+  return `${clock}; grey is time outside passes: most on ${most.label}, ${percent(idle(most))} of the step, least on ${least.label}, ${percent(idle(least))}.`;
 };
 
 const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {

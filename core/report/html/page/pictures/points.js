@@ -92,10 +92,29 @@ const against_chart = (groups, { x_name, y_name, text, diagonal, unit_band = 0.1
   };
 };
 
+// `data` is not drawn: a value at the limit makes the axis reach it.
+const limit_line = (limit, view, data = []) =>
+  limit
+    ? [
+        {
+          type: 'line',
+          data,
+          symbol: 'none',
+          markLine: {
+            silent: true,
+            symbol: 'none',
+            lineStyle: { color: view.ink, type: 'dashed' },
+            label: { color: view.ink, formatter: limit.text, position: 'insideEndTop' },
+            data: [{ yAxis: limit.y }],
+          },
+        },
+      ]
+    : [];
+
 // curves: [{name, points: [[x, y], ..], low, high}]; x and y may be logarithmic.
 const curves_chart = (
   curves,
-  { x_name, y_name, x_text, y_text, x_log = false, y_log = false, x_names = null, from_zero = false, thread = false },
+  { x_name, y_name, x_text, y_text, x_log = false, y_log = false, x_names = null, x_range = null, from_zero = false, limit = null, thread = false },
 ) => ({
   height: (view) => (view.narrow ? 310 : 380),
   option: (view) => ({
@@ -108,7 +127,7 @@ const curves_chart = (
           name: x_name,
           nameLocation: 'middle',
           scale: true,
-          ...(x_log ? { min: 'dataMin', max: 'dataMax' } : {}),
+          ...(x_log ? (x_range ? { min: x_range[0], max: x_range[1] } : { min: 'dataMin', max: 'dataMax' }) : {}),
           ...axis_style(view.theme, { axisLabel: { formatter: (v) => x_text(v), showMaxLabel: true } }),
           splitLine: { show: false },
         },
@@ -148,6 +167,7 @@ const curves_chart = (
         lineStyle: { color: kHue[series_look(i)[0]], width: 2.5, type: i >= 4 ? 'dashed' : 'solid' },
         itemStyle: { color: kHue[series_look(i)[0]], borderColor: view.paper, borderWidth: 1 },
       })),
+      ...limit_line(limit, view, limit ? [x_names ? limit.y : [curves[0].points[0][0], limit.y]] : []),
     ],
   }),
 });
@@ -176,21 +196,7 @@ const front_chart = (points, { x_name, y_name, x_text, y_text, limit }) => ({
         { type: 'line', data: front.map((p) => [p.x, p.y]), step: false, symbol: 'none', silent: true, lineStyle: { color: kHue.blue, width: 2 } },
         { type: 'scatter', symbol: 'diamond', symbolSize: 13, data: front.filter((p) => !p.pick).map((p) => dot(p, kHue.blue)) },
         { type: 'scatter', symbol: 'pin', symbolSize: 38, data: points.filter((p) => p.pick).map((p) => dot(p, kHue.vermillion)), z: 6 },
-        ...(limit
-          ? [
-              {
-                type: 'line',
-                data: [],
-                markLine: {
-                  silent: true,
-                  symbol: 'none',
-                  lineStyle: { color: view.ink, type: 'dashed' },
-                  label: { color: view.ink, formatter: limit.text, position: 'insideEndTop' },
-                  data: [{ yAxis: limit.y }],
-                },
-              },
-            ]
-          : []),
+        ...limit_line(limit, view),
       ],
     };
   },
@@ -250,6 +256,8 @@ const ranges_chart = (rows, { name, text, limit }) => ({
           silent: true,
           z: 8,
         },
+        // Unseen: an axis takes its length from points, not from marked lines.
+        ...(limit ? [{ type: 'scatter', data: [[limit.x, 0]], symbolSize: 0, silent: true }] : []),
       ],
     };
   },
