@@ -66,18 +66,20 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(const std::string& file) : file_(file), in_(file, std::ios::binary) {
-    if (!in_) fail("cannot be read");
+  /// `way_out`: what to do about a damaged file.
+  Reader(const std::string& file, std::string way_out) : file_(file), way_out_(std::move(way_out)), in_(file, std::ios::binary) {
+    if (!in_) damaged("cannot be read");
   }
   void get(void* data, std::size_t bytes) {
-    if (!in_.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes))) fail("is shorter than it says");
+    if (!in_.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes))) damaged("is shorter than it says");
   }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_, "resume the scenario that wrote it, with the same options, or start without --resume");
   }
+  [[noreturn]] void damaged(const std::string& what) const { throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_, way_out_); }
 
  private:
-  std::string file_;
+  std::string file_, way_out_;
   std::ifstream in_;
 };
 
@@ -121,22 +123,24 @@ void Checkpoints::save(Executor& executor, ComputeDevice& device, Transport& tra
   mark.close();
 }
 
-std::optional<std::int64_t> Checkpoints::newest() const {
+std::optional<std::int64_t> Checkpoints::newest(std::optional<std::int64_t> before) const {
   std::optional<std::int64_t> out;
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     const std::string name = entry.path().filename().string();
     if (name.rfind("step-", 0) != 0 || !fs::exists(entry.path() / "complete")) continue;
-    out = std::max<std::int64_t>(out.value_or(0), std::stoll(name.substr(5)));
+    const std::int64_t step = std::stoll(name.substr(5));
+    if (!before || step < *before) out = std::max(out.value_or(0), step);
   }
   return out;
 }
 
 void Checkpoints::load(std::int64_t step, Executor& executor, ComputeDevice& device, int rank) const {
-  Reader in(rank_file(folder(step), rank));
+  const auto older = newest(step);
+  Reader in(rank_file(folder(step), rank), older ? fmt::format("remove {} to go on from step-{:06}", folder(step), *older) : "no older checkpoint is complete: start without --resume");
   Header header;
   in.get(&header, sizeof header);
-  if (header.magic != kMagic) in.fail("is not one of ours");
+  if (header.magic != kMagic) in.damaged("is not one of ours");
   if (header.hash != hash_) in.fail("belongs to another plan");
   if (header.numerics != static_cast<std::uint64_t>(numerics_)) in.fail("was written in another precision");
   const auto tensors = executor.persistent();

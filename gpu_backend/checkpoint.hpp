@@ -19,8 +19,8 @@ class Checkpoints {
 
   /// Writes the state before step `executor.next_step()`; all ranks call it. Throws Error (check_failed) with file and cause where the disk refuses.
   void save(Executor& executor, ComputeDevice& device, Transport& transport) const;
-  /// Number of the newest complete checkpoint's next step; nothing where there is none.
-  [[nodiscard]] std::optional<std::int64_t> newest() const;
+  /// Number of the newest complete checkpoint's next step, of those below `before` where that is given; nothing where there is none.
+  [[nodiscard]] std::optional<std::int64_t> newest(std::optional<std::int64_t> before = {}) const;
   /// Reads it. Throws Error (usage) where it belongs to another Program or numerics, or a file is damaged.
   void load(std::int64_t step, Executor& executor, ComputeDevice& device, int rank) const;
 

@@ -85,6 +85,7 @@ HtmlParts pipelines_of(const std::vector<ComparedStep>& steps) {
 
 /// Traces of the ranks of one job, and one scenario.
 int compare_trace(const std::vector<std::string>& words, const Arguments& arguments, Console& console) {
+  if (arguments.has("--html")) throw Error(ErrorKind::usage, "a trace beside a scenario makes a table, no page", "--html", "--format json, or simulate SCENARIO --html for its page");
   std::vector<RankTrace> ranks;
   std::vector<std::string> scenarios;
   for (const std::string& word : words)

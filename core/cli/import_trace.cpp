@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "core/cli/import_parts.hpp"
@@ -6,6 +8,7 @@
 #include "core/import/read_trace.hpp"
 #include "core/import/trace_report.hpp"
 #include "core/report/text_output.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse::cli {
 
@@ -13,9 +16,16 @@ int import_trace(const Arguments& arguments, Console& console) {
   Arguments report;  // -o is where the workload goes; the report is for whoever reads.
   if (arguments.has("--format")) report.add("--format", arguments.text("--format"));
   check_output(report);
+  if (arguments.has("--step") && !arguments.has("--output")) throw Error(ErrorKind::usage, "no workload is written", "--step", "add -o FILE, where that step goes");
   std::vector<RankTrace> ranks;
-  for (const std::string& file : arguments.all("FILE"))
+  const std::vector<std::string> files = arguments.all("FILE");
+  for (const std::string& file : files) {
+    if (files.size() > 1 && std::filesystem::path(file).filename() == "comm_group.json") {
+      console.err << "passed over " << file << ": groups of a Chakra trace, no trace\n";
+      continue;
+    }
     for (RankTrace& r : read_trace(file)) ranks.push_back(std::move(r));
+  }
   const JobTrace job = align(std::move(ranks));
   const std::string output = arguments.text("--output");
   if (output.empty()) {

@@ -70,6 +70,8 @@ Document document_of(const MeasuredWorkload& w, const MeasuredProgram& made, con
 }  // namespace
 
 int simulate_measured(const std::string& file, const Arguments& arguments, Console& console) {
+  for (const char* option : {"--what-if", "--html", "--dry-run", "--trace-ranks", "--no-fold", "--all-flows"})
+    if (arguments.has(option)) throw Error(ErrorKind::usage, "a traced step is played without it", option, "leave it out, or give a scenario: " + file + " is what 'import trace' wrote");
   const MeasuredWorkload workload = read_measured_workload(file, arguments.all("--set"));
   const MeasuredProgram made = measured_program(workload);
   const DataDirectory data = find_data();

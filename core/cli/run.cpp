@@ -30,6 +30,8 @@ int run(const Arguments& arguments, Console& console) {
   check_device(arguments);
   if (arguments.has("--save-every") && !arguments.has("--checkpoint"))
     throw Error(ErrorKind::usage, "there is no folder to save in", "--save-every", "add --checkpoint FOLDER");
+  if (arguments.has("--resume") && !arguments.has("--checkpoint"))
+    throw Error(ErrorKind::usage, "there is no folder to go on from", "--resume", "add --checkpoint FOLDER");
   std::optional<Place> place;
   if (arguments.has("--ranks-from-env")) {
     place = place_from(process_environment());

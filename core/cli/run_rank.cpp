@@ -182,14 +182,14 @@ Document summary(const Session& session, const Program& program, const TrainingS
   return out;
 }
 
-void write_spans(const std::string& file, const Program& program, const Session& session, const std::vector<Span>& spans, Console& console) {
+void write_spans(const std::string& file, const Program& program, const Session& session, const std::vector<Span>& spans, const ComputeDevice& device, Console& console) {
   std::vector<int> ranks(static_cast<std::size_t>(program.mesh.ranks()));
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   Trace trace(ranks);
   trace.streams = program.streams;
   trace.spans = spans;
   const auto out = open_output(file);
-  write_kineto(trace, program, session.cluster, program.name, *out);
+  write_kineto(trace, program, session.cluster, program.name, *out, described(device));
   out->close();
   console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, spans.size());
 }
@@ -277,7 +277,7 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   }
   const Document document = summary(session, program, result, place, *data, device);
   print(document, arguments, console);
-  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result.spans, console);
+  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result.spans, device, console);
   write_html("run", document, arguments, console, [&] { return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe()); });
   return 0;
 }

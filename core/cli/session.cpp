@@ -13,6 +13,8 @@
 #include "core/config/json_file.hpp"
 #include "core/cost/balance.hpp"
 #include "core/cost/calibration.hpp"
+#include "core/import/measured_workload.hpp"
+#include "core/import/read_trace.hpp"
 #include "core/model/library.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
@@ -134,7 +136,15 @@ ReportHead Session::head(const Program& program) const {
   return out;
 }
 
-Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) { return open_session(load_scenario(path, overrides), ranks); }
+Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) {
+  if (is_measured_workload(path)) throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path, "rehearse simulate plays it, on other clusters too");
+  try {
+    return open_session(load_scenario(path, overrides), ranks);
+  } catch (const Error&) {
+    if (is_trace(path)) throw Error(ErrorKind::usage, "a profiler's trace, not a scenario", path, fmt::format("rehearse import trace {} -o job.json, then rehearse simulate job.json", path));
+    throw;
+  }
+}
 
 Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved) {
   DataDirectory data = find_data();

@@ -2,6 +2,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/cli/backend_choice.hpp"
 #include "core/cli/html_output.hpp"
@@ -58,6 +59,12 @@ void write_trace(const std::string& file, const Trace& trace, const Program& pro
   console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, trace.spans.size());
 }
 
+/// Ranks that were asked for, and that others stood for.
+void tell_of_folded(std::set<int> asked, const Trace& trace, Console& console) {
+  for (const Span& s : trace.spans) asked.erase(s.rank);
+  if (!asked.empty()) console.err << fmt::format("not in the trace: rank{} {}, which {} played as one with another that does the same; --no-fold plays each\n", asked.size() == 1 ? "" : "s", fmt::join(asked, ", "), asked.size() == 1 ? "is" : "are");
+}
+
 /// The page's pictures: the step in time, memory over it, and what the wires carried.
 HtmlParts pictures_of(const StepReport& report, const Program& program, const Session& session) {
   const Seconds period = report.metrics.step_time;
@@ -104,7 +111,10 @@ int simulate(const Arguments& arguments, Console& console) {
   report.rows = sampled(rows);
   const Document document = step_document(report);
   print(document, arguments, console);
-  if (arguments.has("--trace")) write_trace(arguments.text("--trace"), *report.trace, program, session, console);
+  if (arguments.has("--trace")) {
+    tell_of_folded(parse_ranks(arguments.text("--trace-ranks"), program.mesh.ranks()), *report.trace, console);
+    write_trace(arguments.text("--trace"), *report.trace, program, session, console);
+  }
   write_html("simulate", document, arguments, console, [&] { return pictures_of(report, program, session); });
   return 0;
 }

@@ -97,7 +97,9 @@ int validate_measurements(const Arguments& arguments, Console& console) {
     console.err << "no row counts: nothing was checked\n";
     return static_cast<int>(ErrorKind::check_failed);
   }
-  return board.time.median <= limit ? 0 : static_cast<int>(ErrorKind::check_failed);
+  if (board.time.median <= limit) return 0;
+  console.err << fmt::format("--max-error {}: the median error of the step time, {:.2f} % over {} rows, is larger\n", arguments.text("--max-error"), 100 * board.time.median, board.time.rows);
+  return static_cast<int>(ErrorKind::check_failed);
 }
 
 std::vector<Option> validate_measurements_options() {

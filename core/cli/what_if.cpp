@@ -12,6 +12,7 @@ namespace rehearse::cli {
 
 namespace {
 
+constexpr double kMostFactor = 1e6;
 constexpr const char* kForms = "link=NAME:0.5, straggler=RANK:1.2, fail=nic:NODE/NIC";
 
 [[noreturn]] void fail(const std::string& change, const std::string& what, const std::string& hint = kForms) { throw Error(ErrorKind::usage, what, "--what-if " + change, hint); }
@@ -29,7 +30,7 @@ std::pair<std::string, double> with_factor(const std::string& change, const std:
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) fail(change, fmt::format("no factor after '{}'", text));
   const auto factor = number<double>(change, std::string_view(text).substr(colon + 1));
-  if (!(factor > 0) || !std::isfinite(factor) || factor > 1e6) fail(change, fmt::format("the factor {} is not above zero", factor));
+  if (!(factor > 0) || !std::isfinite(factor) || factor > kMostFactor) fail(change, fmt::format("the factor {:g} is not above 0 and up to {:g}", factor, kMostFactor));
   return {text.substr(0, colon), factor};
 }
 
@@ -46,6 +47,7 @@ std::string slower_link(Session& session, const std::string& change, const std::
 
 std::string straggler(Session& session, const std::string& change, const std::string& text) {
   const auto [rank_text, factor] = with_factor(change, text);
+  if (factor < 1) fail(change, fmt::format("the factor {:g} is below 1", factor), fmt::format("a straggler's kernels take longer, 1 to {:g} times; a faster GPU is another machine or cluster", kMostFactor));
   const int rank = number<int>(change, rank_text), ranks = session.devices.empty() ? session.cluster.device_count() : static_cast<int>(session.devices.size());
   if (rank < 0 || rank >= ranks) fail(change, fmt::format("no rank {}", rank), fmt::format("ranks are 0 to {}", ranks - 1));
   session.slowdown[rank] = factor;
@@ -56,7 +58,7 @@ std::string broken(Session& session, const std::string& change, std::string text
   if (!text.starts_with("nic:")) fail(change, fmt::format("'{}' cannot fail", text), "fail=nic:NODE/NIC; a link is slowed down: link=NAME:0.1");
   text = text.substr(4);
   const std::size_t slash = text.find('/');
-  if (slash == std::string::npos) fail(change, fmt::format("no NIC after '{}'", text));
+  if (slash == std::string::npos) fail(change, fmt::format("no NIC after '{}'", text), "fail=nic:NODE/NIC, such as fail=nic:node0/NIC3");
   const auto index = [&](std::string_view word, std::string_view prefix) { return number<int>(change, word.starts_with(prefix) ? word.substr(prefix.size()) : word); };
   const int node = index(std::string_view(text).substr(0, slash), "node"), nic = index(std::string_view(text).substr(slash + 1), "NIC");
   try {

@@ -74,9 +74,27 @@ TEST_CASE("the newest complete checkpoint counts", "[training]") {
   (void)losses(plan(), settings);
   const Checkpoints all(folder.path(), program_hash(plan()), Numerics::fp32);
   CHECK(all.newest() == 5);
+  CHECK(all.newest(5) == 4);
   fs::remove(fs::path(folder.path()) / "step-000005" / "complete");
   CHECK(all.newest() == 4);
   CHECK_FALSE(Checkpoints(folder.path() + "/nothing", 1, Numerics::fp32).newest().has_value());
+}
+
+TEST_CASE("of a damaged checkpoint the way to the one before is told", "[training]") {
+  const Folder folder;
+  TrainingRun settings;
+  settings.steps = 5;
+  settings.checkpoints = folder.path();
+  settings.save_every = 2;
+  (void)losses(plan(), settings);
+  fs::resize_file(fs::path(folder.path()) / "step-000005" / "rank-0000.bin", 200);
+  settings.resume = true;
+  try {
+    (void)losses(plan(), settings);
+    FAIL("resumed");
+  } catch (const Error& e) {
+    CHECK_THAT(e.hint, Catch::Contains("to go on from step-000004"));
+  }
 }
 
 TEST_CASE("a checkpoint of another plan, precision or length is refused", "[training]") {
