@@ -75,7 +75,7 @@ def both_ways(what, report, found):
 def every_key(what, report, scenario, keys):
     """A key of the scenario that is not at its default became a flag, or is listed as left out."""
     accounted = {s["key"] for s in report["settings"]} | {item["key"] for item in report["left_out"]}
-    silent = {"strategy.dp", "strategy.dp_shard", "strategy.dp_replicate", "strategy.sequence_parallel", "strategy.virtual_stages", "strategy.schedule", "strategy.recompute_modules",
+    silent = {"strategy.placement", "strategy.dp", "strategy.dp_shard", "strategy.dp_replicate", "strategy.sequence_parallel", "strategy.virtual_stages", "strategy.schedule", "strategy.recompute_modules",
               "strategy.fsdp.enabled", "strategy.zero_stage", "strategy.scatter_gather", "strategy.overlap.tp", "strategy.overlap.pp", "strategy.overlap.grad_reduce", "strategy.overlap.param_gather", "training.tokens"}
     for key, value in flatten(scenario):
         if key.split(".")[0] in ("schema", "model", "cluster", "input", "calibration", "collective_table") or key not in keys:
@@ -123,6 +123,16 @@ def megatron(where, report, s):
     expect("megatron", found.get("--recompute-granularity", "none") == strategy["recompute"], "--recompute-granularity")
 
 
+    # What arguments.py asserts before it trains.
+    fsdp = "--use-torch-fsdp2" in found or "--use-megatron-fsdp" in found
+    expect("megatron", ("--train-iters" in found) != ("--train-samples" in found), "how long to train")
+    expect("megatron", "--use-torch-fsdp2" not in found or "--no-gradient-accumulation-fusion" in found, "torch FSDP2 with fused accumulation")
+    expect("megatron", "--use-megatron-fsdp" not in found or found.get("--ckpt-format") == "fsdp_dtensor", "Megatron FSDP's checkpoints")
+    with open(os.path.join(where, "pretrain.sh")) as f:
+        connections = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" in f.read()
+    expect("megatron", connections == ((strategy["tp"] > 1 or strategy["cp"] > 1) and not fsdp), "CUDA_DEVICE_MAX_CONNECTIONS")
+
+
 def torchtitan(where, report, s):
     if tomllib is None:
         return
@@ -132,6 +142,8 @@ def torchtitan(where, report, s):
     strategy, training = s["strategy"], s["training"]
     for flag, value in (("parallelism.tensor_parallel_degree", strategy["tp"]), ("parallelism.pipeline_parallel_degree", strategy["pp"]), ("training.seq_len", training["sequence_length"]), ("training.global_batch_size", training["global_batch"])):
         expect("torchtitan", same(found[flag], str(value)), f"{flag} {found[flag]} != {value}")
+    shards = int(found.get("parallelism.data_parallel_shard_degree", 1))
+    expect("torchtitan", shards * strategy["cp"] * strategy["tp"] % int(found.get("parallelism.expert_parallel_degree", 1)) == 0, "ep does not divide shards * cp * tp")
     ways = int(found["parallelism.data_parallel_replicate_degree"])
     if "parallelism.data_parallel_shard_degree" in found:
         expect("torchtitan", ways * int(found["parallelism.data_parallel_shard_degree"]) == strategy["dp"], "replicate * shard != dp")
@@ -219,6 +231,11 @@ def chakra(where, report, s):
     expect("chakra", done and sum(k["count"] for k in json.loads(done)["ranks"][0]["kernels"].values()) > 0, "nothing imports again")
 
 
+for name in ("resnet50_v100_8.json", "dcgan_v100_8.json"):
+    for target in ("megatron", "torchtitan"):
+        with tempfile.TemporaryDirectory() as where:
+            done = subprocess.run([rehearse, "export", os.path.join(folder, name), "--to", target, "-o", where], capture_output=True, text=True)
+            expect(name, done.returncode == 2 and "decoder stacks" in done.stderr and not os.listdir(where), f"{target}: {done.returncode} {done.stderr}")
 keys = defaults()
 for name in names:
     path = os.path.join(folder, name)
@@ -232,6 +249,9 @@ for name in names:
                 continue
             report = json.loads(out)
             before = len(failures)
+            for entry in os.listdir(where):
+                with open(os.path.join(where, entry), "rb") as f:
+                    expect(target, os.path.abspath(folder).encode() not in f.read(), f"{entry} holds a path of this machine")
             globals()[target](where, report, scenario)
             if target in ("megatron", "torchtitan", "deepspeed"):
                 every_key(target, report, scenario, keys)

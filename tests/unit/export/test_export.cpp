@@ -15,6 +15,7 @@ namespace {
 
 using testing::Plan;
 using testing::ScratchFile;
+using testing::source_path;
 
 bool left_out(const Exported& e, const std::string& key) {
   return std::any_of(e.left_out.begin(), e.left_out.end(), [&](const LeftOut& l) { return l.key == key && !l.why.empty(); });
@@ -34,7 +35,39 @@ TEST_CASE("Every target says what it has no flag for") {
     CHECK(left_out(e, "training.optimizer"));
   }
   const Plan uneven("llama3_70b_h100_64.json", {"strategy.virtual_stages=1", "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21"});
-  for (const char* target : {"megatron", "torchtitan", "deepspeed"}) CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
+  for (const char* target : {"torchtitan", "deepspeed"}) CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
+}
+
+TEST_CASE("Targets that train decoder stacks refuse other networks") {
+  for (const char* scenario : {"resnet50_v100_8.json", "dcgan_v100_8.json"}) {
+    const Plan plan(scenario);
+    for (const char* target : {"megatron", "torchtitan"}) CHECK_THROWS_AS(plan.to(target), Error);
+    CHECK(!plan.to("torchrun").files.empty());
+  }
+}
+
+const ExportedFile* file(const Exported& e, const std::string& name) {
+  const auto at = std::find_if(e.files.begin(), e.files.end(), [&](const ExportedFile& f) { return f.name == name; });
+  return at == e.files.end() ? nullptr : &*at;
+}
+
+TEST_CASE("Launchers carry the model: by name where it is shipped, as a file where it is the user's own") {
+  const ScratchFile own(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "vocab_size": 1000, "max_position_embeddings": 8192})", ".json");
+  const Plan shipped("llama3_8b_h100_8.json"), users("llama3_8b_h100_8.json", {"model=" + own.path()});
+  for (const char* target : {"torchrun", "slurm", "kubernetes"}) {
+    const Exported by_name = shipped.to(target), by_file = users.to(target);
+    REQUIRE(file(by_name, "scenario.json") != nullptr);
+    CHECK(file(by_name, "scenario.json")->text.find("\"model\": \"llama3_8b\"") != std::string::npos);
+    CHECK(file(by_name, "config.json") == nullptr);
+    REQUIRE(file(by_file, "config.json") != nullptr);
+    CHECK(file(by_file, "config.json")->text.find("\"hidden_size\": 256") != std::string::npos);
+    CHECK(file(by_file, "scenario.json")->text.find("\"model\": \"config.json\"") != std::string::npos);
+    for (const Exported* e : {&by_name, &by_file})
+      for (const ExportedFile& f : e->files) CHECK(f.text.find(source_path("")) == std::string::npos);
+  }
+  // Pods see nothing but the ConfigMap.
+  const Exported pods = users.to("kubernetes");
+  CHECK(file(pods, "jobset.yaml")->text.find("config.json: ") != std::string::npos);
 }
 
 TEST_CASE("Flags name keys that a scenario has") {
@@ -54,6 +87,93 @@ TEST_CASE("Megatron's arguments follow the plan") {
   CHECK(text_of(e, "--bf16") == "set");
   CHECK(text_of(e, "--fp16").empty());
   CHECK(text_of(Plan("llama3_70b_h100_64.json", {"strategy.recompute=full"}).to("megatron"), "--recompute-method") == "uniform");
+}
+
+TEST_CASE("Megatron's own checks at start are met") {
+  const auto script = [](const Exported& e) { return file(e, "pretrain.sh")->text; };
+  const std::string connections = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  CHECK(script(Plan("llama3_70b_h100_64.json").to("megatron")).find(connections) != std::string::npos);
+  CHECK(script(Plan("llama3_70b_b200_64.json", {"strategy.tp=2"}).to("megatron")).find(connections) == std::string::npos);
+  CHECK(script(Plan("llama3_8b_h100_8.json", {"strategy.tp=1", "strategy.zero_stage=0"}).to("megatron")).find(connections) == std::string::npos);
+
+  const Exported torch_fsdp = Plan("llama3_8b_fsdp_h100_64.json", {"strategy.tp=2"}).to("megatron");
+  CHECK(text_of(torch_fsdp, "--use-torch-fsdp2") == "set");
+  CHECK(text_of(torch_fsdp, "--no-gradient-accumulation-fusion") == "set");
+  CHECK(script(torch_fsdp).find(connections) == std::string::npos);
+
+  for (const char* stage : {"strategy.zero_stage=2", "strategy.zero_stage=3"}) {
+    const Exported fsdp = Plan("llama3_8b_h100_8.json", {"strategy.tp=2", stage}).to("megatron");
+    CHECK(text_of(fsdp, "--use-megatron-fsdp") == "set");
+    CHECK(text_of(fsdp, "--ckpt-format") == "fsdp_dtensor");
+    CHECK(script(fsdp).find(connections) == std::string::npos);
+  }
+
+  const Exported open = Plan("mixtral_8x7b_h100_64.json").to("megatron"), told = Plan("llama3_8b_h100_8.json", {"training.tokens=8192000"}).to("megatron");
+  CHECK(text_of(open, "--train-iters") == "1000");
+  CHECK(left_out(open, "training.tokens"));
+  CHECK(text_of(told, "--train-iters").empty());
+  CHECK(text_of(told, "--train-samples") == "1000");
+  CHECK(!left_out(told, "training.tokens"));
+}
+
+TEST_CASE("Megatron takes stages of unequal layers, and an order of axes that differs from its own in axes of one rank only") {
+  const std::vector<std::string> plain{"strategy.virtual_stages=1", "strategy.schedule=1f1b"};
+  const auto with = [&](std::vector<std::string> more) { return more.insert(more.begin(), plain.begin(), plain.end()), Plan("llama3_70b_h100_64.json", more).to("megatron"); };
+  const Exported ends = with({"strategy.layers_per_stage=19,20,20,21"});
+  CHECK(text_of(ends, "--decoder-first-pipeline-num-layers") == "19");
+  CHECK(text_of(ends, "--decoder-last-pipeline-num-layers") == "21");
+  CHECK(!left_out(ends, "strategy.layers_per_stage"));
+  const Exported middle = with({"strategy.layers_per_stage=19,20,21,20"});
+  CHECK(text_of(middle, "--pipeline-model-parallel-layout") == "Et*19|t*20|t*21|t*20L");
+  CHECK(text_of(middle, "--decoder-first-pipeline-num-layers").empty());
+  CHECK(text_of(with({}), "--pipeline-model-parallel-layout").empty());
+
+  // 61 layers over 16 stages, and the module that predicts one token further; a layout stands for the number of chunks too.
+  const Exported uneven = Plan("deepseek_v3_h800_2048.json").to("megatron");
+  CHECK(!left_out(uneven, "strategy.uneven_layers"));
+  const std::string layout = text_of(uneven, "--pipeline-model-parallel-layout");
+  CHECK(std::count(layout.begin(), layout.end(), '|') == 15);
+  CHECK(layout.ends_with("mL"));
+  std::int64_t layers = 0;
+  for (std::size_t at = layout.find("t*"); at != std::string::npos; at = layout.find("t*", at + 1)) layers += std::stoll(layout.substr(at + 2));
+  CHECK(layers == 61);
+
+  const auto order = [&](const char* axes) { return with({std::string("strategy.placement=") + axes}); };
+  for (const char* same : {"tp,dp,pp", "tp,ep,cp,dp,pp"}) {
+    CHECK(!left_out(order(same), "strategy.placement"));
+    CHECK(text_of(order(same), "--use-tp-pp-dp-mapping").empty());
+  }
+  CHECK(text_of(order("tp,pp,dp"), "--use-tp-pp-dp-mapping") == "set");
+  CHECK(left_out(order("pp,tp,dp"), "strategy.placement"));
+}
+
+TEST_CASE("torchtitan's experts need ranks that are no replicas, and its pipeline counts layers alone") {
+  const std::string degree = "parallelism.expert_parallel_degree";
+  const Exported replicas = Plan("mixtral_8x7b_h100_64.json").to("torchtitan");
+  CHECK(left_out(replicas, "strategy.ep"));
+  CHECK(text_of(replicas, degree).empty());
+  const Exported within_tp = Plan("mixtral_8x7b_h100_64.json", {"strategy.zero_stage=0", "strategy.pp=1", "strategy.schedule=1f1b", "strategy.virtual_stages=1", "strategy.tp=8", "strategy.sequence_parallel=true"}).to("torchtitan");
+  CHECK(!left_out(within_tp, "strategy.ep"));
+  CHECK(text_of(within_tp, degree) == "8");
+
+  for (const char* flag : {"parallelism.pipeline_parallel_first_stage_less_layers", "parallelism.pipeline_parallel_last_stage_less_layers"}) {
+    CHECK(text_of(replicas, flag) == "0");
+    CHECK(text_of(within_tp, flag).empty());
+  }
+  CHECK(file(within_tp, "train.toml")->text.find("releases of 2025") != std::string::npos);
+}
+
+TEST_CASE("Slurm gives every component of a job its nodes whole") {
+  const std::string script = file(Plan("mixed_a100_v100.json").to("slurm"), "job.sbatch")->text;
+  const auto count = [&](const std::string& line) {
+    int n = 0;
+    for (std::size_t at = script.find(line); at != std::string::npos; at = script.find(line, at + 1)) ++n;
+    return n;
+  };
+  const int components = count("#SBATCH --nodes=");
+  CHECK(components > 1);
+  CHECK(count("#SBATCH --exclusive\n") == components);
+  CHECK(count("#SBATCH --mem=0\n") == components);
 }
 
 /// What one rank does in a step, counted from the Program itself.
