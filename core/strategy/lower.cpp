@@ -12,6 +12,7 @@
 #include "core/strategy/adversarial_step.hpp"
 #include "core/strategy/central_roles.hpp"
 #include "core/strategy/fp8.hpp"
+#include "core/strategy/lower_checks.hpp"
 #include "core/strategy/recompute_groups.hpp"
 #include "core/strategy/roles.hpp"
 #include "core/strategy/segments.hpp"
@@ -47,82 +48,14 @@ std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
   return order;
 }
 
-/// dp is dp_replicate * dp_shard; where only one of dp and dp_replicate is given, the other follows.
-StrategySettings completed(StrategySettings s) {
-  if (s.dp == 1) s.dp = s.dp_replicate * s.dp_shard;
-  if (s.fsdp.enabled && s.dp_shard == 1 && s.dp_replicate == 1) s.dp_shard = s.dp;
-  if (s.dp_replicate == 1) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
-  if (s.dp != s.dp_replicate * s.dp_shard)
-    throw Error(ErrorKind::usage, fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", s.dp_replicate, s.dp_shard, s.dp_replicate * s.dp_shard, s.dp),
-                "strategy.dp", "set strategy.dp to their product, or leave dp_replicate out");
-  return s;
-}
-
-void check_product(const StrategySettings& s, int ranks) {
-  const std::int64_t product = std::int64_t{s.dp} * s.cp * s.tp * s.pp * s.tile_h * s.tile_w;
-  if (product == ranks) return;
-  std::string equation = fmt::format("dp({})", s.dp);
-  if (s.cp > 1) equation += fmt::format(" * cp({})", s.cp);
-  equation += fmt::format(" * tp({}) * pp({})", s.tp, s.pp);
-  if (s.tile_h > 1) equation += fmt::format(" * tile_h({})", s.tile_h);
-  if (s.tile_w > 1) equation += fmt::format(" * tile_w({})", s.tile_w);
-  throw Error(ErrorKind::usage, fmt::format("{} = {} != {} GPUs", equation, product, ranks), "strategy",
-              "the axes multiply to the number of GPUs: change one of them or cluster.nodes");
-}
-
-void refuse_unlowered(const StrategySettings& s, Precision precision, bool experts, bool sequences) {
-  const auto refuse = [](const char* axis, int value) {
-    if (value > 1)
-      throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
-                  fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
-  };
-  if (!experts) {
-    refuse("ep", s.ep);
-    refuse("etp", s.etp);
-  }
-  if (!sequences) refuse("tp", s.tp);
-  if (!sequences) refuse("cp", s.cp);
-  if (precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
-    throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
-                "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
-}
-
-/// Settings of a network that there is not.
-void check_discriminator(const Workload& w) {
-  if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
-    throw Error(ErrorKind::usage, fmt::format("{} has no discriminator", w.network.name), "training.discriminator", "leave training.discriminator out");
-}
-
-int microbatches_of(const Workload& w, const StrategySettings& s) {
-  const std::int64_t per_pass = s.microbatch * s.dp;
-  if (w.training.global_batch % per_pass != 0)
-    throw Error(ErrorKind::usage,
-                fmt::format("global_batch({}) % (microbatch({}) * dp({})) = {} != 0", w.training.global_batch, s.microbatch, s.dp,
-                            w.training.global_batch % per_pass),
-                "training.global_batch", fmt::format("choose a global batch that is a multiple of {}", per_pass));
-  return static_cast<int>(w.training.global_batch / per_pass);
-}
-
-void check_sequence(const Workload& w) {
-  const auto limit = w.network.max_sequence_length;
-  const auto s = w.training.sequence_length;
-  if (!w.network.sequences && s > 0)
-    throw Error(ErrorKind::usage, fmt::format("{} takes no sequences", w.network.name), "training.sequence_length", "leave training.sequence_length out");
-  if (limit > 0 && s > limit)
-    throw Error(ErrorKind::usage, fmt::format("sequence_length({}) is longer than the model's {} positions", s, limit), "training.sequence_length",
-                fmt::format("choose at most {}", limit));
-}
-
 class Lowering {
  public:
   Lowering(const Workload& workload, const StrategySettings& settings, int ranks)
       : workload_(workload), settings_(completed(settings)), schedule_(*schedules().at(settings.schedule).value), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
 
   Program run() {
-    check_product(settings_, ranks_);
-    refuse_unlowered(settings_, workload_.training.precision, workload_.network.routing() != nullptr, workload_.network.sequences);
-    check_sequence(workload_);
-    check_discriminator(workload_);
+    check_axes(settings_, ranks_);
+    check_workload(workload_, settings_);
     const int m = microbatches_of(workload_, settings_);
     const PlanRequest request{workload_, settings_, m};
     microbatches_ = microbatches_per_replica(settings_, workload_, m);
@@ -422,19 +355,11 @@ class Lowering {
 }  // namespace
 
 Program lower(const Workload& workload, const StrategySettings& strategy, int ranks) {
-  Program program = Lowering(workload, strategy, ranks).run();
-  return program;
+  return Lowering(workload, strategy, ranks).run();
 }
 
 Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
-  if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
-    throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
-                "set cluster.nodes to 1, or strategy.data_parallel to replicas");
-  if (workload.training.precision == Precision::fp8_mixed && workload.training.fp8.recipe == Fp8Recipe::mxfp8)
-    for (const Cluster::Part& part : cluster.parts())
-      if (part.gpu->compute_capability < 100)
-        throw Error(ErrorKind::usage, fmt::format("{} has no tensor cores that take scales of blocks", part.gpu->name), "training.fp8.recipe",
-                    "mxfp8 needs Blackwell; set training.fp8.recipe to blockwise, delayed or tensorwise");
+  check_machines(workload, strategy, cluster);
   return lower(workload, strategy, cluster.device_count());
 }
 

@@ -1,0 +1,99 @@
+#include "core/strategy/lower_checks.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
+
+namespace rehearse {
+
+namespace {
+
+void refuse_unlowered(const Workload& w, const StrategySettings& s) {
+  const auto refuse = [](const char* axis, int value) {
+    if (value > 1)
+      throw Error(ErrorKind::usage, fmt::format("{}({}) has no lowering for this network", axis, value), fmt::format("strategy.{}", axis),
+                  fmt::format("set strategy.{} to 1; 'rehearse list strategies' shows what is available", axis));
+  };
+  if (w.network.routing() == nullptr) {
+    refuse("ep", s.ep);
+    refuse("etp", s.etp);
+  }
+  if (!w.network.sequences) {
+    refuse("tp", s.tp);
+    refuse("cp", s.cp);
+  }
+  if (w.training.precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
+    throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
+                "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
+}
+
+/// Settings of a network that there is not.
+void check_discriminator(const Workload& w) {
+  if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
+    throw Error(ErrorKind::usage, fmt::format("{} has no discriminator", w.network.name), "training.discriminator", "leave training.discriminator out");
+}
+
+void check_sequence(const Workload& w) {
+  const auto limit = w.network.max_sequence_length;
+  const auto s = w.training.sequence_length;
+  if (!w.network.sequences && s > 0)
+    throw Error(ErrorKind::usage, fmt::format("{} takes no sequences", w.network.name), "training.sequence_length", "leave training.sequence_length out");
+  if (limit > 0 && s > limit)
+    throw Error(ErrorKind::usage, fmt::format("sequence_length({}) is longer than the model's {} positions", s, limit), "training.sequence_length",
+                fmt::format("choose at most {}", limit));
+}
+
+}  // namespace
+
+StrategySettings completed(StrategySettings s) {
+  if (s.dp == 1) s.dp = s.dp_replicate * s.dp_shard;
+  if (s.fsdp.enabled && s.dp_shard == 1 && s.dp_replicate == 1) s.dp_shard = s.dp;
+  if (s.dp_replicate == 1) s.dp_replicate = s.dp / std::max(1, s.dp_shard);
+  if (s.dp != s.dp_replicate * s.dp_shard)
+    throw Error(ErrorKind::usage, fmt::format("dp_replicate({}) * dp_shard({}) = {} != dp({})", s.dp_replicate, s.dp_shard, s.dp_replicate * s.dp_shard, s.dp),
+                "strategy.dp", "set strategy.dp to their product, or leave dp_replicate out");
+  return s;
+}
+
+void check_axes(const StrategySettings& s, int ranks) {
+  const std::int64_t product = std::int64_t{s.dp} * s.cp * s.tp * s.pp * s.tile_h * s.tile_w;
+  if (product == ranks) return;
+  std::string equation = fmt::format("dp({})", s.dp);
+  if (s.cp > 1) equation += fmt::format(" * cp({})", s.cp);
+  equation += fmt::format(" * tp({}) * pp({})", s.tp, s.pp);
+  if (s.tile_h > 1) equation += fmt::format(" * tile_h({})", s.tile_h);
+  if (s.tile_w > 1) equation += fmt::format(" * tile_w({})", s.tile_w);
+  throw Error(ErrorKind::usage, fmt::format("{} = {} != {} GPUs", equation, product, ranks), "strategy",
+              "the axes multiply to the number of GPUs: change one of them or cluster.nodes");
+}
+
+int microbatches_of(const Workload& w, const StrategySettings& s) {
+  const std::int64_t per_pass = s.microbatch * s.dp;
+  if (w.training.global_batch % per_pass != 0)
+    throw Error(ErrorKind::usage,
+                fmt::format("global_batch({}) % (microbatch({}) * dp({})) = {} != 0", w.training.global_batch, s.microbatch, s.dp,
+                            w.training.global_batch % per_pass),
+                "training.global_batch", fmt::format("choose a global batch that is a multiple of {}", per_pass));
+  return static_cast<int>(w.training.global_batch / per_pass);
+}
+
+void check_workload(const Workload& workload, const StrategySettings& settings) {
+  refuse_unlowered(workload, settings);
+  check_sequence(workload);
+  check_discriminator(workload);
+}
+
+void check_machines(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
+  if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
+    throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
+                "set cluster.nodes to 1, or strategy.data_parallel to replicas");
+  if (workload.training.precision == Precision::fp8_mixed && workload.training.fp8.recipe == Fp8Recipe::mxfp8)
+    for (const Cluster::Part& part : cluster.parts())
+      if (part.gpu->compute_capability < 100)
+        throw Error(ErrorKind::usage, fmt::format("{} has no tensor cores that take scales of blocks", part.gpu->name), "training.fp8.recipe",
+                    "mxfp8 needs Blackwell; set training.fp8.recipe to blockwise, delayed or tensorwise");
+}
+
+}  // namespace rehearse
