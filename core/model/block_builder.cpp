@@ -142,6 +142,12 @@ int BlockBuilder::gelu(const std::string& name, int x, bool tanh_approximation) 
   return y;
 }
 
+int BlockBuilder::squared_relu(const std::string& name, int x) {
+  const int y = like(name, x);
+  op(OpKind::squared_relu, name, {x}, {y});
+  return y;
+}
+
 int BlockBuilder::silu_mul(const std::string& name, int gate, int up) {
   const int y = like(name, gate);
   op(OpKind::silu_mul, name, {gate, up}, {y});

@@ -51,6 +51,7 @@ class BlockBuilder {
   /// Heads of `v` may be of another size than those of `q` and `k`; `p` is the dropout probability of the attention probabilities.
   int attention(const std::string& name, int q, int k, int v, double p, bool causal = true);
   int gelu(const std::string& name, int x, bool tanh_approximation);
+  int squared_relu(const std::string& name, int x);
   int silu_mul(const std::string& name, int gate, int up);
   int add(const std::string& name, int residual, int x);
   /// Weights [b,s,k] of the experts that `routing` chooses for each token of `x`.

@@ -35,6 +35,13 @@ std::vector<int> projections(BlockBuilder& block, const TransformerConfig& c, co
   return out;
 }
 
+int expanded(BlockBuilder& block, const TransformerConfig& c, int x) { return block.linear("mlp.fc1", x, ffn(c), {.bias = c.mlp_bias, .init_std = c.init_std}); }
+
+int contracted(BlockBuilder& block, const TransformerConfig& c, int x) {
+  x = block.linear("mlp.fc2", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
+  return block.dropout("mlp.dropout", x, c.hidden_dropout);
+}
+
 }  // namespace
 
 int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
@@ -57,10 +64,11 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
 }
 
 int gelu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
-  x = block.linear("mlp.fc1", x, ffn(c), {.bias = c.mlp_bias, .init_std = c.init_std});
-  x = block.gelu("mlp.gelu", x, c.tanh_gelu);
-  x = block.linear("mlp.fc2", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
-  return block.dropout("mlp.dropout", x, c.hidden_dropout);
+  return contracted(block, c, block.gelu("mlp.gelu", expanded(block, c, x), c.tanh_gelu));
+}
+
+int squared_relu_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
+  return contracted(block, c, block.squared_relu("mlp.squared_relu", expanded(block, c, x)));
 }
 
 int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x) {

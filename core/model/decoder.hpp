@@ -19,6 +19,8 @@ namespace rehearse {
 [[nodiscard]] int latent_attention_branch(BlockBuilder& block, const TransformerConfig& c, int x);
 /// fc1, GELU, fc2, dropout. Names start with "mlp.".
 [[nodiscard]] int gelu_branch(BlockBuilder& block, const TransformerConfig& c, int x);
+/// fc1, squared ReLU, fc2, dropout.
+[[nodiscard]] int squared_relu_branch(BlockBuilder& block, const TransformerConfig& c, int x);
 /// Fused gate and up projection, SiLU(gate) * up, down projection, dropout.
 [[nodiscard]] int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x);
 /// Router, dispatch, the experts' gated MLPs as grouped products, combine; shared experts beside them. Names start with "moe.".

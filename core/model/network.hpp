@@ -44,6 +44,7 @@ enum class OpKind {
   rope,                ///< q or k [b,s,heads,d] -> rotated, in place; saves nothing
   attention,           ///< q [b,s,a,d], k [b,s,kv,d], v [b,s,kv,e] -> [b,s,a,e]; causal or not
   gelu,                ///< x -> gelu(x); saves x
+  squared_relu,        ///< x -> max(x, 0)^2 (So et al. 2021, Primer); saves x
   silu_mul,            ///< gate, up -> silu(gate) * up; saves both
   add,                 ///< residual + x
   cross_entropy,       ///< logits [b,s,V], labels -> loss; fp32

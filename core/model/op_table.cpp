@@ -57,7 +57,7 @@ Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b
 }
 
 constexpr auto once = every_operand_once;
-constexpr std::array<OpInfo, 30> kTable{{
+constexpr std::array<OpInfo, 31> kTable{{
     {OpKind::embedding, "embedding", "row of a table for each token", 1, 1, 1, nullptr, embedding_traffic},
     {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr, position_traffic},
     {OpKind::dropout, "dropout", "zeroes a random fraction and scales the rest", 1, 0, 0, nullptr, once},
@@ -67,6 +67,7 @@ constexpr std::array<OpInfo, 30> kTable{{
     {OpKind::rope, "rope", "rotates pairs of elements of each head by the position", 1, 0, 0, nullptr, once},
     {OpKind::attention, "attention", "softmax(q k^T / sqrt(d)) v, per head", 3, 0, 0, attention_flops, once},
     {OpKind::gelu, "gelu", "x times the normal distribution function of x", 1, 0, 0, nullptr, once},
+    {OpKind::squared_relu, "squared_relu", "square of the larger of x and 0", 1, 0, 0, nullptr, once},
     {OpKind::silu_mul, "silu_mul", "gate * sigmoid(gate) * up", 2, 0, 0, nullptr, once},
     {OpKind::add, "add", "sum of two tensors", 2, 0, 0, nullptr, once},
     {OpKind::cross_entropy, "cross_entropy", "mean of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},

@@ -28,6 +28,7 @@ std::string family_of(RowFields& f) {
   for (const char* gpt : {"gpt-2", "gpt2", "gpt-3", "gpt3", "gpt "})
     if (holds(name, gpt) && !holds(name, "gpt oss") && !holds(name, "gpt-oss")) return "gpt2";
   if (holds(name, "mpt")) return "mpt";
+  if (holds(name, "nemotron4") || holds(name, "nemotron-4")) return "nemotron";
   for (const char* llama : {"llama", "mistral", "qwen2", "yi-"})
     if (holds(name, llama)) return "llama";
   return {};
@@ -67,6 +68,23 @@ json llama(RowFields& f, std::int64_t sequence) {
   return c;
 }
 
+json nemotron(RowFields& f, std::int64_t sequence) {
+  json c = llama(f, sequence);
+  c["model_type"] = "nemotron";
+  c["hidden_act"] = "relu2";
+  c.erase("merged_projections");
+  return c;
+}
+
+/// Layers with nothing but routed experts for an MLP.
+json mixtral(RowFields& f, std::int64_t sequence) {
+  json c = llama(f, sequence);
+  c["model_type"] = "mixtral";
+  c["num_local_experts"] = f.needed("experts", 65'536);
+  c["num_experts_per_tok"] = f.needed("experts_per_token", 65'536);
+  return c;
+}
+
 /// A shipped model where the row's name means one.
 std::string shipped(RowFields& f) {
   const std::string name = lowered(f.text("model"));
@@ -83,19 +101,17 @@ void map_model(RowFields& f, RowJob& job) {
   const bool experts = f.whole("experts").value_or(1) > 1;
   job.model_kind = experts ? "experts" : "dense";
   const std::string family = family_of(f), known = shipped(f);
-  if (experts) {
-    if (known.empty()) throw RowSkipped("model unknown", f.text("model"));
-    job.scenario.model.name = known;
-    return;
-  }
-  if (!f.whole("hidden", kMostWidth)) {
+  const bool sized = f.whole("hidden", kMostWidth) && (!experts || family == "mixtral");
+  if (!sized) {
     if (known.empty()) throw RowSkipped("model unknown", f.text("model"));
     job.scenario.model.name = known;
     return;
   }
   json config;
-  if (family == "gpt2" || family == "mpt") config = gpt(f, family == "mpt", sequence);
+  if (experts) config = mixtral(f, sequence);
+  else if (family == "gpt2" || family == "mpt") config = gpt(f, family == "mpt", sequence);
   else if (family == "llama") config = llama(f, sequence);
+  else if (family == "nemotron") config = nemotron(f, sequence);
   else throw RowSkipped("model unknown", f.text("model"));
   job.scenario.model.inline_json = config.dump();
 }

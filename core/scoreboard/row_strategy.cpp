@@ -30,6 +30,7 @@ void map_axes(RowFields& f, RowJob& job) {
   s.pp = axis("pp");
   s.cp = axis("cp");
   s.ep = axis("ep");
+  if (const auto etp = f.whole("etp", kMostRanks)) s.etp = static_cast<int>(*etp);
   const double model = static_cast<double>(s.tp) * s.pp * s.cp;
   const auto dp = f.whole("dp", kMostRanks);
   if (!dp && std::fmod(job.gpus, model) != 0)

@@ -15,6 +15,7 @@ const OpLowering& lowering_of(OpKind kind) {
     case OpKind::rope: return ops::kRope;
     case OpKind::attention: return ops::kAttention;
     case OpKind::gelu: return ops::kGelu;
+    case OpKind::squared_relu: return ops::kSquaredRelu;
     case OpKind::silu_mul: return ops::kSiluMul;
     case OpKind::add: return ops::kAdd;
     case OpKind::cross_entropy: return ops::kCrossEntropy;

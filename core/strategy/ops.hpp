@@ -11,6 +11,7 @@ extern const OpLowering kNorm;
 extern const OpLowering kDropout;
 extern const OpLowering kAdd;
 extern const OpLowering kGelu;
+extern const OpLowering kSquaredRelu;
 extern const OpLowering kSiluMul;
 extern const OpLowering kRope;
 extern const OpLowering kEmbedding;

@@ -163,6 +163,8 @@ void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
 const char* gelu_variant(const OpSpec& op) { return op.tanh_gelu ? "gelu_tanh" : "gelu"; }
 void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op)); }
 void gelu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, gelu_variant(op)); }
+void squared_relu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "squared_relu"); }
+void squared_relu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "squared_relu"); }
 void silu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "silu_mul"); }
 void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "silu_mul"); }
 
@@ -193,6 +195,7 @@ const OpLowering kNorm{norm_forward, norm_backward, saves_inputs};
 const OpLowering kDropout{dropout_forward, dropout_backward, saves_nothing};
 const OpLowering kAdd{add_forward, add_backward, saves_nothing};
 const OpLowering kGelu{gelu_forward, gelu_backward, saves_inputs};
+const OpLowering kSquaredRelu{squared_relu_forward, squared_relu_backward, saves_inputs};
 const OpLowering kSiluMul{silu_forward, silu_backward, saves_inputs};
 const OpLowering kRope{rope_forward, rope_backward, saves_nothing};
 

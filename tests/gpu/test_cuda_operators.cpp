@@ -86,7 +86,7 @@ TEST_CASE("norms of rows of any width") {
 
 TEST_CASE("activations") {
   ON_A_DEVICE();
-  for (const char* variant : {"gelu", "gelu_tanh"}) {
+  for (const char* variant : {"gelu", "gelu_tanh", "squared_relu"}) {
     check({task_of(ComputeOp::activation, variant), {in({2, 5, 33}), out({2, 5, 33})}});
     check({task_of(ComputeOp::activation_grad, variant), {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
   }

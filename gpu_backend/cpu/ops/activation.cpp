@@ -1,4 +1,4 @@
-// GELU (Hendrycks and Gimpel 2016), exact and by tanh, and the gated SiLU (Shazeer 2020).
+// GELU (Hendrycks and Gimpel 2016), exact and by tanh, the squared ReLU (So et al. 2021) and the gated SiLU (Shazeer 2020).
 
 #include <cmath>
 #include <numbers>
@@ -33,9 +33,16 @@ struct ByTanh {
   }
 };
 
+struct Squared {
+  template <class T>
+  static T value(T x) { return x > T{0} ? x * x : T{0}; }
+  template <class T>
+  static T slope(T x) { return x > T{0} ? T{2} * x : T{0}; }
+};
+
 /// x, y
 template <class T, class F>
-struct Gelu {
+struct Curve {
   static void run(const OperatorCall& c) {
     const T* x = c.operand(0).as<T>();
     T* y = c.operand(1).as<T>();
@@ -44,7 +51,7 @@ struct Gelu {
 };
 /// dy, x, dx
 template <class T, class F>
-struct GeluGrad {
+struct CurveGrad {
   static void run(const OperatorCall& c) {
     const T *dy = c.operand(0).as<T>(), *x = c.operand(1).as<T>();
     T* dx = c.operand(2).as<T>();
@@ -78,16 +85,20 @@ struct SiluMulGrad {
   }
 };
 
-template <class T> using GeluExact = Gelu<T, Exact>;
-template <class T> using GeluTanh = Gelu<T, ByTanh>;
-template <class T> using GeluExactGrad = GeluGrad<T, Exact>;
-template <class T> using GeluTanhGrad = GeluGrad<T, ByTanh>;
+template <class T> using GeluExact = Curve<T, Exact>;
+template <class T> using GeluTanh = Curve<T, ByTanh>;
+template <class T> using SquaredRelu = Curve<T, Squared>;
+template <class T> using GeluExactGrad = CurveGrad<T, Exact>;
+template <class T> using GeluTanhGrad = CurveGrad<T, ByTanh>;
+template <class T> using SquaredReluGrad = CurveGrad<T, Squared>;
 
 [[maybe_unused]] const bool registered = cpu_operators().add({"activation.gelu", "GELU", {}, both<GeluExact>()}) &&
                                          cpu_operators().add({"activation.gelu_tanh", "GELU by tanh", {}, both<GeluTanh>()}) &&
+                                         cpu_operators().add({"activation.squared_relu", "square of the larger of x and 0", {}, both<SquaredRelu>()}) &&
                                          cpu_operators().add({"activation.silu_mul", "SiLU of the gate times up", {}, both<SiluMul>()}) &&
                                          cpu_operators().add({"activation_grad.gelu", "gradient of GELU", {}, both<GeluExactGrad>()}) &&
                                          cpu_operators().add({"activation_grad.gelu_tanh", "gradient of GELU by tanh", {}, both<GeluTanhGrad>()}) &&
+                                         cpu_operators().add({"activation_grad.squared_relu", "its gradient", {}, both<SquaredReluGrad>()}) &&
                                          cpu_operators().add({"activation_grad.silu_mul", "gradients of gate and up", {}, both<SiluMulGrad>()});
 
 }  // namespace

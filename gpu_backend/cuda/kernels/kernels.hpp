@@ -15,8 +15,9 @@ namespace rehearse::cuda {
 
 // ---- element by element; n elements
 
-void gelu(cudaStream_t, Reals x, Reals y, std::int64_t n, bool by_tanh);
-void gelu_grad(cudaStream_t, Reals dy, Reals x, Reals dx, std::int64_t n, bool by_tanh);
+enum class Curve { gelu, gelu_by_tanh, squared_relu };
+void curve(cudaStream_t, Curve which, Reals x, Reals y, std::int64_t n);
+void curve_grad(cudaStream_t, Curve which, Reals dy, Reals x, Reals dx, std::int64_t n);
 void silu_mul(cudaStream_t, Reals gate, Reals up, Reals y, std::int64_t n);
 void silu_mul_grad(cudaStream_t, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, std::int64_t n);
 void add(cudaStream_t, Reals a, Reals b, Reals sum, std::int64_t n);

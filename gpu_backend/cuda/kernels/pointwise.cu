@@ -17,38 +17,42 @@ __device__ A cumulative(A x) { return A(0.5) * (A(1) + erf(x * A(0.7071067811865
 template <class A>
 __device__ A density(A x) { return exp(-x * x / A(2)) * A(0.3989422804014326779399460599343819); }
 
-template <bool kTanh>
-struct GeluOf {
+struct Gelu {
   template <class A>
-  __device__ static A value(A x) {
-    if constexpr (kTanh) return A(0.5) * x * (A(1) + tanh(inner(x)));
-    else return x * cumulative(x);
-  }
+  __device__ static A value(A x) { return x * cumulative(x); }
+  template <class A>
+  __device__ static A slope(A x) { return cumulative(x) + x * density(x); }
+};
+struct GeluByTanh {
+  template <class A>
+  __device__ static A value(A x) { return A(0.5) * x * (A(1) + tanh(inner(x))); }
   template <class A>
   __device__ static A slope(A x) {
-    if constexpr (kTanh) {
-      const A t = tanh(inner(x));
-      return A(0.5) * (A(1) + t) + A(0.5) * x * (A(1) - t * t) * inner_slope(x);
-    } else {
-      return cumulative(x) + x * density(x);
-    }
+    const A t = tanh(inner(x));
+    return A(0.5) * (A(1) + t) + A(0.5) * x * (A(1) - t * t) * inner_slope(x);
   }
 };
+struct SquaredRelu {
+  template <class A>
+  __device__ static A value(A x) { return x > A(0) ? x * x : A(0); }
+  template <class A>
+  __device__ static A slope(A x) { return x > A(0) ? A(2) * x : A(0); }
+};
 
-template <class T, bool kTanh>
-struct Gelu {
+template <class T, class F>
+struct Along {
   const T* x;
   T* y;
   template <int V>
   __device__ void at(std::int64_t i) const {
     auto v = read<V>(x, i);
 #pragma unroll
-    for (int j = 0; j < V; ++j) v.at[j] = GeluOf<kTanh>::value(v.at[j]);
+    for (int j = 0; j < V; ++j) v.at[j] = F::value(v.at[j]);
     write<V>(y, i, v);
   }
 };
-template <class T, bool kTanh>
-struct GeluGrad {
+template <class T, class F>
+struct AlongGrad {
   const T *dy, *x;
   T* dx;
   template <int V>
@@ -56,7 +60,7 @@ struct GeluGrad {
     auto v = read<V>(x, i);
     const auto g = read<V>(dy, i);
 #pragma unroll
-    for (int j = 0; j < V; ++j) v.at[j] = g.at[j] * GeluOf<kTanh>::slope(v.at[j]);
+    for (int j = 0; j < V; ++j) v.at[j] = g.at[j] * F::slope(v.at[j]);
     write<V>(dx, i, v);
   }
 };
@@ -194,21 +198,28 @@ __global__ void copy_pieces_kernel(const std::byte* from, std::byte* to, const P
   }
 }
 
+template <class Run>
+void with_curve(Curve which, const Run& run) {
+  switch (which) {
+    case Curve::gelu: return run(Gelu{});
+    case Curve::gelu_by_tanh: return run(GeluByTanh{});
+    case Curve::squared_relu: return run(SquaredRelu{});
+  }
+}
+
 }  // namespace
 
-void gelu(cudaStream_t stream, Reals x, Reals y, std::int64_t n, bool by_tanh) {
+void curve(cudaStream_t stream, Curve which, Reals x, Reals y, std::int64_t n) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    if (by_tanh) each<kVector<T>>(stream, Gelu<T, true>{in<T>(x), out<T>(y)}, n, {x.data, y.data});
-    else each<kVector<T>>(stream, Gelu<T, false>{in<T>(x), out<T>(y)}, n, {x.data, y.data});
+    with_curve(which, [&](auto f) { each<kVector<T>>(stream, Along<T, decltype(f)>{in<T>(x), out<T>(y)}, n, {x.data, y.data}); });
   });
 }
 
-void gelu_grad(cudaStream_t stream, Reals dy, Reals x, Reals dx, std::int64_t n, bool by_tanh) {
+void curve_grad(cudaStream_t stream, Curve which, Reals dy, Reals x, Reals dx, std::int64_t n) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    if (by_tanh) each<kVector<T>>(stream, GeluGrad<T, true>{in<T>(dy), in<T>(x), out<T>(dx)}, n, {dy.data, x.data, dx.data});
-    else each<kVector<T>>(stream, GeluGrad<T, false>{in<T>(dy), in<T>(x), out<T>(dx)}, n, {dy.data, x.data, dx.data});
+    with_curve(which, [&](auto f) { each<kVector<T>>(stream, AlongGrad<T, decltype(f)>{in<T>(dy), in<T>(x), out<T>(dx)}, n, {dy.data, x.data, dx.data}); });
   });
 }
 

@@ -12,10 +12,10 @@ namespace rehearse::cuda {
 
 namespace {
 
-template <bool kTanh>
-void run_gelu(const OperatorCall& c) { gelu(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements(), kTanh); }
-template <bool kTanh>
-void run_gelu_grad(const OperatorCall& c) { gelu_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(1).elements(), kTanh); }
+template <Curve kWhich>
+void run_curve(const OperatorCall& c) { curve(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements()); }
+template <Curve kWhich>
+void run_curve_grad(const OperatorCall& c) { curve_grad(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(1).elements()); }
 void run_silu_mul(const OperatorCall& c) { silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements()); }
 void run_silu_mul_grad(const OperatorCall& c) {
   silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(3)), reals(c.operand(2)), reals(c.operand(4)), c.operand(0).elements());
@@ -133,11 +133,13 @@ void run_zeros(const OperatorCall& c) {
 
 struct Named { const char *name, *summary; void (*run)(const OperatorCall&); };
 constexpr Named kOperators[] = {
-    {"activation.gelu", "GELU", run_gelu<false>},
-    {"activation.gelu_tanh", "GELU by tanh", run_gelu<true>},
+    {"activation.gelu", "GELU", run_curve<Curve::gelu>},
+    {"activation.gelu_tanh", "GELU by tanh", run_curve<Curve::gelu_by_tanh>},
+    {"activation.squared_relu", "square of the larger of x and 0", run_curve<Curve::squared_relu>},
     {"activation.silu_mul", "SiLU of the gate times up", run_silu_mul},
-    {"activation_grad.gelu", "gradient of GELU", run_gelu_grad<false>},
-    {"activation_grad.gelu_tanh", "gradient of GELU by tanh", run_gelu_grad<true>},
+    {"activation_grad.gelu", "gradient of GELU", run_curve_grad<Curve::gelu>},
+    {"activation_grad.gelu_tanh", "gradient of GELU by tanh", run_curve_grad<Curve::gelu_by_tanh>},
+    {"activation_grad.squared_relu", "its gradient", run_curve_grad<Curve::squared_relu>},
     {"activation_grad.silu_mul", "gradients of gate and up", run_silu_mul_grad},
     {"norm.layer_norm", "layer norm", run_norm<true>},
     {"norm.rms_norm", "RMS norm", run_norm<false>},

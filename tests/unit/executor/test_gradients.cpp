@@ -54,7 +54,7 @@ Case norm(const char* variant, bool biased) {
   return {variant, inputs, forward, backward};
 }
 
-Case gelu(const char* variant) {
+Case curve(const char* variant) {
   const auto forward = [variant](Arrays& a) {
     Array y = reals({2, 2, 5});
     call(task_of(ComputeOp::activation, variant), {in(a[0]), out(y)});
@@ -277,8 +277,7 @@ TEST_CASE("gradients are derivatives") {
   check(linear());
   check(norm("layer_norm", true));
   check(norm("rms_norm", false));
-  check(gelu("gelu"));
-  check(gelu("gelu_tanh"));
+  for (const char* variant : {"gelu", "gelu_tanh", "squared_relu"}) check(curve(variant));
   check(silu_mul());
   check(rope());
   check(flash(0.0));
@@ -295,7 +294,7 @@ TEST_CASE("gradients are derivatives") {
 
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.leaky_relu", "activation_grad.relu", "activation_grad.tanh", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
+  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.leaky_relu", "activation_grad.relu", "activation_grad.squared_relu", "activation_grad.tanh", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
                                       "cross_entropy_grad.adversarial", "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
                                       "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_input_grad_piece", "matmul.linear_weight_grad",
                                       "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",

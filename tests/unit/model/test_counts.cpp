@@ -46,6 +46,19 @@ TEST_CASE("Mistral 7B and Qwen2.5 7B are Llama layers with their own biases") {
   CHECK(qwen.max_sequence_length == 32768);
 }
 
+TEST_CASE("Phi-3 mini and StarCoder2 3B are as large as their released tensors") {
+  auto config = llama_json();
+  config.update({{"model_type", "phi3"}, {"num_hidden_layers", 32}, {"hidden_size", 3072}, {"num_attention_heads", 32}, {"num_key_value_heads", 32},
+                 {"intermediate_size", 8192}, {"vocab_size", 32064}, {"max_position_embeddings", 4096}});
+  CHECK(build(config).parameter_count() == 3'821'079'552);  // microsoft/Phi-3-mini-4k-instruct
+
+  config.update({{"model_type", "starcoder2"}, {"num_hidden_layers", 30}, {"num_attention_heads", 24}, {"num_key_value_heads", 2}, {"intermediate_size", 12288},
+                 {"vocab_size", 49152}, {"max_position_embeddings", 16384}, {"sliding_window", 4096}, {"tie_word_embeddings", true}});
+  const auto starcoder = build(config);
+  CHECK(starcoder.parameter_count() == 3'030'371'328);  // bigcode/starcoder2-3b
+  CHECK(starcoder.max_sequence_length == 4096);
+}
+
 TEST_CASE("GPT parameters follow 12 l h^2 (1 + 13/12h + (V+s)/12lh), plus the last norm") {
   for (const auto& [l, h, a, billions] : kMegatron) {
     const auto n = build(gpt2_json(l, h, a, kV, kS)).parameter_count();

@@ -34,6 +34,8 @@ const std::vector<Row>& table() {
       {"llama3_405b", {405'853'388'800}, {}, Flops::per_token, {3.8e25 / 15.6e12, 0.0132}, "size of the released safetensors; Dubey et al. 2024: 3.8e25 FLOPs for 15.6 T tokens"},
       {"mixtral_8x7b", {46.7e9}, {12.9e9, 0.004}, Flops::none, {}, "Mistral AI 2023, announcement: 46.7 B in all, 12.9 B per token"},
       {"deepseek_v3", {671.0e9}, {37.0e9, 0.02}, Flops::none, {}, "DeepSeek-AI 2024: 671 B in all, 37 B per token; the prediction module apart"},
+      {"nemotron4_15b", {15.6e9, 0.005}, {}, Flops::none, {}, "Parmar et al. 2024, table 1: 3.1 B of embeddings, 12.5 B others"},
+      {"nemotron4_340b", {9.4e9 + 331.6e9}, {}, Flops::none, {}, "NVIDIA 2024, table 1: 9.4 B of embeddings, 331.6 B others"},
       {"bert_large", {335'174'458}, {}, Flops::none, {}, "Transformers' BertForMaskedLM of bert-large-uncased"},
       {"resnet50", {25'557'032}, {}, Flops::multiply_adds, {4.089e9}, "torchvision model card: num_params, _ops"},
       {"resnet101", {44'549'160}, {}, Flops::multiply_adds, {7.801e9}, "torchvision model card"},
