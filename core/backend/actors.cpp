@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/backend/body_expressions.hpp"
 #include "core/program/body.hpp"
@@ -162,14 +163,19 @@ class CastMaker {
     }
   }
 
-  /// How the groups of tensor and expert parallelism, priced inside bodies, lie on nodes, and coordinates that matter; equal signatures
-  /// mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
+  /// How many members the groups of tensor and expert parallelism, priced inside bodies, have on this rank's node and on the others, and coordinates
+  /// that matter; equal signatures mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
   std::string placement_signature(int rank) {
     std::string out;
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
     const auto add = [&](const GroupSpec& group) {
-      for (const int m : p_.mesh.members(group, rank, p_.exprs)) out += cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)]) == node ? 'i' : 'o';
-      out += ' ';
+      std::map<int, int> members_on;
+      for (const int m : p_.mesh.members(group, rank, p_.exprs)) ++members_on[cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(m)])];
+      std::vector<int> elsewhere;
+      for (const auto& [n, count] : members_on)
+        if (n != node) elsewhere.push_back(count);
+      std::sort(elsewhere.begin(), elsewhere.end());
+      out += fmt::format("{}+{} ", members_on[node], fmt::join(elsewhere, "+"));
     };
     add({"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false});
     for (const GroupSpec& group : p_.groups)
