@@ -1,7 +1,6 @@
 // calibrate: measures this machine, kernels and collectives only, and writes the profile that simulate, estimate, memory and validate take.
 
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -49,23 +48,6 @@ std::vector<Numerics> numerics_asked(const Arguments& arguments) {
 std::string file_of(const Arguments& arguments) {
   if (!arguments.has("--output")) throw Error(ErrorKind::usage, "no file for the profile", "--output", "example: rehearse calibrate --device cpu --ranks 2 -o this_machine.json");
   return arguments.text("--output");
-}
-
-/// All of it or nothing: a file of that name is never half written.
-void write_whole(const std::string& file, const std::string& text) {
-  const std::string part = file + ".part";
-  try {
-    const auto out = open_output(part);
-    out->write(text);
-    out->close();
-    std::filesystem::rename(part, file);
-  } catch (const std::filesystem::filesystem_error& e) {
-    std::remove(part.c_str());
-    throw Error(ErrorKind::usage, e.what(), file);
-  } catch (...) {
-    std::remove(part.c_str());
-    throw;
-  }
 }
 
 void describe_machine(DeviceProfile& profile, const Arguments& arguments) {
@@ -140,7 +122,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   if (errors_on_terminal()) console.err << "\r\033[K";
   describe_machine(profile, arguments);
   const std::string file = file_of(arguments);
-  write_whole(file, to_json(profile));
+  write_file(file, to_json(profile));
   console.err << "wrote " << file << "\n";
   Document document = summary(profile, file);
   console.out << formats().at("table").value(document, console.style);

@@ -57,9 +57,7 @@ void print(const Document& document, const Arguments& arguments, Console& consol
     console.out << format(document, console.style);
     return;
   }
-  const auto out = open_output(file);
-  out->write(format(document, {kFileWidth, false}));
-  out->close();
+  write_file(file, format(document, {kFileWidth, false}));
   console.err << "wrote " << file << "\n";
 }
 

@@ -1,7 +1,6 @@
 #include "core/report/html/html_report.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 
@@ -61,23 +60,6 @@ std::string data_of(const HtmlReport& report) {
   return data.dump();
 }
 
-/// Signals that would end the process arrive when this goes.
-class SignalsLater {
- public:
-  SignalsLater() {
-    sigset_t late;
-    sigemptyset(&late);
-    for (const int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&late, s);
-    pthread_sigmask(SIG_BLOCK, &late, &before_);
-  }
-  SignalsLater(const SignalsLater&) = delete;
-  SignalsLater& operator=(const SignalsLater&) = delete;
-  ~SignalsLater() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 std::string plan_json(const PlanSummary& plan) {
@@ -112,13 +94,7 @@ std::string html_text(const HtmlReport& report) {
   return out;
 }
 
-void write_html_report(const std::string& path, const HtmlReport& report) {
-  const std::string text = html_text(report);
-  const SignalsLater later;
-  const auto out = open_output(path);
-  out->write(text);
-  out->close();
-}
+void write_html_report(const std::string& path, const HtmlReport& report) { write_file(path, html_text(report)); }
 
 void check_html_path(const std::string& path) {
   namespace fs = std::filesystem;

@@ -37,6 +37,21 @@ const axis_style = (theme, more = {}) => ({
   ...Object.fromEntries(Object.entries(more).filter(([key]) => key !== 'axisLabel')),
 });
 
+// Names of rows: left of them within `width` pixels, on a narrow page above each row.
+const kRowNames = 250;
+const rows_left = (view) => (view.narrow ? 4 : kRowNames);
+const named_rows = (view, names) => ({
+  type: 'category',
+  inverse: true,
+  data: names,
+  axisLine: { show: false },
+  axisTick: { show: false },
+  axisLabel: view.narrow
+    ? { inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 10, -4], color: view.ink, fontSize: 12, interval: 0 }
+    : { color: view.ink, fontSize: 13.5, interval: 0, width: kRowNames - 12, overflow: 'truncate' },
+  z: 10,
+});
+
 const render = (entry) => {
   const width = printing ? kPaperWidth : entry.host.clientWidth;
   if (width === 0) return;

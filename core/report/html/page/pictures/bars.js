@@ -8,19 +8,12 @@ const breakdown_parts = (breakdown) =>
 const bars_chart = (parts, look_of, label_of, text) => ({
   height: 26 + parts.length * 34,
   option: (view) => ({
-    grid: { left: view.narrow ? 4 : 254, right: view.narrow ? 100 : 132, top: 6, bottom: 6 },
+    grid: { left: rows_left(view), right: view.narrow ? 100 : 132, top: 6, bottom: 6 },
     xAxis: { type: 'value', show: false, max: Math.max(...parts.map(([, v]) => v)) },
-    yAxis: {
-      type: 'category',
-      inverse: true,
-      data: parts.map(([key]) => label_of(key)),
-      axisLine: { show: false },
-      axisTick: { show: false },
-      axisLabel: view.narrow
-        ? { show: true, inside: true, align: 'left', color: view.ink, verticalAlign: 'bottom', fontSize: 12, padding: [0, 0, 9, -4], interval: 0 }
-        : { color: view.ink, fontSize: 13.5, interval: 0, width: 244, overflow: 'truncate' },
-      z: 10,
-    },
+    yAxis: named_rows(
+      view,
+      parts.map(([key]) => label_of(key)),
+    ),
     tooltip: { formatter: (p) => `${p.name}<br><b>${text(p.value)}</b>` },
     series: [
       {

@@ -193,7 +193,7 @@ const front_chart = (points, { x_name, y_name, x_text, y_text, limit }) => ({
       tooltip: { formatter: (p) => (p.name ? `${p.name}<br>${x_name} ${x_text(p.value[0])}<br>${y_name} ${y_text(p.value[1])}` : '') },
       series: [
         { type: 'scatter', symbolSize: 8, data: points.filter((p) => !p.front).map((p) => dot(p, view.muted)), itemStyle: { opacity: 0.75 } },
-        { type: 'line', data: front.map((p) => [p.x, p.y]), step: false, symbol: 'none', silent: true, lineStyle: { color: kHue.blue, width: 2 } },
+        { type: 'line', data: front.map((p) => [p.x, p.y]), symbol: 'none', silent: true, lineStyle: { color: kHue.blue, width: 2 } },
         { type: 'scatter', symbol: 'diamond', symbolSize: 13, data: front.filter((p) => !p.pick).map((p) => dot(p, kHue.blue)) },
         { type: 'scatter', symbol: 'pin', symbolSize: 38, data: points.filter((p) => p.pick).map((p) => dot(p, kHue.vermillion)), z: 6 },
         ...limit_line(limit, view),
@@ -202,7 +202,7 @@ const front_chart = (points, { x_name, y_name, x_text, y_text, limit }) => ({
   },
 });
 
-// Values with a range from 10 to 90 %, one row each. rows: [{label, value, low, high, tone}]
+// Values with a range from 10 to 90 %, one row each; hatched where one misses. rows: [{label, value, low, high, misses}]
 const ranges_chart = (rows, { name, text, limit }) => ({
   height: (view) => (limit ? 96 : 76) + rows.length * (view.narrow ? 48 : 40),
   option: (view) => {
@@ -213,19 +213,12 @@ const ranges_chart = (rows, { name, text, limit }) => ({
       return { type: 'group', children: [line(x1, y, x2, y), line(x1, y - 6, x1, y + 6), line(x2, y - 6, x2, y + 6)] };
     };
     return {
-      grid: { left: view.narrow ? 4 : 250, right: view.narrow ? 14 : 24, top: limit ? 28 : 8, bottom: 48 },
+      grid: { left: rows_left(view), right: view.narrow ? 14 : 24, top: limit ? 28 : 8, bottom: 48 },
       xAxis: { type: 'value', min: 0, name, nameLocation: 'middle', ...axis_style(view.theme, { axisLabel: { formatter: text } }) },
-      yAxis: {
-        type: 'category',
-        inverse: true,
-        data: rows.map((r) => r.label),
-        axisLine: { show: false },
-        axisTick: { show: false },
-        axisLabel: view.narrow
-          ? { inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 12, -4], color: view.ink, fontSize: 12, interval: 0 }
-          : { color: view.ink, fontSize: 13.5, interval: 0, width: 238, overflow: 'truncate' },
-        z: 10,
-      },
+      yAxis: named_rows(
+        view,
+        rows.map((r) => r.label),
+      ),
       tooltip: {
         formatter: (p) =>
           `${rows[p.dataIndex].label}<br><b>${text(rows[p.dataIndex].value)}</b>${rows[p.dataIndex].low !== undefined ? `<br>10 to 90 %: ${text(rows[p.dataIndex].low)} to ${text(rows[p.dataIndex].high)}` : ''}`,
@@ -270,19 +263,12 @@ const shares_chart = (rows, text, unit_name) => {
     keys: names.map((n, i) => [series_look(i), n]),
     height: (view) => 64 + rows.length * (view.narrow ? 48 : 40),
     option: (view) => ({
-      grid: { left: view.narrow ? 4 : 250, right: view.narrow ? 14 : 24, top: 8, bottom: 46 },
+      grid: { left: rows_left(view), right: view.narrow ? 14 : 24, top: 8, bottom: 46 },
       xAxis: { type: 'value', name: unit_name, nameLocation: 'middle', ...axis_style(view.theme, { axisLabel: { formatter: text } }) },
-      yAxis: {
-        type: 'category',
-        inverse: true,
-        data: rows.map((r) => r.label),
-        axisLine: { show: false },
-        axisTick: { show: false },
-        axisLabel: view.narrow
-          ? { inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 12, -4], color: view.ink, fontSize: 12, interval: 0 }
-          : { color: view.ink, fontSize: 13.5, interval: 0, width: 238, overflow: 'truncate' },
-        z: 10,
-      },
+      yAxis: named_rows(
+        view,
+        rows.map((r) => r.label),
+      ),
       tooltip: { formatter: (p) => `${p.name}: ${p.seriesName}<br><b>${text(p.value)}</b>` },
       series: names.map((n, i) => ({
         type: 'bar',
