@@ -33,15 +33,21 @@ HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
   return {{"gantts", list.dump()}};
 }
 
-int show(const std::string& file, const Arguments& arguments, Console& console) {
+/// `verb`: lesson or replay.
+int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
   const std::vector<LessonAnswer> answers = play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
-  write_html("lesson", document, arguments, console, [&] { return pipelines_of(answers); });
+  write_html(verb, document, arguments, console, [&] { return pipelines_of(answers); });
   return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
+}
+
+void refuse_page_of_list(const std::string& verb, const Arguments& arguments) {
+  if (arguments.has("--html"))
+    throw Error(ErrorKind::usage, fmt::format("a page shows one {}", verb), "--html", fmt::format("name it: rehearse {} NAME --html FILE; rehearse list {}s has the names", verb, verb));
 }
 
 void print_listing(const char* kind, const std::string& advice, const Arguments& arguments, Console& console) {
@@ -51,7 +57,8 @@ void print_listing(const char* kind, const std::string& advice, const Arguments&
 
 int lesson(const Arguments& arguments, Console& console) {
   check_output(arguments);
-  if (arguments.has("LESSON")) return show(find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments, console);
+  if (arguments.has("LESSON")) return show("lesson", find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments, console);
+  refuse_page_of_list("lesson", arguments);
   print_listing("lessons", "rehearse lesson NAME shows one.", arguments, console);
   return 0;
 }
@@ -90,7 +97,8 @@ Document overview(const std::vector<Replayed>& all) {
 int replay(const Arguments& arguments, Console& console) {
   check_output(arguments);
   const std::vector<std::string> files = replay_files(find_data());
-  if (arguments.has("REPLAY")) return show(find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
+  if (arguments.has("REPLAY")) return show("replay", find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
+  refuse_page_of_list("replay", arguments);
   std::vector<Replayed> all;
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {

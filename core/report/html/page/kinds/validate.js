@@ -123,7 +123,7 @@ const groups_section = (a, kind) => {
     chart: bars_chart(
       shown.map((g) => [g.name, g.median_abs_error]),
       () => ['blue', 'none'],
-      (name) => (name.length > 30 ? `…${name.slice(-29)}` : name),
+      (name) => (name.length > 48 ? `…${name.slice(-47)}` : name),
       percent,
     ),
     tables: [
@@ -149,8 +149,8 @@ const replay_section = (rows) =>
     id: 'scatter',
     title: 'Predicted against measured',
     see: `${plural(rows.length, 'measurement')}; half are predicted within ${percent(median(rows.map((r) => Math.abs(r.predicted / r.measured - 1))))}.`,
-    chart: against_chart([{ name: 'rows', points: rows.map((r) => ({ x: r.measured, y: r.predicted, label: r.id })) }], {
-      x_name: 'measured',
+    chart: against_chart([{ name: 'rows', points: rows.map((r) => ({ x: r.measured, y: r.predicted, label: [r.id, r.unit].filter(Boolean).join(', ') })) }], {
+      x_name: 'measured, each in its own unit',
       y_name: 'predicted',
       text: (x) => significant(x),
       diagonal: true,
