@@ -124,6 +124,16 @@ std::unique_ptr<TextOutput> open_output(const std::string& path) {
   return std::make_unique<PlainFile>(path);
 }
 
+void check_output_path(const std::string& path) {
+  if (path.empty()) throw Error(ErrorKind::usage, "no name for a file");
+  if (fs::is_directory(path)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it");
+  const fs::path folder = fs::absolute(path).parent_path();
+  if (!fs::is_directory(folder)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
+  const bool there = fs::exists(path);
+  const bool direct = there && !fs::is_regular_file(path);
+  if ((there && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0)) fail(path);
+}
+
 void write_file(const std::string& path, std::string_view text) {
   const auto out = open_output(path);
   out->write(text);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/report/html/html_report.hpp"
+#include "core/report/text_output.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
@@ -93,8 +94,8 @@ TEST_CASE("a full disk is an error that names the file", "[html]") {
 
 TEST_CASE("a path that cannot be is refused before the work", "[html]") {
   const Folder folder;
-  CHECK_THROWS_AS(check_html_path((folder.path / "none" / "report.html").string()), Error);
-  CHECK_THROWS_AS(check_html_path(folder.path.string()), Error);
-  CHECK_NOTHROW(check_html_path((folder.path / "report.html").string()));
+  CHECK_THROWS_AS(check_output_path((folder.path / "none" / "report.html").string()), Error);
+  CHECK_THROWS_AS(check_output_path(folder.path.string()), Error);
+  CHECK_NOTHROW(check_output_path((folder.path / "report.html").string()));
   CHECK(folder.files() == 0);
 }

@@ -1,17 +1,10 @@
 #include "core/report/html/html_report.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
-#include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "core/report/html/embedded.hpp"
 #include "core/report/text_output.hpp"
 #include "core/report/words.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -95,16 +88,5 @@ std::string html_text(const HtmlReport& report) {
 }
 
 void write_html_report(const std::string& path, const HtmlReport& report) { write_file(path, html_text(report)); }
-
-void check_html_path(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty()) throw Error(ErrorKind::usage, "no name for the file", "--html");
-  if (fs::is_directory(path)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it: --html report.html");
-  const fs::path folder = fs::absolute(path).parent_path();
-  if (!fs::is_directory(folder)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
-  const bool there = fs::exists(path);
-  if (::access(there && !fs::is_regular_file(path) ? path.c_str() : folder.c_str(), W_OK) != 0)
-    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path, "check the folder and its permissions");
-}
 
 }  // namespace rehearse

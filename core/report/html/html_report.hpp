@@ -33,7 +33,5 @@ struct HtmlReport {
 /// Writes the page as open_output does: a whole file or none; what is there before stays until then. Throws Error
 /// (usage), `where` the path, when it cannot be written.
 void write_html_report(const std::string& path, const HtmlReport& report);
-/// Throws what write_html_report would for a path that cannot be: to be called before long work.
-void check_html_path(const std::string& path);
 
 }  // namespace rehearse

@@ -181,11 +181,12 @@ const replay_section = (rows) =>
 // A run on this machine against its simulation.
 const validation_page = (a) => {
   const kernels = a.rows.map((r, i) => ({ ...r, at: i })).filter((r) => r.id !== 'step');
+  kernels.sort((x, y) => y.measured - x.measured);
   const positive = kernels.filter((r) => r.measured > 0 && r.predicted > 0);
   open_page(
     `Does the simulation of ${a.scenario} agree with ${a.machine}?`,
     `${plural(a.ranks, 'rank')}, ${plural(a.steps, 'measured step')}, simulated by ${a.backend}`,
-    `A step was predicted to take ${seconds(a.step.predicted_s)} and took ${seconds(a.step.measured_s)} in the middle (${seconds(a.step.measured_p5_s)} to ${seconds(a.step.measured_p95_s)}): the prediction is ${percent(Math.abs(a.step.error))} ${a.step.error < 0 ? 'too fast' : 'too slow'}.`,
+    `A step was predicted to take ${seconds(a.step.predicted_s)} and took ${seconds(a.step.measured_s)}, the median of ${plural(a.steps, 'step')} (${seconds(a.step.measured_p5_s)} to ${seconds(a.step.measured_p95_s)}): the prediction is ${percent(Math.abs(a.step.error))} ${a.step.error < 0 ? 'too fast' : 'too slow'}.`,
   );
   headline([
     { label: 'Predicted step', figure: figure_at('answer.step.predicted_s', 'seconds') },
@@ -197,7 +198,12 @@ const validation_page = (a) => {
     { label: 'Error', figure: figure_at('answer.step.error', 'signed_percent') },
     { label: 'Median error of its parts', figure: figure_at('answer.summary.median_abs_error', 'percent') },
   ]);
-  gantt_section(report.gantt, 'Simulated above measured');
+  gantt_section(
+    report.gantt,
+    'Simulated above measured',
+    'gantt',
+    `Simulated, the step is over after ${seconds(a.step.predicted_s)}; measured, after ${seconds(a.step.measured_s)}. `,
+  );
   if (positive.length > 0) {
     const most = largest_by(kernels, (r) => Math.abs(r.predicted - r.measured));
     section({

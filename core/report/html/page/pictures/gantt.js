@@ -183,6 +183,10 @@ const gantt_keys = (gantt) => {
     .map(([, look, name]) => [look, name]);
 };
 
+const idle_of = (row) => row.seconds.idle / row.period_s;
+// Steps of two lengths: a simulated and a measured one.
+const two_steps = (gantt) => new Set(gantt.rows.map((r) => r.period_s)).size > 1;
+
 const gantt_table = (gantt) => {
   const column = time_column([gantt.period_s]);
   const columns = [
@@ -198,21 +202,20 @@ const gantt_table = (gantt) => {
       r.label,
       { text: String(r.rank), value: r.rank },
       ...kRowSeconds.map((key) => ({ text: column.text(r.seconds[key]), value: r.seconds[key] })),
-      { text: fixed((100 * r.seconds.idle) / gantt.period_s, 1), value: r.seconds.idle / gantt.period_s },
+      { text: fixed(100 * idle_of(r), 1), value: idle_of(r) },
     ]),
   );
 };
 
 const gantt_see = (gantt) => {
-  const idle = (r) => r.seconds.idle / gantt.period_s;
-  const most = largest_by(gantt.rows, idle),
-    least = largest_by(gantt.rows, (r) => -idle(r));
+  const most = largest_by(gantt.rows, idle_of),
+    least = largest_by(gantt.rows, (r) => -idle_of(r));
   if (gantt.rows.length === 1)
-    return `Of the ${seconds(gantt.period_s)} that are shown, ${most.label} spends ${percent(1 - idle(most))} inside passes, where communication may be part of them; grey is the rest.`;
+    return `Of the ${seconds(gantt.period_s)} that are shown, ${most.label} spends ${percent(1 - idle_of(most))} inside passes, where communication may be part of them; grey is the rest.`;
   const clock = `The rows share one clock of ${seconds(gantt.period_s)}`;
-  if (most === least || Math.abs(idle(most) - idle(least)) < 5e-4)
-    return `${clock}; every row is in passes, communication inside them included, for ${percent(1 - idle(most))} of it.`;
-  return `${clock}; grey is time outside passes: most on ${most.label}, ${percent(idle(most))} of the step, least on ${least.label}, ${percent(idle(least))}.`;
+  if (most === least || Math.abs(idle_of(most) - idle_of(least)) < 5e-4)
+    return `${clock}; every row is in passes, communication inside them included, for ${percent(1 - idle_of(most))} of it.`;
+  return `${clock}; grey is time outside passes: most on ${most.label}, ${percent(idle_of(most))} of ${two_steps(gantt) ? 'its' : 'the'} step, least on ${least.label}, ${percent(idle_of(least))}.`;
 };
 
 const gantt_section = (gantt, title = 'Who computes when', id = 'gantt', before = '') => {
