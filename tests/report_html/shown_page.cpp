@@ -71,16 +71,18 @@ void read_figures(const std::string& dom, ShownPage& page) {
   }
 }
 
-/// Points at one mark of each picture and leaves what the picture says of it as an attribute: the last mark that has something to say.
+/// Points at one mark of each picture and leaves what the picture says of it as an attribute: the first mark that has something to say.
 constexpr const char* kPointer = R"(<script>
 for (const host of document.querySelectorAll('.chart')) {
   const chart = typeof echarts === 'undefined' ? undefined : echarts.getInstanceByDom(host);
-  for (const [i, series] of chart ? chart.getOption().series.entries() : [])
-    for (let k = 0; k < Math.min(3, (series.data || []).length); ++k) {
+  for (const [i, series] of chart ? chart.getOption().series.entries() : []) {
+    const marks = (series.data || []).length; // Some lie outside of what is zoomed at: tried are up to 60, spread over all.
+    for (let k = 0; k < marks && !host.dataset.tip; k += Math.max(1, Math.floor(marks / 60))) {
       chart.dispatchAction({ type: 'showTip', seriesIndex: i, dataIndex: k });
       const tip = [...host.children].slice(1).map((e) => e.innerText).join(' ').trim();
       if (/\d/.test(tip)) host.dataset.tip = tip.replace(/["<>\n]/g, ' ');
     }
+  }
 }
 </script>
 )";

@@ -81,6 +81,17 @@ TEST_CASE("where writing fails, what was there stays and no half file is left", 
   CHECK(folder.files() == 1);
 }
 
+TEST_CASE("what is not whole goes when a signal ends the program, what is whole stays", "[html]") {
+  const Folder folder;
+  write_file((folder.path / "whole.json").string(), "{}");
+  const auto plain = open_output((folder.path / "plain.json").string()), packed = open_output((folder.path / "packed.json.gz").string());
+  plain->write("half"), packed->write("half");
+  CHECK(folder.files() == 3);
+  remove_drafts();
+  CHECK(folder.files() == 1);
+  CHECK(text_of(folder.path / "whole.json") == "{}");
+}
+
 TEST_CASE("a full disk is an error that names the file", "[html]") {
   if (!fs::exists("/dev/full")) return;
   try {

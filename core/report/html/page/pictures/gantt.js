@@ -157,7 +157,7 @@ const gantt_chart = (gantt, chosen = () => 0) => {
                 moveOnMouseWheel: false,
               },
             ],
-        tooltip: { formatter: (p) => gantt_tip(gantt, p.value) },
+        tooltip: { formatter: (p) => (p.seriesIndex === 0 ? '' : gantt_tip(gantt, p.value)) }, // Lanes have nothing to say.
         series: [
           {
             type: 'custom',
