@@ -1,8 +1,6 @@
 // calibrate: measures this machine, kernels and collectives only, and writes the profile that simulate, estimate, memory and validate take.
 
 #include <charconv>
-#include <cstdio>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -51,25 +49,8 @@ std::string file_of(const Arguments& arguments) {
   return arguments.text("--output");
 }
 
-/// All of it or nothing: a file of that name is never half written.
-void write_whole(const std::string& file, const std::string& text) {
-  const std::string part = file + ".part";
-  try {
-    const auto out = open_output(part);
-    out->write(text);
-    out->close();
-    std::filesystem::rename(part, file);
-  } catch (const std::filesystem::filesystem_error& e) {
-    std::remove(part.c_str());
-    throw Error(ErrorKind::usage, e.what(), file);
-  } catch (...) {
-    std::remove(part.c_str());
-    throw;
-  }
-}
-
 void describe_machine(DeviceProfile& profile, const Arguments& arguments) {
-  const MachineFacts machine = machine_facts();
+  const HostFacts machine = host_facts();
   profile.date = arguments.text("--date");
   if (on_cuda(arguments)) {
     const CudaDevice gpu = probe_cuda_devices().devices.at(0);
@@ -127,7 +108,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   request.grid.mixed = connected != nullptr && connected->numerics() == Numerics::plan;
   request.share_machine = [connected](int ranks) {
     if (connected != nullptr) return 1;
-    const int threads = std::max(1, machine_facts().cores / ranks);
+    const int threads = std::max(1, host_facts().cores / ranks);
     set_blas_threads(threads);
     return threads;
   };
@@ -140,7 +121,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   if (errors_on_terminal()) console.err << "\r\033[K";
   describe_machine(profile, arguments);
   const std::string file = file_of(arguments);
-  write_whole(file, to_json(profile));
+  write_file(file, to_json(profile));
   console.err << "wrote " << file << "\n";
   Document document = summary(profile, file);
   console.out << formats().at("table").value(document, console.style);
@@ -164,8 +145,7 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   (void)budget_of(arguments);
   (void)numerics_asked(arguments);
   const std::string file = file_of(arguments);
-  const auto folder = std::filesystem::path(file).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder)) throw Error(ErrorKind::usage, "no such folder", folder.string());
+  check_output_path(file);
   const int ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
   if (ranks > kMostLocalRanks) throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", ranks), "--ranks");
   if (arguments.has("--ranks-from-env")) {

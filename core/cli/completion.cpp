@@ -23,12 +23,30 @@ struct Values {
   enum class Kind { nothing, files, words } kind = Kind::nothing;
   std::vector<std::string> words{};
   bool continues = false;  ///< No space after a word: "KEY=".
+  bool or_files = false;   ///< Words are names for which a path may stand.
 };
 
 std::vector<std::string> key_words(const std::string& group) {
   std::vector<std::string> out;
   for (const KeyHelp& k : scenario_keys())
     if (k.key.starts_with(group) && k.key.find('.') != std::string::npos) out.push_back((group.empty() ? k.key : k.key.substr(group.size())) + "=");
+  return out;
+}
+
+/// What `rehearse list KIND` lists; nothing where this installation has no data.
+std::vector<std::string> names_of(const std::string& kind) {
+  std::vector<std::string> out;
+  try {
+    for (const auto& row : listing(kind, find_data()).rows) out.push_back(row.front());
+  } catch (const Error&) {
+    out.clear();
+  }
+  return out;
+}
+
+Values clusters() {
+  Values out{Values::Kind::words, names_of("clusters"), false, true};
+  for (std::string& machine : names_of("machines")) out.words.push_back(std::move(machine));
   return out;
 }
 
@@ -42,8 +60,14 @@ Values values_of(const Verb& verb, const Option& o) {
   if (name == "--objective") return {Values::Kind::words, objective_names()};
   if (name == "--device") return {Values::Kind::words, {"cpu", "cuda"}};
   if (name == "--set" || name == "--vary") return {Values::Kind::words, key_words(""), true};
+  if (name == "--cluster") return clusters();
+  if (name == "--op") return {Values::Kind::words, names_of("collectives")};
+  if (name == "--to") return {Values::Kind::words, names_of("targets")};
+  if (name == "--network") return {Values::Kind::words, names_of("networks"), false, true};
+  if (name == "--gpu") return {Values::Kind::words, names_of("gpus"), false, true};
+  if (name == "--numerics") return {Values::Kind::words, {"fp32", "fp64", "plan"}};
   if (name == "--fix") return {Values::Kind::words, key_words("strategy."), true};
-  if (o.value == "FILE" || o.value == "FOLDER" || o.value == "DIR" || name == "--cluster" || verb.name == "import") return {Values::Kind::files};
+  if (o.value == "FILE" || o.value == "FOLDER" || o.value == "DIR" || verb.name == "import") return {Values::Kind::files};
   return {};
 }
 
@@ -55,7 +79,9 @@ Values values_of(const Verb& verb, const Positional& p) {
     for (const KeyHelp& k : scenario_keys()) keys.push_back(k.key);
     return {Values::Kind::words, std::move(keys)};
   }
-  if (verb.name == "import" && p.name == "WHAT") return {Values::Kind::words, {p.help}};
+  if (verb.name == "import" && p.name == "WHAT") return {Values::Kind::words, {"topology", "trace", "collectives"}};
+  if (verb.name == "topology") return p.name == "ACTION" ? Values{Values::Kind::words, {"show"}} : clusters();
+  if (verb.name == "lesson" || verb.name == "replay") return {Values::Kind::words, names_of(verb.name + "s"), false, true};
   return {Values::Kind::files};
 }
 
@@ -85,7 +111,16 @@ std::string verb_words() {
 std::string bash_reply(const Values& v) {
   if (v.kind == Values::Kind::files) return "COMPREPLY=($(compgen -f -- \"$word\")); compopt -o filenames";
   if (v.kind == Values::Kind::nothing) return "COMPREPLY=()";
-  return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\")){}", fmt::join(v.words, " "), v.continues ? "; compopt -o nospace" : "");
+  const char* files = v.or_files ? " $(compgen -f -- \"$word\")" : "";
+  return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"){}){}", fmt::join(v.words, " "), files, v.continues ? "; compopt -o nospace" : v.or_files ? "; compopt -o filenames" : "");
+}
+
+/// Of several arguments the first has words of its own, the others take the values of the second.
+std::string bash_arguments(const Verb& verb) {
+  if (verb.positionals.empty()) return "COMPREPLY=()";
+  const std::string first = bash_reply(values_of(verb, verb.positionals.front()));
+  if (verb.positionals.size() == 1) return first;
+  return fmt::format("if [ \"$COMP_CWORD\" -eq 2 ]; then {}; else {}; fi", first, bash_reply(values_of(verb, verb.positionals[1])));
 }
 
 std::string bash() {
@@ -95,8 +130,7 @@ std::string bash() {
     out += fmt::format("  {})\n    case \"$before\" in\n", verb.name);
     for (const Option& o : verb.options)
       if (!o.value.empty()) out += fmt::format("    {}) {}; return ;;\n", pattern(o), bash_reply(values_of(verb, o)));
-    out += fmt::format("    esac\n    case \"$word\" in\n    -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n    *) {} ;;\n    esac ;;\n", fmt::join(option_words(verb), " "),
-                       verb.positionals.empty() ? "COMPREPLY=()" : bash_reply(values_of(verb, verb.positionals.front())));
+    out += fmt::format("    esac\n    case \"$word\" in\n    -*) COMPREPLY=($(compgen -W '{}' -- \"$word\")) ;;\n    *) {} ;;\n    esac ;;\n", fmt::join(option_words(verb), " "), bash_arguments(verb));
   }
   return out + "  esac\n}\ncomplete -F _rehearse rehearse\n";
 }
@@ -118,6 +152,7 @@ std::string quoted(const std::string& text, bool zsh) {
 std::string zsh_action(const Values& v) {
   if (v.kind == Values::Kind::files) return "_files";
   if (v.kind == Values::Kind::nothing) return " ";
+  if (v.or_files) return fmt::format("_alternative \"names:name:({})\" files:file:_files", fmt::join(v.words, " "));
   return v.continues ? fmt::format("compadd -S \"\" -- {}", fmt::join(v.words, " ")) : fmt::format("({})", fmt::join(v.words, " "));
 }
 
@@ -146,11 +181,11 @@ std::string fish() {
       std::string names = fmt::format(" -l {}", long_name(o).substr(2));
       if (o.name.find(',') != std::string::npos) names = fmt::format(" -s {}", o.name.substr(1, o.name.find(',') - 1)) + names;
       const Values v = values_of(verb, o);
-      const std::string argument = o.value.empty() ? "" : v.kind == Values::Kind::files ? " -r -F" : v.words.empty() ? " -x" : fmt::format(" -x -a '{}'", fmt::join(v.words, " "));
+      const std::string argument = o.value.empty() ? "" : v.kind == Values::Kind::files ? " -r -F" : v.words.empty() ? " -x" : fmt::format(" {} -a '{}'", v.or_files ? "-r -F" : "-x", fmt::join(v.words, " "));
       out += fmt::format("{}{}{} -d '{}'\n", when, names, argument, quoted(o.help, false));
     }
     if (!verb.positionals.empty())
-      if (const Values v = values_of(verb, verb.positionals.front()); v.kind == Values::Kind::words) out += fmt::format("{} -f -a '{}'\n", when, fmt::join(v.words, " "));
+      if (const Values v = values_of(verb, verb.positionals.front()); v.kind == Values::Kind::words) out += fmt::format("{} {} -a '{}'\n", when, v.or_files ? "-F" : "-f", fmt::join(v.words, " "));
   }
   return out;
 }

@@ -233,10 +233,33 @@ std::vector<std::string> called(const std::string& name) {
 
 void show(const Blocks& blocks, Console& console) { console.out << formats().at("table").value(Document{blocks, {}, {}}, console.style); }
 
+/// Lines of labels and text within the width: what is too long goes on below the beginning of its text. A command stays whole, to be copied.
+std::string fitted(const std::string& text, int width) {
+  constexpr int kLeastText = 24, kIndent = 6;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (columns_of(line) <= width || line.find("--set") != std::string::npos) {
+      out += line + "\n";
+      continue;
+    }
+    const std::size_t label = line.find_first_not_of(' '), gap = label == 0 ? std::string::npos : line.find(' ', label);
+    const std::size_t begin = gap == std::string::npos ? 0 : line.find_first_not_of(' ', gap);
+    const int column = static_cast<int>(begin);
+    if (width - column >= kLeastText)
+      out += line.substr(0, begin) + wrap(line.substr(begin), width - column, column) + "\n";
+    else
+      out += line.substr(0, gap) + "\n" + std::string(kIndent, ' ') + wrap(line.substr(begin), width - kIndent, kIndent) + "\n";
+  }
+  return out;
+}
+
 /// A key, or anything that has this name alone.
 void explain_word(const std::string& word, Console& console) {
   try {
-    console.out << rehearse::explain(word);
+    console.out << fitted(rehearse::explain(word), console.style.width);
   } catch (const Error& of_keys) {
     const std::vector<std::string> same = called(word.empty() ? "-" : word);
     if (same.size() != 1) refuse(word, same, of_keys);
@@ -250,7 +273,7 @@ int explain_verb_run(const Arguments& arguments, Console& console) {
   if (colon != std::string::npos)
     show(explain_kind(what.substr(0, colon), what.substr(colon + 1)), console);
   else if (what == "plan" || what.starts_with("plan."))
-    console.out << explain_plan(what);
+    console.out << fitted(explain_plan(what), console.style.width);
   else
     explain_word(what, console);
   return 0;

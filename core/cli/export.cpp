@@ -75,9 +75,7 @@ void write_files(const Exported& e, const std::string& folder) {
   if (failed) throw Error(ErrorKind::usage, "cannot be made: " + failed.message(), folder, "name a folder: -o FOLDER");
   for (const ExportedFile& f : e.files) {
     const fs::path path = fs::path(folder) / f.name;
-    const auto out = open_output(path.string());
-    out->write(f.text);
-    out->close();
+    write_file(path.string(), f.text);
     if (f.executable) fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add, failed);
   }
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/cli/session.hpp"
+#include "core/report/text_output.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse::cli {
@@ -24,7 +25,7 @@ Option html_option() { return {"--html", "FILE", "write a report with pictures t
 void check_html(const Arguments& arguments) {
   if (!arguments.has("--html")) return;
   const std::string file = arguments.text("--html");
-  check_html_path(file);
+  check_output_path(file);
   if (arguments.has("--output") && std::filesystem::weakly_canonical(arguments.text("--output")) == std::filesystem::weakly_canonical(file))
     throw Error(ErrorKind::usage, "is also what -o writes", file, "give --html and -o files of their own");
 }

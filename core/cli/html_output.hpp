@@ -3,7 +3,6 @@
 
 #include "core/cli/verb.hpp"
 #include "core/report/html/html_report.hpp"
-#include "core/report/step_report.hpp"
 
 namespace rehearse::cli {
 

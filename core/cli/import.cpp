@@ -55,9 +55,7 @@ ImportOptions options_of(const Arguments& arguments, const Catalogue& catalogue)
 }
 
 void write(const std::string& file, const std::string& text, Console& console) {
-  const auto out = open_output(file);
-  out->write(text);
-  out->close();
+  write_file(file, text);
   console.err << "wrote " << file << "\n";
 }
 

@@ -37,9 +37,7 @@ int import_collectives(const Arguments& arguments, Console& console) {
     console.out << text;
     return 0;
   }
-  const auto out = open_output(output);
-  out->write(text);
-  out->close();
+  write_file(output, text);
   for (const NcclTestsRun& run : runs) console.err << fmt::format("{} between {} ranks on {} nodes: {} sizes\n", name_of(run.op), run.ranks, run.nodes, run.rows.size());
   console.err << fmt::format("wrote {}; use it with --set collective_table={}\n", output, output.find('/') == std::string::npos ? "./" + output : output);
   return 0;

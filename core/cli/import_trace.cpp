@@ -33,9 +33,7 @@ int import_trace(const Arguments& arguments, Console& console) {
     return 0;
   }
   const MeasuredWorkload workload = measured_workload(job, arguments.text("--step"));
-  const auto out = open_output(output);
-  out->write(measured_workload_json(workload));
-  out->close();
+  write_file(output, measured_workload_json(workload));
   console.err << fmt::format("wrote {}\n", output);
   print(trace_document(job, &workload), report, console);
   return 0;

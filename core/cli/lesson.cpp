@@ -10,6 +10,7 @@
 #include "core/cli/output.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/lesson/lesson_report.hpp"
+#include "core/report/error_figures.hpp"
 #include "core/report/html/gantt_data.hpp"
 
 namespace rehearse::cli {
@@ -32,15 +33,21 @@ HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
   return {{"gantts", list.dump()}};
 }
 
-int show(const std::string& file, const Arguments& arguments, Console& console) {
+/// `verb`: lesson or replay.
+int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
   const std::vector<LessonAnswer> answers = play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
-  write_html("lesson", document, arguments, console, [&] { return pipelines_of(answers); });
+  write_html(verb, document, arguments, console, [&] { return pipelines_of(answers); });
   return not_shown(lesson, answers).empty() || arguments.has("--set") ? 0 : static_cast<int>(ErrorKind::check_failed);
+}
+
+void refuse_page_of_list(const std::string& verb, const Arguments& arguments) {
+  if (arguments.has("--html"))
+    throw Error(ErrorKind::usage, fmt::format("a page shows one {}", verb), "--html", fmt::format("name it: rehearse {} NAME --html FILE; rehearse list {}s has the names", verb, verb));
 }
 
 void print_listing(const char* kind, const std::string& advice, const Arguments& arguments, Console& console) {
@@ -50,7 +57,8 @@ void print_listing(const char* kind, const std::string& advice, const Arguments&
 
 int lesson(const Arguments& arguments, Console& console) {
   check_output(arguments);
-  if (arguments.has("LESSON")) return show(find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments, console);
+  if (arguments.has("LESSON")) return show("lesson", find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments, console);
+  refuse_page_of_list("lesson", arguments);
   print_listing("lessons", "rehearse lesson NAME shows one.", arguments, console);
   return 0;
 }
@@ -67,19 +75,21 @@ Document overview(const std::vector<Replayed>& all) {
   auto json = nlohmann::ordered_json{{"schema", "rehearse/replays/v1"}, {"replays", nlohmann::ordered_json::array()}};
   out.records.columns = {{"replay"}, {"id"}, {"unit"}, {"predicted"}, {"measured"}, {"standing"}};
   for (const Replayed& r : all) {
-    const ErrorFigures e = error_figures(r.rows);
-    const auto percent = [&](double v) { return e.predicted_rows > 0 ? fmt::format("{:.1f}", 100 * v) : std::string("-"); };
-    table.rows.push_back({r.lesson.name, std::to_string(e.predicted_rows), percent(e.median_abs), percent(e.worst_abs), std::to_string(e.uncounted_rows + e.skipped_rows)});
-    json["replays"].push_back({{"name", r.lesson.name}, {"predicted_rows", e.predicted_rows}, {"median_abs_error", e.median_abs}, {"worst_abs_error", e.worst_abs}});
+    const ReplayErrors errors = replay_errors(r.rows);
+    const ErrorStatistics& e = errors.counted;
+    const auto percent = [&](double v) { return e.rows > 0 ? fmt::format("{:.1f}", 100 * v) : std::string("-"); };
+    table.rows.push_back({r.lesson.name, std::to_string(e.rows), percent(e.median), percent(e.worst), std::to_string(errors.uncounted_rows + errors.skipped_rows)});
+    json["replays"].push_back({{"name", r.lesson.name}, {"predicted_rows", e.rows}, {"median_abs_error", e.median}, {"worst_abs_error", e.worst}});
     for (const ReplayRow& row : r.rows)
       out.records.rows.push_back({r.lesson.name, row.measurement.id, row.measurement.unit, row.predicted ? fmt::format("{}", *row.predicted) : "", fmt::format("{}", row.measurement.measured),
                                   std::string(name_of(row.measurement.standing))});
     rows.insert(rows.end(), r.rows.begin(), r.rows.end());
   }
-  const ErrorFigures e = error_figures(rows);
+  const ErrorStatistics e = replay_errors(rows).counted;
   out.blocks = {table, Paragraph{fmt::format("{} rows count: median error {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %. rehearse replay NAME shows the rows of one, with their sources.",
-                                             e.predicted_rows, 100 * e.median_abs, 100 * e.p90_abs, 100 * e.worst_abs)}};
-  json["summary"] = {{"predicted_rows", e.predicted_rows}, {"median_abs_error", e.median_abs}, {"p90_abs_error", e.p90_abs}, {"worst_abs_error", e.worst_abs}, {"bias", e.bias}};
+                                             e.rows, 100 * e.median, 100 * e.p90, 100 * e.worst)}};
+  json["summary"] = {{"predicted_rows", e.rows}};
+  json["summary"].update(error_figures_json(e));
   out.json = json.dump(2) + "\n";
   return out;
 }
@@ -87,7 +97,8 @@ Document overview(const std::vector<Replayed>& all) {
 int replay(const Arguments& arguments, Console& console) {
   check_output(arguments);
   const std::vector<std::string> files = replay_files(find_data());
-  if (arguments.has("REPLAY")) return show(find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
+  if (arguments.has("REPLAY")) return show("replay", find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
+  refuse_page_of_list("replay", arguments);
   std::vector<Replayed> all;
   const std::string backend = chosen_backend(arguments, console);
   for (const std::string& file : files) {

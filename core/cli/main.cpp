@@ -1,4 +1,5 @@
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
@@ -10,6 +11,7 @@
 #include "core/cli/optional_parts.hpp"
 #include "core/cli/run_watch.hpp"
 #include "core/cli/verb.hpp"
+#include "core/report/text_output.hpp"
 #include "core/units/error.hpp"
 
 namespace {
@@ -18,6 +20,27 @@ int report(const rehearse::Error& e) {
   std::cerr << fmt::format("error: {}{}{}\n", e.where, e.where.empty() ? "" : ": ", e.what());
   if (!e.hint.empty()) std::cerr << fmt::format("  hint: {}\n", e.hint);
   return static_cast<int>(e.kind);
+}
+
+pid_t program = 0;     ///< Not of its children.
+bool speaks = false;   ///< Ranks are many and leave it to the process that started them.
+
+/// Ends as the signal would have, with nothing half written.
+extern "C" void end_cleanly(int signal) {
+  if (getpid() == program) {
+    rehearse::remove_drafts();
+    constexpr char kText[] = "interrupted\n";
+    if (signal == SIGINT && speaks) (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void end_cleanly_on_signals() {
+  program = getpid();
+  speaks = std::getenv("REHEARSE_LAUNCHED") == nullptr;
+  for (const int s : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(s, end_cleanly) == SIG_IGN) std::signal(s, SIG_IGN);  // As under nohup.
 }
 
 /// Whether standard output is a pipe that nobody reads any more, as behind `| head -1`.
@@ -31,6 +54,7 @@ bool reader_is_gone() {
 int main(int argc, char** argv) {
   constexpr int kInterrupted = 130;   // As a shell reports SIGINT.
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
+  end_cleanly_on_signals();
   std::signal(SIGPIPE, SIG_IGN);  // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
   try {
     rehearse::register_analytic_backend();

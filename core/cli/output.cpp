@@ -48,7 +48,11 @@ std::vector<Option> result_options() {
 
 Option dry_run_option() { return {"--dry-run", "", "print the scenario with every default written out, and stop"}; }
 
-void check_output(const Arguments& arguments) { (void)format_of(arguments); }
+void check_output(const Arguments& arguments) {
+  (void)format_of(arguments);
+  for (const char* option : {"--output", "--trace"})
+    if (arguments.has(option) && arguments.text(option) != "-") check_output_path(arguments.text(option));
+}
 
 void print(const Document& document, const Arguments& arguments, Console& console) {
   const Format& format = format_of(arguments);
@@ -57,9 +61,7 @@ void print(const Document& document, const Arguments& arguments, Console& consol
     console.out << format(document, console.style);
     return;
   }
-  const auto out = open_output(file);
-  out->write(format(document, {kFileWidth, false}));
-  out->close();
+  write_file(file, format(document, {kFileWidth, false}));
   console.err << "wrote " << file << "\n";
 }
 

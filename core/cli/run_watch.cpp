@@ -11,7 +11,12 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-extern "C" void note_interrupt(int) { interrupted = 1; }
+struct sigaction before {};  ///< What a second Ctrl-C does.
+
+extern "C" void note_interrupt(int) {
+  interrupted = 1;
+  sigaction(SIGINT, &before, nullptr);
+}
 
 constexpr std::chrono::milliseconds kEvery{250};
 
@@ -26,13 +31,12 @@ RunWatch::RunWatch(std::ostream& err, bool shows) : err_(err), shows_(shows), be
   interrupted = 0;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGINT, &action, &before);
 }
 
 RunWatch::~RunWatch() {
   clear();
-  std::signal(SIGINT, SIG_DFL);
+  sigaction(SIGINT, &before, nullptr);
 }
 
 void RunWatch::check() const {

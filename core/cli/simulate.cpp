@@ -1,4 +1,5 @@
 #include <charconv>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
   if (is_measured_workload(arguments.text("SCENARIO"))) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
-  RunWatch watch(console.err, errors_on_terminal());
+  std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   const std::string what_if = apply_what_if(session, arguments.all("--what-if"));
   if (arguments.has("--dry-run")) {
@@ -96,17 +97,18 @@ int simulate(const Arguments& arguments, Console& console) {
   }
   const std::string backend = chosen_backend(arguments, console);
   const Program program = session.lowered();
-  watch.check();
+  watch->check();
   MemoryReport memory = check_memory(session, program);
   if (!memory.fits()) return does_not_fit(session, program, memory, arguments, console);
   const std::vector<GanttRow> rows = role_rows(program);
   PlayRequest request{backend, !arguments.has("--no-fold"), ranks_to_trace(program, rows, arguments)};
   // A link that is slower than its machine's shows only where collectives are flows.
   request.all_flows = arguments.has("--all-flows") || what_if.find("link") != std::string::npos;
-  request.progress = [&](const RunProgress& now) { watch.progress(now); };
-  watch.check();
+  request.progress = [&](const RunProgress& now) { watch->progress(now); };
+  watch->check();
   StepReport report = play_step(session, program, std::move(memory), request);
-  watch.clear();
+  watch->check();
+  watch.reset();  // From here on Ctrl-C ends the program, and what it was writing goes.
   if (!what_if.empty()) report.folding += "; what if " + what_if;
   report.rows = sampled(rows);
   const Document document = step_document(report);

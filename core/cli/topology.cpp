@@ -198,9 +198,7 @@ void draw(const Cluster& cluster, const Arguments& arguments, Console& console) 
     return;
   }
   const std::string text = dot_text(cluster);
-  const auto out = open_output(file);
-  out->write(text);
-  out->close();
+  write_file(file, text);
   console.err << "wrote " << file << ": dot -Tsvg " << file << " draws it\n";
 }
 

@@ -52,9 +52,7 @@ const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
 
 /// What predictions of every kind of job are said to be off by.
 void write_ranges(const Scoreboard& board, const std::string& file, Console& console) {
-  const auto out = open_output(file);
-  out->write(PredictionRanges::of(board).to_json());
-  out->close();
+  write_file(file, PredictionRanges::of(board).to_json());
   console.err << fmt::format("wrote {}\n", file);
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/lesson/pictures.hpp"
+#include "core/report/error_figures.hpp"
 #include "core/report/words.hpp"
 
 namespace rehearse {
@@ -74,9 +75,10 @@ Table row_table(const std::vector<ReplayRow>& rows) {
   return table;
 }
 
-std::string summary_text(const ErrorFigures& e) {
-  std::string out = e.predicted_rows == 0 ? std::string("No row counts") : fmt::format("{} row{} count{}: median error {:.1f} %, worst {:.1f} %", e.predicted_rows, e.predicted_rows == 1 ? "" : "s",
-                                                                           e.predicted_rows == 1 ? "s" : "", 100 * e.median_abs, 100 * e.worst_abs);
+std::string summary_text(const ReplayErrors& e) {
+  const int rows = e.counted.rows;
+  std::string out = rows == 0 ? std::string("No row counts") : fmt::format("{} row{} count{}: median error {:.1f} %, worst {:.1f} %", rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "",
+                                                                           100 * e.counted.median, 100 * e.counted.worst);
   if (e.uncounted_rows > 0) out += fmt::format("; {} shown without counting, being claims or unverified", e.uncounted_rows);
   if (e.skipped_rows > 0) out += fmt::format("; {} without a prediction", e.skipped_rows);
   return out + ".";
@@ -116,7 +118,7 @@ Facts list_of(const std::string& title, const std::vector<std::string>& texts) {
 void add_replay(const Lesson& lesson, const std::vector<ReplayRow>& rows, Document& out) {
   if (rows.empty()) return;
   out.blocks.push_back(row_table(rows));
-  out.blocks.push_back(Paragraph{summary_text(error_figures(rows))});
+  out.blocks.push_back(Paragraph{summary_text(replay_errors(rows))});
   if (const std::vector<std::string> notes = row_notes(rows); !notes.empty()) out.blocks.push_back(list_of("Notes", notes));
   out.blocks.push_back(source_facts(rows));
   if (!lesson.assumes.empty()) out.blocks.push_back(list_of("Taken where the source is silent", lesson.assumes));
@@ -133,9 +135,10 @@ ordered_json row_json(const ReplayRow& r) {
   return out;
 }
 
-ordered_json summary_json(const ErrorFigures& e) {
-  return {{"predicted_rows", e.predicted_rows}, {"skipped_rows", e.skipped_rows}, {"uncounted_rows", e.uncounted_rows}, {"median_abs_error", e.median_abs},
-          {"mean_abs_error", e.mean_abs}, {"p90_abs_error", e.p90_abs}, {"worst_abs_error", e.worst_abs}, {"bias", e.bias}};
+ordered_json summary_json(const ReplayErrors& e) {
+  ordered_json out{{"predicted_rows", e.counted.rows}, {"skipped_rows", e.skipped_rows}, {"uncounted_rows", e.uncounted_rows}};
+  out.update(error_figures_json(e.counted));
+  return out;
 }
 
 std::string json_text(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
@@ -147,7 +150,7 @@ std::string json_text(const Lesson& lesson, const Answers& answers, const std::v
   for (const Showing& s : lesson.shows) out["shows"].push_back({{"claim", s.claim}, {"holds", std::find(failed.begin(), failed.end(), s.claim) == failed.end()}});
   out["rows"] = ordered_json::array();
   for (const ReplayRow& r : rows) out["rows"].push_back(row_json(r));
-  out["summary"] = summary_json(error_figures(rows));
+  out["summary"] = summary_json(replay_errors(rows));
   return out.dump(2) + "\n";
 }
 
@@ -175,25 +178,17 @@ std::vector<ReplayRow> replay_rows(const Lesson& lesson, const Answers& answers)
   return out;
 }
 
-ErrorFigures error_figures(const std::vector<ReplayRow>& rows) {
-  ErrorFigures out;
-  std::vector<double> sizes;
-  for (const ReplayRow& r : rows) {
-    if (!r.predicted) { ++out.skipped_rows; continue; }
-    if (!r.counts()) { ++out.uncounted_rows; continue; }
-    sizes.push_back(std::abs(r.error()));
-    out.bias += r.error();
-  }
-  if (sizes.empty()) return out;
-  std::sort(sizes.begin(), sizes.end());
-  const auto n = sizes.size();
-  const auto at = [&](double q) { return sizes[static_cast<std::size_t>(std::ceil(q * static_cast<double>(n))) - 1]; };
-  out.predicted_rows = static_cast<int>(n);
-  out.median_abs = n % 2 == 1 ? sizes[n / 2] : (sizes[n / 2 - 1] + sizes[n / 2]) / 2;
-  out.p90_abs = at(0.9);
-  out.worst_abs = sizes.back();
-  for (const double s : sizes) out.mean_abs += s / static_cast<double>(n);
-  out.bias /= static_cast<double>(n);
+ReplayErrors replay_errors(const std::vector<ReplayRow>& rows) {
+  ReplayErrors out;
+  std::vector<double> errors;
+  for (const ReplayRow& r : rows)
+    if (!r.predicted)
+      ++out.skipped_rows;
+    else if (r.counts())
+      errors.push_back(r.error());
+    else
+      ++out.uncounted_rows;
+  out.counted = statistics(std::move(errors));
   return out;
 }
 

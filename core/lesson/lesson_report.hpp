@@ -7,6 +7,7 @@
 
 #include "core/lesson/figures.hpp"
 #include "core/lesson/lesson.hpp"
+#include "core/scoreboard/errors.hpp"
 
 namespace rehearse {
 
@@ -22,14 +23,14 @@ struct ReplayRow {
   [[nodiscard]] double error() const { return *predicted / measurement.measured - 1; }
 };
 
-/// Over the rows that count. `bias` is the mean of the signed errors; with no row all are 0.
-struct ErrorFigures {
-  int predicted_rows = 0, skipped_rows = 0, uncounted_rows = 0;
-  double median_abs = 0, mean_abs = 0, p90_abs = 0, worst_abs = 0, bias = 0;
+/// Errors of the rows that count, and how many rows do not.
+struct ReplayErrors {
+  ErrorStatistics counted;
+  int skipped_rows = 0, uncounted_rows = 0;
 };
 
 [[nodiscard]] std::vector<ReplayRow> replay_rows(const Lesson& lesson, const std::vector<LessonAnswer>& answers);
-[[nodiscard]] ErrorFigures error_figures(const std::vector<ReplayRow>& rows);
+[[nodiscard]] ReplayErrors replay_errors(const std::vector<ReplayRow>& rows);
 
 /// Those of `lesson.shows` that do not hold, by their claim; one whose figures are missing does not hold.
 [[nodiscard]] std::vector<std::string> not_shown(const Lesson& lesson, const std::vector<LessonAnswer>& answers);

@@ -4,7 +4,6 @@
 
 #include "core/plan/plan_keys.hpp"
 #include "core/registry/near_names.hpp"
-#include "core/report/format.hpp"
 
 namespace rehearse {
 
@@ -13,11 +12,9 @@ using plan_schema::Key;
 namespace {
 
 constexpr std::string_view kRoot = "plan";
-constexpr int kKeyWidth = 38, kLineWidth = 80;
 
 std::string line(const std::string& key, const std::string& help, const std::string& fallback) {
-  const std::string text = fallback.empty() ? help : fmt::format("{} [{}]", help, fallback);
-  return fmt::format("  {:<{}} {}\n", key, kKeyWidth, wrap(text, kLineWidth - kKeyWidth - 3, kKeyWidth + 3));
+  return fmt::format("  {:<38} {}{}\n", key, help, fallback.empty() ? "" : fmt::format(" [{}]", fallback));
 }
 
 std::string full(const std::string& key) { return fmt::format("{}.{}", kRoot, key); }

@@ -75,11 +75,15 @@ class TablePrinter {
     std::size_t last = first;
     int used = widths[0];
     while (last < widths.size() && (last == first || used + kGap + widths[last] <= style_.width)) used += kGap + widths[last++];
+    // Alone on its line and still too long, text wraps.
+    const int room_for_text = style_.width - widths[0] - kGap;
+    const bool too_long = last == first + 1 && used > style_.width && !table.columns[first].number && room_for_text >= kLeastText;
+    const auto width_of = [&](std::size_t c) { return too_long && c == first ? room_for_text : widths[c]; };
     const bool whole = last == widths.size() && first == 1;
     const int room = whole && !table.bars.empty() ? std::min(kMostBar, style_.width - used - kGap) : 0;
     const auto line = [&](const auto& cell) {
       std::string text = padded(cell(0), widths[0], table.columns[0].number);
-      for (std::size_t c = first; c < last; ++c) text += std::string(kGap, ' ') + (wraps(table, c) ? wrap(cell(c), widths[c], columns_of(text) + kGap) : padded(cell(c), widths[c], table.columns[c].number));
+      for (std::size_t c = first; c < last; ++c) text += std::string(kGap, ' ') + (too_long || wraps(table, c) ? wrap(cell(c), width_of(c), columns_of(text) + kGap) : padded(cell(c), widths[c], table.columns[c].number));
       return text;
     };
     const auto trimmed = [](std::string text) { return text.erase(text.find_last_not_of(' ') + 1) + "\n"; };

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/report/error_figures.hpp"
 #include "core/report/words.hpp"
 
 namespace rehearse {
@@ -115,7 +116,9 @@ Table skipped_table(const Scoreboard& board) {
 }
 
 ordered_json statistics_json(const ErrorStatistics& s) {
-  return {{"rows", s.rows}, {"median_abs_error", s.median}, {"mean_abs_error", s.mean}, {"p90_abs_error", s.p90}, {"worst_abs_error", s.worst}, {"bias", s.bias}};
+  ordered_json out{{"rows", s.rows}};
+  out.update(error_figures_json(s));
+  return out;
 }
 
 ordered_json row_json(const ScoredRow& r) {

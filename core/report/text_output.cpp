@@ -1,5 +1,7 @@
 #include "core/report/text_output.hpp"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -22,6 +24,20 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail_late(const std::string& path) { throw Error(ErrorKind::check_failed, fmt::format("cannot be written: {}", std::strerror(errno)), path, "check the space left; nothing was left behind"); }
 [[noreturn]] void fail(const std::string& path) { fail(path, std::strerror(errno)); }
 
+/// Names of open drafts, where a signal's handler finds them.
+constexpr std::size_t kMostDrafts = 16;
+std::array<std::atomic<const char*>, kMostDrafts> open_drafts{};
+
+void note_draft(const char* file) {
+  for (auto& slot : open_drafts)
+    if (const char* free = nullptr; slot.compare_exchange_strong(free, file)) return;
+}
+
+void forget_draft(const char* file) {
+  for (auto& slot : open_drafts)
+    if (const char* own = file; slot.compare_exchange_strong(own, nullptr)) return;
+}
+
 /// Where the text of `path` is written until it is whole: beside it, so that a rename replaces it at once. Devices and pipes are written directly.
 class Draft {
  public:
@@ -33,10 +49,12 @@ class Draft {
     if (fs::is_directory(there)) fail(path, std::strerror(EISDIR));
     if (fs::exists(there) && ::access(path.c_str(), W_OK) != 0) fail(path);
     file_ = direct_ ? target_ : target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), ::getpid());
+    if (!direct_) note_draft(file_.c_str());
   }
   ~Draft() {
     std::error_code none;
     if (!direct_ && !kept_) fs::remove(file_, none);
+    if (!direct_) forget_draft(file_.c_str());
   }
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
@@ -96,9 +114,30 @@ class GzipFile final : public TextOutput {
 
 }  // namespace
 
+void remove_drafts() noexcept {
+  for (const auto& slot : open_drafts)
+    if (const char* file = slot.load()) ::unlink(file);
+}
+
 std::unique_ptr<TextOutput> open_output(const std::string& path) {
   if (path.ends_with(".gz")) return std::make_unique<GzipFile>(path);
   return std::make_unique<PlainFile>(path);
+}
+
+void check_output_path(const std::string& path) {
+  if (path.empty()) throw Error(ErrorKind::usage, "no name for a file");
+  if (fs::is_directory(path)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it");
+  const fs::path folder = fs::absolute(path).parent_path();
+  if (!fs::is_directory(folder)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
+  const bool there = fs::exists(path);
+  const bool direct = there && !fs::is_regular_file(path);
+  if ((there && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0)) fail(path);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  const auto out = open_output(path);
+  out->write(text);
+  out->close();
 }
 
 }  // namespace rehearse

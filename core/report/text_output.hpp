@@ -20,4 +20,13 @@ class TextOutput {
 /// Throws Error (usage) when it cannot be made.
 [[nodiscard]] std::unique_ptr<TextOutput> open_output(const std::string& path);
 
+/// Throws what open_output would for a path that cannot be: to be called before long work.
+void check_output_path(const std::string& path);
+
+/// `text` as a file, written as open_output does.
+void write_file(const std::string& path, std::string_view text);
+
+/// Takes away what is not whole yet: for a signal's handler that ends the process. Async-signal-safe.
+void remove_drafts() noexcept;
+
 }  // namespace rehearse

@@ -1,11 +1,12 @@
 #include "core/report/validation_report.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+
+#include "core/report/error_figures.hpp"
 
 namespace rehearse {
 
@@ -41,23 +42,17 @@ Json row_json(const std::string& id, Seconds predicted, Seconds measured) {
 std::string json_of(const Validation& v) {
   Json out{{"schema", "rehearse/validation/v1"}, {"scenario", v.scenario}, {"machine", v.machine}, {"backend", v.backend}, {"ranks", v.ranks}, {"steps", v.steps}};
   std::vector<double> errors;
-  double sum = 0, signed_sum = 0;
   for (const ValidationRow& r : by_time(v)) {
     out["rows"].push_back(row_json(r.name, r.predicted, r.measured));
-    if (!(r.measured > Seconds{0})) continue;
-    const double e = relative_error(r.predicted, r.measured);
-    errors.push_back(std::abs(e));
-    sum += std::abs(e), signed_sum += e;
+    if (r.measured > Seconds{0}) errors.push_back(relative_error(r.predicted, r.measured));
   }
   out["rows"].push_back(row_json("step", v.predicted, v.measured));
-  std::sort(errors.begin(), errors.end());
-  const auto at = [&](double share) { return errors.empty() ? 0.0 : errors[static_cast<std::size_t>(std::lround(share * static_cast<double>(errors.size() - 1)))]; };
-  const double n = std::max<double>(1, static_cast<double>(errors.size()));
   out["step"] = {{"predicted_s", v.predicted.value()}, {"measured_s", v.measured.value()}, {"measured_p5_s", v.p5.value()}, {"measured_p95_s", v.p95.value()},
                  {"error", relative_error(v.predicted, v.measured)}};
   out["not_calibrated"] = v.not_calibrated;
-  out["summary"] = {{"predicted_rows", errors.size()}, {"skipped_rows", 0}, {"median_abs_error", at(0.5)}, {"mean_abs_error", sum / n}, {"p90_abs_error", at(0.9)},
-                    {"worst_abs_error", at(1)}, {"bias", signed_sum / n}};
+  Json summary{{"predicted_rows", errors.size()}, {"skipped_rows", 0}};
+  summary.update(error_figures_json(statistics(errors)));
+  out["summary"] = std::move(summary);
   return out.dump(2) + "\n";
 }
 

@@ -29,7 +29,8 @@ struct Validation {
 /// predicted / measured - 1; 0 where nothing was measured.
 [[nodiscard]] double relative_error(Seconds predicted, Seconds measured);
 
-/// The table, its records, and JSON: rows[{id, quantity, unit, predicted, measured, error, skipped}] and a summary.
+/// The table, its records, and JSON: rows[{id, quantity, unit, predicted, measured, error, skipped}] and a summary: error figures (core/scoreboard/errors.hpp) over
+/// the rows that were measured, without the step.
 [[nodiscard]] Document validation_document(const Validation& validation);
 
 }  // namespace rehearse

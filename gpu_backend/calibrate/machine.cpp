@@ -8,8 +8,8 @@
 
 namespace rehearse {
 
-MachineFacts machine_facts() {
-  MachineFacts out;
+HostFacts host_facts() {
+  HostFacts out;
   out.processor = "unknown processor";
   out.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   out.memory = Bytes{static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE))};

@@ -7,11 +7,11 @@
 
 namespace rehearse {
 
-struct MachineFacts {
+struct HostFacts {
   std::string processor;  ///< "unknown processor" where the system does not tell.
   int cores = 1;          ///< That this process may use, as the system schedules them.
   Bytes memory;           ///< Installed.
 };
-[[nodiscard]] MachineFacts machine_facts();
+[[nodiscard]] HostFacts host_facts();
 
 }  // namespace rehearse

@@ -49,6 +49,7 @@ std::string plain(std::string html) {
   }
   replace(out, "&nbsp;", " ");
   replace(out, "\u00a0", " ");
+  replace(out, "\u2212", "-");
   return out;
 }
 
@@ -60,13 +61,38 @@ std::string attribute(const std::string& tag, const std::string& name) {
 }
 
 void read_figures(const std::string& dom, ShownPage& page) {
-  for (std::size_t at = 0; (at = dom.find("data-path=\"", at)) != std::string::npos;) {
+  for (std::size_t at = 0; (at = dom.find("data-value=\"", at)) != std::string::npos;) {
     const std::size_t open = dom.rfind('<', at), end = dom.find('>', at);
     const std::string tag = dom.substr(open, end - open);
     const std::string close = "</" + tag.substr(1, tag.find(' ') - 1) + ">";
-    page.figures.push_back(
-        {attribute(tag, "data-path"), attribute(tag, "data-value"), plain(dom.substr(end + 1, dom.find(close, end) - end - 1))});
+    const ShownFigure figure{attribute(tag, "data-path"), attribute(tag, "data-value"), plain(dom.substr(end + 1, dom.find(close, end) - end - 1))};
+    (figure.path.empty() ? page.derived : page.figures).push_back(figure);
     at = end;
+  }
+}
+
+/// Points at one mark of each picture and leaves what the picture says of it as an attribute: the first mark that has something to say.
+constexpr const char* kPointer = R"(<script>
+for (const host of document.querySelectorAll('.chart')) {
+  const chart = typeof echarts === 'undefined' ? undefined : echarts.getInstanceByDom(host);
+  for (const [i, series] of chart ? chart.getOption().series.entries() : []) {
+    const marks = (series.data || []).length; // Some lie outside of what is zoomed at: tried are up to 60, spread over all.
+    for (let k = 0; k < marks && !host.dataset.tip; k += Math.max(1, Math.floor(marks / 60))) {
+      chart.dispatchAction({ type: 'showTip', seriesIndex: i, dataIndex: k });
+      const tip = [...host.children].slice(1).map((e) => e.innerText).join(' ').trim();
+      if (/\d/.test(tip)) host.dataset.tip = tip.replace(/["<>\n]/g, ' ');
+    }
+  }
+}
+</script>
+)";
+
+void read_pictures(const std::string& dom, ShownPage& page) {
+  for (std::size_t at = 0; (at = dom.find("data-drawn=\"yes\"", at)) != std::string::npos; ++at) {
+    const std::size_t open = dom.rfind('<', at);
+    const std::string tag = dom.substr(open, dom.find('>', at) - open);
+    page.tips.push_back(plain(attribute(tag, "data-tip")));
+    if (attribute(tag, "aria-label").size() < 20 || attribute(tag, "role") != "img") ++page.unnamed;
   }
 }
 
@@ -82,6 +108,7 @@ const std::map<std::string, std::vector<double>>& units() {
                                                               {"TB", {1e12}},       {"PB", {1e15}},
                                                               {"TFLOP/s", {1e12}},  {"GB/s", {1, 1e9}},
                                                               {"MWh", {1}},         {"million", {1e6}},
+                                                              {"h", {1, 3600}},     {"min", {60}},
                                                               {"/s", {1}},          {"", {1, 1e-3, 1e-6, 1e-9, 0.01, 1073741824.0, 1e9}}};
   return all;
 }
@@ -93,16 +120,21 @@ bool has_browser() { return std::string(REHEARSE_BROWSER) != ""; }
 ShownPage show(const std::string& file) {
   const std::string folder = (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid()))).string(),
                     said = folder + ".log";
+  std::string pointed = text_of(file);
+  pointed.insert(pointed.rfind("</body>"), kPointer);
+  const std::string copy = folder + ".html";
+  std::ofstream(copy, std::ios::binary) << pointed;
   const std::string dom = output_of(
       std::string(REHEARSE_BROWSER) +
       " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --window-size=1400,2000 --user-data-dir='" +
-      folder + "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + file + "' 2>'" + said + "'");
+      folder + "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + copy + "' 2>'" + said + "'");
   ShownPage page;
   std::istringstream lines(text_of(said));
   for (std::string line; std::getline(lines, line);)
     if (line.find("CONSOLE") != std::string::npos) page.complaints += line + "\n";
   std::filesystem::remove_all(folder);
   std::filesystem::remove(said);
+  std::filesystem::remove(copy);
   const std::size_t body = dom.find("<main");
   const std::size_t data = dom.find("id=\"report-data\">");
   if (body == std::string::npos || data == std::string::npos) throw std::runtime_error("the browser showed nothing: " + dom.substr(0, 200));
@@ -114,6 +146,7 @@ ShownPage show(const std::string& file) {
   page.text = plain(shown);
   page.title = plain(shown.substr(shown.find("<h1"), shown.find("</h1>") - shown.find("<h1")));
   read_figures(shown, page);
+  read_pictures(shown, page);
   return page;
 }
 

@@ -1,5 +1,6 @@
 // Pages that the program writes, in a browser: they are drawn, nothing complains, and the numbers on them are those of the JSON.
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -45,7 +46,13 @@ void check(const test::ShownPage& page, int least_pictures, std::size_t least_fi
   CHECK(page.complaints == "");
   CHECK(page.failed == 0);
   CHECK(page.pictures >= least_pictures);
-  CHECK(page.title.find("undefined") == std::string::npos);
+  CHECK(page.unnamed == 0);
+  for (const char* slip : {"undefined", "NaN", "Infinity", "[object"}) {
+    INFO(slip);
+    CHECK(page.text.find(slip) == std::string::npos);
+  }
+  CHECK(page.tips.size() == static_cast<std::size_t>(std::max(0, page.pictures)));
+  for (const std::string& tip : page.tips) CHECK(tip != "");
   const auto data = nlohmann::json::parse(page.data);
   CHECK(page.figures.size() >= least_figures);
   for (const test::ShownFigure& f : page.figures) {
@@ -53,6 +60,10 @@ void check(const test::ShownPage& page, int least_pictures, std::size_t least_fi
     const double value = test::number_at(data, f.path);
     CHECK(std::atof(f.value.c_str()) == Approx(value).epsilon(1e-12));
     CHECK(test::says(f.text, value));
+  }
+  for (const test::ShownFigure& f : page.derived) {
+    INFO(f.value << " is shown as '" << f.text << "'");
+    CHECK(test::says(f.text, std::atof(f.value.c_str())));
   }
 }
 
@@ -96,6 +107,35 @@ TEST_CASE("without the charting library a page has its sentences and tables, and
   CHECK(page.text.find("no pictures") != std::string::npos);
 }
 
+TEST_CASE("simulate: experts, a CNN, machines of two kinds, and a closed form without a pipeline", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("simulate scenarios/mixtral_8x7b_h100_64.json"), 5, 60);
+  check(page_of("simulate scenarios/resnet50_v100_8.json"), 5, 30);
+  check(page_of("simulate scenarios/mixed_a100_v100.json"), 5, 40);
+  check(page_of("estimate scenarios/llama3_70b_h100_64.json"), 2, 40);
+  check(page_of("memory scenarios/llama3_70b_h100_64.json"), 1, 30);
+}
+
+TEST_CASE("a run on this machine: loss, step by step, and the pipeline of the last one", "[browser]") {
+  NEEDS_A_BROWSER();
+  const test::ShownPage page = page_of("run scenarios/tiny_gpt2.json --device cpu --ranks 2 --steps 3");
+  check(page, 3, 12);
+  CHECK(page.text.find("The last step took") != std::string::npos);
+}
+
+TEST_CASE("lesson and replay: plans side by side, and predictions beside measurements", "[browser]") {
+  NEEDS_A_BROWSER();
+  check(page_of("lesson naive_pipeline"), 3, 8);
+  check(page_of("replay goyal_p100"), 2, 8);
+}
+
+TEST_CASE("search: the front, the best plans and where their steps go", "[browser]") {
+  NEEDS_A_BROWSER();
+  const test::ShownPage page = page_of("search scenarios/llama3_8b_h100_8.json --fix tp=8 --simulate 2");
+  check(page, 2, 20);
+  CHECK(page.text.find("Time against memory") != std::string::npos);
+}
+
 TEST_CASE("compare: where each step goes, and what makes the difference", "[browser]") {
   NEEDS_A_BROWSER();
   const test::ShownPage page = page_of("compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8");
@@ -122,6 +162,13 @@ TEST_CASE("networks: curves of a collective, and how a machine is wired", "[brow
 TEST_CASE("the buyer's question: cost and days with their ranges", "[browser]") {
   NEEDS_A_BROWSER();
   check(page_of("plan scenarios/plans/llama3_8b_two_weeks.json"), 3, 10);
+}
+
+TEST_CASE("sweep over machines: the pace beside growth in proportion", "[browser]") {
+  NEEDS_A_BROWSER();
+  const test::ShownPage page = page_of("sweep scenarios/llama3_70b_h100_64.json --vary cluster.nodes=8,16,32");
+  check(page, 4, 20);
+  CHECK(page.text.find("of growth in proportion (dashed)") != std::string::npos);
 }
 
 TEST_CASE("sweep: curves of what varies", "[browser]") {

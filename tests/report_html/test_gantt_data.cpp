@@ -117,6 +117,9 @@ TEST_CASE("simulated and measured rows of a rank stand under each other, on one 
                                              {&trace, {{"measured 0", 0}, {"measured 1", 1}}, Seconds{0}, Seconds{24}}}));
   CHECK(gantt["period_s"] == 24.0);
   CHECK(gantt["rows"][0]["label"] == "simulated 0");
+  CHECK(gantt["rows"][0]["period_s"] == 12.0);  // Idle is a share of the row's own step.
+  CHECK(gantt["rows"][0]["seconds"]["idle"] == 3.0);
+  CHECK(gantt["rows"][1]["period_s"] == 24.0);
   CHECK(gantt["rows"][1]["label"] == "measured 0");
   CHECK(gantt["rows"][2]["label"] == "simulated 1");
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/report/html/html_report.hpp"
+#include "core/report/text_output.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
@@ -80,6 +81,17 @@ TEST_CASE("where writing fails, what was there stays and no half file is left", 
   CHECK(folder.files() == 1);
 }
 
+TEST_CASE("what is not whole goes when a signal ends the program, what is whole stays", "[html]") {
+  const Folder folder;
+  write_file((folder.path / "whole.json").string(), "{}");
+  const auto plain = open_output((folder.path / "plain.json").string()), packed = open_output((folder.path / "packed.json.gz").string());
+  plain->write("half"), packed->write("half");
+  CHECK(folder.files() == 3);
+  remove_drafts();
+  CHECK(folder.files() == 1);
+  CHECK(text_of(folder.path / "whole.json") == "{}");
+}
+
 TEST_CASE("a full disk is an error that names the file", "[html]") {
   if (!fs::exists("/dev/full")) return;
   try {
@@ -93,8 +105,8 @@ TEST_CASE("a full disk is an error that names the file", "[html]") {
 
 TEST_CASE("a path that cannot be is refused before the work", "[html]") {
   const Folder folder;
-  CHECK_THROWS_AS(check_html_path((folder.path / "none" / "report.html").string()), Error);
-  CHECK_THROWS_AS(check_html_path(folder.path.string()), Error);
-  CHECK_NOTHROW(check_html_path((folder.path / "report.html").string()));
+  CHECK_THROWS_AS(check_output_path((folder.path / "none" / "report.html").string()), Error);
+  CHECK_THROWS_AS(check_output_path(folder.path.string()), Error);
+  CHECK_NOTHROW(check_output_path((folder.path / "report.html").string()));
   CHECK(folder.files() == 0);
 }

@@ -11,12 +11,14 @@ namespace {
 
 constexpr std::size_t kPiece = 8000;  // Compilers bound the length of one literal.
 
+[[noreturn]] void fail(const std::string& why) {
+  std::cerr << why << "\n";
+  std::exit(1);
+}
+
 std::string text_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    std::cerr << "embed: cannot read " << path << "\n";
-    std::exit(1);
-  }
+  if (!in) fail("embed: cannot read " + path);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -48,7 +50,7 @@ void write_function(std::ostream& out, const std::string& name, const std::strin
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 1;
+  if (argc < 3) fail("embed OUTPUT NAME FILE... [-- NAME FILE...]...");
   std::ofstream out(argv[1], std::ios::binary);
   out << "// Written by embed.\n#include \"core/report/html/embedded.hpp\"\n\nnamespace rehearse::html {\n\n";
   for (int i = 2; i < argc; ++i) {
@@ -58,5 +60,5 @@ int main(int argc, char** argv) {
     write_function(out, name, text);
   }
   out << "}  // namespace rehearse::html\n";
-  return out.flush() ? 0 : 1;
+  if (!out.flush()) fail(std::string("embed: cannot write ") + argv[1]);
 }

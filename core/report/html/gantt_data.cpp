@@ -1,6 +1,7 @@
 #include "core/report/html/gantt_data.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -26,7 +27,7 @@ struct Block {
 struct Row {
   std::string label;
   int rank = 0;
-  double idle = 0;
+  double period = 0, idle = 0;
   std::array<double, passes> busy{};
   std::vector<Block> blocks;
   std::array<std::vector<Block>, 3> talks;
@@ -90,7 +91,7 @@ class RowMaker {
   RowMaker(const GanttSide& side, double unit) : side_(side), unit_(unit) {}
 
   Row make(const GanttRow& wanted) const {
-    Row row{wanted.label, wanted.rank, 0, {}, {}, {}};
+    Row row{wanted.label, wanted.rank, side_.period.value(), 0, {}, {}, {}};
     std::vector<std::pair<double, double>> computing;
     for (const Span& s : side_.trace->spans) {
       if (s.rank != wanted.rank || s.kind == SpanKind::wait || s.kind == SpanKind::host) continue;
@@ -166,6 +167,7 @@ ordered_json row_json(const Row& row) {
       for (const std::int64_t v : {b.begin, b.end - b.begin, static_cast<std::int64_t>(kind)}) talks.push_back(v);
   return {{"label", row.label},
           {"rank", row.rank},
+          {"period_s", row.period},
           {"seconds",
            {{"forward", row.busy[forward]},
             {"backward", row.busy[backward] + row.busy[weight_gradient]},

@@ -1,18 +1,10 @@
 #include "core/report/html/html_report.hpp"
 
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <filesystem>
-
-#include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "core/report/html/embedded.hpp"
 #include "core/report/text_output.hpp"
 #include "core/report/words.hpp"
-#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -61,23 +53,6 @@ std::string data_of(const HtmlReport& report) {
   return data.dump();
 }
 
-/// Signals that would end the process arrive when this goes.
-class SignalsLater {
- public:
-  SignalsLater() {
-    sigset_t late;
-    sigemptyset(&late);
-    for (const int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&late, s);
-    pthread_sigmask(SIG_BLOCK, &late, &before_);
-  }
-  SignalsLater(const SignalsLater&) = delete;
-  SignalsLater& operator=(const SignalsLater&) = delete;
-  ~SignalsLater() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 std::string plan_json(const PlanSummary& plan) {
@@ -112,23 +87,6 @@ std::string html_text(const HtmlReport& report) {
   return out;
 }
 
-void write_html_report(const std::string& path, const HtmlReport& report) {
-  const std::string text = html_text(report);
-  const SignalsLater later;
-  const auto out = open_output(path);
-  out->write(text);
-  out->close();
-}
-
-void check_html_path(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty()) throw Error(ErrorKind::usage, "no name for the file", "--html");
-  if (fs::is_directory(path)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it: --html report.html");
-  const fs::path folder = fs::absolute(path).parent_path();
-  if (!fs::is_directory(folder)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
-  const bool there = fs::exists(path);
-  if (::access(there && !fs::is_regular_file(path) ? path.c_str() : folder.c_str(), W_OK) != 0)
-    throw Error(ErrorKind::usage, fmt::format("cannot be written: {}", std::strerror(errno)), path, "check the folder and its permissions");
-}
+void write_html_report(const std::string& path, const HtmlReport& report) { write_file(path, html_text(report)); }
 
 }  // namespace rehearse

@@ -30,10 +30,8 @@ struct HtmlReport {
 /// The whole page. Throws nlohmann's parse_error where a part is no JSON.
 [[nodiscard]] std::string html_text(const HtmlReport& report);
 
-/// Writes the page as open_output does: a whole file or none; what is there before stays until then. Ctrl-C waits for the end of it. Throws Error
+/// Writes the page as open_output does: a whole file or none; what is there before stays until then. Throws Error
 /// (usage), `where` the path, when it cannot be written.
 void write_html_report(const std::string& path, const HtmlReport& report);
-/// Throws what write_html_report would for a path that cannot be: to be called before long work.
-void check_html_path(const std::string& path);
 
 }  // namespace rehearse

@@ -184,8 +184,7 @@ class Drawing {
     auto out = ordered_json::array();
     for (const auto& [key, c] : classes) {
       const auto [low, high, kind, rate] = key;
-      ordered_json entry{{"between", low == high ? fmt::format("{} – {}", level_name(low), level_name(low))
-                                                 : fmt::format("{} – {}", level_name(low), level_name(high))},
+      ordered_json entry{{"between", fmt::format("{} – {}", level_name(low), level_name(high))},
                          {"kind", kind}};
       if (row_of_level_.contains(low) && row_of_level_.contains(high)) entry["rows"] = {row_of_level_.at(high), row_of_level_.at(low)};
       entry.update(ordered_json{{"links", c.links},

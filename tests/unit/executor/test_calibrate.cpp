@@ -157,4 +157,6 @@ TEST_CASE("the table of a validation says what is off, and its JSON has a row pe
   CHECK(std::abs(predicted - json.at("step").at("predicted_s").get<double>()) < 1e-12);
   CHECK(std::abs(measured - json.at("step").at("measured_s").get<double>()) < 1e-12);
   CHECK(json.at("summary").at("worst_abs_error").get<double>() == Approx(1.0));
+  CHECK(json.at("summary").at("bias").get<double>() == Approx(0.0).margin(1e-12));  // The median of -0.1, 1 and 0, not their mean.
+  CHECK(json.at("summary").at("p90_abs_error").get<double>() == Approx(0.1 + 0.8 * 0.9));
 }

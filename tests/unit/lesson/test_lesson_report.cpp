@@ -79,15 +79,15 @@ TEST_CASE("errors of predictions: claims and unverified rows are shown and count
   ReplayRow unpredicted = row(1, 1);
   unpredicted.predicted.reset();
   const std::vector<ReplayRow> rows{row(11, 10), row(8, 10), row(10, 10), row(99, 1, Standing::claim), row(99, 1, Standing::unverified), unpredicted};
-  const ErrorFigures e = error_figures(rows);
-  CHECK(e.predicted_rows == 3);
+  const ReplayErrors e = replay_errors(rows);
+  CHECK(e.counted.rows == 3);
   CHECK(e.uncounted_rows == 2);
   CHECK(e.skipped_rows == 1);
-  CHECK(e.median_abs == Approx(0.1));
-  CHECK(e.worst_abs == Approx(0.2));
-  CHECK(e.mean_abs == Approx(0.1));
-  CHECK(e.bias == Approx(-0.1 / 3));
-  CHECK(error_figures({}).median_abs == 0);
+  CHECK(e.counted.median == Approx(0.1));
+  CHECK(e.counted.worst == Approx(0.2));
+  CHECK(e.counted.mean == Approx(0.1));
+  CHECK(e.counted.bias == Approx(0).margin(1e-12));
+  CHECK(replay_errors({}).counted.median == 0);
 }
 
 TEST_CASE("JSON holds plans, claims that were checked, and rows as scoreboards read them") {

@@ -55,6 +55,15 @@ TEST_CASE("an unknown format names the nearest", "[formats]") {
   }
 }
 
+TEST_CASE("a text that is too long for its line, in any column, goes on below itself", "[formats]") {
+  const std::string words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen";
+  Document d;
+  d.blocks = {Table{"", {{"key"}, {"type"}, {"what"}}, {{"a.key", words, "last"}}}};
+  const std::string text = formats().at("table").value(d, {50, false});
+  for (const std::string& line : lines_of(text)) CHECK(columns_of(line) <= 50);
+  CHECK(text.find("sixteen") != std::string::npos);
+}
+
 TEST_CASE("numbers stand right, words left", "[formats]") {
   const std::string text = rendered("table");
   CHECK(text.find("part             seconds\n") != std::string::npos);

@@ -26,6 +26,14 @@ const base_option = (theme) => ({
   },
 });
 
+// The end of an axis and its step: about five of a round length.
+const round_axis = (top) => {
+  const rough = top / 5,
+    power = 10 ** Math.floor(Math.log10(rough));
+  const interval = [1, 2, 2.5, 5, 10].map((k) => k * power).find((s) => s >= rough);
+  return { max: Math.ceil(top / interval) * interval, interval };
+};
+
 const axis_style = (theme, more = {}) => ({
   axisLine: { lineStyle: { color: kInk[theme].line } },
   axisTick: { show: false },
@@ -35,6 +43,21 @@ const axis_style = (theme, more = {}) => ({
   nameTextStyle: { color: kInk[theme].muted, fontSize: 12.5 },
   nameGap: 30,
   ...Object.fromEntries(Object.entries(more).filter(([key]) => key !== 'axisLabel')),
+});
+
+// Names of rows: left of them in as much room as they need, on a narrow page above each row.
+const kLetter = 7.6; // Pixels of one at 13.5, on average.
+const rows_left = (view, names) => (view.narrow ? 4 : Math.min(0.4 * view.width, kLetter * Math.max(...names.map((n) => n.length)) + 16));
+const named_rows = (view, names) => ({
+  type: 'category',
+  inverse: true,
+  data: names,
+  axisLine: { show: false },
+  axisTick: { show: false },
+  axisLabel: view.narrow
+    ? { inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 10, -4], color: view.ink, fontSize: 12, interval: 0 }
+    : { color: view.ink, fontSize: 13.5, interval: 0, width: rows_left(view, names) - 10, overflow: 'truncate' },
+  z: 10,
 });
 
 const render = (entry) => {

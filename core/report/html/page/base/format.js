@@ -12,6 +12,8 @@ const even = (x, digits = 4) => {
 };
 const fixed = (x, places) => x.toLocaleString('en-US', { minimumFractionDigits: places, maximumFractionDigits: places });
 
+const signed = (x, text) => (x > 0 ? '+' : x < 0 ? '−' : '') + text;
+
 // [factor, unit], largest first; the last one takes the rest.
 const kTimes = [
   [86400, 'days'],
@@ -59,11 +61,12 @@ const parts_of = {
   },
   gib: (x) => [fixed(x / kGiB, 2), 'GiB'],
   percent: (x) => [fixed(100 * x, 1), '%'],
-  signed_percent: (x) => [(x > 0 ? '+' : '') + fixed(100 * x, 1), '%'],
+  signed_percent: (x) => [signed(x, fixed(100 * Math.abs(x), 1)), '%'],
   days: (x) => [significant(x, 3), x === 1 ? 'day' : 'days'],
   tflops: (x) => [significant(x / 1e12), 'TFLOP/s'],
   rate: (x) => [x >= 1e6 ? significant(x, 4) : x >= 1000 ? fixed(x, 0) : significant(x), '/s'],
   gbps: (x) => [significant(x), 'GB/s'],
+  rate_of_bytes: (x) => [significant(x / 1e9), 'GB/s'],
   usd: (x) => [x >= 1e6 ? `$${significant(x / 1e6, 3)}` : `$${significant(Math.round(x), 12)}`, x >= 1e6 ? 'million' : ''],
   number: (x) => [even(x), ''],
   whole: (x) => [fixed(x, 0), ''],
@@ -76,13 +79,15 @@ const seconds = (x) => {
   return joined([significant(v), u]);
 };
 const percent = (x) => text_of('percent', x);
-const signed_seconds = (x) => (x > 0 ? '+' : x < 0 ? '−' : '') + seconds(Math.abs(x));
+const signed_seconds = (x) => signed(x, seconds(Math.abs(x)));
+const round_percent = (x) => `${significant(100 * x)}\u00a0%`; // On axes.
 
 // One unit for a whole column, so that its rows can be compared.
 const time_column = (values) => {
   const largest = Math.max(...values.map(Math.abs), 0);
   const [factor, unit] = kTimes.slice(1).find(([f]) => largest >= f * 0.9995) || kTimes[kTimes.length - 1];
-  return { unit, factor, text: (x) => fixed(x / factor, 3) };
+  const text = (x) => fixed(x / factor, 3);
+  return { unit, factor, text, signed: (x) => signed(x, text(Math.abs(x))) };
 };
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

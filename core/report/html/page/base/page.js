@@ -64,8 +64,9 @@ const copy = (text, button) => {
   navigator.clipboard ? navigator.clipboard.writeText(text).then(done, by_hand) : by_hand();
 };
 
-const kRowsAtOnce = 16;
-const kShortCell = 26; // Characters that are not broken into lines.
+const kMostRows = 16; // Of a longer table the first kRowsFirst are shown until all are asked for: nothing scrolls inside the page.
+const kRowsFirst = 12;
+const length_class = (letters) => (letters <= 26 ? 'short' : letters > 120 ? 'long' : ''); // Short ones are not broken into lines.
 
 // columns: [{title, number}]; rows: [{cells: [text | {value, text, path}], mark: 'sum' | 'pick'}] or arrays of cells.
 const table = (title, columns, rows) => {
@@ -81,9 +82,7 @@ const table = (title, columns, rows) => {
           {
             scope: i === 0 ? 'row' : undefined,
             class:
-              [columns[i].number ? 'num' : '', rich && c.tone ? c.tone : '', String(rich ? c.text : c).length <= kShortCell ? 'short' : '']
-                .join(' ')
-                .trim() || undefined,
+              [columns[i].number ? 'num' : '', rich && c.tone ? c.tone : '', length_class(String(rich ? c.text : c).length)].join(' ').trim() || undefined,
             'data-path': rich ? c.path : undefined,
             'data-value': rich ? (c.value ?? undefined) : undefined,
             html: rich ? c.html : undefined,
@@ -105,16 +104,28 @@ const table = (title, columns, rows) => {
   );
   const button = element('button', { type: 'button', 'aria-label': `Copy the table: ${title}` }, 'Copy');
   button.addEventListener('click', () => copy(copied_text(columns, all), button));
-  return element(
+  const sheet = element(
     'div',
     { class: 'sheet' },
     element('header', {}, element('h3', {}, title), button),
-    element(
-      'div',
-      { class: all.length > kRowsAtOnce ? 'scroll long' : 'scroll', tabindex: '0', role: 'region', 'aria-label': title },
-      element('table', {}, head, body),
-    ),
+    element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, element('table', {}, head, body)),
   );
+  if (all.length > kMostRows) fold_rows(sheet, body);
+  return sheet;
+};
+
+const fold_rows = (sheet, body) => {
+  const rows = [...body.children];
+  const more = element('button', { type: 'button', class: 'more', 'aria-expanded': 'false' });
+  const show = (all) => {
+    rows.forEach((row, i) => row.classList.toggle('later', !all && i >= kRowsFirst));
+    more.textContent = all ? `Show the first ${kRowsFirst}` : `Show all ${fixed(rows.length, 0)} rows`;
+    more.setAttribute('aria-expanded', String(all));
+  };
+  more.addEventListener('click', () => show(more.getAttribute('aria-expanded') !== 'true'));
+  show(false);
+  sheet.classList.add('many');
+  sheet.append(more);
 };
 
 const keys = (entries) =>

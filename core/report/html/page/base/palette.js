@@ -11,30 +11,25 @@ const kHue = {
   grey: '#9AA3AE',
 };
 
+// Patterns as ECharts' decals have them.
+const stripes = (rotation) => ({ symbol: 'rect', dashArrayX: [1, 0], dashArrayY: [2, 5], rotation });
+const checks = (symbol, symbolSize, cell) => ({
+  symbol,
+  symbolSize,
+  dashArrayX: [
+    [cell, cell],
+    [0, cell, cell, 0],
+  ],
+  dashArrayY: [5, 0],
+});
 const kPattern = {
   none: { symbol: 'none' },
-  rising: { symbol: 'rect', dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: -Math.PI / 4 },
-  falling: { symbol: 'rect', dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: Math.PI / 4 },
-  level: { symbol: 'rect', dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: 0 },
-  upright: { symbol: 'rect', dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: Math.PI / 2 },
-  dots: {
-    symbol: 'circle',
-    symbolSize: 0.7,
-    dashArrayX: [
-      [6, 6],
-      [0, 6, 6, 0],
-    ],
-    dashArrayY: [5, 0],
-  },
-  boxes: {
-    symbol: 'rect',
-    symbolSize: 0.8,
-    dashArrayX: [
-      [8, 8],
-      [0, 8, 8, 0],
-    ],
-    dashArrayY: [5, 0],
-  },
+  rising: stripes(-Math.PI / 4),
+  falling: stripes(Math.PI / 4),
+  level: stripes(0),
+  upright: stripes(Math.PI / 2),
+  dots: checks('circle', 0.7, 6),
+  boxes: checks('rect', 0.8, 8),
 };
 
 // Category of time or memory to [hue, pattern].

@@ -20,7 +20,7 @@ const compare_page = (a) => {
       : fit.length === 1
         ? `Only ${base.letter} fits into memory.`
         : 'None of them fits into memory.';
-  open_page(`Which of ${plural(steps.length, 'plan')} is faster, and by what?`, null, pace);
+  open_page(`Which of ${plural(steps.length, 'plan')} is ${steps.length === 2 ? 'faster' : 'the fastest'}, and by what?`, null, pace);
   headline(
     steps
       .slice(0, 6)
@@ -49,11 +49,11 @@ const compare_page = (a) => {
         s.letter,
         s.name,
         s.fits ? cell(s.step_time_s, 'seconds', { path: `answer.steps.${s.at}.step_time_s` }) : 'does not fit',
-        s.fits ? cell(s.samples_per_s, 'number') : '–',
-        s.fits && s.tokens_per_s > 0 ? cell(s.tokens_per_s, 'whole') : '–',
-        s.fits ? cell(s.mfu, 'percent') : '–',
-        cell(s.needed_bytes, 'gib'),
-        cell(s.capacity_bytes, 'gib'),
+        s.fits ? cell(s.samples_per_s, 'number', { path: `answer.steps.${s.at}.samples_per_s` }) : '–',
+        s.fits && s.tokens_per_s > 0 ? cell(s.tokens_per_s, 'whole', { path: `answer.steps.${s.at}.tokens_per_s` }) : '–',
+        s.fits ? cell(s.mfu, 'percent', { path: `answer.steps.${s.at}.mfu` }) : '–',
+        cell(s.needed_bytes, 'gib', { path: `answer.steps.${s.at}.needed_bytes` }),
+        cell(s.capacity_bytes, 'gib', { path: `answer.steps.${s.at}.capacity_bytes` }),
       ],
     })),
   );
@@ -62,13 +62,17 @@ const compare_page = (a) => {
     const column = time_column(fit.map((s) => s.step_time_s));
     const used = Object.keys(words.time).filter((key) => fit.some((s) => s.breakdown[key] > 0));
     const longest = largest_by(fit, (s) => s.step_time_s);
-    const [key, most] = breakdown_parts(longest.breakdown)[0];
+    const over = (k) => longest.breakdown[k] - base.breakdown[k];
+    const key = longest === base ? breakdown_parts(longest.breakdown)[0][0] : largest_by(used, over);
     section({
       id: 'stacks',
       title: 'Where each step goes',
       keys: chart.keys,
       chart,
-      see: `The longest step is ${longest.letter}'s, ${seconds(longest.step_time_s)}; its largest part is ${words.time[key]}, ${seconds(most)}${longest !== base ? `, against ${seconds(base.breakdown[key])} in ${base.letter}` : ''}.`,
+      see:
+        longest === base
+          ? `The longest step is ${base.letter}'s, ${seconds(base.step_time_s)}; its largest part is ${words.time[key]}, ${seconds(base.breakdown[key])}.`
+          : `The longest step is ${longest.letter}'s, ${seconds(longest.step_time_s)}; beside ${base.letter} it loses most to ${words.time[key]}: ${seconds(longest.breakdown[key])} against ${seconds(base.breakdown[key])}.`,
       tables: [
         plans,
         table(
@@ -120,14 +124,14 @@ const difference_section = (a, d, i, steps) => {
         [
           ...parts.map(([k, s]) => [
             words.time[k],
-            { text: (s > 0 ? '+' : '') + column.text(s), value: s, path: `answer.differences.${i}.breakdown.${k}` },
+            { text: column.signed(s), value: s, path: `answer.differences.${i}.breakdown.${k}` },
           ]),
           {
             mark: 'sum',
             cells: [
               'step',
               {
-                text: (d.step_time_s > 0 ? '+' : '') + column.text(d.step_time_s),
+                text: column.signed(d.step_time_s),
                 value: d.step_time_s,
                 path: `answer.differences.${i}.step_time_s`,
               },
@@ -170,9 +174,9 @@ const lesson_page = (a) => {
           plans.map((p) => [
             p.key,
             p.title,
-            cell(p.figures.step_time, 'seconds'),
+            cell(p.figures.step_time, 'seconds', { path: `answer.plans.${at(p)}.figures.step_time` }),
             cell(p.figures['time.bubble'] || 0, 'seconds'),
-            cell(p.figures.mfu, 'percent'),
+            cell(p.figures.mfu, 'percent', { path: `answer.plans.${at(p)}.figures.mfu` }),
           ]),
         ),
       ],

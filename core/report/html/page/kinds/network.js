@@ -6,7 +6,7 @@ const collectives_page = (a) => {
     half = rows.find((r) => r.busbw_GBps >= best.busbw_GBps / 2);
   open_page(
     `How fast is ${a.op.replace(/_/g, '-')} on ${a.cluster}?`,
-    `${plural(a.ranks, 'rank')} on ${plural(a.nodes, 'node')}, ${a.type}, played by ${a.backend}`,
+    `${plural(a.ranks, 'rank')} on ${plural(a.nodes, 'node')}, ${a.type}, ${a.backend === 'model' ? 'by the cost model, alone on the network' : `played by ${a.backend}`}`,
     `Large calls reach a bus bandwidth of ${significant(best.busbw_GBps)} GB/s, half of it from ${text_of('binary', half.bytes)} on; the smallest takes ${seconds(rows[0].time_us * 1e-6)}.`,
   );
   headline([
@@ -45,13 +45,13 @@ const collectives_page = (a) => {
           { title: 'channels', number: true },
         ],
         rows.map((r) => [
-          cell(r.bytes, 'binary'),
+          cell(r.bytes, 'binary', { path: `answer.rows.${r.at}.bytes` }),
           { text: seconds(r.time_us * 1e-6), value: r.time_us, path: `answer.rows.${r.at}.time_us` },
-          { text: fixed(r.algbw_GBps, 2), value: r.algbw_GBps },
+          { text: fixed(r.algbw_GBps, 2), value: r.algbw_GBps, path: `answer.rows.${r.at}.algbw_GBps` },
           { text: fixed(r.busbw_GBps, 2), value: r.busbw_GBps, path: `answer.rows.${r.at}.busbw_GBps` },
           r.algorithm,
           r.protocol,
-          { text: String(r.channels), value: r.channels },
+          { text: String(r.channels), value: r.channels, path: `answer.rows.${r.at}.channels` },
         ]),
       ),
     ],
@@ -83,16 +83,27 @@ const collectives_page = (a) => {
   );
 };
 
+// How fast a GPU gets to its neighbours, and out of its machine.
+const joined_text = (t) => {
+  const rate = (c) => text_of('rate_of_bytes', c.rate_bytes_per_s);
+  const near = t.classes.find((c) => /GPU/.test(c.between)),
+    far = t.classes.find((c) => /^NIC – /.test(c.between));
+  return [
+    near ? `A GPU of ${t.of.replace(/^node \d+ of [\d,]+, |, and the switches above it$/g, '')} reaches its machine at ${rate(near)} each way (${near.between}).` : '',
+    far ? `A NIC leaves it at ${rate(far)}.` : 'Nothing leaves it.',
+  ].join(' ');
+};
+
 const topology_page = (a) => {
   const t = report.topology;
-  open_page(`How are the GPUs of ${a.cluster} joined?`, report.heading, topology_see(t));
+  open_page(`How are the GPUs of ${a.cluster} joined?`, report.heading, joined_text(t));
   headline(
     t.classes
-      .slice(0, 5)
+      .slice(0, 6)
       .map((c, i) => ({
         label: c.between,
-        figure: figure_at(`topology.classes.${i}.rate_bytes_per_s`, 'bytes'),
-        note: `a second, ${c.kind}, ${fixed(c.links, 0)} wires`,
+        figure: figure_at(`topology.classes.${i}.rate_bytes_per_s`, 'rate_of_bytes'),
+        note: `each direction, ${c.kind}, ${plural(c.links, 'wire')}`,
       })),
   );
   const matrices = (a.machines || []).map((m) =>

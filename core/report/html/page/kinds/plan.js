@@ -93,7 +93,7 @@ const how_table = (list) =>
       c.label,
       cell(c.step_time_s, 'seconds', { path: `answer.candidates.${c.at}.step_time_s` }),
       span_text(c, 'step_time_s', seconds),
-      cell(c.mfu, 'percent'),
+      cell(c.mfu, 'percent', { path: `answer.candidates.${c.at}.mfu` }),
       c.mtbf_hours ? { text: `${significant(c.mtbf_hours, 3)} h`, value: c.mtbf_hours } : '–',
       c.checkpoint_interval_s ? { text: `${significant(c.checkpoint_interval_s / 60, 3)} min`, value: c.checkpoint_interval_s } : '–',
     ]),
@@ -108,7 +108,7 @@ const cost_section = (a, list) => {
   section({
     id: 'cost',
     title: 'What each costs',
-    see: `${name_of(cheap)} costs least, ${usd(cheap.cost_usd)}; ${name_of(dear)} ${significant(dear.cost_usd / cheap.cost_usd, 3)} times as much.${budget ? ` ${capital(plural(list.filter((c) => c.cost_usd <= budget).length, 'candidate'))} stay${list.filter((c) => c.cost_usd <= budget).length === 1 ? 's' : ''} within ${usd(budget)}.` : ''}${pictures_available() ? ' Hatched bars miss the deadline or the budget; whiskers show the range.' : ''}`,
+    see: `${capital(name_of(cheap))} costs least, ${usd(cheap.cost_usd)}; ${name_of(dear)} ${significant(dear.cost_usd / cheap.cost_usd, 3)} times as much.${budget ? ` ${capital(plural(list.filter((c) => c.cost_usd <= budget).length, 'candidate'))} stay${list.filter((c) => c.cost_usd <= budget).length === 1 ? 's' : ''} within ${usd(budget)}.` : ''}${pictures_available() ? ' Hatched bars miss the deadline or the budget; whiskers show the range.' : ''}`,
     chart: ranges_chart(
       list.map((c) => ({ label: row_label(c), value: c.cost_usd, low: c.cost_usd_p10, high: c.cost_usd_p90, misses: misses(c).length > 0 })),
       { name: 'US dollars', text: usd, limit: budget ? { x: budget, text: 'budget' } : null },
@@ -152,8 +152,9 @@ const cost_section = (a, list) => {
   });
 };
 
-const plan_table = (list) =>
-  table(
+const plan_table = (list) => {
+  const lacking = list.some((c) => misses(c).length > 0);
+  return table(
     'The candidates',
     [
       { title: '' },
@@ -166,7 +167,7 @@ const plan_table = (list) =>
       { title: 'goodput', number: true },
       { title: 'MWh', number: true },
       { title: 'by the deadline' },
-      { title: 'misses' },
+      ...(lacking ? [{ title: 'misses' }] : []),
     ],
     list.map((c) => ({
       mark: c.at === 0 ? 'pick' : undefined,
@@ -178,13 +179,14 @@ const plan_table = (list) =>
         span_text(c, 'days', (x) => significant(x, 3)),
         cell(c.cost_usd, 'usd', { path: `answer.candidates.${c.at}.cost_usd` }),
         span_text(c, 'cost_usd', usd),
-        c.goodput ? cell(c.goodput, 'percent') : '–',
-        c.energy_mwh ? { text: significant(c.energy_mwh, 3), value: c.energy_mwh } : '–',
+        c.goodput ? cell(c.goodput, 'percent', { path: `answer.candidates.${c.at}.goodput` }) : '–',
+        c.energy_mwh ? { text: significant(c.energy_mwh, 3), value: c.energy_mwh, path: `answer.candidates.${c.at}.energy_mwh` } : '–',
         grade(c),
-        misses(c).join(' and '),
+        ...(lacking ? [misses(c).join(' and ')] : []),
       ],
     })),
   );
+};
 
 const days_section = (a, list) => {
   const deadline = limit_of(a, 'deadline_days'),
@@ -194,7 +196,7 @@ const days_section = (a, list) => {
   section({
     id: 'days',
     title: 'How long each takes',
-    see: `${name_of(quick)} is done first, in ${text_of('days', quick.days)}${late.length > 0 ? `; ${listed(late.map(name_of))} miss${late.length === 1 ? 'es' : ''} the deadline` : '; none misses the deadline'}${maybe.length > 0 ? `; ${listed(maybe.map(name_of))} may be late: the slow end of ${maybe.length === 1 ? 'its range is' : 'their ranges is'} beyond it` : ''}.`,
+    see: `${capital(name_of(quick))} is done first, in ${text_of('days', quick.days)}${late.length > 0 ? `; ${listed(late.map(name_of))} miss${late.length === 1 ? 'es' : ''} the deadline` : '; none misses the deadline'}${maybe.length > 0 ? `; ${listed(maybe.map(name_of))} may be late: the slow end of ${maybe.length === 1 ? 'its range is' : 'their ranges are'} beyond it` : ''}.`,
     chart: ranges_chart(
       list.map((c) => ({ label: row_label(c), value: c.days, low: c.days_p10, high: c.days_p90, misses: c.meets_deadline === false })),
       { name: 'days', text: (x) => significant(x, 3), limit: deadline ? { x: deadline, text: 'deadline' } : null },
@@ -214,7 +216,7 @@ const curve_section = (list) => {
     id: 'curves',
     title: 'Days by number of GPUs',
     keys: curve_keys(curves),
-    see: `${name_of(c)}: ${significant(to.gpus / from.gpus, 3)} times the GPUs (${fixed(from.gpus, 0)} to ${fixed(to.gpus, 0)}) take ${significant(to.days / from.days, 3)} of the days and ${significant(to.cost_usd / from.cost_usd, 3)} times the money.`,
+    see: `${capital(name_of(c))}: ${significant(to.gpus / from.gpus, 3)} times the GPUs (${fixed(from.gpus, 0)} to ${fixed(to.gpus, 0)}) take ${significant(to.days / from.days, 3)} of the days and ${significant(to.cost_usd / from.cost_usd, 3)} times the money.`,
     chart: curves_chart(curves, {
       x_name: 'GPUs',
       y_name: 'days',

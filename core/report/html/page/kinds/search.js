@@ -1,14 +1,15 @@
 // search and sweep: many plans for one model on one cluster.
 
-const metric_text = {
-  step_time_s: seconds,
-  tokens_per_s: (x) => fixed(x, 0),
-  tokens_per_s_per_gpu: (x) => significant(x),
-  mfu: percent,
-  memory_bytes: (x) => text_of('gib', x),
-  samples_per_s: (x) => significant(x),
-  memory_capacity_bytes: (x) => text_of('gib', x),
+const kMetricKind = {
+  step_time_s: 'seconds',
+  tokens_per_s: 'whole',
+  tokens_per_s_per_gpu: 'number',
+  mfu: 'percent',
+  memory_bytes: 'gib',
+  samples_per_s: 'number',
+  memory_capacity_bytes: 'gib',
 };
+const metric_text = (metric, x) => text_of(kMetricKind[metric], x);
 const metric_name = {
   step_time_s: 'step time',
   tokens_per_s: 'tokens per second',
@@ -19,11 +20,23 @@ const metric_name = {
   memory_capacity_bytes: 'capacity',
 };
 
+// How many plans came how far; what is not counted in plans is left to the JSON.
+const kSpaceWords = {
+  combinations: 'combinations',
+  legal: 'legal',
+  fit: 'that fit into memory',
+  bounded: 'ruled out by a bound',
+  left: 'left out',
+  evaluated: 'evaluated',
+  lowered: 'lowered',
+  simulated: 'simulated',
+};
 const space_text = (space) =>
-  Object.entries(space || {})
-    .filter(([, v]) => typeof v === 'number')
-    .map(([k, v]) => `${k.replace(/_/g, ' ')} ${significant(v, 6)}`)
-    .join(', ');
+  listed(
+    Object.entries(kSpaceWords)
+      .filter(([key]) => space && typeof space[key] === 'number')
+      .map(([key, text]) => `${fixed(space[key], 0)} ${text}`),
+  );
 
 const search_page = (a) => {
   const list = a.candidates.map((c, i) => ({ ...c, at: i }));
@@ -159,8 +172,8 @@ const candidates_section = (a, list, front) => {
             c.label,
             cell(c.step_time_s, 'seconds', { path: `answer.candidates.${c.at}.step_time_s` }),
             c.simulated_step_time_s ? cell(c.simulated_step_time_s, 'seconds', { path: `answer.candidates.${c.at}.simulated_step_time_s` }) : '–',
-            cell(c.tokens_per_s_per_gpu, 'number'),
-            cell(c.mfu, 'percent'),
+            cell(c.tokens_per_s_per_gpu, 'number', { path: `answer.candidates.${c.at}.tokens_per_s_per_gpu` }),
+            cell(c.mfu, 'percent', { path: `answer.candidates.${c.at}.mfu` }),
             cell(c.memory_bytes, 'gib', { path: `answer.candidates.${c.at}.memory_bytes` }),
             Array.isArray(c.trades) ? c.trades.join('; ') : c.trades || '',
           ],
@@ -185,7 +198,7 @@ const sweep_page = (a) => {
     `What changes with ${listed(vary.map(([k]) => k))}?`,
     a.heading || a.file || (typeof a.scenario === 'string' ? a.scenario : null),
     best
-      ? `Of ${plural(points.length, 'point')} the best is ${setting_text(best)}: ${metric_name[metric]} ${metric_text[metric](best[metric])}, against ${metric_text[metric](worst[metric])} with ${setting_text(worst)}.`
+      ? `Of ${plural(points.length, 'point')} the best is ${setting_text(best)}: ${metric_name[metric]} ${metric_text(metric, best[metric])}, against ${metric_text(metric, worst[metric])} with ${setting_text(worst)}.`
       : points.length > 0
         ? `Of ${plural(points.length, 'point')} none gave a step time: ${lost}.`
         : 'No point was evaluated.',
@@ -195,7 +208,7 @@ const sweep_page = (a) => {
     headline([
       {
         label: `Best ${metric_name[metric]}`,
-        figure: figure_at(`answer.points.${best.at}.${metric}`, metric === 'step_time_s' ? 'seconds' : 'number'),
+        figure: figure_at(`answer.points.${best.at}.${metric}`, kMetricKind[metric]),
         note: setting_text(best),
       },
       ...(metric === 'step_time_s' ? [] : [{ label: 'Its step time', figure: figure_at(`answer.points.${best.at}.step_time_s`, 'seconds') }]),
@@ -203,6 +216,7 @@ const sweep_page = (a) => {
       ...(best.mfu > 0 ? [{ label: 'Its MFU', figure: figure_at(`answer.points.${best.at}.mfu`, 'percent') }] : []),
       { label: 'Points', figure: { parts: [String(points.length), ''] }, note: lost },
     ]);
+  scaling_section(good);
   for (const m of [metric, 'memory_bytes', 'mfu']) sweep_section(vary, axis, m, points);
   if (points.length > 0) section({ id: 'points', title: 'All points', see: points_see(points, lost), tables: [points_table(vary, points)] });
   assumptions(
@@ -246,7 +260,7 @@ const points_table = (vary, points) => {
     [...vary.map((v) => ({ title: v[0], number: numeric(v) })), ...kinds.map((k) => ({ title: metric_name[k], number: true })), { title: '' }],
     points.map((p) => [
       ...vary.map(([k]) => String(p.values[k])),
-      ...kinds.map((k) => (p[k] > 0 ? { text: metric_text[k](p[k]), value: p[k], path: `answer.points.${p.at}.${k}` } : '–')),
+      ...kinds.map((k) => (p[k] > 0 ? cell(p[k], kMetricKind[k], { path: `answer.points.${p.at}.${k}` }) : '–')),
       is_over(p) ? 'does not fit' : p.error || '',
     ]),
   );
@@ -281,14 +295,14 @@ const sweep_section = (vary, axis, metric, points) => {
     title: `${capital(metric_name[metric])} by ${axis}`,
     see:
       most[metric] === least[metric]
-        ? `${metric_text[metric](most[metric])} everywhere.`
-        : `Between ${metric_text[metric](least[metric])} with ${setting_text(least)} and ${metric_text[metric](most[metric])} with ${setting_text(most)}: ${significant(most[metric] / least[metric], 3)} times as much.`,
+        ? `${metric_text(metric, most[metric])} everywhere.`
+        : `Between ${metric_text(metric, least[metric])} with ${setting_text(least)} and ${metric_text(metric, most[metric])} with ${setting_text(most)}: ${significant(most[metric] / least[metric], 3)} times as much.`,
     keys: list.length > 1 ? curve_keys(list) : null,
     chart: curves_chart(list, {
       x_name: axis,
       y_name: metric_name[metric],
       x_text: (x) => significant(x),
-      y_text: memory ? (v) => `${significant(v)} GiB` : metric_text[metric],
+      y_text: memory ? (v) => `${significant(v)} GiB` : metric === 'mfu' ? round_percent : metric === 'step_time_s' ? seconds : (v) => significant(v),
       x_log: numeric,
       x_names: numeric ? null : values.map(String),
       x_range: numeric ? [Math.min(...values), Math.max(...values)] : null,
@@ -296,6 +310,51 @@ const sweep_section = (vary, axis, metric, points) => {
       limit,
     }),
     hint: missing.length > 0 ? `Not shown, ${sweep_losses(missing)}: ${missing_text(missing)}.` : null,
+  });
+};
+
+// Where the number of GPUs varies: how the pace grows with it, beside growth in proportion.
+const scaling_section = (good) => {
+  const metric = ['tokens_per_s', 'samples_per_s'].find((m) => good.some((p) => p[m] > 0));
+  const best_of = new Map();
+  for (const p of good)
+    if (p.gpus > 0 && p[metric] > 0 && !(best_of.has(p.gpus) && best_of.get(p.gpus)[metric] >= p[metric])) best_of.set(p.gpus, p);
+  const list = [...best_of.values()].sort((x, y) => x.gpus - y.gpus);
+  if (list.length < 2) return;
+  const first = list[0],
+    last = list[list.length - 1],
+    grown = last[metric] / first[metric],
+    share = (p) => p[metric] / first[metric] / (p.gpus / first.gpus);
+  section({
+    id: 'scaling',
+    title: 'Pace by number of GPUs',
+    see: `From ${fixed(first.gpus, 0)} to ${plural(last.gpus, 'GPU')}, ${significant(last.gpus / first.gpus, 3)} times as many, ${metric_name[metric]} grow ${significant(grown, 3)} times: ${percent(share(last))} of growth in proportion (dashed).`,
+    chart: curves_chart([{ name: metric_name[metric], points: list.map((p) => [p.gpus, p[metric]]) }], {
+      x_name: 'GPUs',
+      y_name: metric_name[metric],
+      x_text: (x) => fixed(x, 0),
+      y_text: (x) => significant(x),
+      x_log: true,
+      y_log: true,
+      ideal: { name: 'in proportion', points: list.map((p) => [p.gpus, (first[metric] * p.gpus) / first.gpus]) },
+    }),
+    tables: [
+      table(
+        'The best point of each number of GPUs',
+        [
+          { title: 'GPUs', number: true },
+          { title: 'setting' },
+          { title: metric_name[metric], number: true },
+          { title: 'of growth in proportion', number: true },
+        ],
+        list.map((p) => [
+          cell(p.gpus, 'whole', { path: `answer.points.${p.at}.gpus` }),
+          setting_text(p),
+          cell(p[metric], kMetricKind[metric], { path: `answer.points.${p.at}.${metric}` }),
+          cell(share(p), 'percent'),
+        ]),
+      ),
+    ],
   });
 };
 

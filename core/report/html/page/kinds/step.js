@@ -17,6 +17,12 @@ const plan_facts = (a) => [
   ['Cluster', report.plan && report.plan.cluster],
   ['Strategy', report.plan && report.plan.strategy],
   ['Back end', [a.backend, a.folding].filter(Boolean).join('; ')],
+  [
+    'Likely range',
+    a.step_time_s_p10 > 0
+      ? `${seconds(a.step_time_s_p10)} to ${seconds(a.step_time_s_p90)}: where 8 of 10 came out of ${plural(a.range_rows, 'measured step')} (${a.range_rows_of})`
+      : null,
+  ],
   ['How MFU is counted', a.mfu !== undefined ? report.definitions && report.definitions.utilisation : null],
   ['Memory', a.memory && report.definitions && report.definitions.memory],
 ];
@@ -67,7 +73,11 @@ const step_answer_text = (a) => {
 };
 
 const step_headline = (a) => [
-  { label: 'Step time', figure: figure_at('answer.step_time_s', 'seconds'), note: `by ${a.backend}` },
+  {
+    label: 'Step time',
+    figure: figure_at('answer.step_time_s', 'seconds'),
+    note: a.step_time_s_p10 > 0 ? `likely ${seconds(a.step_time_s_p10)} to ${seconds(a.step_time_s_p90)}` : `by ${a.backend}`,
+  },
   a.tokens_per_s > 0
     ? { label: 'Tokens per second', figure: figure_at('answer.tokens_per_s', 'whole'), note: `${significant(a.tokens_per_s_per_gpu)} per GPU` }
     : { label: `${capital(report.plan.samples)} per second`, figure: figure_at('answer.samples_per_s', 'number') },
@@ -98,7 +108,7 @@ const run_page = (a) => {
   const steps = report.steps || [];
   open_page(
     `What does ${report.plan ? report.plan.model : 'the model'} do when it trains here, on ${plural(a.ranks, 'rank')}?`,
-    report.heading,
+    report.heading || (report.plan && [report.plan.model, report.plan.strategy].join(': ')),
     `${plural(a.steps, 'step')} ran on ${a.backend}; the middle one took ${seconds(a.step_time_s)}, nine in ten lay between ${seconds(a.step_time_p5_s)} and ${seconds(a.step_time_p95_s)}, and the loss ended at ${significant(a.loss, 5)}.`,
   );
   headline([
@@ -107,7 +117,7 @@ const run_page = (a) => {
       figure: figure_at('answer.step_time_s', 'seconds'),
       note: `${seconds(a.step_time_p5_s)} to ${seconds(a.step_time_p95_s)}`,
     },
-    { label: 'Loss', figure: figure_at('answer.loss', 'number') },
+    { label: 'Loss', figure: figure_at('answer.loss', 'number'), note: `after ${plural(a.steps, 'step')}` },
     ...(a.tokens_per_s > 0 ? [{ label: 'Tokens per second', figure: figure_at('answer.tokens_per_s', 'whole') }] : []),
     { label: 'Memory of rank 0', figure: figure_at('answer.memory.0.peak_bytes', 'bytes'), note: 'at its peak, as the plan counts it' },
   ]);
@@ -131,9 +141,9 @@ const run_page = (a) => {
           ['step', 'loss', 'gradient norm', 'ms'].map((title) => ({ title, number: true })),
           steps.map((s, i) => [
             { text: String(s.step), value: s.step },
-            { text: significant(s.loss, 6), value: s.loss, path: `steps.${i}.loss` },
-            { text: significant(s.norm, 4), value: s.norm },
-            { text: fixed(s.seconds * 1e3, 2), value: s.seconds },
+            { text: even(s.loss, 6), value: s.loss, path: `steps.${i}.loss` },
+            { text: even(s.norm, 4), value: s.norm, path: `steps.${i}.norm` },
+            { text: fixed(s.seconds * 1e3, 2), value: s.seconds, path: `steps.${i}.seconds` },
           ]),
         ),
       ],
@@ -151,7 +161,9 @@ const run_page = (a) => {
       }),
     });
   }
-  gantt_section(report.gantt, 'Who computed when, in the last step');
+  const last = steps[steps.length - 1];
+  const covers = last && report.gantt ? `The last step took ${seconds(last.seconds)}, of which its tasks cover ${seconds(report.gantt.period_s)}. ` : '';
+  gantt_section(report.gantt, 'Who computed when, in the last step', 'gantt', covers);
   assumptions(
     [
       ['Back end', a.backend],

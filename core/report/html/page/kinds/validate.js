@@ -123,7 +123,7 @@ const groups_section = (a, kind) => {
     chart: bars_chart(
       shown.map((g) => [g.name, g.median_abs_error]),
       () => ['blue', 'none'],
-      (name) => (name.length > 30 ? `…${name.slice(-29)}` : name),
+      (name) => (name.length > 48 ? `…${name.slice(-47)}` : name),
       percent,
     ),
     tables: [
@@ -149,8 +149,8 @@ const replay_section = (rows) =>
     id: 'scatter',
     title: 'Predicted against measured',
     see: `${plural(rows.length, 'measurement')}; half are predicted within ${percent(median(rows.map((r) => Math.abs(r.predicted / r.measured - 1))))}.`,
-    chart: against_chart([{ name: 'rows', points: rows.map((r) => ({ x: r.measured, y: r.predicted, label: r.id })) }], {
-      x_name: 'measured',
+    chart: against_chart([{ name: 'rows', points: rows.map((r) => ({ x: r.measured, y: r.predicted, label: [r.id, r.unit].filter(Boolean).join(', ') })) }], {
+      x_name: 'measured, each in its own unit',
       y_name: 'predicted',
       text: (x) => significant(x),
       diagonal: true,
@@ -181,11 +181,12 @@ const replay_section = (rows) =>
 // A run on this machine against its simulation.
 const validation_page = (a) => {
   const kernels = a.rows.map((r, i) => ({ ...r, at: i })).filter((r) => r.id !== 'step');
+  kernels.sort((x, y) => y.measured - x.measured);
   const positive = kernels.filter((r) => r.measured > 0 && r.predicted > 0);
   open_page(
     `Does the simulation of ${a.scenario} agree with ${a.machine}?`,
     `${plural(a.ranks, 'rank')}, ${plural(a.steps, 'measured step')}, simulated by ${a.backend}`,
-    `A step was predicted to take ${seconds(a.step.predicted_s)} and took ${seconds(a.step.measured_s)} in the middle (${seconds(a.step.measured_p5_s)} to ${seconds(a.step.measured_p95_s)}): the prediction is ${percent(Math.abs(a.step.error))} ${a.step.error < 0 ? 'too fast' : 'too slow'}.`,
+    `A step was predicted to take ${seconds(a.step.predicted_s)} and took ${seconds(a.step.measured_s)}, the median of ${plural(a.steps, 'step')} (${seconds(a.step.measured_p5_s)} to ${seconds(a.step.measured_p95_s)}): the prediction is ${percent(Math.abs(a.step.error))} ${a.step.error < 0 ? 'too fast' : 'too slow'}.`,
   );
   headline([
     { label: 'Predicted step', figure: figure_at('answer.step.predicted_s', 'seconds') },
@@ -197,7 +198,12 @@ const validation_page = (a) => {
     { label: 'Error', figure: figure_at('answer.step.error', 'signed_percent') },
     { label: 'Median error of its parts', figure: figure_at('answer.summary.median_abs_error', 'percent') },
   ]);
-  gantt_section(report.gantt, 'Simulated above measured');
+  gantt_section(
+    report.gantt,
+    'Simulated above measured',
+    'gantt',
+    `Simulated, the step is over after ${seconds(a.step.predicted_s)}; measured, after ${seconds(a.step.measured_s)}. `,
+  );
   if (positive.length > 0) {
     const most = largest_by(kernels, (r) => Math.abs(r.predicted - r.measured));
     section({

@@ -5,33 +5,29 @@ const breakdown_parts = (breakdown) =>
     .filter(([, s]) => s > 0)
     .sort((a, b) => b[1] - a[1]);
 
-const bars_chart = (parts, look_of, label_of, text) => ({
-  height: 26 + parts.length * 34,
-  option: (view) => ({
-    grid: { left: view.narrow ? 4 : 254, right: view.narrow ? 100 : 132, top: 6, bottom: 6 },
-    xAxis: { type: 'value', show: false, max: Math.max(...parts.map(([, v]) => v)) },
-    yAxis: {
-      type: 'category',
-      inverse: true,
-      data: parts.map(([key]) => label_of(key)),
-      axisLine: { show: false },
-      axisTick: { show: false },
-      axisLabel: view.narrow
-        ? { show: true, inside: true, align: 'left', color: view.ink, verticalAlign: 'bottom', fontSize: 12, padding: [0, 0, 9, -4], interval: 0 }
-        : { color: view.ink, fontSize: 13.5, interval: 0, width: 244, overflow: 'truncate' },
-      z: 10,
-    },
-    tooltip: { formatter: (p) => `${p.name}<br><b>${text(p.value)}</b>` },
-    series: [
-      {
-        type: 'bar',
-        barWidth: view.narrow ? 9 : 20,
-        data: parts.map(([key, value]) => ({ value, itemStyle: style_of(look_of(key), view.theme) })),
-        label: { show: true, position: 'right', formatter: (p) => text(p.value), color: view.ink, fontSize: view.narrow ? 11.5 : 13.5 },
-      },
-    ],
-  }),
-});
+const kLeastBar = 2; // Pixels: what is not nothing shows.
+
+const bars_chart = (parts, look_of, label_of, text) => {
+  const names = parts.map(([key]) => label_of(key));
+  return {
+    height: 26 + parts.length * 34,
+    option: (view) => ({
+      grid: { left: rows_left(view, names), right: view.narrow ? 100 : 132, top: 6, bottom: 6 },
+      xAxis: { type: 'value', show: false, max: Math.max(...parts.map(([, v]) => v)) },
+      yAxis: named_rows(view, names),
+      tooltip: { formatter: (p) => `${p.name}<br><b>${text(p.value)}</b>` },
+      series: [
+        {
+          type: 'bar',
+          barWidth: view.narrow ? 9 : 20,
+          barMinHeight: kLeastBar,
+          data: parts.map(([key, value]) => ({ value, itemStyle: style_of(look_of(key), view.theme) })),
+          label: { show: true, position: 'right', formatter: (p) => text(p.value), color: view.ink, fontSize: view.narrow ? 11.5 : 13.5 },
+        },
+      ],
+    }),
+  };
+};
 
 const breakdown_see = (breakdown) => {
   const total = sum(Object.values(breakdown));
@@ -170,6 +166,7 @@ const difference_chart = (breakdown) => {
         {
           type: 'bar',
           barWidth: 20,
+          barMinHeight: kLeastBar,
           data: parts.map(([key, value]) => ({
             value,
             itemStyle: style_of(kTimeLook[key], view.theme),

@@ -11,6 +11,7 @@ const kTalks = [
   { name: 'messages between stages', look: ['green', 'none'] },
   { name: 'copies and input', look: ['grey', 'none'] },
 ];
+const kChunkStrength = [1, 0.8, 0.62, 0.5];
 const kSpanFields = 5; // begin, length, pass, microbatch, chunk
 const kRowSeconds = ['forward', 'backward', 'optimizer', 'idle'];
 const kTalkFields = 3; // begin, length, kind
@@ -59,11 +60,12 @@ const draw_item = (theme) => (params, api) => {
   const full = { x: from[0], y: top, width: Math.max(to[0] - from[0], 0.6), height: talk ? Math.max(lane * 0.13, 2.5) : lane * 0.68 };
   const shape = echarts.graphic.clipRectByRect(full, params.coordSys);
   if (!shape) return undefined;
-  const look = talk ? kTalks[kind].look : kPasses[kind].look;
+  const look = talk ? kTalks[kind].look : kPasses[kind].look,
+    strength = talk ? 1 : kChunkStrength[chunk % kChunkStrength.length];
   const rect = {
     type: 'rect',
     shape,
-    style: { fill: kHue[look[0]], opacity: talk ? 1 : [1, 0.8, 0.62, 0.5][chunk % 4], stroke: kInk[theme].paper, lineWidth: shape.width > 5 ? 1 : 0 },
+    style: { fill: kHue[look[0]], opacity: strength, stroke: kInk[theme].paper, lineWidth: shape.width > 5 ? 1 : 0 },
   };
   const text = !talk && microbatch >= 0 ? String(microbatch) : '';
   if (talk || text === '' || shape.width < 7 + 7 * text.length || lane < 18) return rect;
@@ -80,7 +82,7 @@ const draw_item = (theme) => (params, api) => {
           y: shape.y + shape.height / 2,
           align: 'center',
           verticalAlign: 'middle',
-          fill: kPasses[kind].ink,
+          fill: strength < 0.75 ? kInk[theme].ink : kPasses[kind].ink,
           fontSize: 11,
         },
       },
@@ -155,7 +157,7 @@ const gantt_chart = (gantt, chosen = () => 0) => {
                 moveOnMouseWheel: false,
               },
             ],
-        tooltip: { formatter: (p) => gantt_tip(gantt, p.value) },
+        tooltip: { formatter: (p) => (p.seriesIndex === 0 ? '' : gantt_tip(gantt, p.value)) }, // Lanes have nothing to say.
         series: [
           {
             type: 'custom',
@@ -181,6 +183,10 @@ const gantt_keys = (gantt) => {
     .map(([, look, name]) => [look, name]);
 };
 
+const idle_of = (row) => row.seconds.idle / row.period_s;
+// Steps of two lengths: a simulated and a measured one.
+const two_steps = (gantt) => new Set(gantt.rows.map((r) => r.period_s)).size > 1;
+
 const gantt_table = (gantt) => {
   const column = time_column([gantt.period_s]);
   const columns = [
@@ -196,29 +202,28 @@ const gantt_table = (gantt) => {
       r.label,
       { text: String(r.rank), value: r.rank },
       ...kRowSeconds.map((key) => ({ text: column.text(r.seconds[key]), value: r.seconds[key] })),
-      { text: fixed((100 * r.seconds.idle) / gantt.period_s, 1), value: r.seconds.idle / gantt.period_s },
+      { text: fixed(100 * idle_of(r), 1), value: idle_of(r) },
     ]),
   );
 };
 
 const gantt_see = (gantt) => {
-  const idle = (r) => r.seconds.idle / gantt.period_s;
-  const most = largest_by(gantt.rows, idle),
-    least = largest_by(gantt.rows, (r) => -idle(r));
-  const clock = `The ${gantt.rows.length > 1 ? 'rows share' : 'row has'} one clock of ${seconds(gantt.period_s)}`;
+  const most = largest_by(gantt.rows, idle_of),
+    least = largest_by(gantt.rows, (r) => -idle_of(r));
   if (gantt.rows.length === 1)
-    return `${clock}; ${most.label} is in passes, communication inside them included, for ${percent(1 - idle(most))} of it.`;
-  if (most === least || Math.abs(idle(most) - idle(least)) < 5e-4)
-    return `${clock}; every row is in passes, communication inside them included, for ${percent(1 - idle(most))} of it.`;
-  return `${clock}; grey is time outside passes: most on ${most.label}, ${percent(idle(most))} of the step, least on ${least.label}, ${percent(idle(least))}.`;
+    return `Of the ${seconds(gantt.period_s)} that are shown, ${most.label} spends ${percent(1 - idle_of(most))} inside passes, where communication may be part of them; grey is the rest.`;
+  const clock = `The rows share one clock of ${seconds(gantt.period_s)}`;
+  if (most === least || Math.abs(idle_of(most) - idle_of(least)) < 5e-4)
+    return `${clock}; every row is in passes, communication inside them included, for ${percent(1 - idle_of(most))} of it.`;
+  return `${clock}; grey is time outside passes: most on ${most.label}, ${percent(idle_of(most))} of ${two_steps(gantt) ? 'its' : 'the'} step, least on ${least.label}, ${percent(idle_of(least))}.`;
 };
 
-const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {
+const gantt_section = (gantt, title = 'Who computes when', id = 'gantt', before = '') => {
   if (!gantt || gantt.rows.length === 0) return;
   let chosen = 0;
   const chart = gantt_chart(gantt, () => chosen),
     views = gantt_views(gantt);
-  const see = gantt_see(gantt) + (views.length > 1 && pictures_available() ? ` Shown first: the beginning, ${seconds(views[0][2] * gantt.period_s)} of it.` : '');
+  const see = before + gantt_see(gantt) + (views.length > 1 && pictures_available() ? ` Shown first: the beginning, ${seconds(views[0][2] * gantt.period_s)} of it.` : '');
   const choose =
     views.length > 1
       ? chooser(
@@ -239,6 +244,6 @@ const gantt_section = (gantt, title = 'Who computes when', id = 'gantt') => {
     chart,
     choose,
     tables: [gantt_table(gantt)],
-    hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Paler blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks too thin to see are drawn as one.' : ''}`,
+    hint: `Numbers in blocks are microbatches. Drag the handles below the picture to zoom.${gantt.chunks > 1 ? ' Fainter blocks are later chunks of the model.' : ''}${gantt.thinned ? ' Neighbouring blocks too thin to see are drawn as one.' : ''}`,
   });
 };

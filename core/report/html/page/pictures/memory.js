@@ -11,14 +11,6 @@ const capacity_line = (bytes, view) => ({
   data: [{ yAxis: bytes / kGiB }],
 });
 
-// The end of an axis with about five steps of a round length.
-const round_end = (top) => {
-  const rough = top / 5,
-    power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((s) => s >= rough);
-  return Math.ceil(top / step) * step;
-};
-
 const memory_chart = (rows) => {
   const used = memory_keys(rows),
     equal = rows.every((m) => m.capacity_bytes === rows[0].capacity_bytes);
@@ -32,7 +24,7 @@ const memory_chart = (rows) => {
         type: 'value',
         name: 'GiB',
         nameGap: 16,
-        max: round_end(top * 1.02),
+        ...round_axis(top * 1.02),
         ...axis_style(view.theme),
         axisLabel: { color: view.muted, fontSize: 12.5, formatter: (v) => fixed(v, top < 4 ? 2 : 0) },
       },
@@ -144,7 +136,7 @@ const course_chart = (course, chosen) => ({
         type: 'value',
         name: 'GiB',
         nameGap: 16,
-        max: round_end((Math.max(row.capacity_bytes, ...row.bytes.map(sum)) / kGiB) * 1.02),
+        ...round_axis((Math.max(row.capacity_bytes, ...row.bytes.map(sum)) / kGiB) * 1.02),
         ...axis_style(view.theme),
       },
       tooltip: {

@@ -14,7 +14,15 @@ const log_edges = (values) => {
   const [low, high] = range_of(values);
   return [round_log(low / 1.1, false), round_log(high * 1.1, true)];
 };
+const log_span = (values) => {
+  const [min, max] = log_edges(values);
+  return { min, max };
+};
 const y_name_style = (view) => ({ color: view.muted, fontSize: 12.5, align: 'left', padding: [0, 0, 0, -64] });
+
+// Symbols of one size look unlike in size.
+const kSymbolSize = { pin: 20, diamond: 13, triangle: 11, arrow: 12 };
+const symbol_size = (symbol, size) => (size / 10) * (kSymbolSize[symbol] || 10);
 
 // groups: [{name, points: [{x, y, label}]}]
 const against_chart = (groups, { x_name, y_name, text, diagonal, unit_band = 0.1 }) => {
@@ -78,7 +86,7 @@ const against_chart = (groups, { x_name, y_name, text, diagonal, unit_band = 0.1
           type: 'scatter',
           name: g.name,
           symbol: series_look(i)[2],
-          symbolSize: g.faint ? 7 : 10,
+          symbolSize: symbol_size(series_look(i)[2], g.faint ? 7 : 10),
           data: g.points.map((p) => ({ value: [p.x, p.y], label: undefined, ...p })),
           itemStyle: {
             color: g.faint ? 'transparent' : kHue[series_look(i)[0]],
@@ -111,10 +119,23 @@ const limit_line = (limit, view, data = []) =>
       ]
     : [];
 
-// curves: [{name, points: [[x, y], ..], low, high}]; x and y may be logarithmic.
+// curves: [{name, points: [[x, y], ..]}]; x and y may be logarithmic. `thread` joins all points by a thin line; `ideal` is a dashed one, {name, points}.
 const curves_chart = (
   curves,
-  { x_name, y_name, x_text, y_text, x_log = false, y_log = false, x_names = null, x_range = null, from_zero = false, limit = null, thread = false },
+  {
+    x_name,
+    y_name,
+    x_text,
+    y_text,
+    x_log = false,
+    y_log = false,
+    x_names = null,
+    x_range = null,
+    from_zero = false,
+    limit = null,
+    thread = false,
+    ideal = null,
+  },
 ) => ({
   height: (view) => (view.narrow ? 310 : 380),
   option: (view) => ({
@@ -126,9 +147,8 @@ const curves_chart = (
           logBase: 2,
           name: x_name,
           nameLocation: 'middle',
-          scale: true,
-          ...(x_log ? (x_range ? { min: x_range[0], max: x_range[1] } : { min: 'dataMin', max: 'dataMax' }) : {}),
-          ...axis_style(view.theme, { axisLabel: { formatter: (v) => x_text(v), showMaxLabel: true } }),
+          ...(x_range ? { min: x_range[0], max: x_range[1] } : { min: 'dataMin', max: 'dataMax' }),
+          ...axis_style(view.theme, { axisLabel: { formatter: (v) => x_text(v), showMaxLabel: x_log } }),
           splitLine: { show: false },
         },
     yAxis: {
@@ -137,6 +157,7 @@ const curves_chart = (
       nameGap: 16,
       nameLocation: 'end',
       scale: !from_zero,
+      ...(y_log ? log_span(curves.flatMap((c) => c.points.map(([, y]) => y))) : {}),
       ...axis_style(view.theme, { axisLabel: { formatter: (v) => y_text(v) } }),
       nameTextStyle: y_name_style(view),
     },
@@ -162,11 +183,14 @@ const curves_chart = (
         name: c.name,
         data: x_names ? c.points.map(([, y]) => y) : c.points,
         symbol: series_look(i)[2],
-        symbolSize: 9,
+        symbolSize: symbol_size(series_look(i)[2], 9),
         connectNulls: true,
         lineStyle: { color: kHue[series_look(i)[0]], width: 2.5, type: i >= 4 ? 'dashed' : 'solid' },
         itemStyle: { color: kHue[series_look(i)[0]], borderColor: view.paper, borderWidth: 1 },
       })),
+      ...(ideal
+        ? [{ type: 'line', name: ideal.name, data: ideal.points, symbol: 'none', lineStyle: { color: view.ink, width: 1.5, type: 'dashed' }, z: 1 }]
+        : []),
       ...limit_line(limit, view, limit ? [x_names ? limit.y : [curves[0].points[0][0], limit.y]] : []),
     ],
   }),
@@ -193,7 +217,7 @@ const front_chart = (points, { x_name, y_name, x_text, y_text, limit }) => ({
       tooltip: { formatter: (p) => (p.name ? `${p.name}<br>${x_name} ${x_text(p.value[0])}<br>${y_name} ${y_text(p.value[1])}` : '') },
       series: [
         { type: 'scatter', symbolSize: 8, data: points.filter((p) => !p.front).map((p) => dot(p, view.muted)), itemStyle: { opacity: 0.75 } },
-        { type: 'line', data: front.map((p) => [p.x, p.y]), step: false, symbol: 'none', silent: true, lineStyle: { color: kHue.blue, width: 2 } },
+        { type: 'line', data: front.map((p) => [p.x, p.y]), symbol: 'none', silent: true, lineStyle: { color: kHue.blue, width: 2 } },
         { type: 'scatter', symbol: 'diamond', symbolSize: 13, data: front.filter((p) => !p.pick).map((p) => dot(p, kHue.blue)) },
         { type: 'scatter', symbol: 'pin', symbolSize: 38, data: points.filter((p) => p.pick).map((p) => dot(p, kHue.vermillion)), z: 6 },
         ...limit_line(limit, view),
@@ -201,97 +225,3 @@ const front_chart = (points, { x_name, y_name, x_text, y_text, limit }) => ({
     };
   },
 });
-
-// Values with a range from 10 to 90 %, one row each. rows: [{label, value, low, high, tone}]
-const ranges_chart = (rows, { name, text, limit }) => ({
-  height: (view) => (limit ? 96 : 76) + rows.length * (view.narrow ? 48 : 40),
-  option: (view) => {
-    const whisker = (params, api) => {
-      const [x1, y] = api.coord([api.value(0), api.value(2)]),
-        [x2] = api.coord([api.value(1), api.value(2)]);
-      const line = (a, b, c, d) => ({ type: 'line', shape: { x1: a, y1: b, x2: c, y2: d }, style: { stroke: view.ink, lineWidth: 2 } });
-      return { type: 'group', children: [line(x1, y, x2, y), line(x1, y - 6, x1, y + 6), line(x2, y - 6, x2, y + 6)] };
-    };
-    return {
-      grid: { left: view.narrow ? 4 : 250, right: view.narrow ? 14 : 24, top: limit ? 28 : 8, bottom: 48 },
-      xAxis: { type: 'value', min: 0, name, nameLocation: 'middle', ...axis_style(view.theme, { axisLabel: { formatter: text } }) },
-      yAxis: {
-        type: 'category',
-        inverse: true,
-        data: rows.map((r) => r.label),
-        axisLine: { show: false },
-        axisTick: { show: false },
-        axisLabel: view.narrow
-          ? { inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 12, -4], color: view.ink, fontSize: 12, interval: 0 }
-          : { color: view.ink, fontSize: 13.5, interval: 0, width: 238, overflow: 'truncate' },
-        z: 10,
-      },
-      tooltip: {
-        formatter: (p) =>
-          `${rows[p.dataIndex].label}<br><b>${text(rows[p.dataIndex].value)}</b>${rows[p.dataIndex].low !== undefined ? `<br>10 to 90 %: ${text(rows[p.dataIndex].low)} to ${text(rows[p.dataIndex].high)}` : ''}`,
-      },
-      series: [
-        {
-          type: 'bar',
-          barWidth: view.narrow ? 10 : 20,
-          data: rows.map((r, i) => ({
-            value: r.value,
-            itemStyle: style_of(r.misses ? ['grey', 'rising'] : [series_look(0)[0], 'none'], view.theme),
-          })),
-          markLine: limit
-            ? {
-                silent: true,
-                symbol: 'none',
-                lineStyle: { color: kHue.vermillion, width: 2, type: 'dashed' },
-                label: { color: view.ink, formatter: limit.text, position: 'start' },
-                data: [{ xAxis: limit.x }],
-              }
-            : undefined,
-        },
-        {
-          type: 'custom',
-          renderItem: whisker,
-          data: rows.map((r, i) => (r.low === undefined ? null : [r.low, r.high, i])).filter(Boolean),
-          encode: { x: [0, 1], y: 2 },
-          silent: true,
-          z: 8,
-        },
-        // Unseen: an axis takes its length from points, not from marked lines.
-        ...(limit ? [{ type: 'scatter', data: [[limit.x, 0]], symbolSize: 0, silent: true }] : []),
-      ],
-    };
-  },
-});
-
-// Shares of several things that add up, one bar each. rows: [{label, parts: {name: value}}]
-const shares_chart = (rows, text, unit_name) => {
-  const names = [...new Set(rows.flatMap((r) => Object.keys(r.parts)))];
-  return {
-    keys: names.map((n, i) => [series_look(i), n]),
-    height: (view) => 64 + rows.length * (view.narrow ? 48 : 40),
-    option: (view) => ({
-      grid: { left: view.narrow ? 4 : 250, right: view.narrow ? 14 : 24, top: 8, bottom: 46 },
-      xAxis: { type: 'value', name: unit_name, nameLocation: 'middle', ...axis_style(view.theme, { axisLabel: { formatter: text } }) },
-      yAxis: {
-        type: 'category',
-        inverse: true,
-        data: rows.map((r) => r.label),
-        axisLine: { show: false },
-        axisTick: { show: false },
-        axisLabel: view.narrow
-          ? { inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 12, -4], color: view.ink, fontSize: 12, interval: 0 }
-          : { color: view.ink, fontSize: 13.5, interval: 0, width: 238, overflow: 'truncate' },
-        z: 10,
-      },
-      tooltip: { formatter: (p) => `${p.name}: ${p.seriesName}<br><b>${text(p.value)}</b>` },
-      series: names.map((n, i) => ({
-        type: 'bar',
-        stack: 'all',
-        name: n,
-        barWidth: view.narrow ? 10 : 20,
-        data: rows.map((r) => r.parts[n] || 0),
-        itemStyle: style_of(series_look(i), view.theme),
-      })),
-    }),
-  };
-};
