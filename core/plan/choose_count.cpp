@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/plan/plan_words.hpp"
 #include "core/plan/rank.hpp"
 #include "core/report/words.hpp"
 
@@ -175,9 +176,9 @@ std::string missed(const Plan& plan, const CandidateAnswer& a, const std::string
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   const PlanPoint& p = *a.point;
-  if (!a.meets_deadline) add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}", p.duration / Seconds{86400}, plan.deadline / Seconds{86400}, machines_text(p), limited_by));
-  if (plan.budget && p.cost.parts.total() > *plan.budget) add(fmt::format("costs {} of a budget of {}", to_string(p.cost.parts.total(), 3), to_string(*plan.budget, 3)));
-  if (plan.capital_budget && p.cost.capital > *plan.capital_budget) add(fmt::format("needs {} at once of a capital budget of {}", to_string(p.cost.capital, 3), to_string(*plan.capital_budget, 3)));
+  if (!a.meets_deadline) add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}", in_days(p.duration), in_days(plan.deadline), machines_text(p), limited_by));
+  if (plan.budget && p.cost.parts.total() > *plan.budget) add(fmt::format("costs {} of a budget of {}", money(p.cost.parts.total()), money(*plan.budget)));
+  if (plan.capital_budget && p.cost.capital > *plan.capital_budget) add(fmt::format("needs {} at once of a capital budget of {}", money(p.cost.capital), money(*plan.capital_budget)));
   return out;
 }
 

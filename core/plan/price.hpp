@@ -14,7 +14,7 @@ namespace rehearse {
 
 /// Where one figure comes from.
 struct PriceSource {
-  std::string figure;  ///< "purchase", "network", "rental".
+  std::string figure;  ///< "purchase", "network", "rental", "power".
   std::string date;    ///< "2026-03": when the price was seen; empty where the plan gives none.
   std::string text;
   Evidence evidence = Evidence::estimate;
