@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/config/field.hpp"
+#include "core/config/key_help.hpp"
 #include "core/registry/near_names.hpp"
 #include "core/registry/registry.hpp"
 
@@ -64,9 +65,11 @@ std::string default_text(const Field& f) {
 
 std::string unquoted(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-KeyHelp help_of(const Field& f) {
+KeyHelp help_of(const Field& f) { return {f.key, type_text(f), range_text(f), default_text(f), f.help}; }
+
+std::string explain_field(const Field& f) {
   const std::string example = !f.example.empty() ? f.example : unquoted(f.required ? f.write(Scenario{}) : default_of(f));
-  return {f.key, type_text(f), range_text(f), default_text(f), f.help, f.key + "=" + example, f.detail};
+  return help_page(help_of(f), f.key + "=" + example, f.detail);
 }
 
 std::string line(const std::string& key, const std::string& help, const std::string& fallback) {
@@ -178,16 +181,16 @@ Scenario with_references_from(Scenario s, const std::string& directory) {
 
 }  // namespace
 
-std::string help_page(const KeyHelp& k) {
+std::string help_page(const KeyHelp& k, const std::string& example, const std::string& detail) {
   std::string out = fmt::format("{}: {}\n\n  type     {}\n", k.key, k.help, k.type);
   if (!k.range.empty()) out += fmt::format("  range    {}\n", k.range);
   if (!k.fallback.empty()) out += fmt::format("  default  {}\n", k.fallback);
-  if (const std::size_t equals = k.example.find('='); equals != std::string::npos) {
-    const std::string value = k.example.substr(equals + 1);
+  if (const std::size_t equals = example.find('='); equals != std::string::npos) {
+    const std::string value = example.substr(equals + 1);
     const std::string_view quote = value.find_first_of(" {[\"$") == std::string::npos ? "" : "'";
-    out += fmt::format("  example  --set {0}={1}{2}{1}\n", k.example.substr(0, equals), quote, value);
+    out += fmt::format("  example  --set {0}={1}{2}{1}\n", example.substr(0, equals), quote, value);
   }
-  if (!k.detail.empty()) out += fmt::format("\n{}\n", k.detail);
+  if (!detail.empty()) out += fmt::format("\n{}\n", detail);
   return out;
 }
 
@@ -211,7 +214,7 @@ std::vector<KeyHelp> scenario_keys() {
 std::string explain(std::string_view key) {
   if (key.empty()) return explain_all();
   if (const Field* f = schema::find(key)) {
-    const std::string text = help_page(help_of(*f));
+    const std::string text = explain_field(*f);
     return f->type == Type::cluster ? fmt::format("{}\n{}", text, members_of(f->key)) : text;
   }
   for (const schema::Group& g : schema::groups())

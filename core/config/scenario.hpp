@@ -97,11 +97,7 @@ struct KeyHelp {
   std::string range;     ///< "1 to 10000000"; empty where the type says it all.
   std::string fallback;  ///< Default as JSON; "required" where there is none, empty where absence means nothing.
   std::string help;      ///< One line.
-  std::string example{}; ///< "strategy.tp=8", as `--set` takes it before a shell needs quotes; may be empty.
-  std::string detail{};  ///< More than one line can say; may be empty.
 };
-/// All of it, as `explain` prints it; ends in a newline.
-[[nodiscard]] std::string help_page(const KeyHelp& key);
 /// Every key, in the order of the resolved form.
 [[nodiscard]] std::vector<KeyHelp> scenario_keys();
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config/key_help.hpp"
 #include "core/plan/plan_keys.hpp"
 #include "core/registry/near_names.hpp"
 #include "core/report/format.hpp"
@@ -32,7 +33,9 @@ std::string example_of(const Key& k) {
   return key + "=" + value;
 }
 
-KeyHelp help_of(const Key& k) { return {full(k.key), k.type, k.range, k.fallback, k.help, example_of(k), k.detail}; }
+KeyHelp help_of(const Key& k) { return {full(k.key), k.type, k.range, k.fallback, k.help}; }
+
+std::string explain_key(const Key& k) { return help_page(help_of(k), example_of(k), k.detail); }
 
 std::string members_of(const std::string& group) {
   std::string out;
@@ -62,7 +65,7 @@ std::string explain_plan(std::string_view key) {
   const std::string name(key.starts_with("plan.") ? key.substr(kRoot.size() + 1) : key);
   std::vector<std::string> valid;
   for (const Key& k : plan_schema::keys()) {
-    if (k.key == name) return help_page(help_of(k));
+    if (k.key == name) return explain_key(k);
     valid.push_back(full(k.key));
   }
   for (const auto& [group, help] : plan_schema::groups()) {
@@ -70,7 +73,7 @@ std::string explain_plan(std::string_view key) {
     valid.push_back(full(group));
   }
   for (const Key& k : plan_schema::keys())
-    if (k.name() == name) return help_page(help_of(k));
+    if (k.name() == name) return explain_key(k);
   for (const std::string& own : plan_schema::scenario_keys())
     if (name == own || name.starts_with(own + ".")) return explain(name);
   throw unknown_of_many("key", full(name), valid, "rehearse explain plan");

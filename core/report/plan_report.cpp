@@ -91,7 +91,7 @@ Table money_table(const PlanAnswer& answer) {
   return per_candidate(answer, "Cost of the run", {{"purchase", true}, {"network", true}, {"power", true}, {"cooling", true}, {"rental", true}, {"80 % range", true}, {"MWh", true}}, [](const CandidateAnswer& a, const PlanPoint& p) {
     const CostParts& c = p.cost.parts;
     const Dollars total = c.total();
-    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), in_mwh(three_digits(p.cost.energy))};
+    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), three_digits(in_mwh(p.cost.energy))};
   });
 }
 
