@@ -153,6 +153,7 @@ void add_reliability(std::vector<Key>& t) {
   t.push_back(reliability("restart", &ReliabilitySettings::restart, "From a failure until the job computes again.", 0, 30 * kDay).like("5min").more("Reading the checkpoint comes on top."));
   t.push_back(reliability("repair", &ReliabilitySettings::repair, "Until a machine that failed is back.", 0, kYear).like("3d"));
   t.push_back(reliability("spares", &ReliabilitySettings::spares, "Machines bought beyond those that train.", 0, kMostMachines).like("2").more("Left out, as many as cost less than waiting for repairs; none where machines are rented."));
+  t.push_back(reliability("shrink", &ReliabilitySettings::shrink, "While machines are short, training goes on with those left.").like("true").more("Otherwise it waits for the repair. Going on needs a strategy and a batch that divide over fewer machines, at any time; a host of a larger machine, a tray of a rack, counts by itself then."));
   t.push_back(reliability("jitter", &ReliabilitySettings::jitter, "Relative standard deviation of a rank's step.", 0, 1).more("A step waits for the slowest of all ranks."));
   for (int p = 0; p < kParts; ++p) {
     const std::string& name = part_names()[static_cast<std::size_t>(p)];
@@ -161,7 +162,8 @@ void add_reliability(std::vector<Key>& t) {
 }
 
 void add_candidates(std::vector<Key>& t) {
-  t.push_back(candidate("machine", &PlanCandidate::machine, "Registered machine (rehearse list machines), or the path of a machine file.").must().like("dgx_h100"));
+  t.push_back(candidate("machine", &PlanCandidate::machine, "Registered machine (rehearse list machines), or the path of a machine file.").like("dgx_h100"));
+  t.push_back(candidate("cluster", &PlanCandidate::cluster, "In place of machine: a registered cluster, or its file, as it is.").more("For a set of several kinds of machines, or one that is already there: its size is not chosen, and prices stated for it are those of the whole. Shares of the work follow the speed of the machines where that is faster (strategy.balance)."));
   t.push_back(candidate("network", &PlanCandidate::network, "Registered network (rehearse list networks), or the path of a network file.").like("superpod_h100").more("Left out, the candidate is one machine."));
   t.push_back(candidate("name", &PlanCandidate::name, "What reports call it.").like("DGX H100").more("Left out, the machine's id."));
   t.push_back(candidate("rented", &PlanCandidate::rented, "Rented by the GPU-hour instead of bought.").more("Left out: rented where only a rental price is known."));

@@ -103,6 +103,7 @@ PlanAnswer rank_candidates(Plan plan, const std::string& model, double parameter
   out.model = model;
   out.parameters = parameters;
   out.why = why_of(plan, candidates);
+  out.interrupted = std::any_of(candidates.begin(), candidates.end(), [](const CandidateAnswer& a) { return a.interrupted; });
   out.ranked = std::move(candidates);
   out.plan = std::move(plan);
   return out;

@@ -58,10 +58,12 @@ PlanCandidate read_candidate(Plan& plan, ObjectReader& r) {
   read_group("candidates", {plan, out}, r);
   read_optional_group("candidates.price", "price", {plan, out}, r);
   r.finish();
-  if (out.machine.empty()) r.fail("machine", "wanted a machine's name or the path of its file, found an empty text");
+  if (out.machine.empty() && out.cluster.empty()) r.fail("machine", "wanted a machine's name or the path of its file", "for example \"dgx_h100\"; a set as it is has \"cluster\" in its place");
+  if (!out.machine.empty() && !out.cluster.empty()) r.fail("cluster", "stands beside 'machine'", "state either of them");
   out.machine = rebased(out.machine, plan.origin);
+  out.cluster = rebased(out.cluster, plan.origin);
   out.network = rebased(out.network, plan.origin);
-  if (out.name.empty()) out.name = fs::path(out.machine).stem().string();
+  if (out.name.empty()) out.name = fs::path(out.machine + out.cluster).stem().string();
   const auto given = [&out](const char* figure, bool is) {
     if (is) out.price.sources.push_back({figure, out.price_date, out.price_source.empty() ? "the plan" : out.price_source, Evidence::estimate});
   };

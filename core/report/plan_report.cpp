@@ -9,6 +9,7 @@
 
 #include "core/plan/plan_words.hpp"
 #include "core/report/words.hpp"
+#include "core/search/space.hpp"
 
 namespace rehearse {
 
@@ -148,10 +149,9 @@ std::string method_text(const Plan& plan) {
 }
 
 ordered_json strategy_json(const StepChoice& s) {
-  const StrategySettings& x = s.strategy;
-  return {{"dp", x.dp}, {"tp", x.tp}, {"pp", x.pp}, {"cp", x.cp}, {"ep", x.ep}, {"etp", x.etp}, {"dp_shard", x.dp_shard}, {"microbatch", x.microbatch}, {"global_batch", s.global_batch}, {"schedule", x.schedule},
-          {"virtual_stages", x.virtual_stages}, {"uneven_layers", x.uneven_layers}, {"sequence_parallel", x.sequence_parallel}, {"recompute", name_of(x.recompute)}, {"zero_stage", x.zero_stage}, {"fsdp", x.fsdp.enabled},
-          {"overlap_param_gather", x.overlap.param_gather}, {"offload", name_of(x.offload)}, {"placement", fmt::format("{}", fmt::join(x.placement, ","))}};
+  ordered_json out = settings_json(s.strategy);
+  out["global_batch"] = s.global_batch;
+  return out;
 }
 
 ordered_json parts_json(const CostParts& c) {
@@ -196,7 +196,7 @@ ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
 }
 
 ordered_json candidate_json(const CandidateAnswer& a, int rank) {
-  ordered_json out{{"rank", rank}, {"name", a.candidate.name}, {"machine", a.facts.id}, {"gpu", a.facts.gpu}, {"network", a.facts.network}};
+  ordered_json out{{"rank", rank}, {"name", a.candidate.name}, {"machine", a.facts.id}, {"gpu", a.facts.gpu}, {"network", a.facts.network}, {"interrupted", a.interrupted}};
   if (a.point) {
     out.update(figures_json(a, *a.point));
   } else {
@@ -221,6 +221,7 @@ std::string json_of(const PlanAnswer& answer, const std::string& version) {
                    {"deadline_days", in_days(plan.deadline)}, {"budget_usd", plan.budget ? ordered_json(plan.budget->value()) : ordered_json()}, {"objective", name_of(plan.objective)}, {"candidates", ordered_json::array()}};
   for (const CandidateAnswer& a : answer.ranked) out["candidates"].push_back(candidate_json(a, static_cast<int>(out["candidates"].size()) + 1));
   out["why"] = answer.why;
+  out["interrupted"] = answer.interrupted;
   return out.dump(2) + "\n";
 }
 
@@ -256,6 +257,7 @@ Table records_of(const PlanAnswer& answer) {
 Document plan_document(const PlanAnswer& answer, const std::string& program_version) {
   Document out;
   out.blocks.push_back(Heading{answer.question});
+  if (answer.interrupted) out.blocks.push_back(Paragraph{"Interrupted: ranked by the sizes that were tried until then."});
   out.blocks.push_back(candidates_table(answer));
   out.blocks.push_back(Paragraph{answer.why});
   Facts misses{"What the others miss", {}};
