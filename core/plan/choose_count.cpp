@@ -21,6 +21,7 @@ constexpr int kMostSizes = 24;   // Tried to bracket the deadline.
 constexpr int kMostScanned = 16; // Tried below the bracket.
 constexpr int kMostClosing = 8;  // Tried to close in on a budget.
 constexpr double kRounding = 1e-9;
+constexpr double kIndifferent = 0.02;  // Of money and energy: no buyer orders twice the machines to save less, and no range tells such sizes apart.
 constexpr double kFirstGuess = 0.5;  // Of the peak, for the size tried first; the answer does not depend on it.
 constexpr double kUsualSizes = 20;   // Tried for one candidate: for the share that progress shows.
 constexpr std::array<double, 7> kCurve{0.5, 0.75, 1, 1.5, 2, 3, 4};
@@ -32,14 +33,16 @@ double over_budget(const Plan& plan, const PlanPoint& p) {
 }
 bool within_budgets(const Plan& plan, const PlanPoint& p) { return over_budget(plan, p) == 0; }
 
-/// The size with the least `value`; the fewest machines of those that differ by rounding only.
+/// Of the sizes with the least `value`, or above it by no more than the share `margin`, the one with the fewest machines.
 template <typename Value>
-const PlanPoint* least(const std::vector<const PlanPoint*>& sizes, Value value) {
-  const PlanPoint* out = nullptr;
-  for (const PlanPoint* p : sizes)
-    if (out == nullptr || value(*p) < value(*out) * (1 - kRounding)) out = p;
-  return out;
+const PlanPoint* least(const std::vector<const PlanPoint*>& sizes, double margin, Value value) {
+  double limit = std::numeric_limits<double>::infinity();
+  for (const PlanPoint* p : sizes) limit = std::min(limit, value(*p) * (1 + margin));
+  return *std::find_if(sizes.begin(), sizes.end(), [&](const PlanPoint* p) { return value(*p) <= limit; });
 }
+
+/// Time and money at once are for the user to weigh to the last bit.
+double margin_of(PlanObjective objective) { return objective == PlanObjective::cost || objective == PlanObjective::energy ? kIndifferent : kRounding; }
 
 /// Of sizes by machines, each faster than the one before: by the objective among those in time and within the budgets; else nearest to the budgets among
 /// those in time; else the fastest.
@@ -47,8 +50,8 @@ const PlanPoint* choose(const Plan& plan, const std::vector<const PlanPoint*>& s
   std::vector<const PlanPoint*> in_time, good;
   std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(in_time), [&](const PlanPoint* p) { return p->duration <= plan.deadline; });
   std::copy_if(in_time.begin(), in_time.end(), std::back_inserter(good), [&](const PlanPoint* p) { return within_budgets(plan, *p); });
-  if (!good.empty()) return least(good, [&](const PlanPoint& p) { return objective_value(plan.objective, p); });
-  if (!in_time.empty()) return least(in_time, [&](const PlanPoint& p) { return over_budget(plan, p); });
+  if (!good.empty()) return least(good, margin_of(plan.objective), [&](const PlanPoint& p) { return objective_value(plan.objective, p); });
+  if (!in_time.empty()) return least(in_time, kRounding, [&](const PlanPoint& p) { return over_budget(plan, p); });
   return sizes.empty() ? nullptr : sizes.back();
 }
 
