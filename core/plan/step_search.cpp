@@ -17,8 +17,9 @@ namespace rehearse {
 
 namespace {
 
-/// Strategies that are lowered for one size where bounds tell little: those of offload know nothing of copies, those of mixed machines only the fastest.
-constexpr int kMostLowered = 64;
+/// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of copies, those of mixed machines
+/// only the fastest, and most further schedules are lowered.
+constexpr int kMostLowered = 48;
 
 struct Bounded {
   StepTrial trial;
@@ -61,11 +62,13 @@ double per_sequence(Seconds time, const Step& step) {
   return time.value() / static_cast<double>(step.global_batch);
 }
 
+using KnownPasses = std::map<PassKey, PassCosts>;
+
 /// All trials on one cluster.
 class SizeSearch {
  public:
-  SizeSearch(const StepQuestion& question, const Cluster& cluster, const CostModel& cost, const ProfilesOf& profiles, const std::function<bool()>& stop)
-      : question_(question), workload_(question.workload), cluster_(cluster), stop_(stop),
+  SizeSearch(const StepQuestion& question, const Cluster& cluster, const CostModel& cost, const ProfilesOf& profiles, KnownPasses& inside, const std::function<bool()>& stop)
+      : question_(question), workload_(question.workload), cluster_(cluster), inside_(inside), stop_(stop),
         problem_{workload_, cluster, cost, question.own, cluster.device_count(), [this](const StrategySettings& s) { return lower(workload_, s, cluster_); }},
         alone_(workload_, cluster, cost, {}, 1), following_(workload_, cluster, cost, {}, 2) {
     if (cluster.parts().size() > 1) fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());
@@ -75,9 +78,9 @@ class SizeSearch {
     const std::vector<StepTrial> usual = trials(TrialKind::usual);
     if (usual.empty()) out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_.batch_tolerance, question_.workload.training.global_batch, cluster_.device_count());
     consider_all(usual, fastest_ ? kMostLowered : usual.size(), out);
+    if (thorough || !out.choice) consider_all(trials(TrialKind::further), kMostLowered, out);
     // Copies to the host take time that nothing gives back: they are for what does not fit otherwise.
     if (!out.choice) consider_all(trials(TrialKind::moved), kMostLowered, out);
-    if (thorough) consider_all(trials(TrialKind::schedules), kMostLowered, out);
     if (!out.choice) return;
     out.why_not.clear();
     out.choice->mfu = mfu(*out.choice);
@@ -118,7 +121,9 @@ class SizeSearch {
   }
 
   [[nodiscard]] const PassCosts& passes_of(const StrategySettings& s) {
-    const auto [at, fresh] = passes_.try_emplace(pass_key(s));
+    // Inside one machine a pass takes what it takes, however many machines there are.
+    const bool inside = !fastest_ && s.tp * s.cp <= gpus_together(cluster_) && workload_.network.routing() == nullptr;
+    const auto [at, fresh] = (inside ? inside_ : passes_).try_emplace(pass_key(s));
     if (fresh) at->second = pass_costs(fastest_ ? fastest_->problem : problem_, s);
     return at->second;
   }
@@ -163,7 +168,8 @@ class SizeSearch {
   const StepQuestion& question_;
   Workload workload_;  ///< With the batch of the trial at hand.
   const Cluster& cluster_;
-  std::map<PassKey, PassCosts> passes_;
+  KnownPasses& inside_;  ///< Of sizes before, too.
+  KnownPasses passes_;
   const std::function<bool()>& stop_;
   SearchProblem problem_;
   std::unique_ptr<Fastest> fastest_;  ///< Of a set that mixes machines.
@@ -182,7 +188,7 @@ class TrialSearch final : public StepSearch {
       options.cuda_graphs = question_->workload.kernels.cuda_graphs;
       options.input = question_->workload.input;
       const CostModel cost(cluster, profiles_(cluster), options);
-      SizeSearch(*question_, cluster, cost, profiles_, stop_).run(thorough, out);
+      SizeSearch(*question_, cluster, cost, profiles_, inside_, stop_).run(thorough, out);
     } catch (const Error& e) {
       out.why_not = e.what();
     }
@@ -194,6 +200,7 @@ class TrialSearch final : public StepSearch {
   ClusterOf cluster_;
   ProfilesOf profiles_;
   std::function<bool()> stop_;
+  KnownPasses inside_;
 };
 
 }  // namespace

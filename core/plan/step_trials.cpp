@@ -41,7 +41,7 @@ class Trials {
   }
 
   [[nodiscard]] std::vector<int> context_ranks() const {
-    if (fixed("cp")) return {q_.own.cp};
+    if (fixed("cp") || kind_ != TrialKind::further) return {q_.own.cp};
     std::vector<int> out;
     for (int cp = 1; cp == 1 || q_.workload.training.sequence_length / cp >= kShortestShare; cp *= 2) out.push_back(cp);
     return out;
@@ -88,12 +88,13 @@ class Trials {
   }
 
   [[nodiscard]] std::vector<std::string> schedule_names(const StrategySettings& s) const {
-    const bool others = kind_ == TrialKind::schedules;
-    if (fixed("schedule")) return others ? std::vector<std::string>{} : std::vector{q_.own.schedule};
+    const bool further = kind_ == TrialKind::further, divided = s.cp != q_.own.cp;
+    if (fixed("schedule")) return further && !divided ? std::vector<std::string>{} : std::vector{q_.own.schedule};
     const std::vector<std::string> usual{"1f1b", "interleaved_1f1b"};
-    if (!others) return s.pp > 1 ? usual : std::vector{usual.front()};
+    if (s.pp == 1) return further && !divided ? std::vector<std::string>{} : std::vector{usual.front()};
+    if (!further) return usual;
     std::vector<std::string> out = schedules().names();
-    std::erase_if(out, [&](const std::string& name) { return s.pp == 1 || std::find(usual.begin(), usual.end(), name) != usual.end(); });
+    if (!divided) std::erase_if(out, [&](const std::string& name) { return std::find(usual.begin(), usual.end(), name) != usual.end(); });
     return out;
   }
 

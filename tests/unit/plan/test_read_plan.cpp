@@ -73,7 +73,7 @@ TEST_CASE("only names that are the same are numbered, and numbers are not given 
   };
   CHECK(names(R"([{"machine":"a","name":"x long"},{"machine":"a","name":"x"}])") == std::vector<std::string>{"x long", "x"});
   CHECK(names(R"([{"machine":"a","name":"x"},{"machine":"b","name":"x"},{"machine":"a","name":"x"}])") == std::vector<std::string>{"x", "x (2)", "x (3)"});
-  CHECK(names(R"([{"machine":"a","name":"x"},{"machine":"a","name":"x"},{"machine":"a","name":"x (2)"}])") == std::vector<std::string>{"x", "x (3)", "x (2)"});
+  CHECK(names(R"json([{"machine":"a","name":"x"},{"machine":"a","name":"x"},{"machine":"a","name":"x (2)"}])json") == std::vector<std::string>{"x", "x (3)", "x (2)"});
 }
 
 TEST_CASE("a candidate is a machine or a cluster as it is") {
