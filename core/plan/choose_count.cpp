@@ -23,7 +23,6 @@ constexpr int kMostClosing = 8;  // Tried to close in on a budget.
 constexpr double kRounding = 1e-9;
 constexpr double kIndifferent = 0.02;  // Of money and energy: no buyer orders twice the machines to save less, and no range tells such sizes apart.
 constexpr double kFirstGuess = 0.5;  // Of the peak, for the size tried first; the answer does not depend on it.
-constexpr double kNearlyInTime = 1.1;  // What a harder look may still bring in time.
 constexpr double kUsualSizes = 20;   // Tried for one candidate: for the share that progress shows.
 constexpr std::array<double, 7> kCurve{0.5, 0.75, 1, 1.5, 2, 3, 4};
 
@@ -82,16 +81,10 @@ class CountSearch {
     if (plan_.objective == PlanObjective::days) try_larger();
   }
 
-  /// Looks harder at the size that is chosen, as often as that changes with it, and then at the next smaller ones, as long as they meet the deadline then.
+  /// Looks harder at the size that is chosen, as often as that changes with it.
   void refine() {
-    const PlanPoint* p = chosen();
-    while (p != nullptr && refined_.insert(p->machines).second && refine(*p)) p = chosen();
-    for (bool in_time = p != nullptr && p->duration <= plan_.deadline; in_time; p = chosen()) {
-      const auto at = points_.find(p->machines);
-      if (at == points_.begin()) return;
-      const std::optional<PlanPoint>& smaller = std::prev(at)->second;
-      in_time = smaller && smaller->duration <= plan_.deadline * kNearlyInTime && refined_.insert(smaller->machines).second && refine(*smaller) && smaller->duration <= plan_.deadline;
-    }
+    std::set<int> refined;
+    for (const PlanPoint* p = chosen(); p != nullptr && refined.insert(p->machines).second && refine(*p);) p = chosen();
   }
 
   [[nodiscard]] const PlanPoint* chosen() const { return choose(plan_, frontier()); }
@@ -239,7 +232,6 @@ class CountSearch {
   int first_ = 0;     // The size tried first.
   std::map<int, std::optional<PlanPoint>> points_;
   std::map<int, std::string> why_not_;  // Of sizes that do not run.
-  std::set<int> refined_;
   std::int64_t evaluated_ = 0;
   bool interrupted_ = false;
 };

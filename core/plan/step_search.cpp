@@ -18,8 +18,8 @@ namespace rehearse {
 namespace {
 
 /// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of copies, those of mixed machines
-/// only the fastest, and most further schedules are lowered.
-constexpr int kMostLowered = 48;
+/// only the fastest.
+constexpr int kMostLowered = 64, kMostSchedules = 8;
 
 struct Bounded {
   StepTrial trial;
@@ -78,7 +78,7 @@ class SizeSearch {
     const std::vector<StepTrial> usual = trials(TrialKind::usual);
     if (usual.empty()) out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_.batch_tolerance, question_.workload.training.global_batch, cluster_.device_count());
     consider_all(usual, fastest_ ? kMostLowered : usual.size(), out);
-    if (thorough || !out.choice) consider_all(trials(TrialKind::further), kMostLowered, out);
+    if (thorough) consider_all(trials(TrialKind::schedules), kMostSchedules, out);
     // Copies to the host take time that nothing gives back: they are for what does not fit otherwise.
     if (!out.choice) consider_all(trials(TrialKind::moved), kMostLowered, out);
     if (!out.choice) return;

@@ -1,8 +1,8 @@
 #pragma once
 // The best strategy for a workload on so many machines: a part of the space of core/search, with its bounds, its evaluation and its labels.
 //
-// Searched: tensor parallelism inside a machine, pipeline stages, replicas, microbatch, chunks, ZeRO 1 or FSDP, full recomputation or none; context
-// parallelism and schedules beyond 1F1B for the size that is chosen, or where nothing else fits; after them offload, where nothing fits without. What the plan's file states under `strategy` is kept.
+// Searched: tensor parallelism inside a machine, context parallelism, pipeline stages, replicas, microbatch, chunks, ZeRO 1 or FSDP, full recomputation
+// or none; schedules beyond 1F1B for the size that is chosen; offload where nothing fits without. What the plan's file states under `strategy` is kept.
 //
 // Against core/search the batch is free (StepQuestion::batch_tolerance), and a plan asks for hundreds of sizes: README.md has what
 // the smaller space costs.
@@ -36,7 +36,7 @@ struct StepTrial {
 enum class TrialKind {
   usual,      ///< 1F1B, interleaved or not, everything on the device: almost all are worked out in closed form.
   moved,      ///< The same with optimizer state, and activations too, on the host.
-  further     ///< Sequences divided over context-parallel ranks, and all other pipeline schedules.
+  schedules   ///< All other pipeline schedules.
 };
 /// Every member of that kind on `devices` GPUs, `per_machine` to a machine, in a fixed order. Empty where no batch within the tolerance divides.
 [[nodiscard]] std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine, TrialKind kind = TrialKind::usual);

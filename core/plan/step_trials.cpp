@@ -41,7 +41,7 @@ class Trials {
   }
 
   [[nodiscard]] std::vector<int> context_ranks() const {
-    if (fixed("cp") || kind_ != TrialKind::further) return {q_.own.cp};
+    if (fixed("cp")) return {q_.own.cp};
     std::vector<int> out;
     for (int cp = 1; cp == 1 || q_.workload.training.sequence_length / cp >= kShortestShare; cp *= 2) out.push_back(cp);
     return out;
@@ -88,13 +88,12 @@ class Trials {
   }
 
   [[nodiscard]] std::vector<std::string> schedule_names(const StrategySettings& s) const {
-    const bool further = kind_ == TrialKind::further, divided = s.cp != q_.own.cp;
-    if (fixed("schedule")) return further && !divided ? std::vector<std::string>{} : std::vector{q_.own.schedule};
+    const bool further = kind_ == TrialKind::schedules;
     const std::vector<std::string> usual{"1f1b", "interleaved_1f1b"};
-    if (s.pp == 1) return further && !divided ? std::vector<std::string>{} : std::vector{usual.front()};
+    if (fixed("schedule") || s.pp == 1) return further ? std::vector<std::string>{} : std::vector{fixed("schedule") ? q_.own.schedule : usual.front()};
     if (!further) return usual;
     std::vector<std::string> out = schedules().names();
-    if (!divided) std::erase_if(out, [&](const std::string& name) { return std::find(usual.begin(), usual.end(), name) != usual.end(); });
+    std::erase_if(out, [&](const std::string& name) { return std::find(usual.begin(), usual.end(), name) != usual.end(); });
     return out;
   }
 

@@ -60,7 +60,7 @@ TEST_CASE("long sequences may be divided, short ones are not") {
   StepQuestion q = question();
   const auto widest = [&q] {
     int out = 0;
-    for (const StepTrial& t : step_trials(q, 16, 8, TrialKind::further)) out = std::max(out, t.strategy.cp);
+    for (const StepTrial& t : step_trials(q, 16, 8)) out = std::max(out, t.strategy.cp);
     return out;
   };
   CHECK(widest() == 1);
@@ -73,7 +73,7 @@ TEST_CASE("long sequences may be divided, short ones are not") {
 
 TEST_CASE("every registered schedule is tried, and none of them twice") {
   std::map<std::string, TrialKind> kinds;
-  for (const TrialKind kind : {TrialKind::usual, TrialKind::further})
+  for (const TrialKind kind : {TrialKind::usual, TrialKind::schedules})
     for (const StepTrial& t : step_trials(question(), 8, 8, kind)) {
       CHECK(kinds.emplace(t.strategy.schedule, kind).first->second == kind);
       CHECK(t.strategy.offload == Offload::none);
@@ -95,7 +95,7 @@ TEST_CASE("what is moved to the host is a kind of its own, unless the plan state
 
 TEST_CASE("every trial has a label of its own") {
   std::vector<std::string> labels;
-  for (const TrialKind kind : {TrialKind::usual, TrialKind::moved, TrialKind::further})
+  for (const TrialKind kind : {TrialKind::usual, TrialKind::moved, TrialKind::schedules})
     for (const StepTrial& t : step_trials(question(), 16, 8, kind)) labels.push_back(plan_label(t.strategy));
   std::sort(labels.begin(), labels.end());
   CHECK(std::adjacent_find(labels.begin(), labels.end()) == labels.end());
