@@ -158,11 +158,11 @@ class CountSearch {
     return meets;
   }
 
-  /// The machines of the fastest size, 0 where none found runs: of sizes near the limit, and where none of those runs, as there may be too many GPUs to
+  /// The machines of the fastest size, 0 where none found runs: of sizes near the limit, and where that does not run, as there may be too many GPUs to
   /// divide the work, of smaller ones.
   int fastest_found() {
     try_even_sizes();
-    if (frontier().empty()) (void)largest([this](int n) { return at(n).has_value(); });
+    if (!points_.empty() && !points_.rbegin()->second) (void)largest([this](int n) { return at(n).has_value(); });
     return frontier().empty() ? 0 : frontier().back()->machines;
   }
 

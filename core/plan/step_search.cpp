@@ -102,8 +102,8 @@ class SizeSearch {
   void consider_all(const std::vector<StepTrial>& trials, std::size_t most, StepAnswer& out) {
     std::size_t tried = 0;
     for (const Bounded& b : by_bound(trials, out)) {
-      if (tried++ >= most || (stop_ && stop_()) || (out.choice && b.per_sequence >= per_sequence(out.choice->step_time, *out.choice))) break;
-      consider(b.trial, out);
+      if (tried >= most || (stop_ && stop_()) || (out.choice && b.per_sequence >= per_sequence(out.choice->step_time, *out.choice))) break;
+      tried += consider(b.trial, out);
     }
   }
 
@@ -128,7 +128,8 @@ class SizeSearch {
     return at->second;
   }
 
-  void consider(const StepTrial& trial, StepAnswer& out) {
+  /// Whether it is a legal one.
+  bool consider(const StepTrial& trial, StepAnswer& out) {
     ++out.evaluated;
     const Evaluation e = evaluated(trial);
     if (!e.refusal.empty()) {
@@ -138,6 +139,7 @@ class SizeSearch {
     } else if (!out.choice || per_sequence(e.step_time, trial) < per_sequence(out.choice->step_time, *out.choice)) {
       out.choice = {trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity};
     }
+    return e.refusal.empty();
   }
 
   /// By the quick estimator, which keeps what sizes of batches have in common, but for what it does not know: host memory and unequal shares.

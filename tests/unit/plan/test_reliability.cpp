@@ -46,7 +46,7 @@ class Failures {
     Outage out;
     std::deque<double> back;  // When those that are out return, first to last.
     double now = 0, next = until(Seconds{1 / expected});
-    for (int failures = 0; failures < 10 * kFailures;) {
+    for (int failures = 0; failures < 3 * kFailures;) {
       const bool returns = !back.empty() && back.front() < next;
       const double then = returns ? back.front() : next;
       const double missing = std::max(0.0, static_cast<double>(back.size()) - spares);
@@ -217,8 +217,8 @@ TEST_CASE("machines out for repair, played, leave as many as Poisson says") {
     const double expected = machines_in_repair(times, counts, repair);
     INFO(machines << " machines, " << spares << " spare, " << expected << " out");
     const Outage played = Failures(9).outage(expected, machines, spares);
-    CHECK(played.enough == Approx(spares_suffice(expected, spares)).margin(0.005));
-    CHECK(played.left == Approx(share_left(expected, machines, spares)).margin(0.005));
+    CHECK(played.enough == Approx(spares_suffice(expected, spares)).margin(0.01));
+    CHECK(played.left == Approx(share_left(expected, machines, spares)).margin(0.01));
   }
 }
 
