@@ -19,7 +19,7 @@ namespace {
 
 /// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of copies, those of mixed machines
 /// only the fastest.
-constexpr int kMostLowered = 64, kMostSchedules = 8;
+constexpr int kMostLowered = 64, kMostSchedules = 4;
 
 struct Bounded {
   StepTrial trial;
