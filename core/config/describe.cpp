@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/config/field.hpp"
+#include "core/config/key_help.hpp"
 #include "core/registry/near_names.hpp"
 #include "core/registry/registry.hpp"
 
@@ -64,16 +65,11 @@ std::string default_text(const Field& f) {
 
 std::string unquoted(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+KeyHelp help_of(const Field& f) { return {f.key, type_text(f), range_text(f), default_text(f), f.help}; }
+
 std::string explain_field(const Field& f) {
-  std::string out = fmt::format("{}: {}\n\n  type     {}\n", f.key, f.help, type_text(f));
-  if (const std::string range = range_text(f); !range.empty()) out += fmt::format("  range    {}\n", range);
-  if (const std::string fallback = default_text(f); !fallback.empty()) out += fmt::format("  default  {}\n", fallback);
   const std::string example = !f.example.empty() ? f.example : unquoted(f.required ? f.write(Scenario{}) : default_of(f));
-  const bool quoted = example.find_first_of(" {[\"") != std::string::npos;
-  const std::string_view quote = quoted ? "'" : "";
-  out += fmt::format("  example  --set {0}={1}{2}{1}\n", f.key, quote, example);
-  if (!f.detail.empty()) out += fmt::format("\n{}\n", f.detail);
-  return out;
+  return help_page(help_of(f), f.key + "=" + example, f.detail);
 }
 
 std::string line(const std::string& key, const std::string& help, const std::string& fallback) {
@@ -185,6 +181,19 @@ Scenario with_references_from(Scenario s, const std::string& directory) {
 
 }  // namespace
 
+std::string help_page(const KeyHelp& k, const std::string& example, const std::string& detail) {
+  std::string out = fmt::format("{}: {}\n\n  type     {}\n", k.key, k.help, k.type);
+  if (!k.range.empty()) out += fmt::format("  range    {}\n", k.range);
+  if (!k.fallback.empty()) out += fmt::format("  default  {}\n", k.fallback);
+  if (const std::size_t equals = example.find('='); equals != std::string::npos) {
+    const std::string value = example.substr(equals + 1);
+    const std::string_view quote = value.find_first_of(" {[\"$") == std::string::npos ? "" : "'";
+    out += fmt::format("  example  --set {0}={1}{2}{1}\n", example.substr(0, equals), quote, value);
+  }
+  if (!detail.empty()) out += fmt::format("\n{}\n", detail);
+  return out;
+}
+
 std::string resolved_json(const Scenario& scenario, const std::string& directory) {
   const Scenario s = with_references_from(scenario, directory);
   ordered_json out = ordered_json::object();
@@ -198,7 +207,7 @@ std::string resolved_json(const Scenario& scenario, const std::string& directory
 
 std::vector<KeyHelp> scenario_keys() {
   std::vector<KeyHelp> out;
-  for (const Field& f : schema::fields()) out.push_back({f.key, type_text(f), range_text(f), default_text(f), f.help});
+  for (const Field& f : schema::fields()) out.push_back(help_of(f));
   return out;
 }
 

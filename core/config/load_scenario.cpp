@@ -6,6 +6,7 @@
 #include "core/config/field.hpp"
 #include "core/config/full_key.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/override.hpp"
 #include "core/registry/registry.hpp"
 
 namespace rehearse {
@@ -99,64 +100,8 @@ json layers(json document, const std::string& origin, std::vector<std::string> c
   return base;
 }
 
-struct Override {
-  std::string key;
-  json value;
-  std::string origin;
-};
-
-json override_value(const std::string& text, const std::string& origin) {
-  const bool compound = text.starts_with('{') || text.starts_with('[');
-  try {
-    return parse_json(text, origin);
-  } catch (const Error& e) {
-    if (compound || e.where.find(": /") != std::string::npos) throw;
-  }
-  try {
-    (void)json(text).dump();
-  } catch (const json::exception&) {
-    throw Error(ErrorKind::usage, "the value is not UTF-8 text", origin);
-  }
-  return text;
-}
-
-std::string override_key(const std::string& key, const std::string& origin) {
-  try {
-    return full_key(key);
-  } catch (Error& e) {
-    e.where = origin;
-    throw;
-  }
-}
-
-Override parse_override(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, 80)), "--set", "example: --set strategy.tp=8");
-  Override out{{}, {}, "--set " + text.substr(0, 80)};
-  out.key = override_key(text.substr(0, equals), out.origin);
-  out.value = override_value(text.substr(equals + 1), out.origin);
-  return out;
-}
-
-void place(json& document, const Override& o) {
-  json* at = &document;
-  for (std::size_t start = 0;;) {
-    const std::size_t dot = std::min(o.key.find('.', start), o.key.size());
-    at = &(*at)[o.key.substr(start, dot - start)];
-    if (dot == o.key.size()) break;
-    if (at->is_null()) *at = json::object();
-    if (!at->is_object())
-      throw Error(ErrorKind::usage,
-                  fmt::format("'{}' is {}, which has no member '{}'", o.key.substr(0, dot), describe_value(*at), o.key.substr(dot + 1)),
-                  o.origin, fmt::format("set '{}' itself to an object", o.key.substr(0, dot)));
-    start = dot + 1;
-  }
-  *at = o.value;
-}
-
 void apply(json& document, const std::string& text) {
-  const Override o = parse_override(text);
+  const Override o = parse_override(text, "strategy.tp=8", full_key);
   json alone = json::object();
   place(alone, o);
   (void)schema::read(alone, o.origin, false);

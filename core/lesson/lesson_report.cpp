@@ -35,13 +35,12 @@ std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : 
 Table plan_table(const Answers& answers) {
   const std::string samples = answers.front().report.head.plan.samples + "/s";
   Table table{"", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};
-  const auto gib = [](Bytes b) { return fmt::format("{:.2f} GiB", b.value() / (1ULL << 30)); };
   for (const LessonAnswer& a : answers) {
     const StageMemory& worst = a.report.memory.tightest();
     const bool fits = a.report.memory.fits();
     const StepMetrics& m = a.report.metrics;
     table.rows.push_back({a.key, fits ? to_string(m.step_time) : "does not fit", fits ? value_text(m.samples_per_s) : "",
-                          fits ? fmt::format("{:.1f}", 100 * m.mfu) : "", gib(worst.needed), gib(worst.capacity)});
+                          fits ? fmt::format("{:.1f}", 100 * m.mfu) : "", gib(worst.needed) + " GiB", gib(worst.capacity) + " GiB"});
   }
   return table;
 }

@@ -1,5 +1,8 @@
 #include "core/plan/candidate.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "core/report/metrics.hpp"
@@ -11,24 +14,40 @@ namespace {
 
 constexpr double kGpuShareOfPower = 0.55;
 
+/// Adds machines that are that share of all.
+void add_part(const Cluster::Part& part, double share, Precision precision, MachineFacts& out) {
+  const MachineSpec& m = *part.machine;
+  const GpuSpec& gpu = *part.gpu;
+  const auto join = [](std::string& text, const std::string& more) { text += (text.empty() ? "" : " + ") + more; };
+  join(out.id, m.id);
+  join(out.name, m.name);
+  join(out.gpu, gpu.id);
+  join(out.generation, gpu.generation);
+  out.gpus += share * m.gpus;
+  out.nics += share * m.nics;
+  out.hosts += share * m.trays;
+  const bool stated = m.power > Watts{0};
+  out.rated += share * (stated ? m.power : gpu.tdp * m.gpus / kGpuShareOfPower);
+  out.rated_estimated = out.rated_estimated || !stated;
+  out.peak += share * m.gpus * gpu.peak(arithmetic_of(precision));
+}
+
+/// "candidates.0" of "plan.json: /candidates/0".
+std::string key_of(const PlanCandidate& c) {
+  std::string key = c.where.substr(std::min(c.where.size(), c.where.rfind(": /") + 3));
+  std::replace(key.begin(), key.end(), '/', '.');
+  return key;
+}
+
 }  // namespace
 
-MachineFacts machine_facts(const Cluster& cluster, Precision precision) {
-  const MachineSpec& m = cluster.machine(0);
-  const GpuSpec& gpu = cluster.gpu(0);
+MachineFacts machine_facts(const Cluster& cluster, Precision precision, bool as_it_is) {
   MachineFacts out;
-  out.id = m.id;
-  out.name = m.name;
-  out.gpu = gpu.id;
-  out.generation = gpu.generation;
-  out.gpus = m.gpus;
-  out.nics = m.nics;
-  out.hosts = m.trays;
-  out.rated = m.power;
-  out.rated_estimated = m.power <= Watts{0};
-  if (out.rated_estimated) out.rated = gpu.tdp * m.gpus / kGpuShareOfPower;
-  out.peak = gpu.peak(arithmetic_of(precision)) * m.gpus;
+  out.gpus = 0;
+  out.hosts = 0;
+  for (const Cluster::Part& part : cluster.parts()) add_part(part, static_cast<double>(part.nodes) / cluster.node_count(), precision, out);
   out.network = cluster.network().id;
+  if (as_it_is) out.set = cluster.node_count();
   if (const auto most = cluster.network().parameters.find("max_nodes"); most != cluster.network().parameters.end()) out.most = static_cast<int>(most->second);
   return out;
 }
@@ -37,7 +56,7 @@ bool is_rented(const PlanCandidate& c, const MachinePrice& price) {
   const bool only_rental_given = c.price.rental && !c.price.purchase;
   const bool rented = c.rented.value_or(only_rental_given || !price.purchase);
   const auto missing = [&](const char* what, const char* key) {
-    throw Error(ErrorKind::usage, fmt::format("no {}price of '{}' is known", what, c.machine), c.where + "/price", fmt::format("state it: \"price\": {{\"{}\": \"$...\"}}", key));
+    throw Error(ErrorKind::usage, fmt::format("no {}price of '{}' is known", what, c.machine + c.cluster), c.where + "/price", fmt::format("state it: \"price\": {{\"{0}\": \"$...\"}}, or --set {1}.price.{0}='$...'", key, key_of(c)));
   };
   if (!price.rental && !price.purchase) missing("", "purchase");
   if (rented && !price.rental) missing("rental ", "rental_per_gpu_hour");
@@ -45,8 +64,8 @@ bool is_rented(const PlanCandidate& c, const MachinePrice& price) {
   return rented;
 }
 
-std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not) {
-  StepAnswer answer = site.search->best(machines);
+std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not, bool thorough) {
+  StepAnswer answer = site.search->best(machines, thorough);
   evaluated += answer.evaluated;
   if (!answer.choice) {
     if (why_not) *why_not = std::move(answer.why_not);
@@ -54,11 +73,12 @@ std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int m
   }
   PlanPoint out;
   out.machines = machines;
-  out.gpus = machines * site.facts.gpus;
+  out.gpus = static_cast<int>(std::lround(machines * site.facts.gpus));
   out.step = std::move(*answer.choice);
-  GoodputRequest request{site.reliability.times, {static_cast<double>(out.gpus), static_cast<double>(machines * site.facts.nics), static_cast<double>(machines * site.facts.hosts)}, 0, site.rented, site.checkpoint};
+  GoodputRequest request{site.reliability.times, {machines * site.facts.gpus, machines * site.facts.nics, machines * site.facts.hosts}, 0, site.rented, site.checkpoint};
   const double in_repair = machines_in_repair(request.times, request.counts, plan.reliability.repair);
-  const int needed = site.rented ? 0 : cheapest_spares(in_repair, machines);
+  // With fewer machines to go on with, no spare is worth its price.
+  const int needed = site.rented || plan.reliability.shrink ? 0 : cheapest_spares(in_repair, machines);
   out.spares = site.candidate.spares.value_or(plan.reliability.spares.value_or(needed));
   request.spares = out.spares;
   out.goodput = goodput(plan.reliability, request);

@@ -33,24 +33,26 @@ struct StepAnswer {
 class StepSearch {
  public:
   virtual ~StepSearch() = default;
-  [[nodiscard]] virtual StepAnswer best(int machines) = 0;
+  /// `thorough` looks at what takes longer too.
+  [[nodiscard]] virtual StepAnswer best(int machines, bool thorough = false) = 0;
 };
 
 /// What a plan needs to know of a machine.
 struct MachineFacts {
   std::string id, name, gpu, generation;
-  int gpus = 1;                   ///< Of one machine, all its trays together.
-  int nics = 0;
-  int hosts = 1;
+  double gpus = 1;                ///< Of one machine, all its trays together; of a set of several kinds the mean, as are the next ones.
+  double nics = 0;
+  double hosts = 1;
   Watts rated;                    ///< Maximum of one machine.
   bool rated_estimated = false;   ///< From the GPUs' power, as the machine's file states none.
   FlopsPerSecond peak;            ///< Dense, of one machine, in the precision of the plan.
   std::optional<int> most;        ///< Machines that the network holds.
   std::string network;
+  std::optional<int> set;         ///< Machines of a cluster that is taken as it is.
 };
 /// GPUs are taken as 55 % of the rated power where a machine states none: DGX H100 has 8 x 700 W of 10.2 kW, DGX B200 8 x 1000 W of 14.3 kW.
-/// Throws Error (usage) where the GPU lacks the precision.
-[[nodiscard]] MachineFacts machine_facts(const Cluster& cluster, Precision precision);
+/// `as_it_is`: the whole cluster is the candidate. Throws Error (usage) where a GPU lacks the precision.
+[[nodiscard]] MachineFacts machine_facts(const Cluster& cluster, Precision precision, bool as_it_is = false);
 
 /// A candidate with everything looked up.
 struct CandidateSite {
@@ -64,6 +66,8 @@ struct CandidateSite {
   double tokens_per_sequence = 0;
   Bytes checkpoint;               ///< Parameters and optimizer state of the whole model.
   std::unique_ptr<StepSearch> search;
+  std::function<bool()> stop;                   ///< true: no further size is tried. Empty: never.
+  std::function<void(double share)> progress;   ///< About how much of this candidate is done, 0 to 1. May be empty.
 };
 
 /// Whether the plan pays by the hour. Throws Error (usage) at the candidate where the price that this needs is unknown.
@@ -80,7 +84,7 @@ struct PlanPoint {
 };
 
 /// `why_not`, where given, is set where there is no point.
-[[nodiscard]] std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not = nullptr);
+[[nodiscard]] std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not = nullptr, bool thorough = false);
 
 struct CandidateAnswer {
   PlanCandidate candidate;
@@ -96,15 +100,16 @@ struct CandidateAnswer {
   bool meets_budget = false;          ///< Both budgets.
   std::string why_not;                ///< What it does not meet, or why none runs.
   std::int64_t evaluated = 0;
+  bool interrupted = false;           ///< Sizes were left out, as CandidateSite::stop asked.
 };
 
-/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts, and of equal ones the smallest; where
+/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts, and of those within 2 % of the least cost or energy the smallest; where
 /// none is within the budgets, that in time which is nearest to them; where none is in time, the fastest. Sizes not faster than a smaller one don't count:
 /// the machines beyond it may as well stand idle.
 ///
 /// Sizes below the one at which the machine's peak would meet the deadline are ruled out; above, sizes are tried by interpolation and then, as speed does not
 /// grow evenly with size, all those that the best rate per machine found could do it with, from the smallest on; then half to four times the fewest in time,
-/// and for the fastest up to the limit or the budgets.
+/// and for the fastest up to the limit or the budgets. Where all those are too large to be run, smaller ones are tried. The size chosen is searched thoroughly.
 [[nodiscard]] CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site);
 
 }  // namespace rehearse

@@ -4,10 +4,12 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "core/plan/plan_words.hpp"
 #include "core/plan/rank.hpp"
 #include "core/report/words.hpp"
 
@@ -16,10 +18,12 @@ namespace rehearse {
 namespace {
 
 constexpr int kMostSizes = 24;   // Tried to bracket the deadline.
-constexpr int kMostScanned = 16; // Tried below the bracket.
+constexpr int kMostScanned = 10; // Tried below the bracket.
 constexpr int kMostClosing = 8;  // Tried to close in on a budget.
 constexpr double kRounding = 1e-9;
-constexpr double kUsualMfu = 0.4;
+constexpr double kIndifferent = 0.02;  // Of money and energy: no buyer orders twice the machines to save less, and no range tells such sizes apart.
+constexpr double kFirstGuess = 0.5;  // Of the peak, for the size tried first; the answer does not depend on it.
+constexpr double kUsualSizes = 20;   // Tried for one candidate: for the share that progress shows.
 constexpr std::array<double, 7> kCurve{0.5, 0.75, 1, 1.5, 2, 3, 4};
 
 /// Dearer than the budgets by this factor, in that which is exceeded most; 0 where both are kept.
@@ -29,14 +33,16 @@ double over_budget(const Plan& plan, const PlanPoint& p) {
 }
 bool within_budgets(const Plan& plan, const PlanPoint& p) { return over_budget(plan, p) == 0; }
 
-/// The size with the least `value`; the fewest machines of those that differ by rounding only.
+/// Of the sizes with the least `value`, or above it by no more than the share `margin`, the one with the fewest machines.
 template <typename Value>
-const PlanPoint* least(const std::vector<const PlanPoint*>& sizes, Value value) {
-  const PlanPoint* out = nullptr;
-  for (const PlanPoint* p : sizes)
-    if (out == nullptr || value(*p) < value(*out) * (1 - kRounding)) out = p;
-  return out;
+const PlanPoint* least(const std::vector<const PlanPoint*>& sizes, double margin, Value value) {
+  double limit = std::numeric_limits<double>::infinity();
+  for (const PlanPoint* p : sizes) limit = std::min(limit, value(*p) * (1 + margin));
+  return *std::find_if(sizes.begin(), sizes.end(), [&](const PlanPoint* p) { return value(*p) <= limit; });
 }
+
+/// Time and money at once are for the user to weigh to the last bit.
+double margin_of(PlanObjective objective) { return objective == PlanObjective::cost || objective == PlanObjective::energy ? kIndifferent : kRounding; }
 
 /// Of sizes by machines, each faster than the one before: by the objective among those in time and within the budgets; else nearest to the budgets among
 /// those in time; else the fastest.
@@ -44,34 +50,44 @@ const PlanPoint* choose(const Plan& plan, const std::vector<const PlanPoint*>& s
   std::vector<const PlanPoint*> in_time, good;
   std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(in_time), [&](const PlanPoint* p) { return p->duration <= plan.deadline; });
   std::copy_if(in_time.begin(), in_time.end(), std::back_inserter(good), [&](const PlanPoint* p) { return within_budgets(plan, *p); });
-  if (!good.empty()) return least(good, [&](const PlanPoint& p) { return objective_value(plan.objective, p); });
-  if (!in_time.empty()) return least(in_time, [&](const PlanPoint& p) { return over_budget(plan, p); });
+  if (!good.empty()) return least(good, margin_of(plan.objective), [&](const PlanPoint& p) { return objective_value(plan.objective, p); });
+  if (!in_time.empty()) return least(in_time, kRounding, [&](const PlanPoint& p) { return over_budget(plan, p); });
   return sizes.empty() ? nullptr : sizes.back();
 }
 
+std::string machines_text(int machines, int gpus) { return fmt::format("{} machine{} ({} GPU{})", with_commas(machines), machines == 1 ? "" : "s", with_commas(gpus), gpus == 1 ? "" : "s"); }
+
 class CountSearch {
  public:
-  CountSearch(const Plan& plan, CandidateSite& site) : plan_(plan), site_(site) {
-    limit_ = std::max(1, plan.max_gpus / site.facts.gpus);
+  CountSearch(const Plan& plan, CandidateSite& site) : plan_(plan), site_(site), limit_(static_cast<int>(plan.max_gpus / site.facts.gpus)) {
     limited_by_ = fmt::format("max_gpus is {}", with_commas(plan.max_gpus));
     lower_limit(site.facts.most, fmt::format("network '{}' holds {} machine{}", site.facts.network, site.facts.most.value_or(0), site.facts.most == 1 ? "" : "s"));
     lower_limit(site.candidate.max_machines, fmt::format("max_machines is {}", site.candidate.max_machines.value_or(0)));
     if (site.candidate.network.empty()) lower_limit(1, "no network is stated");
-    const Seconds at_peak = site.flops_per_token * plan.base.training.tokens / site.facts.peak;
-    floor_ = at_peak / plan.deadline;
+    floor_ = site.flops_per_token * plan.base.training.tokens / site.facts.peak / plan.deadline;
   }
 
   /// Tries what the objective needs: around the fewest in time, and for the fastest also up to the limit.
   void explore() {
-    int around = fewest();
-    if (around == 0) {
-      try_even_sizes();
-      around = frontier().empty() ? 0 : frontier().back()->machines;
+    if (limit_ == 0) return;
+    if (site_.facts.set) {
+      if (*site_.facts.set <= limit_) (void)at(*site_.facts.set);
+      return;
     }
+    int around = fewest();
+    if (around == 0) around = fastest_found();
     if (around == 0) return;
     add_curve(around);
     if (plan_.objective == PlanObjective::days) try_larger();
   }
+
+  /// Looks harder at the size that is chosen, as often as that changes with it.
+  void refine() {
+    std::set<int> refined;
+    for (const PlanPoint* p = chosen(); p != nullptr && refined.insert(p->machines).second && refine(*p);) p = chosen();
+  }
+
+  [[nodiscard]] const PlanPoint* chosen() const { return choose(plan_, frontier()); }
 
   /// The sizes that are worth having: each faster than all smaller ones, as machines beyond the best smaller size may stand idle.
   [[nodiscard]] std::vector<const PlanPoint*> frontier() const {
@@ -82,21 +98,56 @@ class CountSearch {
   }
 
   [[nodiscard]] std::int64_t evaluated() const { return evaluated_; }
-  [[nodiscard]] const std::string& why_not() const { return why_not_; }
-  [[nodiscard]] const std::string& limited_by() const { return limited_by_; }
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+
+  /// Why no size runs.
+  [[nodiscard]] std::string why_none() const {
+    const int least = site_.facts.set.value_or(1), gpus = gpus_of(least);
+    if (limit_ < least) return fmt::format("{} {} GPUs, {}: raise it", site_.facts.set ? "the set has" : "one machine has", with_commas(gpus), limited_by_);
+    if (why_not_.empty()) return "interrupted before any size was tried";
+    const auto& [n, why] = *why_not_.find(first_);
+    if (why_not_.size() == 1) return fmt::format("on {}: {}", machines_text(n, gpus_of(n)), why);
+    return fmt::format("on {}: {}; nor on any other of {} sizes tried, from {} to {} machines", machines_text(n, gpus_of(n)), why, why_not_.size(), with_commas(why_not_.begin()->first), with_commas(why_not_.rbegin()->first));
+  }
+
+  /// Why no larger size than that is chosen.
+  [[nodiscard]] std::string limited_by(int machines) const {
+    const auto larger = why_not_.upper_bound(machines);
+    if (larger == why_not_.end() || points_.rbegin()->second) return limited_by_;
+    return fmt::format("{} do not run it: {}", machines_text(larger->first, gpus_of(larger->first)), larger->second);
+  }
 
  private:
   void lower_limit(std::optional<int> to, std::string why) {
-    if (!to || *to >= limit_) return;
-    limit_ = std::max(1, *to);
+    if (site_.facts.set || !to || *to >= limit_) return;
+    limit_ = *to;
     limited_by_ = std::move(why);
   }
 
-  const std::optional<PlanPoint>& at(int n) {
-    const auto [it, fresh] = points_.try_emplace(n);
-    if (fresh) it->second = plan_point(plan_, site_, n, evaluated_, &why_not_);
-    return it->second;
+  /// Whether that made it faster.
+  bool refine(const PlanPoint& p) {
+    std::optional<PlanPoint> better = stopped() ? std::nullopt : plan_point(plan_, site_, p.machines, evaluated_, nullptr, true);
+    if (!better || better->duration >= p.duration) return false;
+    points_[p.machines] = std::move(better);
+    return true;
   }
+
+  [[nodiscard]] int gpus_of(int machines) const { return static_cast<int>(std::lround(machines * site_.facts.gpus)); }
+  [[nodiscard]] bool stopped() { return interrupted_ = interrupted_ || (site_.stop && site_.stop()); }
+
+  const std::optional<PlanPoint>& at(int n) {
+    static const std::optional<PlanPoint> none;
+    if (const auto known = points_.find(n); known != points_.end()) return known->second;
+    if (stopped()) return none;
+    if (points_.empty()) first_ = n;
+    std::string why;
+    std::optional<PlanPoint> point = plan_point(plan_, site_, n, evaluated_, &why);
+    if (!point) why_not_[n] = std::move(why);
+    const auto made = points_.emplace(n, std::move(point)).first;
+    if (site_.progress) site_.progress(std::min(1.0, static_cast<double>(points_.size()) / kUsualSizes));
+    return made->second;
+  }
+
   /// The fewest machines that meet the deadline, 0 where none found does.
   int fewest() {
     const int meets = bracket();
@@ -107,21 +158,35 @@ class CountSearch {
     return meets;
   }
 
+  /// The machines of the fastest size, 0 where none found runs: of sizes near the limit, and where that does not run, as there may be too many GPUs to
+  /// divide the work, of smaller ones.
+  int fastest_found() {
+    try_even_sizes();
+    if (!points_.empty() && !points_.rbegin()->second) (void)largest([this](int n) { return at(n).has_value(); });
+    return frontier().empty() ? 0 : frontier().back()->machines;
+  }
+
   /// Just below the limit: the largest multiples of powers of two, which divide a batch better than the limit itself may.
   void try_even_sizes() {
     for (int unit = 1; unit <= limit_; unit *= 2) (void)at(limit_ / unit * unit);
   }
 
-  /// From the limit down by halves to the largest size within the budgets, then closer to it from below.
+  /// From the limit down by halves to a size that is good, then closer to the next larger one from below; 0 where none of those is.
+  template <typename Good>
+  int largest(Good good) {
+    int high = limit_ + 1, low = limit_;
+    while (low > 0 && !good(low)) high = std::exchange(low, low / 2);
+    for (int tried = 0; low > 0 && tried < kMostClosing && high - low > 1; ++tried) {
+      const int middle = low + (high - low) / 2;
+      (good(middle) ? low : high) = middle;
+    }
+    return low;
+  }
+
+  /// Up to the limit, or to the largest size within the budgets.
   void try_larger() {
     try_even_sizes();
-    const auto fits = [this](int n) { return at(n) && within_budgets(plan_, *at(n)); };
-    int high = limit_ + 1, low = limit_;
-    while (low > 1 && !fits(low)) high = std::exchange(low, low / 2);
-    for (int tried = 0; tried < kMostClosing && high - low > 1; ++tried) {
-      const int middle = low + (high - low) / 2;
-      (fits(middle) ? low : high) = middle;
-    }
+    (void)largest([this](int n) { return at(n) && within_budgets(plan_, *at(n)); });
   }
 
   void add_curve(int around) {
@@ -145,7 +210,7 @@ class CountSearch {
   /// A size that meets the deadline and the next smaller one tried that doesn't, closed in on each other; 0 where the limit is reached first.
   int bracket() {
     int fails = static_cast<int>(std::min<double>(limit_, std::max(0.0, std::ceil(floor_) - 1))), meets = 0;
-    int n = std::clamp(static_cast<int>(std::ceil(floor_ / kUsualMfu)), 1, limit_);
+    int n = std::clamp(static_cast<int>(std::ceil(floor_ / kFirstGuess)), 1, limit_);
     for (int tried = 0; tried < kMostSizes; ++tried) {
       const std::optional<PlanPoint>& p = at(n);
       if (in_time(n)) meets = n;
@@ -161,23 +226,23 @@ class CountSearch {
 
   const Plan& plan_;
   CandidateSite& site_;
-  int limit_ = 1;
+  int limit_ = 0;
   std::string limited_by_;
   double floor_ = 0;  // Machines at peak, without failures.
+  int first_ = 0;     // The size tried first.
   std::map<int, std::optional<PlanPoint>> points_;
+  std::map<int, std::string> why_not_;  // Of sizes that do not run.
   std::int64_t evaluated_ = 0;
-  std::string why_not_;
+  bool interrupted_ = false;
 };
-
-std::string machines_text(const PlanPoint& p) { return fmt::format("{} machine{} ({} GPU{})", with_commas(p.machines), p.machines == 1 ? "" : "s", with_commas(p.gpus), p.gpus == 1 ? "" : "s"); }
 
 std::string missed(const Plan& plan, const CandidateAnswer& a, const std::string& limited_by) {
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   const PlanPoint& p = *a.point;
-  if (!a.meets_deadline) add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}", p.duration / Seconds{86400}, plan.deadline / Seconds{86400}, machines_text(p), limited_by));
-  if (plan.budget && p.cost.parts.total() > *plan.budget) add(fmt::format("costs {} of a budget of {}", to_string(p.cost.parts.total(), 3), to_string(*plan.budget, 3)));
-  if (plan.capital_budget && p.cost.capital > *plan.capital_budget) add(fmt::format("needs {} at once of a capital budget of {}", to_string(p.cost.capital, 3), to_string(*plan.capital_budget, 3)));
+  if (!a.meets_deadline) add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}", in_days(p.duration), in_days(plan.deadline), machines_text(p.machines, p.gpus), limited_by));
+  if (plan.budget && p.cost.parts.total() > *plan.budget) add(fmt::format("costs {} of a budget of {}", money(p.cost.parts.total()), money(*plan.budget)));
+  if (plan.capital_budget && p.cost.capital > *plan.capital_budget) add(fmt::format("needs {} at once of a capital budget of {}", money(p.cost.capital), money(*plan.capital_budget)));
   return out;
 }
 
@@ -192,20 +257,21 @@ CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site) {
   out.reliability = site.reliability;
   CountSearch sizes(plan, site);
   sizes.explore();
-  const std::vector<const PlanPoint*> frontier = sizes.frontier();
-  const PlanPoint* chosen = choose(plan, frontier);
+  sizes.refine();
+  const PlanPoint* chosen = sizes.chosen();
   out.evaluated = sizes.evaluated();
+  out.interrupted = sizes.interrupted();
   if (chosen == nullptr) {
-    out.why_not = sizes.why_not();
+    out.why_not = sizes.why_none();
     return out;
   }
   out.point = *chosen;
   out.meets_deadline = chosen->duration <= plan.deadline;
   if (site.range) out.range = site.range(out.point->step.strategy);
-  for (const PlanPoint* p : frontier) out.curve.push_back(*p);
+  for (const PlanPoint* p : sizes.frontier()) out.curve.push_back(*p);
   out.meets_deadline_high = out.point->duration * out.range.high <= plan.deadline;
   out.meets_budget = within_budgets(plan, *out.point);
-  out.why_not = missed(plan, out, sizes.limited_by());
+  out.why_not = missed(plan, out, sizes.limited_by(chosen->machines));
   return out;
 }
 

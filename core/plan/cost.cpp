@@ -1,12 +1,12 @@
 #include "core/plan/cost.hpp"
 
+#include "core/plan/plan_words.hpp"
+
 namespace rehearse {
 
 namespace {
 
-constexpr double kHour = 3600;
-constexpr double kYear = 365.25 * 24 * kHour;
-constexpr double kJoulesPerKwh = 3.6e6;
+constexpr double kDaysPerYear = 365.25;
 
 }  // namespace
 
@@ -16,15 +16,15 @@ RunCost run_cost(const MachinePrice& price, const Economics& e, const RunExtent&
   const Joules drawn = x.rated * x.duration * (x.machines * e.power_share * (1 + e.network_power_share));
   out.energy = drawn * e.pue;
   if (x.rented) {
-    out.parts.rental = price.rental.value_or(Dollars{0}) * (machines * x.gpus_per_machine * x.duration.value() / kHour);
+    out.parts.rental = price.rental.value_or(Dollars{0}) * (machines * x.gpus_per_machine * in_hours(x.duration));
     return out;
   }
-  const double share = x.duration.value() / (e.amortisation_years * kYear * e.utilisation);
+  const double share = in_days(x.duration) / (e.amortisation_years * kDaysPerYear * e.utilisation);
   const Dollars purchase = price.purchase.value_or(Dollars{0}) * machines, network = price.network.value_or(Dollars{0}) * machines;
   out.capital = purchase + network;
   out.parts.purchase = purchase * share;
   out.parts.network = network * share;
-  out.parts.power = e.electricity * (drawn.value() / kJoulesPerKwh);
+  out.parts.power = e.electricity * in_kwh(drawn);
   out.parts.cooling = out.parts.power * (e.pue - 1);
   return out;
 }

@@ -44,7 +44,7 @@ struct RunCost {
 struct RunExtent {
   int machines = 1;
   int spares = 0;           ///< Bought or rented, and switched off until needed.
-  int gpus_per_machine = 1;
+  double gpus_per_machine = 1;
   Watts rated;              ///< Maximum of one machine.
   Seconds duration;
   bool rented = false;

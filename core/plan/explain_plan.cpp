@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/config/key_help.hpp"
 #include "core/plan/plan_keys.hpp"
 #include "core/registry/near_names.hpp"
 
@@ -19,18 +20,19 @@ std::string line(const std::string& key, const std::string& help, const std::str
 
 std::string full(const std::string& key) { return fmt::format("{}.{}", kRoot, key); }
 
-std::string explain_key(const Key& k) {
-  std::string out = fmt::format("{}: {}\n\n  type     {}\n", full(k.key), k.help, k.type);
-  if (!k.range.empty()) out += fmt::format("  range    {}\n", k.range);
-  if (!k.fallback.empty()) out += fmt::format("  default  {}\n", k.fallback);
-  if (const std::string example = k.example.empty() ? k.fallback : k.example; !example.empty()) {
-    std::string key = k.key;
-    if (key.starts_with("candidates.")) key.insert(std::string_view("candidates").size(), ".0");
-    out += fmt::format("  example  --set {}={}\n", key, example);
-  }
-  if (!k.detail.empty()) out += fmt::format("\n{}\n", k.detail);
-  return out;
+/// The value that a key has anyway is an example, too, without the quotes that only JSON needs.
+std::string example_of(const Key& k) {
+  std::string value = k.example.empty() && !k.required ? k.fallback : k.example;
+  if (value.starts_with('"')) value = value.substr(1, value.size() - 2);
+  if (value.empty()) return {};
+  std::string key = k.key;
+  if (key.starts_with("candidates.")) key.insert(std::string_view("candidates").size(), ".0");
+  return key + "=" + value;
 }
+
+KeyHelp help_of(const Key& k) { return {full(k.key), k.type, k.range, k.fallback, k.help}; }
+
+std::string explain_key(const Key& k) { return help_page(help_of(k), example_of(k), k.detail); }
 
 std::string members_of(const std::string& group) {
   std::string out;
@@ -51,7 +53,7 @@ std::string explain_all() {
 
 std::vector<KeyHelp> plan_keys() {
   std::vector<KeyHelp> out;
-  for (const Key& k : plan_schema::keys()) out.push_back({full(k.key), k.type, k.range, k.fallback, k.help});
+  for (const Key& k : plan_schema::keys()) out.push_back(help_of(k));
   return out;
 }
 

@@ -35,10 +35,11 @@ const std::vector<std::string>& names_of<PlanObjective>();
 /// A machine that might do it.
 struct PlanCandidate {
   std::string name;                 ///< As reports call it; empty: the machine's id.
-  std::string machine;              ///< Registered name or file.
+  std::string machine;              ///< Registered name or file; empty: `cluster`.
+  std::string cluster;              ///< In place of machine: a registered cluster or file, taken as it is.
   std::string network;              ///< Registered name or file; empty: one machine only.
   std::optional<bool> rented;       ///< Empty: rented where only a rental price is known.
-  MachinePrice price;               ///< Figures in place of those of topologies/prices.
+  MachinePrice price;               ///< Figures in place of those of topologies/prices; of a cluster, of all its machines.
   std::string price_date, price_source;  ///< Of those figures.
   std::optional<int> max_machines;  ///< Most that can be had.
   std::optional<int> spares;        ///< In place of reliability.spares.

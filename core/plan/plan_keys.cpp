@@ -125,11 +125,11 @@ Key deadline_row() {
 }
 
 void add_question(std::vector<Key>& t) {
-  t.push_back(plan("name", &Plan::name, "What reports call the plan.").like("'Llama-3 70B in 60 days'"));
+  t.push_back(plan("name", &Plan::name, "What reports call the plan.").like("Llama-3 70B in 60 days"));
   t.push_back(plan("question", &Plan::question, "The question in words; left out, it is made of the figures."));
   t.push_back(deadline_row());
-  t.push_back(plan("budget", &Plan::budget, "Most that the run may cost.", 0, kMostMoney).like("'$20M'").more("Counts a purchase by the run's share of its life; capital_budget counts it whole."));
-  t.push_back(plan("capital_budget", &Plan::capital_budget, "Most that may be paid before the first step.", 0, kMostMoney).like("'$60M'"));
+  t.push_back(plan("budget", &Plan::budget, "Most that the run may cost.", 0, kMostMoney).like("$20M").more("Counts a purchase by the run's share of its life; capital_budget counts it whole."));
+  t.push_back(plan("capital_budget", &Plan::capital_budget, "Most that may be paid before the first step.", 0, kMostMoney).like("$60M"));
   t.push_back(plan("objective", &Plan::objective, "What the best candidate has least of.").like("days").more("Candidates that meet the deadline and the budgets come first; among them this decides. It also chooses the number of machines among those tried: cost, the cheapest; days, the fastest, up to max_gpus and the budgets; energy and capital, the least of it. capital: machines, spares and network, paid at once."));
   t.push_back(plan("batch_tolerance", &Plan::batch_tolerance, "Share by which the global batch may differ from training.global_batch.", 0, 0.9)
                   .more("Batches divide over replicas: with a little freedom any number of machines can be used. 0 takes the batch as it is."));
@@ -139,7 +139,7 @@ void add_question(std::vector<Key>& t) {
 void add_economics(std::vector<Key>& t) {
   t.push_back(economics("amortisation_years", &Economics::amortisation_years, "Years over which a purchase is written off.", 0.1, 50));
   t.push_back(economics("utilisation", &Economics::utilisation, "Share of those years in which the machines do paid work.", 0.01, 1).more("The run bears its share of the idle time. Meta's research clusters were busy 80 % of the time and more (Kokolis et al. 2024, arXiv:2410.21680)."));
-  t.push_back(economics("electricity_per_kwh", &Economics::electricity, "Price of one kWh.", 0, 1000).like("'$0.12'"));
+  t.push_back(economics("electricity_per_kwh", &Economics::electricity, "Price of one kWh.", 0, 1000).like("$0.12"));
   t.push_back(economics("pue", &Economics::pue, "Energy of the site over that of its machines.", 1, 10).more("Power usage effectiveness; the excess is cooling and losses."));
   t.push_back(economics("power_share", &Economics::power_share, "Average draw in training over the rated maximum.", 0, 2).more("Training drew 76 % of the 10.2 kW that an 8-GPU H100 machine is rated at (Newkirk et al. 2025, arXiv:2506.14551)."));
   t.push_back(economics("network_power_share", &Economics::network_power_share, "Draw of switches and optics over that of the machines.", 0, 10));
@@ -153,6 +153,7 @@ void add_reliability(std::vector<Key>& t) {
   t.push_back(reliability("restart", &ReliabilitySettings::restart, "From a failure until the job computes again.", 0, 30 * kDay).like("5min").more("Reading the checkpoint comes on top."));
   t.push_back(reliability("repair", &ReliabilitySettings::repair, "Until a machine that failed is back.", 0, kYear).like("3d"));
   t.push_back(reliability("spares", &ReliabilitySettings::spares, "Machines bought beyond those that train.", 0, kMostMachines).like("2").more("Left out, as many as cost less than waiting for repairs; none where machines are rented."));
+  t.push_back(reliability("shrink", &ReliabilitySettings::shrink, "While machines are short, training goes on with those left.").like("true").more("Otherwise it waits for the repair. Going on needs a strategy and a batch that divide over fewer machines, at any time; a host of a larger machine, a tray of a rack, counts by itself then."));
   t.push_back(reliability("jitter", &ReliabilitySettings::jitter, "Relative standard deviation of a rank's step.", 0, 1).more("A step waits for the slowest of all ranks."));
   for (int p = 0; p < kParts; ++p) {
     const std::string& name = part_names()[static_cast<std::size_t>(p)];
@@ -161,19 +162,20 @@ void add_reliability(std::vector<Key>& t) {
 }
 
 void add_candidates(std::vector<Key>& t) {
-  t.push_back(candidate("machine", &PlanCandidate::machine, "Registered machine (rehearse list machines), or the path of a machine file.").must().like("dgx_h100"));
+  t.push_back(candidate("machine", &PlanCandidate::machine, "Registered machine (rehearse list machines), or the path of a machine file.").like("dgx_h100"));
+  t.push_back(candidate("cluster", &PlanCandidate::cluster, "In place of machine: a registered cluster, or its file, as it is.").more("For a set of several kinds of machines, or one that is already there: its size is not chosen, and prices stated for it are those of the whole. Shares of the work follow the speed of the machines where that is faster (strategy.balance)."));
   t.push_back(candidate("network", &PlanCandidate::network, "Registered network (rehearse list networks), or the path of a network file.").like("superpod_h100").more("Left out, the candidate is one machine."));
-  t.push_back(candidate("name", &PlanCandidate::name, "What reports call it.").like("'DGX H100'").more("Left out, the machine's id."));
+  t.push_back(candidate("name", &PlanCandidate::name, "What reports call it.").like("DGX H100").more("Left out, the machine's id."));
   t.push_back(candidate("rented", &PlanCandidate::rented, "Rented by the GPU-hour instead of bought.").more("Left out: rented where only a rental price is known."));
   t.push_back(candidate("max_machines", &PlanCandidate::max_machines, "Most that can be had.", 1, kMostMachines));
   t.push_back(candidate("spares", &PlanCandidate::spares, "In place of reliability.spares.", 0, kMostMachines));
   t.push_back(candidate("reliability", &PlanCandidate::reliability, "In place of reliability.profile.").like("ampere"));
-  t.push_back(price("purchase", &MachinePrice::purchase, "One machine.", 0, kMostMoney).like("'$300k'").more("These figures take the place of those of topologies/prices."));
-  t.push_back(price("network", &MachinePrice::network, "One machine's share of switches, cables and optics.", 0, kMostMoney).like("'$30k'"));
-  t.push_back(price("rental_per_gpu_hour", &MachinePrice::rental, "One GPU for one hour.", 0, kMostMoney).like("'$2.95'"));
+  t.push_back(price("purchase", &MachinePrice::purchase, "One machine.", 0, kMostMoney).like("$300k").more("These figures take the place of those of topologies/prices."));
+  t.push_back(price("network", &MachinePrice::network, "One machine's share of switches, cables and optics.", 0, kMostMoney).like("$30k"));
+  t.push_back(price("rental_per_gpu_hour", &MachinePrice::rental, "One GPU for one hour.", 0, kMostMoney).like("$2.95"));
   t.push_back(price("power", &MachinePrice::power, "Rated maximum of one machine.", 0, 1e9).like("10.2kW"));
   t.push_back(row("candidates.price.date", [](Target to) -> auto& { return to.candidate.price_date; }, "When these prices were seen.").like("2026-11"));
-  t.push_back(row("candidates.price.source", [](Target to) -> auto& { return to.candidate.price_source; }, "Who says so.").like("'quote of the vendor'"));
+  t.push_back(row("candidates.price.source", [](Target to) -> auto& { return to.candidate.price_source; }, "Who says so.").like("quote of the vendor"));
 }
 
 }  // namespace

@@ -53,6 +53,26 @@ MachinePrice load_price(const std::filesystem::path& folder, const std::string& 
   return out;
 }
 
+MachinePrice mean_price(const std::vector<PricedMachines>& set) {
+  MachinePrice out = set.front().price;
+  const auto average = [&](auto MachinePrice::*figure, double PricedMachines::*weight) {
+    auto& mean = out.*figure;
+    double count = 0, sum = 0;
+    for (const PricedMachines& part : set) {
+      if (!(part.price.*figure)) return mean.reset();
+      sum += part.*weight * (part.price.*figure)->value();
+      count += part.*weight;
+    }
+    mean.emplace(sum / count);
+  };
+  average(&MachinePrice::purchase, &PricedMachines::machines);
+  average(&MachinePrice::network, &PricedMachines::machines);
+  average(&MachinePrice::power, &PricedMachines::machines);
+  average(&MachinePrice::rental, &PricedMachines::gpus);
+  for (std::size_t i = 1; i < set.size(); ++i) out.sources.insert(out.sources.end(), set[i].price.sources.begin(), set[i].price.sources.end());
+  return out;
+}
+
 MachinePrice overridden(MachinePrice base, const MachinePrice& over) {
   const auto take = [&](const char* figure, auto& mine, const auto& other) {
     if (!other) return;

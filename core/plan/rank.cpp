@@ -5,13 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "core/plan/plan_words.hpp"
 #include "core/report/words.hpp"
 
 namespace rehearse {
 
 namespace {
-
-constexpr double kDay = 86400, kMegawattHour = 3.6e9;
 
 std::string count_text(double n) {
   if (n >= 1e12) return fmt::format("{:.3g} trillion", n / 1e12);
@@ -19,13 +18,11 @@ std::string count_text(double n) {
   return fmt::format("{:.3g} million", n / 1e6);
 }
 
-std::string money(Dollars d) { return to_string(d, 3); }
-
 /// "1 day", "2.5 days".
 std::string count_of(double n, const char* noun) { return fmt::format("{:g} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 std::string question_of(const Plan& plan, const std::string& model, double parameters) {
-  std::string out = fmt::format("Which machine, and how many, to train {} ({} parameters) on {} tokens in {}", model, count_text(parameters), count_text(plan.base.training.tokens), count_of(plan.deadline.value() / kDay, "day"));
+  std::string out = fmt::format("Which machine, and how many, to train {} ({} parameters) on {} tokens in {}", model, count_text(parameters), count_text(plan.base.training.tokens), count_of(in_days(plan.deadline), "day"));
   if (plan.budget) out += fmt::format(" for at most {}", money(*plan.budget));
   return out + "?";
 }
@@ -36,14 +33,14 @@ int group_of(const CandidateAnswer& a) { return !a.point ? 3 : !a.meets_deadline
 std::string objective_text(PlanObjective objective, const PlanPoint& p) {
   switch (objective) {
     case PlanObjective::cost: return "costs " + money(p.cost.parts.total());
-    case PlanObjective::days: return fmt::format("takes {:.1f} days", p.duration.value() / kDay);
-    case PlanObjective::energy: return fmt::format("uses {:.0f} MWh", p.cost.energy.value() / kMegawattHour);
+    case PlanObjective::days: return fmt::format("takes {:.1f} days", in_days(p.duration));
+    case PlanObjective::energy: return fmt::format("uses {:.0f} MWh", in_mwh(p.cost.energy));
     case PlanObjective::capital: return fmt::format("needs {} at once", money(p.cost.capital));
   }
   return {};
 }
 
-double gpu_hours(const PlanPoint& p) { return p.gpus * p.duration.value() / 3600; }
+double gpu_hours(const PlanPoint& p) { return p.gpus * in_hours(p.duration); }
 
 std::string size_text(const CandidateAnswer& a) {
   const PlanPoint& p = *a.point;
@@ -53,10 +50,10 @@ std::string size_text(const CandidateAnswer& a) {
 std::string first_sentences(const Plan& plan, const CandidateAnswer& a) {
   const PlanPoint& p = *a.point;
   std::string out = fmt::format("{}: it {}", size_text(a), objective_text(plan.objective, p));
-  if (plan.objective != PlanObjective::days) out += fmt::format(" in {:.1f} days", p.duration.value() / kDay);
+  if (plan.objective != PlanObjective::days) out += fmt::format(" in {:.1f} days", in_days(p.duration));
   if (plan.objective != PlanObjective::cost) out += fmt::format(" and costs {}", money(p.cost.parts.total()));
   out += fmt::format(", by {} at {:.0f} % of peak, {:.1f} % of the time in training, {} GPU-hours at {} each.", p.step.label, 100 * p.step.mfu, 100 * p.goodput.total, with_commas(std::round(gpu_hours(p))), to_string(p.cost.parts.total() / gpu_hours(p), 3));
-  if (!a.meets_deadline_high && a.meets_deadline) out += fmt::format(" At the slow end of what the step time may be it takes {:.1f} days, and misses the deadline.", p.duration.value() * a.range.high / kDay);
+  if (!a.meets_deadline_high && a.meets_deadline) out += fmt::format(" At the slow end of what the step time may be it takes {:.1f} days, and misses the deadline.", in_days(p.duration) * a.range.high);
   return out;
 }
 
@@ -106,6 +103,7 @@ PlanAnswer rank_candidates(Plan plan, const std::string& model, double parameter
   out.model = model;
   out.parameters = parameters;
   out.why = why_of(plan, candidates);
+  out.interrupted = std::any_of(candidates.begin(), candidates.end(), [](const CandidateAnswer& a) { return a.interrupted; });
   out.ranked = std::move(candidates);
   out.plan = std::move(plan);
   return out;

@@ -16,6 +16,7 @@ struct PlanAnswer {
   double parameters = 0;
   std::vector<CandidateAnswer> ranked;  ///< Best first.
   std::string why;                      ///< One paragraph with numbers.
+  bool interrupted = false;             ///< Of some candidate not all was tried.
 };
 
 /// What the objective counts of a candidate that has a point: dollars, seconds, joules or dollars.

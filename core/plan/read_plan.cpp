@@ -1,12 +1,13 @@
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/config/field.hpp"
 #include "core/config/json_file.hpp"
+#include "core/config/override.hpp"
 #include "core/plan/plan_keys.hpp"
 
 namespace rehearse {
@@ -18,54 +19,14 @@ using nlohmann::json;
 using plan_schema::Key;
 using plan_schema::Target;
 
-json override_value(const std::string& text, const std::string& origin) {
-  try {
-    return parse_json(text, origin);
-  } catch (const Error&) {
-    if (text.starts_with('{') || text.starts_with('[')) throw;
-  }
-  return text;
-}
-
-/// The member or element that `word` names.
-json& step_into(json& at, const std::string& word, const std::string& origin) {
-  if (!at.is_array()) {
-    if (!at.is_null() && !at.is_object()) throw Error(ErrorKind::usage, fmt::format("{} has no member '{}'", describe_value(at), word), origin);
-    return at[word];
-  }
-  std::size_t index = 0;
-  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), index);
-  if (status != std::errc{} || end != word.data() + word.size() || index >= at.size())
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no element of a list of {}", word, at.size()), origin, at.empty() ? "" : fmt::format("they are 0 to {}", at.size() - 1));
-  return at[index];
-}
-
-/// "economics.pue" of "plan.economics.pue=1.2".
-std::string key_of(const std::string& change) {
-  std::string key = change.substr(0, change.find('='));
-  if (key.starts_with("plan.")) key.erase(0, 5);
-  return key;
-}
+/// "economics.pue" of "plan.economics.pue".
+std::string without_root(const std::string& key) { return key.starts_with("plan.") ? key.substr(5) : key; }
 
 /// "/economics/pue" of "economics.pue".
 std::string path_of(const std::string& key) {
   std::string path = "/" + key;
   std::replace(path.begin(), path.end(), '.', '/');
   return path;
-}
-
-void apply(json& document, const std::string& text) {
-  const std::string origin = "--set " + text.substr(0, 80);
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, 80)), "--set", "example: --set deadline_days=30");
-  const std::string key = key_of(text);
-  json* at = &document;
-  for (std::size_t start = 0; start <= key.size();) {
-    const std::size_t dot = std::min(key.find('.', start), key.size());
-    at = &step_into(*at, key.substr(start, dot - start), origin);
-    start = dot + 1;
-  }
-  *at = override_value(text.substr(equals + 1), origin);
 }
 
 std::string rebased(const std::string& reference, const std::string& origin) {
@@ -97,10 +58,12 @@ PlanCandidate read_candidate(Plan& plan, ObjectReader& r) {
   read_group("candidates", {plan, out}, r);
   read_optional_group("candidates.price", "price", {plan, out}, r);
   r.finish();
-  if (out.machine.empty()) r.fail("machine", "wanted a machine's name or the path of its file, found an empty text");
+  if (out.machine.empty() && out.cluster.empty()) r.fail("machine", "wanted a machine's name or the path of its file", "for example \"dgx_h100\"; a set as it is has \"cluster\" in its place");
+  if (!out.machine.empty() && !out.cluster.empty()) r.fail("cluster", "stands beside 'machine'", "state either of them");
   out.machine = rebased(out.machine, plan.origin);
+  out.cluster = rebased(out.cluster, plan.origin);
   out.network = rebased(out.network, plan.origin);
-  if (out.name.empty()) out.name = fs::path(out.machine).stem().string();
+  if (out.name.empty()) out.name = fs::path(out.machine + out.cluster).stem().string();
   const auto given = [&out](const char* figure, bool is) {
     if (is) out.price.sources.push_back({figure, out.price_date, out.price_source.empty() ? "the plan" : out.price_source, Evidence::estimate});
   };
@@ -111,12 +74,17 @@ PlanCandidate read_candidate(Plan& plan, ObjectReader& r) {
   return out;
 }
 
-/// Two candidates of one name would be one row twice: the second is numbered.
+/// Two candidates of one name would be one row twice: the second use of a name is numbered, past numbers that somebody else has.
 void name_apart(std::vector<PlanCandidate>& candidates) {
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    int same = 1;
-    for (std::size_t j = 0; j < i; ++j) same += candidates[j].machine == candidates[i].machine && candidates[j].name.starts_with(candidates[i].name);
-    if (same > 1) candidates[i].name += fmt::format(" ({})", same);
+  std::set<std::string> given;
+  for (const PlanCandidate& c : candidates) given.insert(c.name);
+  std::map<std::string, int> uses;
+  for (PlanCandidate& c : candidates) {
+    const std::string name = c.name;
+    for (int use = ++uses[name]; use > 1; use = ++uses[name]) {
+      c.name = fmt::format("{} ({})", name, use);
+      if (given.insert(c.name).second) break;
+    }
   }
 }
 
@@ -166,7 +134,7 @@ void blame_override(Error& e, const json& file, const std::string& origin, const
   if (!e.where.starts_with(root + "/")) return;
   const std::string at = e.where.substr(root.size());
   for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
-    const std::string path = path_of(key_of(*it));
+    const std::string path = path_of(without_root(it->substr(0, it->find('='))));
     const bool inside = (at + "/").starts_with(path + "/"), brought = (path + "/").starts_with(at + "/") && !file.contains(json::json_pointer(at));
     if (!inside && !brought) continue;
     e.where = "--set " + it->substr(0, 80) + (at.size() > path.size() ? ": " + at.substr(path.size()) : "");
@@ -179,7 +147,7 @@ void blame_override(Error& e, const json& file, const std::string& origin, const
 Plan parse_plan(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides) {
   const json file = parse_json(text, origin);
   json document = file;
-  for (const std::string& change : overrides) apply(document, change);
+  for (const std::string& change : overrides) place(document, parse_override(change, "deadline_days=30", without_root));
   try {
     return read_document(document, origin);
   } catch (Error& e) {

@@ -71,15 +71,45 @@ ReliabilityProfile named_reliability(const std::filesystem::path& folder, const 
   return read_profile((folder / (name + ".json")).string());
 }
 
+namespace {
+
+/// How many of a part there are: links go with NICs, software with GPUs, storage with the run.
+double count_of(Part part, const PartCounts& counts) {
+  switch (part) {
+    case Part::gpu:
+    case Part::software: return counts.gpus;
+    case Part::nic:
+    case Part::link: return counts.nics;
+    case Part::host: return counts.hosts;
+    case Part::storage: return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ReliabilityProfile joined_reliability(const std::vector<FleetPart>& fleet) {
+  ReliabilityProfile out = fleet.front().profile;
+  if (fleet.size() == 1) return out;
+  for (int p = 0; p < kParts; ++p) {
+    const auto part = static_cast<Part>(p);
+    double rate = 0, count = 0;
+    for (const FleetPart& f : fleet) {
+      rate += count_of(part, f.counts) / f.profile.times[part].value();
+      count += count_of(part, f.counts);
+    }
+    out.times[part] = Seconds{count / rate};
+  }
+  for (std::size_t i = 1; i < fleet.size(); ++i) {
+    if (const std::string& name = fleet[i].profile.name; out.name.find(name) == std::string::npos) out.name += "; " + name;
+    out.sources.insert(out.sources.end(), fleet[i].profile.sources.begin(), fleet[i].profile.sources.end());
+  }
+  return out;
+}
+
 Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts) {
   double rate = 0;
-  const auto add = [&](Part part, double count) { rate += count / times[part].value(); };
-  add(Part::gpu, counts.gpus);
-  add(Part::nic, counts.nics);
-  add(Part::link, counts.nics);
-  add(Part::host, counts.hosts);
-  add(Part::software, counts.gpus);
-  add(Part::storage, 1);
+  for (int p = 0; p < kParts; ++p) rate += count_of(static_cast<Part>(p), counts) / times.of[static_cast<std::size_t>(p)].value();
   return Seconds{1 / rate};
 }
 
@@ -109,6 +139,12 @@ double spares_suffice(double expected, int spares) {
   return std::min(1.0, sum);
 }
 
+double share_left(double expected, double machines, int spares) {
+  double lost = 0, left = 1 - spares_suffice(expected, spares);  // P(more than k are out), from k = spares on.
+  for (int k = spares; k - spares < machines && left > 1e-12; ++k, left = 1 - spares_suffice(expected, k)) lost += left / machines;
+  return std::max(0.0, 1 - lost);
+}
+
 int cheapest_spares(double expected, int machines) {
   const auto cost = [&](int spares) { return (machines + spares) / std::max(1e-300, spares_suffice(expected, spares)); };
   // Below the mean each spare is worth more than the one before; from there on the cost has one minimum.
@@ -134,7 +170,7 @@ Goodput goodput(const ReliabilitySettings& s, const GoodputRequest& r) {
   out.checkpoints = checkpoint_efficiency(out.interval, blocking, restart, out.mtbf);
   out.stragglers = 1 / straggler_factor(s.jitter, static_cast<int>(r.counts.gpus));
   const double expected = machines_in_repair(r.times, r.counts, s.repair);
-  if (!r.replaced) out.spares = spares_suffice(expected, r.spares);
+  if (!r.replaced) out.spares = s.shrink ? share_left(expected, r.counts.hosts, r.spares) : spares_suffice(expected, r.spares);
   out.total = out.stragglers * out.checkpoints * out.spares;
   return out;
 }

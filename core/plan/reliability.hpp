@@ -48,6 +48,14 @@ struct PartCounts {
   double gpus = 0, nics = 0, hosts = 0;
 };
 
+/// Machines of one kind.
+struct FleetPart {
+  ReliabilityProfile profile;
+  PartCounts counts;
+};
+/// Of all together: of each part the mean rate, by how many of it there are. One part is what it was.
+[[nodiscard]] ReliabilityProfile joined_reliability(const std::vector<FleetPart>& fleet);
+
 /// 1 / sum over parts of count / MTBF; infinite where nothing breaks.
 [[nodiscard]] Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts);
 
@@ -68,6 +76,9 @@ struct PartCounts {
 
 /// Probability that no more than `spares` machines are out at once, where `expected` of them are on average (Poisson).
 [[nodiscard]] double spares_suffice(double expected, int spares);
+/// Share of `machines` that is there, of those that train, where `expected` are out on average (Poisson) and `spares` stand in for the first:
+///   1 - sum over k > spares of P(k) min(1, (k - spares) / machines).
+[[nodiscard]] double share_left(double expected, double machines, int spares);
 /// The number of spares with which `machines` that train cost least, (machines + n) / spares_suffice(expected, n): a spare beside three machines is dear,
 /// one beside a hundred is not.
 [[nodiscard]] int cheapest_spares(double expected, int machines);
@@ -88,6 +99,8 @@ struct ReliabilitySettings {
   /// Until a machine that failed is back. Estimate: a day for a visit and a burn-in.
   Seconds repair{86400};
   std::optional<int> spares;                    ///< Machines bought beyond those that train; empty: cheapest_spares().
+  /// While machines are short, training goes on with those left; else it waits for the repair. Going on needs a strategy that divides over any number.
+  bool shrink = false;
   /// Relative standard deviation of a rank's step. Estimate; MegaScale (Jiang et al. 2024) reports about 0.5 % of machines slower by 10 %, which is a
   /// standard deviation of 0.7 % where they are not taken out.
   double jitter = 0.005;
@@ -98,7 +111,7 @@ struct Goodput {
   double total = 1;           ///< Share of the calendar that trains at the step time of an undisturbed run.
   double stragglers = 1;      ///< 1 / straggler_factor.
   double checkpoints = 1;     ///< checkpoint_efficiency: writes, lost work, restarts.
-  double spares = 1;          ///< Time with enough machines.
+  double spares = 1;          ///< Time with enough machines; where training goes on with fewer, the share of them that is there.
   Seconds mtbf;
   Seconds interval;
   Seconds write;              ///< Of one checkpoint, blocking or not.
@@ -114,7 +127,7 @@ struct GoodputRequest {
 };
 [[nodiscard]] Goodput goodput(const ReliabilitySettings& settings, const GoodputRequest& request);
 
-/// Machines out of service on average: those with a broken GPU, NIC or host, for the time of a repair.
+/// Machines out of service on average, or hosts where a machine has several: those with a broken GPU, NIC or host, for the time of a repair.
 [[nodiscard]] double machines_in_repair(const FailureTimes& times, const PartCounts& counts, Seconds repair);
 
 }  // namespace rehearse

@@ -2,58 +2,187 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "core/cost/quick_estimate.hpp"
-#include "core/report/metrics.hpp"
 #include "core/program/liveness.hpp"
+#include "core/report/metrics.hpp"
+#include "core/search/bounds.hpp"
+#include "core/search/space.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// What a step's passes take at least: one microbatch through all layers on the ranks that divide them, as measured on a trial without stages.
-struct WholePass {
-  bool known = false;  ///< False: nothing is bounded.
-  Seconds work;        ///< Forward and backward, with the communication inside layers.
-  Bytes weights, gradients, optimizer, activations;
-};
-
-/// What stages and margins can make up for: unequal stages, first microbatches that accumulate into nothing.
-constexpr double kTimeMargin = 0.97, kMemoryMargin = 0.9;
+/// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of copies, those of mixed machines
+/// only the fastest.
+constexpr int kMostLowered = 64, kMostSchedules = 4;
 
 struct Bounded {
   StepTrial trial;
   double per_sequence = 0;  ///< Seconds that it cannot beat.
 };
 
-/// With w the work of a microbatch, m microbatches, p stages and v chunks a step takes (m + (p - 1) / v) w / p at least: passes one after the other and the
-/// bubble of 1F1B (Narayanan et al. 2021, section 2.2). For schedules that fill the bubble only the passes count.
-Seconds time_bound(const WholePass& pass, const StepTrial& t) {
-  const StrategySettings& s = t.strategy;
-  const double microbatches = static_cast<double>(t.global_batch) / (s.dp * static_cast<double>(s.microbatch));
-  const bool bubble = s.schedule == "1f1b" || s.schedule == "interleaved_1f1b";
-  return kTimeMargin * (microbatches + (bubble ? (s.pp - 1.0) / s.virtual_stages : 0)) / s.pp * pass.work;
+/// Machines that are all of the fastest kind: what they cannot do, a set that mixes them with others cannot either.
+Cluster of_the_fastest(const Cluster& cluster, Precision precision) {
+  const auto& parts = cluster.parts();
+  const auto fastest = std::max_element(parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return a.gpu->peak(arithmetic_of(precision)) < b.gpu->peak(arithmetic_of(precision)); });
+  Cluster::Part all = *fastest;
+  all.nodes = cluster.device_count() / all.machine->gpus;
+  return {cluster.name(), {all}, cluster.network()};
 }
 
-/// The first stage keeps as many microbatches as there are stages, each a stage's share.
-bool may_fit(const WholePass& pass, const StepTrial& t, Bytes capacity) {
-  const StrategySettings& s = t.strategy;
-  const double microbatches = static_cast<double>(t.global_batch) / (s.dp * static_cast<double>(s.microbatch));
-  const double shards = s.fsdp.enabled || s.zero_stage == 3 ? s.dp : 1;
-  Bytes held = (pass.weights + pass.gradients / (s.zero_stage == 2 ? s.dp : 1.0)) / shards;
-  if (s.offload == Offload::none) held += pass.optimizer / (s.zero_stage > 0 ? s.dp : shards) + pass.activations * std::min<double>(microbatches, s.pp);
-  return kMemoryMargin * held / s.pp <= capacity;
+/// A mixed set's bounds.
+struct Fastest {
+  Fastest(const Workload& workload, const StrategySettings& own, const Cluster& mixed, const ProfilesOf& profiles, const CostModel::Options& options)
+      : cluster(of_the_fastest(mixed, workload.training.precision)), cost(cluster, profiles(cluster), options), problem{workload, cluster, cost, own, cluster.device_count(), {}} {}
+  Cluster cluster;
+  CostModel cost;
+  SearchProblem problem;
+};
+
+/// The least number of GPUs that any machine of the cluster is a multiple of.
+int gpus_together(const Cluster& cluster) {
+  int out = 0;
+  for (const Cluster::Part& part : cluster.parts()) out = std::gcd(out, part.machine->gpus);
+  return out;
 }
+
+Bytes least_memory(const Cluster& cluster) {
+  Bytes out = cluster.gpu(0).memory;
+  for (const Cluster::Part& part : cluster.parts()) out = min(out, part.gpu->memory);
+  return out;
+}
+
+template <class Step>
+double per_sequence(Seconds time, const Step& step) {
+  return time.value() / static_cast<double>(step.global_batch);
+}
+
+using KnownPasses = std::map<PassKey, PassCosts>;
+
+/// All trials on one cluster.
+class SizeSearch {
+ public:
+  SizeSearch(const StepQuestion& question, const Cluster& cluster, const CostModel& cost, const ProfilesOf& profiles, KnownPasses& inside, const std::function<bool()>& stop)
+      : question_(question), workload_(question.workload), cluster_(cluster), inside_(inside), stop_(stop),
+        problem_{workload_, cluster, cost, question.own, cluster.device_count(), [this](const StrategySettings& s) { return lower(workload_, s, cluster_); }},
+        alone_(workload_, cluster, cost, {}, 1), following_(workload_, cluster, cost, {}, 2) {
+    if (cluster.parts().size() > 1) fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());
+  }
+
+  void run(bool thorough, StepAnswer& out) {
+    const std::vector<StepTrial> usual = trials(TrialKind::usual);
+    if (usual.empty()) out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_.batch_tolerance, question_.workload.training.global_batch, cluster_.device_count());
+    consider_all(usual, fastest_ ? kMostLowered : usual.size(), out);
+    if (thorough) consider_all(trials(TrialKind::schedules), kMostSchedules, out);
+    // Copies to the host take time that nothing gives back: they are for what does not fit otherwise.
+    if (!out.choice) consider_all(trials(TrialKind::moved), kMostLowered, out);
+    if (!out.choice) return;
+    out.why_not.clear();
+    out.choice->mfu = mfu(*out.choice);
+  }
+
+ private:
+  /// Of a mixed set, with equal shares and with shares by speed.
+  [[nodiscard]] std::vector<StepTrial> trials(TrialKind kind) const {
+    std::vector<StepTrial> out = step_trials(question_, cluster_.device_count(), gpus_together(cluster_), kind);
+    if (!fastest_ || question_.fixed.contains("balance")) return out;
+    for (std::size_t i = out.size(); i-- > 0;)
+      if (out[i].strategy.virtual_stages == 1 && !out[i].strategy.fsdp.enabled) {
+        out.push_back(out[i]);
+        out.back().strategy.balance = Balance::automatic;
+      }
+    return out;
+  }
+
+  void consider_all(const std::vector<StepTrial>& trials, std::size_t most, StepAnswer& out) {
+    std::size_t tried = 0;
+    for (const Bounded& b : by_bound(trials, out)) {
+      if (tried >= most || (stop_ && stop_()) || (out.choice && b.per_sequence >= per_sequence(out.choice->step_time, *out.choice))) break;
+      tried += consider(b.trial, out);
+    }
+  }
+
+  /// The trials that may fit, the one with the lowest bound first.
+  [[nodiscard]] std::vector<Bounded> by_bound(const std::vector<StepTrial>& trials, StepAnswer& out) {
+    const Bytes capacity = least_memory(cluster_);
+    std::vector<Bounded> bounded;
+    for (const StepTrial& t : trials) {
+      const Bound least = bound(passes_of(t.strategy), t.strategy, t.global_batch);
+      if (least.memory <= capacity) bounded.push_back({t, per_sequence(least.step_time, t)});
+      else if (out.why_not.empty()) out.why_not = fmt::format("does not fit into {} of memory", to_string_iec(capacity));
+    }
+    std::stable_sort(bounded.begin(), bounded.end(), [](const Bounded& a, const Bounded& b) { return a.per_sequence < b.per_sequence; });
+    return bounded;
+  }
+
+  [[nodiscard]] const PassCosts& passes_of(const StrategySettings& s) {
+    // Inside one machine a pass takes what it takes, however many machines there are.
+    const bool inside = !fastest_ && s.tp * s.cp <= gpus_together(cluster_) && workload_.network.routing() == nullptr;
+    const auto [at, fresh] = (inside ? inside_ : passes_).try_emplace(pass_key(s));
+    if (fresh) at->second = pass_costs(fastest_ ? fastest_->problem : problem_, s);
+    return at->second;
+  }
+
+  /// Whether it is a legal one.
+  bool consider(const StepTrial& trial, StepAnswer& out) {
+    ++out.evaluated;
+    const Evaluation e = evaluated(trial);
+    if (!e.refusal.empty()) {
+      if (out.why_not.empty()) out.why_not = e.refusal;
+    } else if (!e.fits) {
+      if (!out.choice) out.why_not = fmt::format("does not fit into memory, {} of {} for example with {}", to_string_iec(e.needed), to_string_iec(e.capacity), plan_label(trial.strategy));
+    } else if (!out.choice || per_sequence(e.step_time, trial) < per_sequence(out.choice->step_time, *out.choice)) {
+      out.choice = {trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity};
+    }
+    return e.refusal.empty();
+  }
+
+  /// By the quick estimator, which keeps what sizes of batches have in common, but for what it does not know: host memory and unequal shares.
+  [[nodiscard]] Evaluation evaluated(const StepTrial& trial) {
+    const StrategySettings& s = trial.strategy;
+    workload_.training.global_batch = trial.global_batch;
+    if (s.offload != Offload::none || s.balance != Balance::none) return evaluate(problem_, s);
+    Evaluation out;
+    try {
+      const QuickEstimate e = (steps_in_period(s, workload_.input) > 1 ? following_ : alone_)(s, workload_.training);
+      out.fits = e.fits();
+      out.needed = e.needed;
+      out.capacity = e.capacity;
+      out.step_time = e.step_time;
+    } catch (const Error& e) {
+      out.refusal = e.what();
+    }
+    return out;
+  }
+
+  [[nodiscard]] double mfu(const StepChoice& step) const {
+    const DType type = arithmetic_of(workload_.training.precision);
+    FlopsPerSecond peak;
+    for (const Cluster::Part& part : cluster_.parts()) peak += part.gpu->peak(type) * (part.machine->gpus * part.nodes);
+    return model_flops(workload_.network, step.global_batch, workload_.training.sequence_length) / (peak * step.step_time);
+  }
+
+  const StepQuestion& question_;
+  Workload workload_;  ///< With the batch of the trial at hand.
+  const Cluster& cluster_;
+  KnownPasses& inside_;  ///< Of sizes before, too.
+  KnownPasses passes_;
+  const std::function<bool()>& stop_;
+  SearchProblem problem_;
+  std::unique_ptr<Fastest> fastest_;  ///< Of a set that mixes machines.
+  QuickEstimator alone_, following_;
+};
 
 class TrialSearch final : public StepSearch {
  public:
-  TrialSearch(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles) : question_(std::move(question)), cluster_(std::move(cluster)), profiles_(std::move(profiles)) {}
+  TrialSearch(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles, std::function<bool()> stop) : question_(std::move(question)), cluster_(std::move(cluster)), profiles_(std::move(profiles)), stop_(std::move(stop)) {}
 
-  StepAnswer best(int machines) override {
+  StepAnswer best(int machines, bool thorough) override {
     StepAnswer out;
     try {
       const Cluster cluster = cluster_(machines);
@@ -61,7 +190,7 @@ class TrialSearch final : public StepSearch {
       options.cuda_graphs = question_->workload.kernels.cuda_graphs;
       options.input = question_->workload.input;
       const CostModel cost(cluster, profiles_(cluster), options);
-      search(cluster, cost, out);
+      SizeSearch(*question_, cluster, cost, profiles_, inside_, stop_).run(thorough, out);
     } catch (const Error& e) {
       out.why_not = e.what();
     }
@@ -69,110 +198,17 @@ class TrialSearch final : public StepSearch {
   }
 
  private:
-  void search(const Cluster& cluster, const CostModel& cost, StepAnswer& out) const {
-    const int devices = cluster.device_count();
-    const std::vector<StepTrial> trials = step_trials(*question_, devices, cluster.machine(0).gpus);
-    if (trials.empty()) out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_->batch_tolerance, question_->workload.training.global_batch, devices);
-    QuickEstimator alone(question_->workload, cluster, cost, {}, 1), following(question_->workload, cluster, cost, {}, 2);
-    const std::vector<Bounded> bounded = by_bound(alone, trials, cluster.gpu(0).memory, out);
-    for (const Bounded& b : bounded) {
-      if (out.choice && b.per_sequence >= per_sequence(out.choice->step_time, *out.choice)) break;
-      consider(hands_on(b.trial.strategy) ? following : alone, b.trial, out);
-    }
-    if (!out.choice) return;
-    out.why_not.clear();
-    out.choice->mfu = mfu(cluster, *out.choice);
-  }
-
-  /// The trials that may fit, the one with the lowest bound first.
-  [[nodiscard]] std::vector<Bounded> by_bound(QuickEstimator& quick, const std::vector<StepTrial>& trials, Bytes capacity, StepAnswer& out) const {
-    std::map<std::tuple<int, int, std::int64_t, Recompute>, WholePass> passes;
-    std::vector<Bounded> bounded;
-    for (const StepTrial& t : trials) {
-      const StrategySettings& s = t.strategy;
-      const auto [pass, fresh] = passes.try_emplace({s.tp, s.ep, s.microbatch, s.recompute});
-      if (fresh) pass->second = whole_pass(quick, t);
-      if (!pass->second.known) bounded.push_back({t, 0});
-      else if (may_fit(pass->second, t, capacity)) bounded.push_back({t, per_sequence(time_bound(pass->second, t), t)});
-      else if (out.why_not.empty()) out.why_not = fmt::format("does not fit into {} of memory", to_string_iec(capacity));
-    }
-    std::stable_sort(bounded.begin(), bounded.end(), [](const Bounded& a, const Bounded& b) { return a.per_sequence < b.per_sequence; });
-    return bounded;
-  }
-
-  /// From the trial without stages and sharding, one microbatch to a replica.
-  [[nodiscard]] WholePass whole_pass(QuickEstimator& quick, StepTrial t) const {
-    StrategySettings& s = t.strategy;
-    s.dp *= s.pp;
-    s.dp_replicate = s.dp;
-    s.dp_shard = s.pp = s.virtual_stages = 1;
-    s.schedule = "1f1b";
-    s.uneven_layers = s.fsdp.enabled = s.overlap.param_gather = false;
-    s.zero_stage = 0;
-    s.offload = Offload::none;
-    s.layers_per_stage.clear();
-    t.global_batch = s.dp * s.microbatch;
-    WholePass out;
-    try {
-      const QuickEstimate e = quick(s, training(t));
-      for (const TimeCategory c : {TimeCategory::matmul, TimeCategory::attention, TimeCategory::memory_bound, TimeCategory::loss, TimeCategory::recompute, TimeCategory::exposed_tp}) out.work += e.breakdown[c];
-      const auto of = [&e](MemoryCategory c) { return e.memory.by_category[static_cast<std::size_t>(c)]; };
-      out.weights = of(MemoryCategory::weights);
-      out.gradients = of(MemoryCategory::gradients);
-      out.optimizer = of(MemoryCategory::optimizer);
-      out.activations = of(MemoryCategory::activations);
-      out.known = true;
-    } catch (const Error&) {
-      // This one may be refused where the trial is not: then nothing is known.
-    }
-    return out;
-  }
-
-  void consider(QuickEstimator& quick, const StepTrial& trial, StepAnswer& out) const {
-    ++out.evaluated;
-    try {
-      const QuickEstimate e = quick(trial.strategy, training(trial));
-      if (!e.fits()) {
-        if (!out.choice) out.why_not = fmt::format("does not fit into memory, {} of {} for example with {}", to_string_iec(e.needed), to_string_iec(e.capacity), step_label(trial.strategy));
-      } else if (!out.choice || per_sequence(e.step_time, trial) < per_sequence(out.choice->step_time, *out.choice)) {
-        out.choice = choice(trial, e);
-      }
-    } catch (const Error& e) {
-      if (out.why_not.empty()) out.why_not = e.what();
-    }
-  }
-
-  [[nodiscard]] TrainingSettings training(const StepTrial& trial) const {
-    TrainingSettings out = question_->workload.training;
-    out.global_batch = trial.global_batch;
-    return out;
-  }
-
-  /// A step that hands work to the next one has a period only in a row.
-  [[nodiscard]] static bool hands_on(const StrategySettings& s) { return s.fsdp.enabled || s.offload == Offload::optimizer || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather); }
-
-  template <class Step>
-  [[nodiscard]] static double per_sequence(Seconds time, const Step& step) {
-    return time.value() / static_cast<double>(step.global_batch);
-  }
-
-  [[nodiscard]] static StepChoice choice(const StepTrial& trial, const QuickEstimate& e) { return {trial.strategy, step_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity}; }
-
-  [[nodiscard]] double mfu(const Cluster& cluster, const StepChoice& step) const {
-    const Workload& w = question_->workload;
-    const FlopsPerSecond peak = cluster.gpu(0).peak(arithmetic_of(w.training.precision)) * cluster.device_count();
-    return model_flops(w.network, step.global_batch, w.training.sequence_length) / (peak * step.step_time);
-  }
-
   std::shared_ptr<const StepQuestion> question_;
   ClusterOf cluster_;
   ProfilesOf profiles_;
+  std::function<bool()> stop_;
+  KnownPasses inside_;
 };
 
 }  // namespace
 
-std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles) {
-  return std::make_unique<TrialSearch>(std::move(question), std::move(cluster), std::move(profiles));
+std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles, std::function<bool()> stop) {
+  return std::make_unique<TrialSearch>(std::move(question), std::move(cluster), std::move(profiles), std::move(stop));
 }
 
 Bytes checkpoint_bytes(const Workload& workload) {

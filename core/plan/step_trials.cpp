@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "core/plan/step_search.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace rehearse {
 
@@ -12,16 +11,18 @@ namespace {
 constexpr int kMostStages = 64;
 constexpr int kMostChunks = 8;
 constexpr int kWidestTensor = 8;  // Beyond, a layer's products are too narrow to be worth their messages.
+constexpr std::int64_t kShortestShare = 4096;  // Tokens of a sequence that context parallelism leaves a rank: below, messages outweigh the attention they divide.
 
 class Trials {
  public:
-  Trials(const StepQuestion& q, int devices, int per_machine) : q_(q), devices_(devices), per_machine_(per_machine), layers_(q.workload.network.layers()) {}
+  Trials(const StepQuestion& q, int devices, int per_machine, TrialKind kind) : q_(q), devices_(devices), per_machine_(per_machine), kind_(kind), layers_(q.workload.network.layers()) {}
 
   std::vector<StepTrial> list() {
     for (int tp = 1; tp <= std::min(per_machine_, kWidestTensor); tp *= 2)
       if (per_machine_ % tp == 0 && admits("tp", q_.own.tp, tp))
-        for (int pp = 1; pp <= std::min(layers_, kMostStages); ++pp)
-          if (const int rest = tp * pp * q_.own.cp; devices_ % rest == 0 && admits("pp", q_.own.pp, pp)) add_mesh(tp, pp, devices_ / rest);
+        for (const int cp : context_ranks())
+          for (int pp = 1; pp <= std::min(layers_, kMostStages); ++pp)
+            if (const int rest = tp * cp * pp; devices_ % rest == 0 && admits("pp", q_.own.pp, pp)) add_mesh(tp, cp, pp, devices_ / rest);
     return std::move(out_);
   }
 
@@ -39,12 +40,20 @@ class Trials {
     return std::abs(got - asked) <= q_.batch_tolerance * asked ? static_cast<std::int64_t>(got) : 0;
   }
 
-  void add_mesh(int tp, int pp, int dp) {
+  [[nodiscard]] std::vector<int> context_ranks() const {
+    if (fixed("cp")) return {q_.own.cp};
+    std::vector<int> out;
+    for (int cp = 1; cp == 1 || q_.workload.training.sequence_length / cp >= kShortestShare; cp *= 2) out.push_back(cp);
+    return out;
+  }
+
+  void add_mesh(int tp, int cp, int pp, int dp) {
     if (fixed("dp") && q_.own.dp > 0 && q_.own.dp != dp) return;
     for (const std::int64_t microbatch : {1, 2, 4}) {
       if (!admits("microbatch", q_.own.microbatch, microbatch)) continue;
       StrategySettings s = q_.own;
       s.tp = tp;
+      s.cp = cp;
       s.pp = pp;
       s.dp = dp;
       s.dp_shard = 1;
@@ -68,58 +77,87 @@ class Trials {
   }
 
   void add_schedules(StrategySettings s) {
-    const std::int64_t replicas = s.dp * s.microbatch;
-    const bool whole = layers_ % s.pp == 0;
-    if (!fixed("uneven_layers")) s.uneven_layers = !whole;
-    if (fixed("schedule") || fixed("virtual_stages")) return add_states(s, batch(replicas));
-    s.schedule = "1f1b";
-    s.virtual_stages = 1;
-    add_states(s, batch(replicas));
-    if (s.pp == 1 || !whole) return;
-    // Interleaved chunks take microbatches in groups of pp.
-    for (int chunks = 2; chunks <= std::min(kMostChunks, layers_ / s.pp); ++chunks)
-      if (layers_ % (s.pp * chunks) == 0) {
-        s.schedule = "interleaved_1f1b";
+    if (!fixed("uneven_layers")) s.uneven_layers = layers_ % s.pp != 0;
+    for (const std::string& name : schedule_names(s)) {
+      s.schedule = name;
+      for (const int chunks : chunk_counts(s)) {
         s.virtual_stages = chunks;
-        add_states(s, batch(replicas * s.pp));
+        add_schedule(s);
       }
+    }
   }
 
-  void add_states(StrategySettings s, std::int64_t global_batch) {
-    if (global_batch == 0) return;
-    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-      if (!fixed("recompute")) s.recompute = recompute;
-      else if (recompute != Recompute::none) break;
+  [[nodiscard]] std::vector<std::string> schedule_names(const StrategySettings& s) const {
+    const bool further = kind_ == TrialKind::schedules;
+    const std::vector<std::string> usual{"1f1b", "interleaved_1f1b"};
+    if (fixed("schedule") || s.pp == 1) return further ? std::vector<std::string>{} : std::vector{fixed("schedule") ? q_.own.schedule : usual.front()};
+    if (!further) return usual;
+    std::vector<std::string> out = schedules().names();
+    std::erase_if(out, [&](const std::string& name) { return std::find(usual.begin(), usual.end(), name) != usual.end(); });
+    return out;
+  }
+
+  [[nodiscard]] std::vector<int> chunk_counts(const StrategySettings& s) const {
+    if (fixed("virtual_stages")) return {q_.own.virtual_stages};
+    std::vector<int> out{1};
+    for (int chunks = 2; s.pp > 1 && chunks <= kMostChunks; ++chunks)
+      if (layers_ % (s.pp * chunks) == 0) out.push_back(chunks);
+    return out;
+  }
+
+  /// With the batch nearest to the one asked for that the schedule takes: some take microbatches in groups of pp, some at least twice as many.
+  void add_schedule(const StrategySettings& s) {
+    const std::int64_t replicas = s.dp * s.microbatch;
+    for (const std::int64_t unit : {replicas, replicas * s.pp}) {
+      const std::int64_t total = batch(unit);
+      if (total == 0 || !runs(s, total / replicas)) continue;
+      add_states(s, total);
+      return;
+    }
+  }
+
+  [[nodiscard]] static bool runs(const StrategySettings& s, std::int64_t microbatches) {
+    try {
+      schedules().at(s.schedule).value->check({s.pp, s.virtual_stages, static_cast<int>(microbatches)});
+      return true;
+    } catch (const Error&) {
+      return s.pp == 1 && s.virtual_stages == 1;  // One stage has nothing to schedule.
+    }
+  }
+
+  void add_states(const StrategySettings& s, std::int64_t global_batch) {
+    for (const Recompute recompute : fixed("recompute") ? std::vector{q_.own.recompute} : std::vector{Recompute::none, Recompute::full}) {
       StrategySettings sharded = s;
-      if (!fixed("zero_stage")) sharded.zero_stage = s.dp > 1 && !s.fsdp.enabled ? 1 : 0;
-      out_.push_back({sharded, global_batch});
+      sharded.recompute = recompute;
+      if (!fixed("zero_stage")) sharded.zero_stage = s.dp * s.cp > 1 && !s.fsdp.enabled ? 1 : 0;
+      add_places(sharded, global_batch);
       if (s.pp > 1 || s.dp == 1 || fixed("fsdp") || fixed("zero_stage")) continue;
       sharded.zero_stage = 0;
       sharded.fsdp.enabled = true;
       sharded.dp_shard = s.dp;
       sharded.dp_replicate = 1;
-      out_.push_back({sharded, global_batch});
+      add_places(sharded, global_batch);
+    }
+  }
+
+  void add_places(StrategySettings s, std::int64_t global_batch) {
+    if (kind_ != TrialKind::moved) return out_.push_back({s, global_batch});
+    if (fixed("offload") || s.microbatch > 1) return;  // Memory is short: a microbatch of one needs least.
+    for (const Offload place : {Offload::optimizer, Offload::all}) {
+      s.offload = place;
+      out_.push_back({s, global_batch});
     }
   }
 
   const StepQuestion& q_;
-  int devices_, per_machine_, layers_;
+  int devices_, per_machine_;
+  TrialKind kind_;
+  int layers_;
   std::vector<StepTrial> out_;
 };
 
 }  // namespace
 
-std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine) { return Trials(question, devices, per_machine).list(); }
-
-std::string step_label(const StrategySettings& s) {
-  std::string out = fmt::format("tp={} pp={} dp={} mb={}", s.tp, s.pp, s.dp, s.microbatch);
-  if (s.cp > 1) out += fmt::format(" cp={}", s.cp);
-  if (s.ep > 1) out += fmt::format(" ep={}", s.ep);
-  if (s.pp > 1) out += s.virtual_stages > 1 ? fmt::format(" {}({})", s.schedule, s.virtual_stages) : " " + s.schedule;
-  if (s.fsdp.enabled) out += " fsdp";
-  if (s.zero_stage > 0) out += fmt::format(" zero{}", s.zero_stage);
-  if (s.recompute != Recompute::none) out += " recompute=" + name_of(s.recompute);
-  return out;
-}
+std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine, TrialKind kind) { return Trials(question, devices, per_machine, kind).list(); }
 
 }  // namespace rehearse

@@ -62,7 +62,6 @@ Table figures(const Steps& steps) {
   if (tokens) table.rows.push_back(row("tokens/s", steps, [](const ComparedStep& s) { return with_commas(s.metrics.tokens_per_s); }));
   table.rows.push_back(row("MFU %", steps, [](const ComparedStep& s) { return fmt::format("{:.1f}", 100 * s.metrics.mfu); }));
   std::vector<std::string> memory{"memory needed, GiB"}, capacity{"memory there, GiB"};
-  const auto gib = [](Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); };
   for (const ComparedStep& s : steps) {
     memory.push_back(gib(s.needed));
     capacity.push_back(s.fits ? gib(s.capacity) : gib(s.capacity) + " OVER");
@@ -123,12 +122,6 @@ std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   if (std::abs(work - 1) > 1e-6)
     text += fmt::format(" Its step is {:.4g} times the work; per sample it takes {:.3g} times as long.", work, ratio / work);
   return text;
-}
-
-ordered_json breakdown_json(const Breakdown& b) {
-  ordered_json out;
-  for (int c = 0; c < kTimeCategories; ++c) out[std::string(name_of(static_cast<TimeCategory>(c)))] = b.seconds[static_cast<std::size_t>(c)].value();
-  return out;
 }
 
 ordered_json step_json(const ComparedStep& s) {

@@ -8,11 +8,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/report/words.hpp"
+
 namespace rehearse {
 
 namespace {
-
-std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
 
 /// Whole bytes, as JSON and spreadsheets take them.
 std::int64_t whole(Bytes b) { return std::llround(b.value()); }

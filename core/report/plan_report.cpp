@@ -7,7 +7,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/plan/plan_words.hpp"
 #include "core/report/words.hpp"
+#include "core/search/space.hpp"
 
 namespace rehearse {
 
@@ -15,11 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kDay = 86400, kHour = 3600, kMegawattHour = 3.6e9;
 constexpr double kSparseCurve = 1.2;  // Sizes that are shown differ by at least this factor.
 
-std::string money(Dollars d) { return to_string(d, 3); }
-double days(Seconds s) { return s.value() / kDay; }
 
 /// "58.9", "112".
 std::string days_text(double d) { return d < 99.95 ? fmt::format("{:.1f}", d) : fmt::format("{:.0f}", d); }
@@ -49,7 +48,7 @@ Table candidates_table(const PlanAnswer& answer) {
   for (const CandidateAnswer& a : answer.ranked) {
     std::vector<std::string> row{std::to_string(++rank), a.candidate.name};
     if (const auto& p = a.point) {
-      const double d = days(p->duration);
+      const double d = in_days(p->duration);
       for (std::string cell : {fmt::format("{}{}", p->machines, p->spares > 0 ? fmt::format("+{}", p->spares) : ""), with_commas(p->gpus), days_text(d), fmt::format("{}-{}", days_text(d * a.range.low), days_text(d * a.range.high)),
                                money(p->cost.parts.total()), money(p->cost.capital)})
         row.push_back(std::move(cell));
@@ -93,14 +92,14 @@ Table money_table(const PlanAnswer& answer) {
   return per_candidate(answer, "Cost of the run", {{"purchase", true}, {"network", true}, {"power", true}, {"cooling", true}, {"rental", true}, {"80 % range", true}, {"MWh", true}}, [](const CandidateAnswer& a, const PlanPoint& p) {
     const CostParts& c = p.cost.parts;
     const Dollars total = c.total();
-    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), three_digits(p.cost.energy.value() / kMegawattHour)};
+    return std::vector<std::string>{money(c.purchase), money(c.network), money(c.power), money(c.cooling), money(c.rental), money_range(total * a.range.low, total * a.range.high), three_digits(in_mwh(p.cost.energy))};
   });
 }
 
 Table failures_table(const PlanAnswer& answer) {
   return per_candidate(answer, "Failures", {{"MTBF h", true}, {"a day", true}, {"save every", true}, {"write s", true}, {"late %", true}, {"short %", true}, {"goodput %", true}}, [](const CandidateAnswer&, const PlanPoint& p) {
     const Goodput& g = p.goodput;
-    return std::vector<std::string>{three_digits(g.mtbf.value() / kHour), fmt::format("{:.2f}", g.interruptions_per_day), to_string(g.interval, 3), fmt::format("{:.3g}", g.write.value()),
+    return std::vector<std::string>{three_digits(in_hours(g.mtbf)), fmt::format("{:.2f}", g.interruptions_per_day), to_string(g.interval, 3), fmt::format("{:.3g}", g.write.value()),
                                     percent(1 / g.stragglers - 1), percent(1 - g.spares), percent(g.total)};
   });
 }
@@ -113,7 +112,7 @@ Facts sizes(const PlanAnswer& answer) {
       const bool crowded = p.gpus < last * kSparseCurve || (p.gpus < chosen.gpus && p.gpus * kSparseCurve > chosen.gpus);
       if (crowded && p.gpus != chosen.gpus) continue;
       last = p.gpus;
-      out.push_back(fmt::format("{}: {} d {}", with_commas(p.gpus), days_text(days(p.duration)), money(p.cost.parts.total())));
+      out.push_back(fmt::format("{}: {} d {}", with_commas(p.gpus), days_text(in_days(p.duration)), money(p.cost.parts.total())));
     }
     return fmt::format("{}", fmt::join(out, "; "));
   });
@@ -150,10 +149,9 @@ std::string method_text(const Plan& plan) {
 }
 
 ordered_json strategy_json(const StepChoice& s) {
-  const StrategySettings& x = s.strategy;
-  return {{"dp", x.dp}, {"tp", x.tp}, {"pp", x.pp}, {"cp", x.cp}, {"ep", x.ep}, {"etp", x.etp}, {"dp_shard", x.dp_shard}, {"microbatch", x.microbatch}, {"global_batch", s.global_batch}, {"schedule", x.schedule},
-          {"virtual_stages", x.virtual_stages}, {"uneven_layers", x.uneven_layers}, {"sequence_parallel", x.sequence_parallel}, {"recompute", name_of(x.recompute)}, {"zero_stage", x.zero_stage}, {"fsdp", x.fsdp.enabled},
-          {"overlap_param_gather", x.overlap.param_gather}, {"offload", name_of(x.offload)}, {"placement", fmt::format("{}", fmt::join(x.placement, ","))}};
+  ordered_json out = settings_json(s.strategy);
+  out["global_batch"] = s.global_batch;
+  return out;
 }
 
 ordered_json parts_json(const CostParts& c) {
@@ -163,7 +161,7 @@ ordered_json parts_json(const CostParts& c) {
 ordered_json curve_json(const CandidateAnswer& a) {
   ordered_json out = ordered_json::array();
   for (const PlanPoint& p : a.curve)
-    out.push_back({{"gpus", p.gpus}, {"machines", p.machines}, {"spares", p.spares}, {"days", days(p.duration)}, {"cost_usd", p.cost.parts.total().value()}, {"capital_usd", p.cost.capital.value()}, {"energy_mwh", p.cost.energy.value() / kMegawattHour},
+    out.push_back({{"gpus", p.gpus}, {"machines", p.machines}, {"spares", p.spares}, {"days", in_days(p.duration)}, {"cost_usd", p.cost.parts.total().value()}, {"capital_usd", p.cost.capital.value()}, {"energy_mwh", in_mwh(p.cost.energy)},
                    {"mfu", p.step.mfu}, {"goodput", p.goodput.total}, {"label", p.step.label}});
   return out;
 }
@@ -182,23 +180,23 @@ ordered_json price_json(const CandidateAnswer& a) {
 
 ordered_json reliability_json(const ReliabilityProfile& r) {
   ordered_json out{{"profile", r.name}, {"mtbf_hours", ordered_json::object()}, {"sources", ordered_json::array()}};
-  for (int p = 0; p < kParts; ++p) out["mtbf_hours"][part_names()[static_cast<std::size_t>(p)]] = r.times.of[static_cast<std::size_t>(p)].value() / kHour;
+  for (int p = 0; p < kParts; ++p) out["mtbf_hours"][part_names()[static_cast<std::size_t>(p)]] = in_hours(r.times.of[static_cast<std::size_t>(p)]);
   for (const Source& s : r.sources) out["sources"].push_back({{"source", s.text}, {"evidence", name_of(s.evidence)}});
   return out;
 }
 
 ordered_json figures_json(const CandidateAnswer& a, const PlanPoint& p) {
-  const double step = p.step.step_time.value(), d = days(p.duration), cost = p.cost.parts.total().value();
+  const double step = p.step.step_time.value(), d = in_days(p.duration), cost = p.cost.parts.total().value();
   const Goodput& g = p.goodput;
   return {{"gpus", p.gpus}, {"machines", p.machines}, {"spares", p.spares}, {"strategy", strategy_json(p.step)}, {"label", p.step.label},
           {"step_time_s", step}, {"step_time_s_p10", step * a.range.low}, {"step_time_s_p90", step * a.range.high}, {"mfu", p.step.mfu}, {"memory_needed_bytes", p.step.needed.value()}, {"memory_capacity_bytes", p.step.capacity.value()},
           {"days", d}, {"days_p10", d * a.range.low}, {"days_p90", d * a.range.high}, {"goodput", g.total}, {"goodput_parts", {{"stragglers", g.stragglers}, {"checkpoints", g.checkpoints}, {"spares", g.spares}}},
-          {"mtbf_hours", g.mtbf.value() / kHour}, {"interruptions_per_day", g.interruptions_per_day}, {"checkpoint_interval_s", g.interval.value()}, {"checkpoint_write_s", g.write.value()},
-          {"cost_usd", cost}, {"cost_usd_p10", cost * a.range.low}, {"cost_usd_p90", cost * a.range.high}, {"cost_parts", parts_json(p.cost.parts)}, {"capital_usd", p.cost.capital.value()}, {"energy_mwh", p.cost.energy.value() / kMegawattHour}};
+          {"mtbf_hours", in_hours(g.mtbf)}, {"interruptions_per_day", g.interruptions_per_day}, {"checkpoint_interval_s", g.interval.value()}, {"checkpoint_write_s", g.write.value()},
+          {"cost_usd", cost}, {"cost_usd_p10", cost * a.range.low}, {"cost_usd_p90", cost * a.range.high}, {"cost_parts", parts_json(p.cost.parts)}, {"capital_usd", p.cost.capital.value()}, {"energy_mwh", in_mwh(p.cost.energy)}};
 }
 
 ordered_json candidate_json(const CandidateAnswer& a, int rank) {
-  ordered_json out{{"rank", rank}, {"name", a.candidate.name}, {"machine", a.facts.id}, {"gpu", a.facts.gpu}, {"network", a.facts.network}};
+  ordered_json out{{"rank", rank}, {"name", a.candidate.name}, {"machine", a.facts.id}, {"gpu", a.facts.gpu}, {"network", a.facts.network}, {"interrupted", a.interrupted}};
   if (a.point) {
     out.update(figures_json(a, *a.point));
   } else {
@@ -220,9 +218,10 @@ ordered_json candidate_json(const CandidateAnswer& a, int rank) {
 std::string json_of(const PlanAnswer& answer, const std::string& version) {
   const Plan& plan = answer.plan;
   ordered_json out{{"schema", kPlanResultSchema}, {"version", version}, {"plan", plan.name}, {"question", answer.question}, {"model", answer.model}, {"parameters", answer.parameters}, {"tokens", plan.base.training.tokens},
-                   {"deadline_days", days(plan.deadline)}, {"budget_usd", plan.budget ? ordered_json(plan.budget->value()) : ordered_json()}, {"objective", name_of(plan.objective)}, {"candidates", ordered_json::array()}};
+                   {"deadline_days", in_days(plan.deadline)}, {"budget_usd", plan.budget ? ordered_json(plan.budget->value()) : ordered_json()}, {"objective", name_of(plan.objective)}, {"candidates", ordered_json::array()}};
   for (const CandidateAnswer& a : answer.ranked) out["candidates"].push_back(candidate_json(a, static_cast<int>(out["candidates"].size()) + 1));
   out["why"] = answer.why;
+  out["interrupted"] = answer.interrupted;
   return out.dump(2) + "\n";
 }
 
@@ -239,9 +238,9 @@ Table records_of(const PlanAnswer& answer) {
       const auto number = [](double v) { return fmt::format("{:.6g}", v); };
       for (const int n : {p->machines, p->spares, p->gpus}) row.push_back(std::to_string(n));
       row.push_back(p->step.label);
-      const double d = days(p->duration), total = c.total().value();
+      const double d = in_days(p->duration), total = c.total().value();
       for (const double v : {p->step.step_time.value(), p->step.mfu, d, d * a.range.low, d * a.range.high, p->goodput.total, total, total * a.range.low, total * a.range.high, c.purchase.value(), c.network.value(), c.power.value(), c.cooling.value(), c.rental.value(),
-                             p->cost.capital.value(), p->cost.energy.value() / kMegawattHour})
+                             p->cost.capital.value(), in_mwh(p->cost.energy)})
         row.push_back(number(v));
     } else {
       row.insert(row.end(), 20, "");
@@ -258,6 +257,7 @@ Table records_of(const PlanAnswer& answer) {
 Document plan_document(const PlanAnswer& answer, const std::string& program_version) {
   Document out;
   out.blocks.push_back(Heading{answer.question});
+  if (answer.interrupted) out.blocks.push_back(Paragraph{"Interrupted: ranked by the sizes that were tried until then."});
   out.blocks.push_back(candidates_table(answer));
   out.blocks.push_back(Paragraph{answer.why});
   Facts misses{"What the others miss", {}};

@@ -137,9 +137,7 @@ ordered_json row_json(const ScoredRow& r) {
     out["memory"] = {{"quantity", job.measured.peak_allocated ? "peak_allocated" : "peak_reserved"}, {"unit", "GiB"}, {"predicted", (job.measured.peak_allocated ? r.prediction.peak_allocated : r.prediction.peak_reserved).value() / kGiB},
                      {"measured", m->value() / kGiB}, {"error", *r.memory_error}};
   }
-  ordered_json parts;
-  for (int c = 0; c < kTimeCategories; ++c) parts[std::string(name_of(static_cast<TimeCategory>(c)))] = r.prediction.breakdown.seconds[static_cast<std::size_t>(c)].value();
-  out["breakdown"] = std::move(parts);
+  out["breakdown"] = breakdown_json(r.prediction.breakdown);
   if (!r.row.guessed.empty()) out["unstated"] = r.row.guessed;
   return out;
 }

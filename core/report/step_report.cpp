@@ -95,12 +95,6 @@ ordered_json head_json(const ReportHead& head, bool fits) {
   return {{"schema", kResultSchema}, {"version", head.version}, {"fits", fits}};
 }
 
-ordered_json breakdown_json(const Breakdown& b) {
-  ordered_json out;
-  for (int i = 0; i < kTimeCategories; ++i) out[std::string(name_of(static_cast<TimeCategory>(i)))] = b.seconds[static_cast<std::size_t>(i)].value();
-  return out;
-}
-
 ordered_json links_json(const StepReport& r) {
   auto out = ordered_json::array();
   for (const auto& l : r.busiest_links) out.push_back({{"name", l.name}, {"utilisation", l.utilisation}, {"bytes", std::llround(l.bytes.value())}});

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace rehearse {
 
@@ -51,6 +52,14 @@ std::string with_commas(double whole) {
   std::string digits = fmt::format("{:.0f}", whole);
   for (auto at = static_cast<int>(digits.size()) - 3; at > (digits[0] == '-' ? 1 : 0); at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
+}
+
+std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
+
+nlohmann::ordered_json breakdown_json(const Breakdown& b) {
+  nlohmann::ordered_json out;
+  for (int c = 0; c < kTimeCategories; ++c) out[std::string(name_of(static_cast<TimeCategory>(c)))] = b.seconds[static_cast<std::size_t>(c)].value();
+  return out;
 }
 
 }  // namespace rehearse

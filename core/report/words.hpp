@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "core/trace/trace.hpp"
 
 namespace rehearse {
@@ -18,5 +20,11 @@ namespace rehearse {
 
 /// "1,024".
 [[nodiscard]] std::string with_commas(double whole);
+
+/// "74.51": GiB, without the unit.
+[[nodiscard]] std::string gib(Bytes b);
+
+/// {category: seconds}, every category, as `breakdown` stands in JSON results.
+[[nodiscard]] nlohmann::ordered_json breakdown_json(const Breakdown& b);
 
 }  // namespace rehearse

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "core/search/space.hpp"
 
@@ -61,6 +62,15 @@ SettingTexts setting_texts(const StrategySettings& s) {
     std::vector<std::string> order = large;
     if (s.ep > 1 && std::find(order.begin(), order.end(), "ep") == order.end()) order.emplace_back("ep");
     out.emplace_back("placement", fmt::format("{}", fmt::join(order, ",")));
+  }
+  return out;
+}
+
+nlohmann::ordered_json settings_json(const StrategySettings& s) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const auto& [key, text] : setting_texts(s)) {
+    nlohmann::ordered_json value = nlohmann::ordered_json::parse(text, nullptr, false);
+    out[key] = value.is_discarded() ? nlohmann::ordered_json(text) : std::move(value);
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config/json_file.hpp"
+#include "core/report/words.hpp"
 #include "core/search/explanation.hpp"
 
 namespace rehearse {
@@ -14,23 +15,6 @@ namespace rehearse {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json value_of(const std::string& text) {
-  ordered_json parsed = ordered_json::parse(text, nullptr, false);
-  return parsed.is_discarded() ? ordered_json(text) : parsed;
-}
-
-ordered_json settings_json(const StrategySettings& settings) {
-  ordered_json out = ordered_json::object();
-  for (const auto& [key, text] : setting_texts(settings)) out[key] = value_of(text);
-  return out;
-}
-
-ordered_json breakdown_json(const Breakdown& b) {
-  ordered_json out;
-  for (int c = 0; c < kTimeCategories; ++c) out[std::string(name_of(static_cast<TimeCategory>(c)))] = b.seconds[static_cast<std::size_t>(c)].value();
-  return out;
-}
 
 void add_figures(const StepFigures& f, Seconds step, ordered_json& out) {
   if (f.tokens_per_step > 0) out["tokens_per_s_per_gpu"] = f.tokens_per_step / step.value() / f.gpus;

@@ -15,8 +15,6 @@ namespace rehearse {
 
 namespace {
 
-std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
-
 /// "16.2-17.4": from the 10th to the 90th percentile, in seconds.
 std::string likely(const SearchReport& report, const Found& f) {
   const PredictionRange range = report.range(f.settings);

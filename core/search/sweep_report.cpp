@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 1024 * 1024)); }
-
 ordered_json value_of(const std::string& text) {
   ordered_json parsed = ordered_json::parse(text, nullptr, false);
   return parsed.is_discarded() || parsed.is_structured() ? ordered_json(text) : parsed;
@@ -50,9 +48,7 @@ ordered_json point_json(const SweepReport& report, std::size_t i) {
   out["samples"] = p.figures.samples;
   if (p.figures.samples_per_step > 0) out["samples_per_s"] = p.figures.samples_per_step / e.time().value();
   out["mfu"] = Flops{p.figures.model_flops} / (p.figures.peak * e.time());
-  ordered_json breakdown;
-  for (int c = 0; c < kTimeCategories; ++c) breakdown[std::string(name_of(static_cast<TimeCategory>(c)))] = e.parts().seconds[static_cast<std::size_t>(c)].value();
-  out["breakdown"] = std::move(breakdown);
+  out["breakdown"] = breakdown_json(e.parts());
   return out;
 }
 

@@ -49,6 +49,15 @@ int fewest_in_time(const Plan& plan, const CandidateAnswer& c) {
   return 0;
 }
 
+/// core/plan/README.md, in dollars: site() has 8 GPUs, 10 kW and $20k of network to a machine.
+double expected_cost(const Plan& plan, const AnySite& a, const PlanPoint& p) {
+  const Economics& e = plan.economics;
+  const double hours = p.duration.value() / 3600, machines = p.machines + p.spares;
+  if (a.rented) return machines * 8 * hours * a.rental;
+  const double write_off = machines * (a.purchase + 20e3) * hours / 24 / (e.amortisation_years * 365.25 * e.utilisation);
+  return write_off + p.machines * 10 * e.power_share * (1 + e.network_power_share) * e.pue * hours * e.electricity.value();
+}
+
 bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 
 }  // namespace
@@ -65,7 +74,7 @@ TEST_CASE("figures of a plan follow from one another") {
       RC_ASSERT(p.goodput.total >= 0 && p.goodput.total <= 1);
       RC_ASSERT(close(p.goodput.total, p.goodput.stragglers * p.goodput.checkpoints * p.goodput.spares));
       const CostParts& k = p.cost.parts;
-      RC_ASSERT(close(k.total().value(), (k.purchase + k.power + k.cooling + k.network + k.rental).value()));
+      RC_ASSERT(close(k.total().value(), expected_cost(plan, a, p)));
       RC_ASSERT((a.rented ? k.purchase : k.rental) == Dollars{0});
       RC_ASSERT(p.gpus == 8 * p.machines);
     }
@@ -76,13 +85,14 @@ TEST_CASE("figures of a plan follow from one another") {
 }
 
 TEST_CASE("no size tried is better") {
-  check_property("of the points of the curve that are in time none is better by the objective; more machines are never slower", [] {
+  check_property("of the points of the curve that are in time none is better by the objective, but for fewer machines at 2 % more cost or energy; more machines are never slower", [] {
     Plan plan = any_plan();
     plan.objective = *rc::gen::element(PlanObjective::cost, PlanObjective::days, PlanObjective::energy);
     const CandidateAnswer c = answer(plan, {});
+    const double margin = plan.objective == PlanObjective::days ? 0 : 0.02;
     if (c.meets_deadline)
       for (const PlanPoint& p : c.curve)
-        RC_ASSERT(p.duration > plan.deadline || objective_value(plan.objective, p) >= objective_value(plan.objective, *c.point) * (1 - 1e-6));
+        RC_ASSERT(p.duration > plan.deadline || objective_value(plan.objective, p) * (1 + margin + 1e-6) >= objective_value(plan.objective, *c.point));
     for (std::size_t i = 1; i < c.curve.size(); ++i) RC_ASSERT(c.curve[i].machines > c.curve[i - 1].machines && c.curve[i].duration < c.curve[i - 1].duration);
   });
 }
@@ -133,6 +143,6 @@ TEST_CASE("the ranking is by the objective") {
     const CandidateAnswer &first = ranked.ranked[0], &second = ranked.ranked[1];
     RC_ASSERT(first.meets_deadline || !second.meets_deadline);
     if (first.meets_deadline && second.meets_deadline) RC_ASSERT(objective_value(plan.objective, *first.point) <= objective_value(plan.objective, *second.point));
-    RC_ASSERT(!ranked.why.empty());
+    RC_ASSERT(ranked.why.find(first.meets_deadline ? "First is " + first.candidate.name : "Nearest is " + first.candidate.name) != std::string::npos);
   });
 }

@@ -8,21 +8,21 @@
 
 namespace rehearse::test {
 
-/// Answers with `step(machines)`; 0 means that nothing runs there.
+/// Answers with `step(machines)`, times `thorough` where it is asked to look harder; 0 means that nothing runs there.
 class FormulaSearch final : public StepSearch {
  public:
-  explicit FormulaSearch(std::function<double(int)> step, std::int64_t batch = 512) : step_(std::move(step)), batch_(batch) {}
-  StepAnswer best(int machines) override {
+  explicit FormulaSearch(std::function<double(int)> step, double thorough = 1) : step_(std::move(step)), thorough_(thorough) {}
+  StepAnswer best(int machines, bool thorough) override {
     StepAnswer out;
     out.evaluated = 1;
-    const double time = step_(machines);
+    const double time = step_(machines) * (thorough ? thorough_ : 1);
     if (time <= 0) {
       out.why_not = "does not fit";
       return out;
     }
     StepChoice choice;
     choice.label = "formula";
-    choice.global_batch = batch_;
+    choice.global_batch = 512;
     choice.step_time = Seconds{time};
     choice.mfu = 0.4;
     choice.needed = Bytes{60e9};
@@ -33,7 +33,7 @@ class FormulaSearch final : public StepSearch {
 
  private:
   std::function<double(int)> step_;
-  std::int64_t batch_;
+  double thorough_;
 };
 
 constexpr double kDay = 86400;
@@ -57,7 +57,7 @@ inline CandidateSite site(std::function<double(int)> step, const std::string& na
   out.candidate.name = out.candidate.machine = name;
   out.candidate.network = "network";
   out.candidate.where = "plan.json: /candidates/0";
-  out.facts = {name, name, "gpu", "hopper", 8, 8, 1, Watts{10e3}, false, FlopsPerSecond{8e15}, {}, "network"};
+  out.facts = {name, name, "gpu", "hopper", 8, 8, 1, Watts{10e3}, false, FlopsPerSecond{8e15}, {}, "network", {}};
   out.price.purchase = Dollars{300e3};
   out.price.network = Dollars{20e3};
   out.flops_per_token = Flops{1e9};

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 #include "tests/unit/plan/support.hpp"
@@ -89,8 +91,80 @@ TEST_CASE("what runs nowhere says why") {
   CandidateSite s = site([](int) { return 0.0; });
   const CandidateAnswer a = answer_candidate(calm_plan(), s);
   CHECK(!a.point);
-  CHECK(a.why_not == "does not fit");
+  CHECK(a.why_not.starts_with("on "));
+  CHECK(a.why_not.find(": does not fit; nor on any other of ") != std::string::npos);
+  CHECK(a.why_not.find(" from 1 to 2,048 machines") != std::string::npos);
   CHECK(a.curve.empty());
+}
+
+TEST_CASE("where large sizes cannot run, smaller ones are tried down to one machine") {
+  for (const int most : {1, 3, 40}) {
+    INFO(most);
+    const double work = work_for(400, 30);
+    CandidateSite s = site([=](int n) { return n <= most ? work / n : 0; });
+    const CandidateAnswer a = answer_candidate(calm_plan(), s);
+    REQUIRE(a.point);
+    CHECK(a.point->machines == most);
+    CHECK(!a.meets_deadline);
+    CHECK(a.why_not.find("do not run it: does not fit") != std::string::npos);
+  }
+}
+
+TEST_CASE("fewer GPUs than one machine has are no candidate, and it is said what to change") {
+  Plan plan = calm_plan();
+  plan.max_gpus = 4;
+  CandidateSite s = site(even(100));
+  CandidateAnswer a = answer_candidate(plan, s);
+  CHECK(!a.point);
+  CHECK(a.why_not == "one machine has 8 GPUs, max_gpus is 4: raise it");
+  plan.max_gpus = 40;
+  s.facts.set = 6;
+  a = answer_candidate(plan, s);
+  CHECK(!a.point);
+  CHECK(a.why_not == "the set has 48 GPUs, max_gpus is 40: raise it");
+}
+
+TEST_CASE("a set is taken as it is") {
+  CandidateSite s = site(even(work_for(2, 30)));
+  s.facts.set = 6;
+  s.facts.gpus = 6.5;  // Half of them have 8, half 5.
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  CHECK(a.curve.size() == 1);
+  CHECK(a.point->machines == 6);
+  CHECK(a.point->gpus == 39);
+}
+
+TEST_CASE("the size that is chosen is searched thoroughly, and what that finds decides") {
+  const double work = work_for(100, 30);
+  CandidateSite s = site(even(work));
+  s.search = std::make_unique<FormulaSearch>(even(work), 0.9);
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  REQUIRE(a.point);
+  CHECK(a.point->step.step_time.value() == Approx(0.9 * work / a.point->machines));
+}
+
+TEST_CASE("an end that is asked for keeps the sizes that were found") {
+  int asked = 0;
+  CandidateSite s = site(even(work_for(40, 30)));
+  s.stop = [&asked] { return ++asked > 3; };
+  const CandidateAnswer a = answer_candidate(calm_plan(), s);
+  CHECK(a.interrupted);
+  REQUIRE(a.point);
+  CHECK(a.curve.size() <= 3);
+  CHECK(rank_candidates(calm_plan(), "m", 1, {a}).interrupted);
+  s.stop = [] { return true; };
+  CHECK(answer_candidate(calm_plan(), s).why_not == "interrupted before any size was tried");
+}
+
+TEST_CASE("progress grows to no more than all") {
+  std::vector<double> told;
+  CandidateSite s = site(even(work_for(40, 30)));
+  s.progress = [&told](double share) { told.push_back(share); };
+  (void)answer_candidate(calm_plan(), s);
+  REQUIRE(told.size() > 3);
+  CHECK(std::is_sorted(told.begin(), told.end()));
+  CHECK(told.back() <= 1);
 }
 
 TEST_CASE("budgets are held against the run and against the purchase") {
@@ -136,6 +210,16 @@ TEST_CASE("the objective chooses the size") {
   CHECK(within.meets_budget);
   CHECK(within.point->machines <= 500);
   CHECK(within.point->machines > 480);
+}
+
+TEST_CASE("no larger order is proposed for a saving that nobody can foresee") {
+  const double work = work_for(50, 29.9);
+  for (const auto& [saving, chosen] : {std::pair{0.01, 50}, {0.1, 104}}) {
+    INFO(saving);
+    const double share = 1 - saving;
+    CandidateSite s = site([=](int n) { return n >= 100 ? share * work / n : work / n; });
+    CHECK(answer_candidate(calm_plan(), s).point->machines == chosen);
+  }
 }
 
 TEST_CASE("of sizes in time but over budget the nearest to it is taken") {

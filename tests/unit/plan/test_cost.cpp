@@ -81,6 +81,18 @@ TEST_CASE("every price file is of a machine that there is, with date and source"
   CHECK(files >= 6);
 }
 
+TEST_CASE("a mixed set costs what its machines do, on average") {
+  MachinePrice old = price(), fresh = price();
+  old.purchase = Dollars{100e3};
+  old.rental = Dollars{1};
+  const MachinePrice p = mean_price({{old, 3, 3 * 8}, {fresh, 1, 4}});
+  CHECK(p.purchase->value() == Approx((3 * 100e3 + 400e3) / 4));
+  CHECK(p.rental->value() == Approx((24 * 1 + 4 * 3) / 28.0));
+  fresh.network.reset();
+  CHECK(!mean_price({{old, 3, 24}, {fresh, 1, 4}}).network);
+  CHECK(mean_price({{fresh, 1, 4}}).purchase == fresh.purchase);
+}
+
 TEST_CASE("figures of the plan take the place of the file's, with their source") {
   MachinePrice mine;
   mine.purchase = Dollars{1};

@@ -6,6 +6,8 @@
 #include "core/hardware/catalogue.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/step_search.hpp"
+#include "core/search/search.hpp"
+#include "core/strategy/lower.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
 
@@ -24,7 +26,11 @@ struct Site {
   [[nodiscard]] Cluster cluster(int n) const { return make_cluster(catalogue(), {{}, {}, {{machine, n}}, network, {}}); }
 };
 
-CostModel::Profiles profiles(const Cluster& cluster) { return {{cluster.gpu(0).id, load_calibration(rehearse::testing::source_path("topologies/calibration"), cluster.gpu(0))}}; }
+CostModel::Profiles profiles(const Cluster& cluster) {
+  CostModel::Profiles out;
+  for (const Cluster::Part& part : cluster.parts()) out.emplace(part.gpu->id, load_calibration(rehearse::testing::source_path("topologies/calibration"), *part.gpu));
+  return out;
+}
 
 StepQuestion question(const std::string& model, std::int64_t batch) {
   StepQuestion q{{ModelLibrary(rehearse::testing::source_path("scenarios/models")).load(model), {}, {}}, {}, {}, 0.1};
@@ -42,7 +48,7 @@ double exhaustive(const StepQuestion& q, const Cluster& cluster) {
   for (const StepTrial& t : step_trials(q, cluster.device_count(), cluster.machine(0).gpus)) try {
       TrainingSettings training = q.workload.training;
       training.global_batch = t.global_batch;
-      const QuickEstimate e = (t.strategy.fsdp.enabled ? two : one)(t.strategy, training);
+      const QuickEstimate e = (steps_in_period(t.strategy, {}) > 1 ? two : one)(t.strategy, training);
       if (e.fits()) best = std::min(best, e.step_time.value() / static_cast<double>(t.global_batch));
     } catch (const Error&) {
     }
@@ -64,6 +70,54 @@ TEST_CASE("bounds leave out nothing that is best", "[search]") {
     CHECK(a.choice->mfu < 0.8);
     CHECK(a.evaluated > 0);
   }
+}
+
+TEST_CASE("the whole space has little that is faster", "[search]") {
+  // With the batch that the plan chose; figures in core/plan/README.md.
+  for (const auto& [model, site] : {std::pair<std::string, Site>{"gpt2_xl", {"dgx_a100_40gb", "ib_hdr", 2}}, {"llama2_7b", {"dgx_h100", "superpod_h100", 1}}}) {
+    INFO(model << " on " << site.machine);
+    auto q = std::make_shared<const StepQuestion>(question(model, 64));
+    const StepAnswer a = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles)->best(site.machines, true);
+    REQUIRE(a.choice);
+    const Cluster cluster = site.cluster(site.machines);
+    const CostModel cost(cluster, profiles(cluster), {});
+    Workload workload = q->workload;
+    workload.training.global_batch = a.choice->global_batch;
+    const SearchProblem problem{workload, cluster, cost, q->own, cluster.device_count(), [&](const StrategySettings& s) { return lower(workload, s, cluster); }};
+    SearchOptions options;
+    options.top = 1;
+    options.most_played = options.front_evaluations = 0;
+    const SearchResult whole = search(problem, q->own, options, false);
+    REQUIRE(!whole.best.empty());
+    INFO(a.choice->label << " against " << plan_label(whole.best.front().settings));
+    CHECK(a.choice->step_time >= whole.best.front().evaluation.step_time * (1 - 1e-9));
+    CHECK(a.choice->step_time <= whole.best.front().evaluation.step_time * 1.05);
+  }
+}
+
+TEST_CASE("offload is for what does not fit otherwise") {
+  const Site site{"pcie8_l40s_2sw", "roce_400g", 1};
+  const auto choice_for = [&](const std::string& model) { return make_step_search(std::make_shared<const StepQuestion>(question(model, 16)), [site](int n) { return site.cluster(n); }, profiles)->best(1).choice; };
+  const auto small = choice_for("llama2_7b"), large = choice_for("gpt_neox_20b");
+  REQUIRE(small);
+  CHECK(small->strategy.offload == Offload::none);
+  REQUIRE(large);
+  CHECK(large->strategy.offload != Offload::none);
+  CHECK(large->needed <= large->capacity);
+}
+
+TEST_CASE("a mixed set shares its work by speed where that is faster") {
+  auto q = std::make_shared<const StepQuestion>(question("gpt2_xl", 96));
+  const auto best = [&](const std::vector<ClusterSpec::Part>& parts, const std::string& network) {
+    const auto search = make_step_search(q, [&](int) { return make_cluster(catalogue(), {{}, {}, parts, network, {}}); }, profiles);
+    const StepAnswer a = search->best(2);
+    INFO(a.why_not);
+    REQUIRE(a.choice);
+    return a.choice->step_time.value() / static_cast<double>(a.choice->global_batch);
+  };
+  const double old = best({{"dgx_a100_80gb", 2}}, "ib_hdr"), fresh = best({{"dgx_h100", 2}}, "ib_hdr"), mixed = best({{"dgx_a100_80gb", 1}, {"dgx_h100", 1}}, "ib_hdr");
+  CHECK(mixed > fresh);
+  CHECK(mixed < old * 0.98);
 }
 
 TEST_CASE("what fits nowhere is said to") {

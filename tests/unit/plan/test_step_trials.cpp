@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <map>
 
 #include "core/model/library.hpp"
 #include "core/plan/step_search.hpp"
+#include "core/schedule/schedule.hpp"
+#include "core/search/space.hpp"
 #include "core/strategy/lower.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/source_path.hpp"
@@ -26,7 +29,7 @@ TEST_CASE("axes multiply to the GPUs, and batches divide and stay near the one a
     INFO(devices);
     CHECK(!trials.empty());
     for (const StepTrial& t : trials) {
-      CHECK(t.strategy.tp * t.strategy.pp * t.strategy.dp == devices);
+      CHECK(t.strategy.tp * t.strategy.cp * t.strategy.pp * t.strategy.dp == devices);
       CHECK(t.global_batch % (t.strategy.dp * t.strategy.microbatch) == 0);
       CHECK(std::abs(static_cast<double>(t.global_batch) - 64) <= 6.4);
     }
@@ -53,9 +56,49 @@ TEST_CASE("what the plan states is kept") {
   }
 }
 
+TEST_CASE("long sequences may be divided, short ones are not") {
+  StepQuestion q = question();
+  const auto widest = [&q] {
+    int out = 0;
+    for (const StepTrial& t : step_trials(q, 16, 8)) out = std::max(out, t.strategy.cp);
+    return out;
+  };
+  CHECK(widest() == 1);
+  q.workload.training.sequence_length = 32768;
+  CHECK(widest() == 8);
+  q.own.cp = 2;
+  q.fixed = {"cp"};
+  for (const StepTrial& t : step_trials(q, 16, 8)) CHECK(t.strategy.cp == 2);
+}
+
+TEST_CASE("every registered schedule is tried, and none of them twice") {
+  StepQuestion q = question();
+  q.workload.network = ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("gpt2_xl");
+  std::map<std::string, TrialKind> kinds;
+  for (const TrialKind kind : {TrialKind::usual, TrialKind::schedules})
+    for (const StepTrial& t : step_trials(q, 8, 8, kind)) {
+      CHECK(kinds.emplace(t.strategy.schedule, kind).first->second == kind);
+      CHECK(t.strategy.offload == Offload::none);
+    }
+  for (const std::string& name : schedules().names()) {
+    INFO(name);
+    CHECK(kinds.contains(name));
+  }
+}
+
+TEST_CASE("what is moved to the host is a kind of its own, unless the plan states it") {
+  StepQuestion q = question();
+  for (const StepTrial& t : step_trials(q, 8, 8, TrialKind::moved)) CHECK(t.strategy.offload != Offload::none);
+  q.own.offload = Offload::optimizer;
+  q.fixed = {"offload"};
+  CHECK(step_trials(q, 8, 8, TrialKind::moved).empty());
+  for (const StepTrial& t : step_trials(q, 8, 8)) CHECK(t.strategy.offload == Offload::optimizer);
+}
+
 TEST_CASE("every trial has a label of its own") {
   std::vector<std::string> labels;
-  for (const StepTrial& t : step_trials(question(), 16, 8)) labels.push_back(step_label(t.strategy));
+  for (const TrialKind kind : {TrialKind::usual, TrialKind::moved, TrialKind::schedules})
+    for (const StepTrial& t : step_trials(question(), 16, 8, kind)) labels.push_back(plan_label(t.strategy));
   std::sort(labels.begin(), labels.end());
   CHECK(std::adjacent_find(labels.begin(), labels.end()) == labels.end());
 }
