@@ -130,6 +130,7 @@ std::string operation_name(const ComputeTask& task) {
 
 std::string measured_name(const ComputeTask& task) {
   std::string out = operation_name(task);
+  if (task.op == ComputeOp::matmul && task.variant == "linear" && !task.offsets.empty()) out += "+bias";
   if (task.accumulates) out += "+accumulate";
   if (task.causal) out += "+causal";
   return out;

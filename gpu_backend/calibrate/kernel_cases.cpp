@@ -56,6 +56,17 @@ KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& i
   return out;
 }
 
+/// A tensor of which the rank holds everything.
+Held whole(const std::vector<std::int64_t>& extents) {
+  Held out{extents, extents, {}, {0, 1}, {}};
+  for (const std::int64_t e : extents) {
+    out.global.push_back({{0, e}});
+    out.inner.push_back({0, e});
+    out.flat.length *= e;
+  }
+  return out;
+}
+
 double bytes_of(const KernelCase& c) {
   double out = 0;
   for (const KernelCase::Buffer& b : c.buffers) out += static_cast<double>(b.elements) * static_cast<double>(size_of(b.type));
@@ -88,30 +99,33 @@ void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::ve
 
 }  // namespace
 
-KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k) {
+KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k, bool bias) {
   struct Made { ComputeTask task; std::vector<Held> held; };
   auto made = std::make_shared<Made>();
   made->task.op = ComputeOp::matmul;
   made->task.variant = variant;
   made->task.accumulates = variant == "linear_weight_grad";
+  if (bias) made->task.offsets = {ExprPool::kOne};
   const bool forward = variant == "linear", input = variant == "linear_input_grad";
   // x [m, k], weight [n, k], y [m, n]; weight [k, n], dx [m, n], dy [m, k]; x [k, n], dweight [m, n], dy [k, m].
   using Extents = std::vector<std::int64_t>;
-  const std::vector<Extents> extents = forward ? std::vector<Extents>{{m, k}, {n, k}, {m, n}} : input ? std::vector<Extents>{{k, n}, {m, n}, {m, k}} : std::vector<Extents>{{k, n}, {m, n}, {k, m}};
-  const std::vector<Access> access = forward ? std::vector{Access::read, Access::read, Access::write} : input ? std::vector{Access::read, Access::write, Access::read} : std::vector{Access::read, Access::update, Access::read};
+  std::vector<Extents> extents = forward ? std::vector<Extents>{{m, k}, {n, k}, {m, n}} : input ? std::vector<Extents>{{k, n}, {m, n}, {m, k}} : std::vector<Extents>{{k, n}, {m, n}, {k, m}};
+  std::vector<Access> access = forward ? std::vector{Access::read, Access::read, Access::write} : input ? std::vector{Access::read, Access::write, Access::read} : std::vector{Access::read, Access::update, Access::read};
   const std::size_t weight = forward ? 1 : input ? 0 : 1;
+  if (bias) extents.push_back({n}), access.push_back(Access::read);
   KernelCase out;
   out.op = device.find("matmul." + variant);
   out.what = {measured_name(made->task), {"m", "n", "k"}, {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}, 1};
   out.call.task = &made->task;
   out.call.dims = {1, m, n, k};
+  if (bias) out.call.offsets = {1};
   // Factors as the plan's layers store them; what is added to is a sum.
   const ElementType type = stored_as(DType::bf16, device.numerics()), sum = stored_as(DType::fp32, device.numerics());
   const auto type_of = [&](std::size_t i) { return access[i] == Access::update ? sum : type; };
   out.arithmetic = filed_under(device, DType::bf16);
-  for (const Extents& e : extents) made->held.push_back({e, e, {{{0, e[0]}}, {{0, e[1]}}}, {0, e[0] * e[1]}, {{0, e[0]}, {0, e[1]}}});
-  for (std::size_t i = 0; i < 3; ++i) {
-    out.buffers.push_back({extents[i][0] * extents[i][1], type_of(i), i == weight, i != weight && access[i] == Access::write});
+  for (const Extents& e : extents) made->held.push_back(whole(e));
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    out.buffers.push_back({made->held[i].elements(), type_of(i), i == weight || i == 3, i != weight && access[i] == Access::write});
     out.places.push_back({i, 0});
     out.call.operands.push_back({nullptr, type_of(i), access[i], nullptr, &made->held[i], 0});
   }
@@ -125,7 +139,10 @@ std::vector<KernelCase> kernel_cases(const ComputeDevice& device, const ProbeGri
     for (const std::int64_t m : grid.m)
       for (const std::int64_t n : grid.n)
         for (const std::int64_t k : grid.k)
-          if (device.find(std::string("matmul.") + variant) != nullptr) out.push_back(product_case(device, variant, m, n, k));
+          if (device.find(std::string("matmul.") + variant) != nullptr) {
+            out.push_back(product_case(device, variant, m, n, k));
+            if (variant == std::string_view("linear")) out.push_back(product_case(device, variant, m, n, k, true));
+          }
   add_probe_cases(device, grid, out);
   return out;
 }

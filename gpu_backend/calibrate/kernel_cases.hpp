@@ -31,8 +31,8 @@ struct KernelCase {
 [[nodiscard]] inline std::vector<KernelCase> kernel_cases(const ComputeDevice& device) { return kernel_cases(device, small_grid()); }
 
 /// A product of `m` tokens with a weight [n, k]: "linear", or the gradients "linear_input_grad" and "linear_weight_grad", for which m, n and
-/// k are those of the product itself.
-[[nodiscard]] KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k);
+/// k are those of the product itself. `bias`: a number per output is added; of "linear" only.
+[[nodiscard]] KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k, bool bias = false);
 
 /// A case with its memory on a device: call it again and again.
 class KernelRun {
