@@ -16,7 +16,9 @@
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/machine.hpp"
 #include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/cores.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/host_memory.hpp"
 #include "gpu_backend/device_probe.hpp"
 
 namespace rehearse::cli {
@@ -68,7 +70,7 @@ void write_whole(const std::string& file, const std::string& text) {
   }
 }
 
-void describe_machine(DeviceProfile& profile, const Arguments& arguments) {
+void describe_machine(DeviceProfile& profile, const Arguments& arguments, int cores) {
   const MachineFacts machine = machine_facts();
   profile.date = arguments.text("--date");
   if (on_cuda(arguments)) {
@@ -84,9 +86,9 @@ void describe_machine(DeviceProfile& profile, const Arguments& arguments) {
   profile.kind = "cpu";
   profile.name = machine.processor;
   profile.library = blas_name();
-  profile.cores = machine.cores;
+  profile.cores = cores;
   profile.memory = machine.memory;
-  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, machine.cores, profile.library, profile.date.empty() ? "" : ", ", profile.date),
+  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, cores, profile.library, profile.date.empty() ? "" : ", ", profile.date),
                       Evidence::measured_here}};
 }
 
@@ -125,9 +127,11 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   request.apart = connected != nullptr;
   if (connected != nullptr) request.grid = large_grid();
   request.grid.mixed = connected != nullptr && connected->numerics() == Numerics::plan;
-  request.share_machine = [connected](int ranks) {
+  const Cores cores;
+  if (connected == nullptr) keep_freed_memory();
+  request.share_machine = [connected, &cores, rank = transport.rank()](int ranks) {
     if (connected != nullptr) return 1;
-    const int threads = std::max(1, machine_facts().cores / ranks);
+    const int threads = cores.bind(rank, ranks);
     set_blas_threads(threads);
     return threads;
   };
@@ -138,7 +142,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   DeviceProfile profile = calibrate(transport, request);
   if (!tells) return 0;
   if (errors_on_terminal()) console.err << "\r\033[K";
-  describe_machine(profile, arguments);
+  describe_machine(profile, arguments, cores.count());
   const std::string file = file_of(arguments);
   write_whole(file, to_json(profile));
   console.err << "wrote " << file << "\n";

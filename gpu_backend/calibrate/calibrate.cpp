@@ -8,6 +8,7 @@
 
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/kernel_run.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/executor.hpp"
 #include "gpu_backend/local_world.hpp"

@@ -13,8 +13,17 @@ namespace rehearse {
 
 /// One operator at one size.
 struct KernelCase {
-  /// Memory behind operands. `kept` lives from step to step, as parameters do, and is cold when it is used; `fresh` is allocated for the task.
-  struct Buffer { std::int64_t elements = 0; ElementType type = ElementType::real32; bool kept = false, fresh = false; };
+  /// What memory behind operands is when the task begins: kept from earlier, as parameters and what backward reads are, and no longer in a
+  /// core's own cache; passed on by the task before, and there; or allocated for what the task makes.
+  enum class State : std::uint8_t { kept, passed, made };
+  struct Buffer {
+    std::int64_t elements = 0;
+    ElementType type = ElementType::real32;
+    State state = State::passed;
+    bool updated = false;         ///< Restored before every call, so that a function of itself stays where it was.
+    bool positive = false;        ///< Roots and logarithms are taken of it; else numbers are of either sign.
+    std::int64_t ids_below = 1;   ///< Integers are drawn below it.
+  };
   struct Place { std::size_t buffer = 0, offset = 0; };  ///< Of an operand; the offset in bytes.
 
   SizedOperation what;               ///< One repeat.
@@ -33,23 +42,5 @@ struct KernelCase {
 /// A product of `m` tokens with a weight [n, k]: "linear", or the gradients "linear_input_grad" and "linear_weight_grad", for which m, n and
 /// k are those of the product itself. `bias`: a number per output is added; of "linear" only.
 [[nodiscard]] KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k, bool bias = false);
-
-/// A case with its memory on a device: call it again and again.
-class KernelRun {
- public:
-  KernelRun(ComputeDevice& device, const KernelCase& what);
-  /// Seconds of one call; on a device that queues, of one among several that wait for it in line.
-  double once();
-  /// Puts one call on stream 0.
-  EventPtr submit();
-
- private:
-  ComputeDevice& device_;
-  const KernelCase& case_;
-  Observations observed_;
-  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  ///< By buffer: copies that are used in turn.
-  std::size_t turn_ = 0;
-  int in_line_ = 1;   ///< Calls in one measurement.
-};
 
 }  // namespace rehearse

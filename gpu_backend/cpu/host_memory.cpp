@@ -4,11 +4,15 @@
 #include <bit>
 #include <new>
 
+#include <malloc.h>
+
 namespace rehearse {
 
 namespace {
 
 constexpr std::size_t kStepsPerOctave = 8;
+constexpr int kLargestKept = 32 << 20;   // glibc takes no more: larger ones are given back.
+constexpr int kLargestTop = 1 << 30;
 constexpr std::size_t kSpareShare = 2;  // Of the most in use: a half.
 
 std::byte* allocated(std::size_t bytes) { return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{HostMemory::kAlignment})); }
@@ -76,6 +80,11 @@ std::size_t HostMemory::used() const {
 std::size_t HostMemory::idle() const {
   const std::lock_guard lock(mutex_);
   return idle_bytes_;
+}
+
+void keep_freed_memory() {
+  (void)mallopt(M_MMAP_THRESHOLD, kLargestKept);
+  (void)mallopt(M_TRIM_THRESHOLD, kLargestTop);
 }
 
 }  // namespace rehearse

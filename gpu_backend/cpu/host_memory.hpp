@@ -40,4 +40,7 @@ class HostMemory {
   std::size_t used_ = 0, most_used_ = 0, idle_bytes_ = 0;
 };
 
+/// Tells the C library to keep what is freed, too, where it can be told: temporaries of operators and of the transport.
+void keep_freed_memory();
+
 }  // namespace rehearse
