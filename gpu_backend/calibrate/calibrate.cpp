@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,9 @@ namespace {
 
 constexpr int kPasses = 2;             // So that a moment of noise does not hold all repetitions of a case.
 constexpr int kLeast = 3, kMost = 200; // Repetitions in one pass.
+constexpr int kMostCold = 30;          // The same of calls that have memory of their own each.
+constexpr std::size_t kTogether = 8;   // Cases whose calls find the same caches emptied.
+constexpr double kColdBytes = 128e6;   // Of their memory.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -92,10 +97,14 @@ class Calibration {
     const std::vector<KernelCase> cases = kernel_cases(team.device(), request_.grid);
     const double each = seconds / static_cast<double>(cases.size() * kPasses);
     std::vector<std::vector<double>> samples(cases.size());
+    const std::size_t together = team.device().queues() ? 1 : kTogether;
+    const OtherMemory other;
     for (int pass = 0; pass < kPasses; ++pass)
-      for (std::size_t i = 0; i < cases.size(); ++i) {
-        if (i % 16 == 0) tell(share * (pass + static_cast<double>(i) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(cases[i].arithmetic)));
-        repeat(team, cases[i], each, samples[i]);
+      for (std::size_t first = 0; first < cases.size(); first += together) {
+        tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
+        const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
+        if (team.device().queues()) repeat(team, some[0], each, samples[first]);
+        else repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
       }
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
@@ -112,6 +121,24 @@ class Calibration {
     (void)run.once();
     team.meet();
     for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i) samples.push_back(run.once());
+  }
+
+  /// Several cases at a time, so that caches are emptied once for all their calls. Those of the first pass tell how many there are time for in the next.
+  static void repeat_cold(Team& team, const OtherMemory& other, std::span<const KernelCase> cases, double seconds, std::span<std::vector<double>> samples) {
+    std::vector<int> calls;
+    std::vector<std::unique_ptr<KernelRun>> runs;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const double time_for = samples[i].empty() ? kLeast : seconds / std::max(1e-7, spread_of(samples[i]).median);
+      const double room_for = kColdBytes / kTogether / static_cast<double>(std::max<std::size_t>(1, KernelRun::cold_bytes(cases[i])));
+      calls.push_back(static_cast<int>(std::clamp(std::min(time_for, room_for), static_cast<double>(kLeast), static_cast<double>(kMostCold))));
+      runs.push_back(std::make_unique<KernelRun>(team.device(), cases[i], calls.back() + 1));
+    }
+    other.walk();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      team.meet();
+      (void)runs[i]->once();  // Code is warm in a step.
+      for (int k = 0; k < calls[i]; ++k) samples[i].push_back(runs[i]->once());
+    }
   }
 
   static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, std::vector<DeviceProfile::Setting>& settings) {

@@ -169,7 +169,7 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   const std::int64_t side = device.queues() ? 4096 : 256;  // All of a device at work.
   const KernelCase product = product_case(device, "linear", side, side, side);
   if (product.op == nullptr) return 0;
-  KernelRun kernel(device, product, KernelRun::Caches::warm);
+  KernelRun kernel(device, product);
   Call call(device, CollectiveOp::all_reduce, device.queues() ? 16 * kBesideCompute : kBesideCompute, team.ranks());
   std::vector<double> alone, beside;
   team.meet();

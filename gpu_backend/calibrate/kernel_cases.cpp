@@ -27,7 +27,7 @@ struct ProbePlan {
 /// Backward finds what forward has kept after much other work.
 KernelCase::State state_of(const Tensor& tensor, Access access, Phase phase) {
   if (tensor.lifetime == Lifetime::persistent) return KernelCase::State::kept;
-  if (access == Access::write) return KernelCase::State::made;
+  if (access == Access::write) return tensor.lifetime == Lifetime::saved ? KernelCase::State::saved : KernelCase::State::scratch;
   const bool backward = phase != Phase::forward && phase != Phase::other;
   return backward && tensor.lifetime == Lifetime::saved ? KernelCase::State::kept : KernelCase::State::passed;
 }
@@ -143,8 +143,9 @@ KernelCase product_case(const ComputeDevice& device, const std::string& variant,
   out.arithmetic = filed_under(device, DType::bf16);
   for (const Extents& e : extents) made->held.push_back(whole(e));
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    // Of the three, a weight, its gradient and the tokens that forward has kept are cold.
-    const KernelCase::State state = access[i] == Access::write ? KernelCase::State::made : i == weight || i == 3 || (update && i == 0) ? KernelCase::State::kept : KernelCase::State::passed;
+    const bool kept = i == weight || i == 3 || (update && i == 0);  // Parameters, and tokens that forward has kept.
+    const bool written = access[i] == Access::write;
+    const KernelCase::State state = written ? (forward ? KernelCase::State::saved : KernelCase::State::scratch) : kept ? KernelCase::State::kept : KernelCase::State::passed;
     out.buffers.push_back({made->held[i].elements(), type_of(i), state, false, false, 1});
     out.places.push_back({i, 0});
     out.call.operands.push_back({nullptr, type_of(i), access[i], nullptr, &made->held[i], 0});

@@ -13,9 +13,13 @@ namespace rehearse {
 
 /// One operator at one size.
 struct KernelCase {
-  /// What memory behind operands is when the task begins: kept from earlier, as parameters and what backward reads are, and no longer in a
-  /// core's own cache; passed on by the task before, and there; or allocated for what the task makes.
-  enum class State : std::uint8_t { kept, passed, made };
+  /// Where memory behind operands is when the task begins.
+  enum class State : std::uint8_t {
+    kept,     ///< In memory, not in any cache: parameters, and what backward finds of forward, much other work ago.
+    passed,   ///< In the core's own cache: made by the task before.
+    saved,    ///< Written, for later; in memory.
+    scratch   ///< Written, where tasks shortly before wrote; in the shared cache.
+  };
   struct Buffer {
     std::int64_t elements = 0;
     ElementType type = ElementType::real32;

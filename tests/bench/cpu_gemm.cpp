@@ -36,7 +36,7 @@ void compare(ComputeDevice& device, double seconds, std::vector<double>& ratios)
   for (const char* variant : {"linear", "linear_input_grad", "linear_weight_grad"})
     for (const Shape s : {Shape{64, 64, 64}, {128, 256, 256}, {512, 256, 1024}, {256, 1024, 256}, {1000, 300, 700}, {1024, 1024, 1024}}) {
       const KernelCase what = product_case(device, variant, s.m, s.n, s.k);
-      KernelRun run(device, what, KernelRun::Caches::warm);
+      KernelRun run(device, what);
       const auto filled = [](std::int64_t n) { return std::vector<T>(static_cast<std::size_t>(n), T{0.5}); };
       const std::vector<T> a = filled(s.m * s.k), b = filled(s.k * s.n);
       std::vector<T> c = filled(s.m * s.n);
