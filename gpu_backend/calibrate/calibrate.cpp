@@ -60,7 +60,7 @@ class Calibration {
     double taken = 0;
     if (ranks > 1) {
       const auto device = request_.make_device(request_.numerics.front());
-      Team team(*device, transport_, ranks);
+      Team team(*device, transport_, ranks, "collectives");
       tell(0, ranks, "collectives");
       auto measured = measure_communication(team, transport_, kCommunicationShare * seconds * 0.8);
       merge(out.collectives, measured);
@@ -70,7 +70,7 @@ class Calibration {
     const double share = share_ * kernels / seconds / static_cast<double>(request_.numerics.size());
     for (const Numerics n : request_.numerics) {
       const auto device = request_.make_device(n);
-      Team team(*device, transport_, ranks);
+      Team team(*device, transport_, ranks, n == Numerics::fp64 ? "kernels in fp64" : "kernels");
       for (DeviceProfile::Setting& made : settings(team, threads, kernels / static_cast<double>(request_.numerics.size()), share)) {
         made.taken_by_communication = taken;
         out.settings.push_back(std::move(made));
