@@ -20,6 +20,7 @@ std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
   return out;
 }
 constexpr std::int64_t kBesideCompute = 1048576;
+constexpr std::int64_t kSide = 256;  // Of a product between calls.
 constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
 
 /// One call of one member, packed and unpacked on the device as tasks do it.
@@ -101,7 +102,8 @@ std::vector<int> group_sizes(int ranks) {
   return out;
 }
 
-DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, double seconds) {
+/// `compute` comes before every call, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
+DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, double seconds, const std::function<void()>& compute) {
   std::vector<int> members(static_cast<std::size_t>(group));
   std::iota(members.begin(), members.end(), team.rank() / group * group);
   const auto communicator = transport.communicator(fmt::format("calibrate {} {}", name_of(op), group), members);
@@ -110,7 +112,11 @@ DeviceProfile::Collective measure_collective(Team& team, Transport& transport, C
   for (const std::int64_t elements : sizes_on(team.device())) {
     Call call(team.device(), op, elements, group);
     team.meet();
-    const double t = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), [&] { return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); }); });
+    const auto once = [&] {
+      compute();
+      return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); });
+    };
+    const double t = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once);
     out.rows.emplace_back(call.bytes(), Seconds{t});
   }
   return out;
@@ -154,8 +160,13 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
   const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::broadcast, CollectiveOp::all_to_all};
   const double each = seconds / static_cast<double>(groups.size() * ops.size() + 1);
   std::vector<DeviceProfile::Collective> out;
+  const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
+  KernelRun kernel(team.device(), product);
+  const auto compute = [&] {
+    if (!team.device().queues() && product.op != nullptr) (void)kernel.once();
+  };
   for (const int group : groups)
-    for (const CollectiveOp op : ops) out.push_back(measure_collective(team, transport, op, group, each));
+    for (const CollectiveOp op : ops) out.push_back(measure_collective(team, transport, op, group, each, compute));
   out.push_back(measure_messages(team, transport, each));
   return out;
 }
@@ -166,7 +177,7 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   const auto communicator = transport.communicator("calibrate beside compute", members);
   transport.ready();
   ComputeDevice& device = team.device();
-  const std::int64_t side = device.queues() ? 4096 : 256;  // All of a device at work.
+  const std::int64_t side = device.queues() ? 4096 : kSide;  // All of a device at work.
   const KernelCase product = product_case(device, "linear", side, side, side);
   if (product.op == nullptr) return 0;
   KernelRun kernel(device, product);
