@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "gpu_backend/cpu/host_memory.hpp"
@@ -42,6 +43,8 @@ struct Item final : Event {
 };
 using ItemPtr = std::shared_ptr<Item>;
 
+constexpr double kAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
+
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Communication that has ended, told from other threads.
@@ -53,9 +56,14 @@ class Mailbox {
     filled_.notify_one();
   }
   struct Letter { ItemPtr item; std::exception_ptr failed; double at; };
-  /// Waits for one where `block`.
+  /// Waits for one where `block`: awake at first, because a processor that went to sleep takes long to come back, for the transport's threads too.
   std::vector<Letter> take(bool block) {
     std::unique_lock lock(mutex_);
+    for (const double begin = seconds_now(); block && items_.empty() && seconds_now() - begin < kAwake;) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
     if (block) filled_.wait(lock, [this] { return !items_.empty(); });
     return std::exchange(items_, {});
   }
