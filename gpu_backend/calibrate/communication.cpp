@@ -81,18 +81,18 @@ double timed(ComputeDevice& device, const std::function<void(Done)>& start) {
   return device.now() - begin;
 }
 
-/// Median of repetitions, as many as fit; the mean over the team, whose ranks agree on how many.
-double median_over_team(Team& team, double seconds, const std::function<double()>& once) {
+/// Mean of repetitions, as many as fit, and over the team, whose ranks agree on how many. Not the median: a step has many of them one after the other, and
+/// the few that the system held up count in their sum.
+double mean_over_team(Team& team, double seconds, const std::function<double()>& once) {
   (void)once();
   std::vector<double> first{once()};
   team.sum(first);
   const double each = first[0] / team.ranks();
   const int repetitions = std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kLeast, kMost);
-  std::vector<double> samples;
-  for (int i = 0; i < repetitions; ++i) samples.push_back(once());
-  std::vector<double> median{spread_of(samples).median};
-  team.sum(median);
-  return median[0] / team.ranks();
+  std::vector<double> sum{0};
+  for (int i = 0; i < repetitions; ++i) sum[0] += once();
+  team.sum(sum);
+  return sum[0] / repetitions / team.ranks();
 }
 
 std::vector<int> group_sizes(int ranks) {
@@ -116,7 +116,7 @@ DeviceProfile::Collective measure_collective(Team& team, Transport& transport, C
       compute();
       return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); });
     };
-    const double t = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once);
+    const double t = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once);
     out.rows.emplace_back(call.bytes(), Seconds{t});
   }
   return out;
@@ -147,7 +147,7 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, dou
       return (team.device().now() - begin) / 2;
     };
     team.meet();
-    const double players = 2.0 * (team.ranks() / 2), mean = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) * team.ranks() / players;
+    const double players = 2.0 * (team.ranks() / 2), mean = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) * team.ranks() / players;
     out.rows.emplace_back(Bytes{static_cast<double>(bytes)}, Seconds{mean});
   }
   return out;
@@ -186,7 +186,7 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   team.meet();
   const double begin = device.now();
   while (alone.size() < 5 || device.now() - begin < seconds / 2) alone.push_back(kernel.once());
-  const double one_call = median_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
+  const double one_call = mean_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
   const int calls = std::clamp(static_cast<int>(seconds / 2 / one_call), 4, 100);
   team.meet();
   std::vector<EventPtr> under_way;
