@@ -77,18 +77,18 @@ void describe_machine(DeviceProfile& profile, const Arguments& arguments, int co
     const CudaDevice gpu = probe_cuda_devices().devices.at(0);
     profile.kind = "cuda";
     profile.name = gpu.name;
-    profile.library = "cuBLASLt";
+    profile.math_library = "cuBLASLt";
     profile.cores = gpu.multiprocessors;
     profile.memory = gpu.memory * static_cast<double>(profile.most_ranks());  // Of all ranks together.
-    profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.library, profile.date.empty() ? "" : ", ", profile.date), Evidence::measured_here}};
+    profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.math_library, profile.date.empty() ? "" : ", ", profile.date), Evidence::measured_here}};
     return;
   }
   profile.kind = "cpu";
   profile.name = machine.processor;
-  profile.library = blas_name();
+  profile.math_library = blas_name();
   profile.cores = cores;
   profile.memory = machine.memory;
-  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, cores, profile.library, profile.date.empty() ? "" : ", ", profile.date),
+  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, cores, profile.math_library, profile.date.empty() ? "" : ", ", profile.date),
                       Evidence::measured_here}};
 }
 
@@ -103,10 +103,10 @@ Document summary(const DeviceProfile& p, const std::string& file) {
         spreads.push_back(r.spread);
         if (op.axes == std::vector<std::string>{"m", "n", "k"}) best = max(best, Flops{2 * r.size[0] * r.size[1] * r.size[2]} / r.time);
       }
-    table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads), to_string(best), to_string(s.copy_rate), to_string(s.dispatch),
+    table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads), to_string(best), s.copy_rate ? to_string(*s.copy_rate) : "-", to_string(s.dispatch),
                           fmt::format("{:.0f} %", 100 * s.taken_by_communication), fmt::format("{:.1f} %", 100 * spread_of(spreads).median)});
   }
-  out.blocks.emplace_back(Heading{fmt::format("{} with {}: {}", p.name, p.library, file)});
+  out.blocks.emplace_back(Heading{fmt::format("{} with {}: {}", p.name, p.math_library, file)});
   out.blocks.emplace_back(table);
   out.records = table;
   out.json = to_json(p);

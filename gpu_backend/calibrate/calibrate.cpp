@@ -109,7 +109,7 @@ class Calibration {
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
       if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {
-        out.push_back({team.ranks(), c.arithmetic, threads, between, {}, 0, {}});
+        out.push_back({team.ranks(), c.arithmetic, threads, between, std::nullopt, 0, {}});
       }
     collect(team, cases, samples, out);
     return out;
@@ -162,8 +162,6 @@ class Calibration {
         out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
       }
     }
-    for (DeviceProfile::Setting& s : settings)
-      if (!(s.copy_rate > BytesPerSecond{0})) s.copy_rate = BytesPerSecond{1e9};
   }
 
   /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank. Nothing where calls wait in line: the time of one in
