@@ -14,7 +14,9 @@
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/machine.hpp"
 #include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/cores.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/host_memory.hpp"
 #include "gpu_backend/device_probe.hpp"
 
 namespace rehearse::cli {
@@ -49,25 +51,25 @@ std::string file_of(const Arguments& arguments) {
   return arguments.text("--output");
 }
 
-void describe_machine(DeviceProfile& profile, const Arguments& arguments) {
+void describe_machine(DeviceProfile& profile, const Arguments& arguments, int cores) {
   const HostFacts machine = host_facts();
   profile.date = arguments.text("--date");
   if (on_cuda(arguments)) {
     const CudaDevice gpu = probe_cuda_devices().devices.at(0);
     profile.kind = "cuda";
     profile.name = gpu.name;
-    profile.library = "cuBLASLt";
+    profile.math_library = "cuBLASLt";
     profile.cores = gpu.multiprocessors;
     profile.memory = gpu.memory * static_cast<double>(profile.most_ranks());  // Of all ranks together.
-    profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.library, profile.date.empty() ? "" : ", ", profile.date), Evidence::measured_here}};
+    profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.math_library, profile.date.empty() ? "" : ", ", profile.date), Evidence::measured_here}};
     return;
   }
   profile.kind = "cpu";
   profile.name = machine.processor;
-  profile.library = blas_name();
-  profile.cores = machine.cores;
+  profile.math_library = blas_name();
+  profile.cores = cores;
   profile.memory = machine.memory;
-  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, machine.cores, profile.library, profile.date.empty() ? "" : ", ", profile.date),
+  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, cores, profile.math_library, profile.date.empty() ? "" : ", ", profile.date),
                       Evidence::measured_here}};
 }
 
@@ -82,10 +84,10 @@ Document summary(const DeviceProfile& p, const std::string& file) {
         spreads.push_back(r.spread);
         if (op.axes == std::vector<std::string>{"m", "n", "k"}) best = max(best, Flops{2 * r.size[0] * r.size[1] * r.size[2]} / r.time);
       }
-    table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads), to_string(best), to_string(s.copy_rate), to_string(s.dispatch),
+    table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads), to_string(best), s.copy_rate ? to_string(*s.copy_rate) : "-", to_string(s.dispatch),
                           fmt::format("{:.0f} %", 100 * s.taken_by_communication), fmt::format("{:.1f} %", 100 * spread_of(spreads).median)});
   }
-  out.blocks.emplace_back(Heading{fmt::format("{} with {}: {}", p.name, p.library, file)});
+  out.blocks.emplace_back(Heading{fmt::format("{} with {}: {}", p.name, p.math_library, file)});
   out.blocks.emplace_back(table);
   out.records = table;
   out.json = to_json(p);
@@ -106,9 +108,11 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   request.apart = connected != nullptr;
   if (connected != nullptr) request.grid = large_grid();
   request.grid.mixed = connected != nullptr && connected->numerics() == Numerics::plan;
-  request.share_machine = [connected](int ranks) {
+  const Cores cores;
+  if (connected == nullptr) keep_freed_memory();
+  request.share_machine = [connected, &cores, rank = transport.rank()](int ranks) {
     if (connected != nullptr) return 1;
-    const int threads = std::max(1, host_facts().cores / ranks);
+    const int threads = cores.bind(rank, ranks);
     set_blas_threads(threads);
     return threads;
   };
@@ -119,7 +123,7 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   DeviceProfile profile = calibrate(transport, request);
   if (!tells) return 0;
   if (errors_on_terminal()) console.err << "\r\033[K";
-  describe_machine(profile, arguments);
+  describe_machine(profile, arguments, cores.count());
   const std::string file = file_of(arguments);
   write_file(file, to_json(profile));
   console.err << "wrote " << file << "\n";

@@ -14,7 +14,9 @@
 #include "core/report/kineto_trace.hpp"
 #include "core/strategy/lower.hpp"
 #include "gpu_backend/cpu/blas.hpp"
+#include "gpu_backend/cpu/cores.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/cpu/host_memory.hpp"
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/device_probe.hpp"
 #include "gpu_backend/gloo_world.hpp"
@@ -219,7 +221,10 @@ struct Connection {
 
 std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& arguments) {
   if (!on_cuda(arguments)) {
-    set_blas_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / place.local_ranks));
+    keep_freed_memory();
+    const Cores cores;
+    const bool divided = !place.launched && cores.chosen();  // By the launcher.
+    set_blas_threads(divided ? cores.count() : cores.bind(place.local_rank, place.local_ranks));
     return make_cpu_device(numerics_of(arguments));
   }
   const bool shares = arguments.has("--share-gpu");

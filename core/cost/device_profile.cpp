@@ -27,6 +27,16 @@ void check_ranks(const DeviceProfile& p, int ranks) {
                 fmt::format("rehearse calibrate --device {} --ranks {} -o FILE", p.kind, ranks));
 }
 
+/// Operators that were not measured are priced by it.
+BytesPerSecond copy_rate(const DeviceProfile& p, int ranks) {
+  BytesPerSecond best{0};
+  for (const auto& s : p.settings)
+    if (s.ranks == ranks && s.copy_rate) best = max(best, *s.copy_rate);
+  if (best > BytesPerSecond{0}) return best;
+  throw Error(ErrorKind::usage, fmt::format("no copy_rate was measured with {} rank{} at work", ranks, ranks == 1 ? "" : "s"), p.origin,
+              fmt::format("rehearse calibrate --device {} --ranks {} -o FILE", p.kind, ranks));
+}
+
 }  // namespace
 
 const DeviceProfile::Setting* DeviceProfile::find(int ranks, DType arithmetic) const {
@@ -71,9 +81,7 @@ Cluster profile_cluster(const DeviceProfile& profile, int ranks, const NetworkSp
   gpu->generation = profile.kind;
   gpu->device = profile.kind == "cpu" ? GpuSpec::Device::cpu : GpuSpec::Device::gpu;
   gpu->memory = profile.memory * (1.0 / ranks);
-  gpu->memory_bandwidth = BytesPerSecond{1e9};
-  for (const auto& s : profile.settings)
-    if (s.ranks == ranks) gpu->memory_bandwidth = max(gpu->memory_bandwidth, s.copy_rate);
+  gpu->memory_bandwidth = copy_rate(profile, ranks);
   for (const DType t : {DType::fp64, DType::fp32, DType::tf32, DType::bf16, DType::fp16}) gpu->peak_dense[t] = profile.best_rate();
   gpu->sm_count = std::max(1, profile.cores / ranks);
   gpu->pcie = {4, 16, fastest * kNeverLimits};

@@ -3,7 +3,7 @@
 // kernel model does, and describes its machine as a cluster of ranks, so that `simulate`, `estimate`, `memory` and `validate` answer for it.
 //
 //   { "schema": "rehearse/device_profile/v1",
-//     "device": { "kind": "cpu", "name": "...", "cores": 2, "memory": "16GiB", "library": "OpenBLAS" },
+//     "device": { "kind": "cpu", "name": "...", "cores": 2, "memory": "16GiB", "math_library": "OpenBLAS" },
 //     "settings": [
 //       { "ranks": 2, "arithmetic": "fp32", "threads": 1, "dispatch": "4us", "copy_rate": "9GB/s", "taken_by_communication": 0.4,
 //         "operators": [ { "name": "matmul.linear", "axes": ["m", "n", "k"], "columns": "m, n, k, time_us, spread", "rows": [[64, 64, 64, 9.1, 0.03]] } ] } ],
@@ -44,7 +44,7 @@ struct DeviceProfile {
     DType arithmetic = DType::fp32;
     int threads = 1;                       ///< Of one rank.
     Seconds dispatch;                      ///< From one task of a rank to the next, beyond the kernel.
-    BytesPerSecond copy_rate;              ///< Read and written by one rank in a long copy.
+    std::optional<BytesPerSecond> copy_rate;  ///< Read and written by one rank in a long copy, where that was measured.
     double taken_by_communication = 0;     ///< Share of its speed that a rank's compute loses while a collective is under way, [0, 0.95].
     std::map<std::string, Operator, std::less<>> operators;
     bool operator==(const Setting&) const = default;
@@ -58,7 +58,7 @@ struct DeviceProfile {
 
   std::string kind;         ///< "cpu" or "cuda": the device of `rehearse run`.
   std::string name;         ///< Of the processor.
-  std::string library;      ///< Of its matrix products.
+  std::string math_library; ///< Of its matrix products.
   int cores = 1;
   Bytes memory;             ///< Of the machine.
   std::string date;         ///< As the user gave it; may be empty.

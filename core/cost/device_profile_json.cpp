@@ -60,7 +60,7 @@ DeviceProfile::Setting read_setting(ObjectReader& o) {
   s.threads = static_cast<int>(o.integer("threads", {1, 100'000}));
   s.dispatch = o.quantity<Seconds>("dispatch");
   if (!(s.dispatch >= Seconds{0})) o.fail("dispatch", "a time below zero");
-  s.copy_rate = positive<BytesPerSecond>(o, "copy_rate");
+  if (o.has("copy_rate")) s.copy_rate = positive<BytesPerSecond>(o, "copy_rate");
   s.taken_by_communication = o.number("taken_by_communication", {0, 0.95}, 0);
   for (ObjectReader& op : o.objects("operators")) {
     const std::string name = op.string("name");
@@ -158,7 +158,7 @@ DeviceProfile parse_device_profile(const std::string& text, const std::string& o
   const std::vector<std::string> kinds{"cpu", "cuda"};
   p.kind = device.choice("kind", kinds);
   p.name = device.string("name");
-  p.library = device.string("library");
+  p.math_library = device.string("math_library");
   p.cores = static_cast<int>(device.integer("cores", {1, 1'000'000}));
   p.memory = positive<Bytes>(device, "memory");
   device.finish();
@@ -181,15 +181,14 @@ std::string collective_table_text(const DeviceProfile& p) { return p.collectives
 std::string to_json(const DeviceProfile& p) {
   Json out{{"schema", kSchema}};
   if (!p.date.empty()) out["date"] = p.date;
-  out["device"] = {{"kind", p.kind}, {"name", p.name}, {"cores", p.cores}, {"memory", text_of(p.memory, "B")}, {"library", p.library}, {"source", p.sources.at(0).key}};
-  for (const auto& s : p.settings)
-    out["settings"].push_back({{"ranks", s.ranks},
-                               {"arithmetic", name_of(s.arithmetic)},
-                               {"threads", s.threads},
-                               {"dispatch", text_of(s.dispatch, "s")},
-                               {"copy_rate", text_of(s.copy_rate, "B/s")},
-                               {"taken_by_communication", s.taken_by_communication},
-                               {"operators", operators_json(s)}});
+  out["device"] = {{"kind", p.kind}, {"name", p.name}, {"cores", p.cores}, {"memory", text_of(p.memory, "B")}, {"math_library", p.math_library}, {"source", p.sources.at(0).key}};
+  for (const auto& s : p.settings) {
+    Json setting{{"ranks", s.ranks}, {"arithmetic", name_of(s.arithmetic)}, {"threads", s.threads}, {"dispatch", text_of(s.dispatch, "s")}};
+    if (s.copy_rate) setting["copy_rate"] = text_of(*s.copy_rate, "B/s");
+    setting["taken_by_communication"] = s.taken_by_communication;
+    setting["operators"] = operators_json(s);
+    out["settings"].push_back(std::move(setting));
+  }
   if (!p.collectives.empty()) out["collectives"] = collectives_json(p);
   out["sources"] = sources_json(p.sources);
   return with_short_rows(out.dump(1)) + "\n";

@@ -23,6 +23,7 @@ class Reader {
     else if (c_.op == ComputeOp::attention || c_.op == ComputeOp::attention_grad) out = {named({"heads", "length", "head_dim"}, {dim(0) * dim(1), std::sqrt(dim(3) * dim(4)), dim(5)})};
     else if (c_.op == ComputeOp::softmax || c_.op == ComputeOp::softmax_grad) out = {softmax()};
     else if (by_rows()) out = {rows()};
+    else if (c_.op == ComputeOp::rope || c_.op == ComputeOp::rope_grad) out = {turned()};
     else out = {named({"elements"}, {all_elements()})};
     std::erase_if(out, [](const SizedOperation& o) { return o.repeats <= 0 || std::any_of(o.size.begin(), o.size.end(), [](double x) { return !(x > 0); }); });
     return out;
@@ -107,6 +108,13 @@ class Reader {
     return named({"rows", "width"}, {elements(walked()) / width(walked()), width(walked())});
   }
 
+  /// Angles are worked out once for all heads of a token.
+  [[nodiscard]] SizedOperation turned() const {
+    const Tensor& x = tensor(task_.operands.front());
+    const double heads = x.shape.size() > 3 ? static_cast<double>(p_.local_extent(x, 2, at_)) : 1;
+    return named({"rows", "heads"}, {elements(task_.operands.front()) / heads, heads});
+  }
+
   [[nodiscard]] double all_elements() const {
     double n = 0;
     for (const Operand& o : task_.operands) n += elements(o);
@@ -130,6 +138,8 @@ std::string operation_name(const ComputeTask& task) {
 
 std::string measured_name(const ComputeTask& task) {
   std::string out = operation_name(task);
+  if (task.op == ComputeOp::matmul && task.variant == "linear" && !task.offsets.empty()) out += "+bias";
+  if ((task.op == ComputeOp::attention || task.op == ComputeOp::attention_grad) && task.probability > 0) out += "+dropout";
   if (task.accumulates) out += "+accumulate";
   if (task.causal) out += "+causal";
   return out;

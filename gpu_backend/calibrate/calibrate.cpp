@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/kernel_run.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/executor.hpp"
 #include "gpu_backend/local_world.hpp"
@@ -18,6 +21,9 @@ namespace {
 
 constexpr int kPasses = 2;             // So that a moment of noise does not hold all repetitions of a case.
 constexpr int kLeast = 3, kMost = 200; // Repetitions in one pass.
+constexpr int kMostCold = 30;          // The same of calls that have memory of their own each.
+constexpr std::size_t kTogether = 8;   // Cases whose calls find the same caches emptied.
+constexpr double kColdBytes = 128e6;   // Of their memory.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -54,7 +60,7 @@ class Calibration {
     double taken = 0;
     if (ranks > 1) {
       const auto device = request_.make_device(request_.numerics.front());
-      Team team(*device, transport_, ranks);
+      Team team(*device, transport_, ranks, "collectives");
       tell(0, ranks, "collectives");
       auto measured = measure_communication(team, transport_, kCommunicationShare * seconds * 0.8);
       merge(out.collectives, measured);
@@ -64,7 +70,7 @@ class Calibration {
     const double share = share_ * kernels / seconds / static_cast<double>(request_.numerics.size());
     for (const Numerics n : request_.numerics) {
       const auto device = request_.make_device(n);
-      Team team(*device, transport_, ranks);
+      Team team(*device, transport_, ranks, n == Numerics::fp64 ? "kernels in fp64" : "kernels");
       for (DeviceProfile::Setting& made : settings(team, threads, kernels / static_cast<double>(request_.numerics.size()), share)) {
         made.taken_by_communication = taken;
         out.settings.push_back(std::move(made));
@@ -91,15 +97,19 @@ class Calibration {
     const std::vector<KernelCase> cases = kernel_cases(team.device(), request_.grid);
     const double each = seconds / static_cast<double>(cases.size() * kPasses);
     std::vector<std::vector<double>> samples(cases.size());
+    const std::size_t together = team.device().queues() ? 1 : kTogether;
+    const OtherMemory other;
     for (int pass = 0; pass < kPasses; ++pass)
-      for (std::size_t i = 0; i < cases.size(); ++i) {
-        if (i % 16 == 0) tell(share * (pass + static_cast<double>(i) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(cases[i].arithmetic)));
-        repeat(team, cases[i], each, samples[i]);
+      for (std::size_t first = 0; first < cases.size(); first += together) {
+        tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
+        const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
+        if (team.device().queues()) repeat(team, some[0], each, samples[first]);
+        else repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
       }
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
       if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {
-        out.push_back({team.ranks(), c.arithmetic, threads, between, {}, 0, {}});
+        out.push_back({team.ranks(), c.arithmetic, threads, between, std::nullopt, 0, {}});
       }
     collect(team, cases, samples, out);
     return out;
@@ -111,6 +121,24 @@ class Calibration {
     (void)run.once();
     team.meet();
     for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i) samples.push_back(run.once());
+  }
+
+  /// Several cases at a time, so that caches are emptied once for all their calls. Those of the first pass tell how many there are time for in the next.
+  static void repeat_cold(Team& team, const OtherMemory& other, std::span<const KernelCase> cases, double seconds, std::span<std::vector<double>> samples) {
+    std::vector<int> calls;
+    std::vector<std::unique_ptr<KernelRun>> runs;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const double time_for = samples[i].empty() ? kLeast : seconds / std::max(1e-7, spread_of(samples[i]).median);
+      const double room_for = kColdBytes / kTogether / static_cast<double>(std::max<std::size_t>(1, KernelRun::cold_bytes(cases[i])));
+      calls.push_back(static_cast<int>(std::clamp(std::min(time_for, room_for), static_cast<double>(kLeast), static_cast<double>(kMostCold))));
+      runs.push_back(std::make_unique<KernelRun>(team.device(), cases[i], calls.back() + 1));
+    }
+    other.walk();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      team.meet();
+      (void)runs[i]->once();  // Code is warm in a step.
+      for (int k = 0; k < calls[i]; ++k) samples[i].push_back(runs[i]->once());
+    }
   }
 
   static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, std::vector<DeviceProfile::Setting>& settings) {
@@ -134,8 +162,6 @@ class Calibration {
         out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
       }
     }
-    for (DeviceProfile::Setting& s : settings)
-      if (!(s.copy_rate > BytesPerSecond{0})) s.copy_rate = BytesPerSecond{1e9};
   }
 
   /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank. Nothing where calls wait in line: the time of one in

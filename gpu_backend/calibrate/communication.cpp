@@ -7,6 +7,7 @@
 
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/kernel_run.hpp"
 
 namespace rehearse {
 
@@ -19,6 +20,7 @@ std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
   return out;
 }
 constexpr std::int64_t kBesideCompute = 1048576;
+constexpr std::int64_t kSide = 256;  // Of a product between calls.
 constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
 
 /// One call of one member, packed and unpacked on the device as tasks do it.
@@ -79,18 +81,18 @@ double timed(ComputeDevice& device, const std::function<void(Done)>& start) {
   return device.now() - begin;
 }
 
-/// Median of repetitions, as many as fit; the mean over the team, whose ranks agree on how many.
-double median_over_team(Team& team, double seconds, const std::function<double()>& once) {
+/// Mean of repetitions, as many as fit, and over the team, whose ranks agree on how many. Not the median: a step has many of them one after the other, and
+/// the few that the system held up count in their sum.
+double mean_over_team(Team& team, double seconds, const std::function<double()>& once) {
   (void)once();
   std::vector<double> first{once()};
   team.sum(first);
   const double each = first[0] / team.ranks();
   const int repetitions = std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kLeast, kMost);
-  std::vector<double> samples;
-  for (int i = 0; i < repetitions; ++i) samples.push_back(once());
-  std::vector<double> median{spread_of(samples).median};
-  team.sum(median);
-  return median[0] / team.ranks();
+  std::vector<double> sum{0};
+  for (int i = 0; i < repetitions; ++i) sum[0] += once();
+  team.sum(sum);
+  return sum[0] / repetitions / team.ranks();
 }
 
 std::vector<int> group_sizes(int ranks) {
@@ -100,7 +102,8 @@ std::vector<int> group_sizes(int ranks) {
   return out;
 }
 
-DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, double seconds) {
+/// `compute` comes before every call, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
+DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, double seconds, const std::function<void()>& compute) {
   std::vector<int> members(static_cast<std::size_t>(group));
   std::iota(members.begin(), members.end(), team.rank() / group * group);
   const auto communicator = transport.communicator(fmt::format("calibrate {} {}", name_of(op), group), members);
@@ -109,7 +112,11 @@ DeviceProfile::Collective measure_collective(Team& team, Transport& transport, C
   for (const std::int64_t elements : sizes_on(team.device())) {
     Call call(team.device(), op, elements, group);
     team.meet();
-    const double t = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), [&] { return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); }); });
+    const auto once = [&] {
+      compute();
+      return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); });
+    };
+    const double t = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once);
     out.rows.emplace_back(call.bytes(), Seconds{t});
   }
   return out;
@@ -140,7 +147,7 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, dou
       return (team.device().now() - begin) / 2;
     };
     team.meet();
-    const double players = 2.0 * (team.ranks() / 2), mean = median_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) * team.ranks() / players;
+    const double players = 2.0 * (team.ranks() / 2), mean = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) * team.ranks() / players;
     out.rows.emplace_back(Bytes{static_cast<double>(bytes)}, Seconds{mean});
   }
   return out;
@@ -153,8 +160,13 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
   const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::broadcast, CollectiveOp::all_to_all};
   const double each = seconds / static_cast<double>(groups.size() * ops.size() + 1);
   std::vector<DeviceProfile::Collective> out;
+  const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
+  KernelRun kernel(team.device(), product);
+  const auto compute = [&] {
+    if (!team.device().queues() && product.op != nullptr) (void)kernel.once();
+  };
   for (const int group : groups)
-    for (const CollectiveOp op : ops) out.push_back(measure_collective(team, transport, op, group, each));
+    for (const CollectiveOp op : ops) out.push_back(measure_collective(team, transport, op, group, each, compute));
   out.push_back(measure_messages(team, transport, each));
   return out;
 }
@@ -165,7 +177,7 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   const auto communicator = transport.communicator("calibrate beside compute", members);
   transport.ready();
   ComputeDevice& device = team.device();
-  const std::int64_t side = device.queues() ? 4096 : 256;  // All of a device at work.
+  const std::int64_t side = device.queues() ? 4096 : kSide;  // All of a device at work.
   const KernelCase product = product_case(device, "linear", side, side, side);
   if (product.op == nullptr) return 0;
   KernelRun kernel(device, product);
@@ -174,7 +186,7 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   team.meet();
   const double begin = device.now();
   while (alone.size() < 5 || device.now() - begin < seconds / 2) alone.push_back(kernel.once());
-  const double one_call = median_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
+  const double one_call = mean_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
   const int calls = std::clamp(static_cast<int>(seconds / 2 / one_call), 4, 100);
   team.meet();
   std::vector<EventPtr> under_way;

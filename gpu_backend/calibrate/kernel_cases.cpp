@@ -12,13 +12,6 @@ namespace rehearse {
 
 namespace {
 
-/// Parameters of a step that has other work between two uses of them are no longer in the caches of one core.
-constexpr std::size_t kColdBytes = 4u << 20;
-constexpr std::size_t kColdDeviceBytes = 192u << 20;  // GPUs share one cache: 50 MB on H100 (NVIDIA 2022, H100 whitepaper).
-constexpr std::size_t kMostCopies = 32;
-constexpr double kQueuedSeconds = 1e-3;                // So many calls in line that the host is ahead of the device.
-constexpr int kMostQueued = 64;
-
 /// The type that a profile files an operator under.
 DType filed_under(const ComputeDevice& device, DType arithmetic) {
   if (device.numerics() == Numerics::plan) return arithmetic;
@@ -30,6 +23,25 @@ struct ProbePlan {
   Program program;
   RankPlan plan;
 };
+
+/// Backward finds what forward has kept after much other work.
+KernelCase::State state_of(const Tensor& tensor, Access access, Phase phase) {
+  if (tensor.lifetime == Lifetime::persistent) return KernelCase::State::kept;
+  if (access == Access::write) return tensor.lifetime == Lifetime::saved ? KernelCase::State::saved : KernelCase::State::scratch;
+  const bool backward = phase != Phase::forward && phase != Phase::other;
+  return backward && tensor.lifetime == Lifetime::saved ? KernelCase::State::kept : KernelCase::State::passed;
+}
+
+/// Tokens look up rows of a table, labels name columns of logits.
+std::int64_t ids_below(const Program& p, const Instruction& in) {
+  const auto op = std::get<ComputeTask>(in.task->kind).op;
+  const bool looks_up = op == ComputeOp::embedding || op == ComputeOp::embedding_grad;
+  if (!looks_up && op != ComputeOp::cross_entropy && op != ComputeOp::cross_entropy_grad) return 1;
+  const Held* largest = in.operands.front().held;
+  for (const PlannedOperand& o : in.operands)
+    if (looks_up ? p.tensors[static_cast<std::size_t>(o.tensor)].lifetime == Lifetime::persistent : o.held->elements() > largest->elements()) largest = o.held;
+  return std::max<std::int64_t>(1, looks_up ? largest->extents.front() : largest->extents.back());
+}
 
 KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& in, SizedOperation what, const Operator* op, const ComputeDevice& device) {
   const Numerics numerics = device.numerics();
@@ -43,16 +55,32 @@ KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& i
   for (const ExprId e : c.dims) out.call.dims.push_back(p.exprs.evaluate(e, in.at));
   for (const ExprId e : c.offsets) out.call.offsets.push_back(p.exprs.evaluate(e, in.at));
   out.call.random = RandomKey(1).with(c.random);
+  std::int64_t walked = 0;
+  for (const PlannedOperand& o : in.operands)
+    if (const StorageSlot& s = probe->plan.slots()[static_cast<std::size_t>(o.slot)]; !s.persistent) walked = std::max(walked, s.elements);
+  const std::int64_t ids = ids_below(p, in);
   std::map<int, std::size_t> buffer_of_slot;
   for (const PlannedOperand& o : in.operands) {
     const StorageSlot& slot = probe->plan.slots()[static_cast<std::size_t>(o.slot)];
     const ElementType type = stored_as(p.tensors[static_cast<std::size_t>(o.tensor)].dtype, numerics);
     const auto [at, made] = buffer_of_slot.emplace(o.slot, out.buffers.size());
-    if (made) out.buffers.push_back({slot.elements, type, slot.persistent, !slot.persistent && o.access == Access::write});
+    if (made) out.buffers.push_back({slot.elements, type, state_of(p.tensors[static_cast<std::size_t>(o.tensor)], o.access, in.task->phase), o.access == Access::update && !slot.persistent,
+                                    slot.persistent || slot.elements < walked, ids});
     out.places.push_back({at->second, static_cast<std::size_t>(o.first) * size_of(type)});
     out.call.operands.push_back({nullptr, type, o.access, &p.tensors[static_cast<std::size_t>(o.tensor)], o.held, o.layer});
   }
   out.owner = probe;
+  return out;
+}
+
+/// A tensor of which the rank holds everything.
+Held whole(const std::vector<std::int64_t>& extents) {
+  Held out{extents, extents, {}, {0, 1}, {}};
+  for (const std::int64_t e : extents) {
+    out.global.push_back({{0, e}});
+    out.inner.push_back({0, e});
+    out.flat.length *= e;
+  }
   return out;
 }
 
@@ -88,30 +116,37 @@ void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::ve
 
 }  // namespace
 
-KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k) {
+KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k, bool bias) {
   struct Made { ComputeTask task; std::vector<Held> held; };
   auto made = std::make_shared<Made>();
   made->task.op = ComputeOp::matmul;
   made->task.variant = variant;
   made->task.accumulates = variant == "linear_weight_grad";
+  if (bias) made->task.offsets = {ExprPool::kOne};
   const bool forward = variant == "linear", input = variant == "linear_input_grad";
   // x [m, k], weight [n, k], y [m, n]; weight [k, n], dx [m, n], dy [m, k]; x [k, n], dweight [m, n], dy [k, m].
   using Extents = std::vector<std::int64_t>;
-  const std::vector<Extents> extents = forward ? std::vector<Extents>{{m, k}, {n, k}, {m, n}} : input ? std::vector<Extents>{{k, n}, {m, n}, {m, k}} : std::vector<Extents>{{k, n}, {m, n}, {k, m}};
-  const std::vector<Access> access = forward ? std::vector{Access::read, Access::read, Access::write} : input ? std::vector{Access::read, Access::write, Access::read} : std::vector{Access::read, Access::update, Access::read};
+  std::vector<Extents> extents = forward ? std::vector<Extents>{{m, k}, {n, k}, {m, n}} : input ? std::vector<Extents>{{k, n}, {m, n}, {m, k}} : std::vector<Extents>{{k, n}, {m, n}, {k, m}};
+  std::vector<Access> access = forward ? std::vector{Access::read, Access::read, Access::write} : input ? std::vector{Access::read, Access::write, Access::read} : std::vector{Access::read, Access::update, Access::read};
+  const bool update = !forward && !input;
   const std::size_t weight = forward ? 1 : input ? 0 : 1;
+  if (bias) extents.push_back({n}), access.push_back(Access::read);
   KernelCase out;
   out.op = device.find("matmul." + variant);
   out.what = {measured_name(made->task), {"m", "n", "k"}, {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}, 1};
   out.call.task = &made->task;
   out.call.dims = {1, m, n, k};
+  if (bias) out.call.offsets = {1};
   // Factors as the plan's layers store them; what is added to is a sum.
   const ElementType type = stored_as(DType::bf16, device.numerics()), sum = stored_as(DType::fp32, device.numerics());
   const auto type_of = [&](std::size_t i) { return access[i] == Access::update ? sum : type; };
   out.arithmetic = filed_under(device, DType::bf16);
-  for (const Extents& e : extents) made->held.push_back({e, e, {{{0, e[0]}}, {{0, e[1]}}}, {0, e[0] * e[1]}, {{0, e[0]}, {0, e[1]}}});
-  for (std::size_t i = 0; i < 3; ++i) {
-    out.buffers.push_back({extents[i][0] * extents[i][1], type_of(i), i == weight, i != weight && access[i] == Access::write});
+  for (const Extents& e : extents) made->held.push_back(whole(e));
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const bool kept = i == weight || i == 3 || (update && i == 0);  // Parameters, and tokens that forward has kept.
+    const bool written = access[i] == Access::write;
+    const KernelCase::State state = written ? (forward ? KernelCase::State::saved : KernelCase::State::scratch) : kept ? KernelCase::State::kept : KernelCase::State::passed;
+    out.buffers.push_back({made->held[i].elements(), type_of(i), state, false, false, 1});
     out.places.push_back({i, 0});
     out.call.operands.push_back({nullptr, type_of(i), access[i], nullptr, &made->held[i], 0});
   }
@@ -125,55 +160,12 @@ std::vector<KernelCase> kernel_cases(const ComputeDevice& device, const ProbeGri
     for (const std::int64_t m : grid.m)
       for (const std::int64_t n : grid.n)
         for (const std::int64_t k : grid.k)
-          if (device.find(std::string("matmul.") + variant) != nullptr) out.push_back(product_case(device, variant, m, n, k));
+          if (device.find(std::string("matmul.") + variant) != nullptr) {
+            out.push_back(product_case(device, variant, m, n, k));
+            if (variant == std::string_view("linear")) out.push_back(product_case(device, variant, m, n, k, true));
+          }
   add_probe_cases(device, grid, out);
   return out;
-}
-
-KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what) : device_(device), case_(what) {
-  for (const KernelCase::Buffer& b : what.buffers) {
-    const std::size_t bytes = std::max<std::size_t>(1, static_cast<std::size_t>(b.elements) * size_of(b.type));
-    std::vector<std::byte> values(b.fresh ? 0 : bytes);
-    if (!b.fresh && b.type == ElementType::real32)  // About 1, no two alike; ids are 0, masks 0.
-      for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements); ++i) reinterpret_cast<float*>(values.data())[i] = 0.75f + static_cast<float>(i * 2654435761u % 1024) / 2048.0f;
-    if (!b.fresh && b.type == ElementType::real64)
-      for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements); ++i) reinterpret_cast<double*>(values.data())[i] = 0.75 + static_cast<double>(i * 2654435761u % 1024) / 2048.0;
-    if (!b.fresh && b.type == ElementType::real16)
-      for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements); ++i) reinterpret_cast<std::uint16_t*>(values.data())[i] = to_bfloat16(0.75f + static_cast<float>(i * 2654435761u % 64) / 128.0f);
-    auto& copies = memory_.emplace_back();
-    const std::size_t wanted = b.kept ? std::clamp<std::size_t>((device.queues() ? kColdDeviceBytes : kColdBytes) / bytes, 1, kMostCopies) : 1;
-    for (std::size_t i = 0; i < wanted && !b.fresh; ++i) {
-      copies.push_back(device.allocate(bytes));
-      device.write(*copies.back(), 0, values);
-    }
-  }
-}
-
-EventPtr KernelRun::submit() {
-  std::vector<std::shared_ptr<Storage>> owners;
-  for (std::size_t i = 0; i < memory_.size(); ++i) {
-    const KernelCase::Buffer& b = case_.buffers[i];
-    owners.push_back(b.fresh ? device_.allocate(std::max<std::size_t>(1, static_cast<std::size_t>(b.elements) * size_of(b.type))) : memory_[i][turn_ % memory_[i].size()]);
-  }
-  ++turn_;
-  return device_.submit(0, {}, {.run = [this, owners = std::move(owners)] {
-                                  OperatorCall call = case_.call;
-                                  call.observed = &observed_;
-                                  for (std::size_t i = 0; i < call.operands.size(); ++i) call.operands[i].data = owners[case_.places[i].buffer]->data() + case_.places[i].offset;
-                                  device_.execute(*case_.op, call);
-                                }, .start = {}});
-}
-
-double KernelRun::once() {
-  device_.measure(true);
-  std::vector<EventPtr> line;
-  for (int i = 0; i < in_line_; ++i) line.push_back(submit());
-  device_.measure(false);
-  device_.wait(line.back());
-  const auto first = device_.times(line.front()), last = device_.times(line.back());
-  const double each = first && last ? (last->end - first->begin) / in_line_ : 0;
-  if (device_.queues() && each > 0) in_line_ = static_cast<int>(std::clamp(kQueuedSeconds / each, 2.0, static_cast<double>(kMostQueued)));
-  return each;
 }
 
 }  // namespace rehearse

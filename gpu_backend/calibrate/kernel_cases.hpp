@@ -13,8 +13,21 @@ namespace rehearse {
 
 /// One operator at one size.
 struct KernelCase {
-  /// Memory behind operands. `kept` lives from step to step, as parameters do, and is cold when it is used; `fresh` is allocated for the task.
-  struct Buffer { std::int64_t elements = 0; ElementType type = ElementType::real32; bool kept = false, fresh = false; };
+  /// Where memory behind operands is when the task begins.
+  enum class State : std::uint8_t {
+    kept,     ///< In memory, not in any cache: parameters, and what backward finds of forward, much other work ago.
+    passed,   ///< In the core's own cache: made by the task before.
+    saved,    ///< Written, for later; in memory.
+    scratch   ///< Written, where tasks shortly before wrote; in the shared cache.
+  };
+  struct Buffer {
+    std::int64_t elements = 0;
+    ElementType type = ElementType::real32;
+    State state = State::passed;
+    bool updated = false;         ///< Restored before every call, so that a function of itself stays where it was.
+    bool positive = false;        ///< Roots and logarithms are taken of it; else numbers are of either sign.
+    std::int64_t ids_below = 1;   ///< Integers are drawn below it.
+  };
   struct Place { std::size_t buffer = 0, offset = 0; };  ///< Of an operand; the offset in bytes.
 
   SizedOperation what;               ///< One repeat.
@@ -31,25 +44,7 @@ struct KernelCase {
 [[nodiscard]] inline std::vector<KernelCase> kernel_cases(const ComputeDevice& device) { return kernel_cases(device, small_grid()); }
 
 /// A product of `m` tokens with a weight [n, k]: "linear", or the gradients "linear_input_grad" and "linear_weight_grad", for which m, n and
-/// k are those of the product itself.
-[[nodiscard]] KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k);
-
-/// A case with its memory on a device: call it again and again.
-class KernelRun {
- public:
-  KernelRun(ComputeDevice& device, const KernelCase& what);
-  /// Seconds of one call; on a device that queues, of one among several that wait for it in line.
-  double once();
-  /// Puts one call on stream 0.
-  EventPtr submit();
-
- private:
-  ComputeDevice& device_;
-  const KernelCase& case_;
-  Observations observed_;
-  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  ///< By buffer: copies that are used in turn.
-  std::size_t turn_ = 0;
-  int in_line_ = 1;   ///< Calls in one measurement.
-};
+/// k are those of the product itself. `bias`: a number per output is added; of "linear" only.
+[[nodiscard]] KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k, bool bias = false);
 
 }  // namespace rehearse

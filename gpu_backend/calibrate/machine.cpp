@@ -1,8 +1,6 @@
 #include "gpu_backend/calibrate/machine.hpp"
 
-#include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include <unistd.h>
 
@@ -11,7 +9,6 @@ namespace rehearse {
 HostFacts host_facts() {
   HostFacts out;
   out.processor = "unknown processor";
-  out.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   out.memory = Bytes{static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE))};
   std::ifstream facts("/proc/cpuinfo");
   for (std::string line; std::getline(facts, line);)

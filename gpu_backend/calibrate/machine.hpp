@@ -9,7 +9,6 @@ namespace rehearse {
 
 struct HostFacts {
   std::string processor;  ///< "unknown processor" where the system does not tell.
-  int cores = 1;          ///< That this process may use, as the system schedules them.
   Bytes memory;           ///< Installed.
 };
 [[nodiscard]] HostFacts host_facts();

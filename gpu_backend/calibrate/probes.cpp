@@ -84,9 +84,12 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
     for (const std::int64_t length : grid.lengths)
       for (const std::int64_t head_dim : grid.head_dims)
         for (const std::int64_t heads : grid.heads) {
-          // Dropout keeps attention off tensor cores.
-          Variant v{grid.mixed ? gpt_exact : gpt_with_dropout, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
-          out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false});
+          // Dropout costs as much as a product on a processor, and keeps attention off a GPU's tensor cores. Unfused, it is an operator of its own.
+          for (const auto model : {gpt_exact, gpt_with_dropout}) {
+            if (kernel == AttentionKernel::unfused && model == gpt_exact) continue;
+            const Variant v{model, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
+            out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false});
+          }
         }
   // Rows and widths.
   for (const Variant& v : variants())

@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <span>
+#include <string>
 
 #include "gpu_backend/communicator.hpp"
 
@@ -11,11 +12,12 @@ namespace rehearse {
 /// The first `ranks` ranks, seen from one of them.
 class Team {
  public:
-  Team(ComputeDevice& device, Transport& transport, int ranks) : device_(device), rank_(transport.rank()), ranks_(ranks) {
+  /// `name`: of one team only; ranks find each other by it.
+  Team(ComputeDevice& device, Transport& transport, int ranks, const std::string& name) : device_(device), rank_(transport.rank()), ranks_(ranks) {
     if (ranks < 2) return;
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
-    communicator_ = transport.communicator("team of " + std::to_string(ranks) + to_string(device.numerics()), members);
+    communicator_ = transport.communicator(name + " of " + std::to_string(ranks), members);
     transport.ready();
   }
 
@@ -46,7 +48,6 @@ class Team {
 
  private:
   static constexpr int kStream = 63;
-  static std::string to_string(Numerics n) { return n == Numerics::fp64 ? " in fp64" : " in fp32"; }
 
   ComputeDevice& device_;
   std::unique_ptr<Communicator> communicator_;

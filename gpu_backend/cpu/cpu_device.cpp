@@ -8,7 +8,10 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
+
+#include "gpu_backend/cpu/host_memory.hpp"
 
 namespace rehearse {
 
@@ -16,15 +19,19 @@ namespace {
 
 class HostStorage final : public Storage {
  public:
-  explicit HostStorage(std::size_t bytes) : bytes_(bytes) {}
+  HostStorage(std::shared_ptr<HostMemory> memory, std::size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
+  ~HostStorage() override {
+    if (block_ != nullptr) memory_->give_back(block_, bytes_);
+  }
   std::byte* data() override {
-    if (!memory_) memory_ = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(1, bytes_));
-    return memory_.get();
+    if (block_ == nullptr) block_ = memory_->take(bytes_);
+    return block_;
   }
 
  private:
+  std::shared_ptr<HostMemory> memory_;
   std::size_t bytes_;
-  std::unique_ptr<std::byte[]> memory_;
+  std::byte* block_ = nullptr;
 };
 
 struct Item final : Event {
@@ -35,6 +42,8 @@ struct Item final : Event {
   Interval when;
 };
 using ItemPtr = std::shared_ptr<Item>;
+
+constexpr double kAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -47,9 +56,14 @@ class Mailbox {
     filled_.notify_one();
   }
   struct Letter { ItemPtr item; std::exception_ptr failed; double at; };
-  /// Waits for one where `block`.
+  /// Waits for one where `block`: awake at first, because a processor that went to sleep takes long to come back, for the transport's threads too.
   std::vector<Letter> take(bool block) {
     std::unique_lock lock(mutex_);
+    for (const double begin = seconds_now(); block && items_.empty() && seconds_now() - begin < kAwake;) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
     if (block) filled_.wait(lock, [this] { return !items_.empty(); });
     return std::exchange(items_, {});
   }
@@ -66,7 +80,7 @@ class CpuDevice final : public ComputeDevice {
 
   std::string name() const override { return "cpu"; }
   Numerics numerics() const override { return numerics_; }
-  std::shared_ptr<Storage> allocate(std::size_t bytes) override { return std::make_shared<HostStorage>(bytes); }
+  std::shared_ptr<Storage> allocate(std::size_t bytes) override { return std::make_shared<HostStorage>(memory_, bytes); }
   void write(Storage& to, std::size_t offset, std::span<const std::byte> from) override { std::memcpy(to.data() + offset, from.data(), from.size()); }
   void read(Storage& from, std::size_t offset, std::span<std::byte> to) override { std::memcpy(to.data(), from.data() + offset, to.size()); }
 
@@ -163,6 +177,7 @@ class CpuDevice final : public ComputeDevice {
 
   Numerics numerics_;
   double zero_;
+  std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>();
   std::map<int, ItemPtr> last_;
   std::deque<ItemPtr> compute_, communication_;
   std::shared_ptr<Mailbox> mail_ = std::make_shared<Mailbox>();

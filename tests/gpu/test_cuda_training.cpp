@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/kernel_run.hpp"
 #include "tests/gpu/device_under_test.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"

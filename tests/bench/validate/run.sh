@@ -1,5 +1,5 @@
 #!/bin/sh
-# Calibrates this machine, kernels and collectives only, then runs three networks whose shapes the calibration has not seen, on 1 and 2 CPU
+# Calibrates this machine, kernels and collectives only, then runs networks whose shapes the calibration has not seen, on 1 and 2 CPU
 # ranks, and prints how far the simulated step is off. Usage: run.sh REHEARSE [FOLDER [BUDGET]]; keep the machine idle otherwise.
 set -e
 rehearse=${1:?path of the program}
@@ -7,7 +7,7 @@ folder=${2:-$(mktemp -d)}
 budget=${3:-60s}
 here=$(dirname "$0")
 [ -f "$folder/profile.json" ] || "$rehearse" calibrate --device cpu --ranks 2 --budget "$budget" -o "$folder/profile.json"
-for network in gpt llama wide_gpt; do
+for network in gpt llama wide_gpt deep_llama short_gpt plain_gpt; do
   for plan in "1" "2 strategy.dp=2" "2 strategy.tp=2"; do
     set -- $plan
     name="$network, $1 rank$([ "$1" = 1 ] || echo s, ${2#strategy.})"

@@ -51,7 +51,7 @@ DeviceProfile profile_of(const std::vector<std::pair<int, const Program*>>& prog
   DeviceProfile p;
   p.kind = "cpu";
   p.name = "toy";
-  p.library = "loops";
+  p.math_library = "loops";
   p.cores = 4;
   p.memory = Bytes{16e9};
   p.date = "2026-01-01";
@@ -177,6 +177,22 @@ TEST_CASE("ranks that were not measured together are refused with the command th
     FAIL("accepted");
   } catch (const Error& e) {
     CHECK(e.hint.find("--ranks 3") != std::string::npos);
+  }
+}
+
+TEST_CASE("a copy rate that was not measured stays unknown: no machine is made up from it") {
+  const Program program = small(1);
+  DeviceProfile p = profile_of({{1, &program}});
+  p.settings[0].copy_rate.reset();
+  const std::string text = to_json(p);
+  CHECK(text.find("copy_rate") == std::string::npos);
+  CHECK(parse_device_profile(text, "p").settings == p.settings);
+  try {
+    (void)profile_cluster(p, 1, one_switch());
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(std::string(e.what()).find("copy_rate") != std::string::npos);
+    CHECK(e.hint.find("calibrate") != std::string::npos);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/report/validation_report.hpp"
 #include "gpu_backend/calibrate/calibrate.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
+#include "gpu_backend/calibrate/kernel_run.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
