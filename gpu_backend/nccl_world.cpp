@@ -205,6 +205,7 @@ class NcclTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
+  bool enqueues() const override { return true; }
   std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override { return std::make_unique<NcclCommunicator>(want({name, members}), streams_); }
   std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override { return std::make_unique<NcclChannel>(want({name, {from, to}}), streams_, name); }
   std::unique_ptr<Communicator> control(const std::string&) override { return std::make_unique<ControlCommunicator>(control_); }
