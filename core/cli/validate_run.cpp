@@ -202,9 +202,15 @@ int validate_rank(const Session& session, const Place& place, const Arguments& a
   const auto data = data_of(session, arguments);
   const Numerics numerics = device.numerics();
   const int steps = static_cast<int>(whole_number(arguments, "--steps", 1, 20));
-  const MeasuredSteps measured = measure_steps(program, device, transport, *data, kWarmUp, steps, {});
+  const MeasuredSteps measured = measure_steps(program, device, transport, *data, {.warm_up = kWarmUp, .steps = steps, .replay = session.scenario.kernels.cuda_graphs}, {});
   if (place.rank != 0) return 0;
-  Comparison comparison(session, program, numerics, measured);
+  // What is predicted is what ran.
+  Session as_run = session;
+  if (!measured.not_replayed_because.empty()) {
+    tell_not_replayed(measured.not_replayed_because, console);
+    as_run.scenario.kernels.cuda_graphs = as_run.workload.kernels.cuda_graphs = false;
+  }
+  Comparison comparison(as_run, program, numerics, measured);
   const Validation result = comparison.compare(chosen_backend(arguments, console));
   const Document document = validation_document(result);
   print(document, arguments, console);

@@ -43,6 +43,7 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     launch_.gemm = &gemm_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
+    launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return listed(pieces); };
     launch_.changing = [this](std::function<std::uint64_t(std::int64_t)> of) -> const void* { return shared_->recording != nullptr ? shared_->recording->changing(std::move(of)) : nullptr; };
     void* numbers = nullptr;
     REHEARSE_CUDA(cudaMallocHost(&numbers, kNumbers * sizeof(double)));
@@ -283,17 +284,20 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   void move(const std::byte* from, std::byte* to, const std::vector<cuda::Piece>& pieces) {
     if (pieces.size() == 1) return copy(to + pieces[0].to, from + pieces[0].from, static_cast<std::size_t>(pieces[0].bytes));
     if (pieces.empty()) return;
+    std::int64_t largest = 0;
+    for (const cuda::Piece& p : pieces) largest = std::max(largest, p.bytes);
+    cuda::copy_pieces(stream_of_task(), from, to, listed(pieces), static_cast<int>(pieces.size()), largest);
+  }
+  /// Copied once: what goes where is the same every step.
+  const cuda::Piece* listed(const std::vector<cuda::Piece>& pieces) {
     cuda::Piece*& list = lists_[pieces];
     if (list == nullptr) {
-      // Copied once: what goes where is the same every step.
       void* memory = nullptr;
       REHEARSE_CUDA(cudaMalloc(&memory, pieces.size() * sizeof(cuda::Piece)));
       list = static_cast<cuda::Piece*>(memory);
       REHEARSE_CUDA(cudaMemcpy(list, pieces.data(), pieces.size() * sizeof(cuda::Piece), cudaMemcpyHostToDevice));
     }
-    std::int64_t largest = 0;
-    for (const cuda::Piece& p : pieces) largest = std::max(largest, p.bytes);
-    cuda::copy_pieces(stream_of_task(), from, to, list, static_cast<int>(pieces.size()), largest);
+    return list;
   }
 
   void set_zero() {

@@ -125,7 +125,7 @@ __device__ inline std::int64_t element(const Matrix& m, const Local& z, std::int
   const std::int64_t i = (expert * z.rows + row) * z.columns + column - m.weight.flat;
   return i >= 0 && i < m.weight.stored ? i : -1;
 }
-__device__ inline std::int64_t per_expert(const Places& p, bool experts) {
+__host__ __device__ inline std::int64_t per_expert(const Places& p, bool experts) {
   std::int64_t n = 1;
   for (int d = experts ? 1 : 0; d < p.rank; ++d) n *= p.extents[d];
   return n;
@@ -213,7 +213,6 @@ struct Blend {
   }
 };
 /// A block per expert: the mean of its statistics.
-template <class A>
 __global__ void means_kernel(Reals statistics, std::int64_t each_has, double* means) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < each_has; i += blockDim.x) sum += get<double>(statistics, blockIdx.x * each_has + i);
@@ -292,12 +291,6 @@ struct AdafactorVector {
 };
 
 std::int64_t experts_held(const Matrix& m) { return !m.experts ? 1 : m.rows_complete ? m.rows.extents[0] : m.columns.extents[0]; }
-std::int64_t statistics_of_one(const Places& p, bool experts) {
-  std::int64_t n = 1;
-  for (int d = experts ? 1 : 0; d < p.rank; ++d) n *= p.extents[d];
-  return n;
-}
-
 }  // namespace
 
 std::size_t sum_scratch_bytes(std::int64_t n) { return static_cast<std::size_t>(parts_of(n)) * sizeof(double); }
@@ -337,8 +330,8 @@ void blend(cudaStream_t stream, Reals sum, Reals statistic, std::int64_t n, doub
   with_sums_of(statistic.type, [&](auto a) { each_one(stream, Blend<decltype(a)>{sum, statistic, static_cast<decltype(a)>(over), keep}, n); });
 }
 void factor_means(cudaStream_t stream, const Statistics& s, const Matrix& m, double* means) {
-  launch(&means_kernel<double>, dim3(static_cast<unsigned>(experts_held(m))), dim3(kThreads), 0, stream, m.rows_complete ? s.rows : s.columns,
-         statistics_of_one(m.rows_complete ? m.rows : m.columns, m.experts), means);
+  launch(&means_kernel, dim3(static_cast<unsigned>(experts_held(m))), dim3(kThreads), 0, stream, m.rows_complete ? s.rows : s.columns,
+         per_expert(m.rows_complete ? m.rows : m.columns, m.experts), means);
 }
 void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const Matrix& m, const double* means, Reals change, void* scratch) {
   with_sums_of(s.rows.type, [&](auto a) { sum_of(stream, FactoredChange<decltype(a)>{gradient, s, m, means}, m.weight.stored, change, 0, scratch); });
