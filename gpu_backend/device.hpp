@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/program/tensor.hpp"
 #include "core/units/error.hpp"
@@ -70,6 +71,8 @@ class ComputeDevice {
   /// Synchronous copies for initial values and checkpoints; nothing that touches the storage may be in flight.
   virtual void write(Storage& to, std::size_t offset, std::span<const std::byte> from) = 0;
   virtual void read(Storage& from, std::size_t offset, std::span<std::byte> to) = 0;
+  /// Writes `bytes` zeros from the beginning.
+  virtual void clear(Storage& to, std::size_t bytes) { write(to, 0, std::vector<std::byte>(bytes)); }
   /// Memory of another space; a device whose memory is the host's has one kind.
   [[nodiscard]] virtual std::shared_ptr<Storage> allocate(std::size_t bytes, MemorySpace) { return allocate(bytes); }
 

@@ -152,11 +152,12 @@ struct Executor::Impl {
       const StorageSlot& s = plan.slots()[i];
       if (!s.persistent) continue;
       take(static_cast<int>(i));
-      const std::vector<double> values = initial_values(tensor(s.tensor), *plan.held_by(s.tensor, at), s.layer, program.seed);
+      const Tensor& t = tensor(s.tensor);
       try {
-        device.write(*storage[i], 0, encoded(values, type_of(s)));
+        if (begins_as_zeros(t)) device.clear(*storage[i], static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
+        else device.write(*storage[i], 0, encoded(initial_values(t, *plan.held_by(s.tensor, at), s.layer, program.seed), type_of(s)));
       } catch (const OutOfMemory& e) {
-        throw explained(e, program, plan.rank(), memory.now(), tensor(s.tensor).name);
+        throw explained(e, program, plan.rank(), memory.now(), t.name);
       }
     }
   }

@@ -18,6 +18,7 @@
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/device_probe.hpp"
 #include "gpu_backend/gloo_world.hpp"
+#include "gpu_backend/inputs.hpp"
 #include "gpu_backend/local_world.hpp"
 #include "gpu_backend/nccl_world.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
@@ -304,7 +305,9 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
   const auto has = [&](std::string_view name) { return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; }); };
   if (const auto missing = missing_operators(program, has); !missing.empty()) throw lacks(on_cuda(arguments) ? "cuda" : "cpu", missing);
-  (void)RankPlan(program, 0);
+  const RankPlan plan(program, 0);
+  for (const Instruction& in : plan.step())
+    if (const auto* input = std::get_if<InputTask>(&in.task->kind)) check_input(program, *input);
 }
 
 std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least, std::int64_t fallback) {

@@ -77,6 +77,12 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
   }
 
+  void clear(Storage& to, std::size_t bytes) override {
+    if (static_cast<const CudaStorage&>(to).on_host()) return ComputeDevice::clear(to, bytes);
+    REHEARSE_CUDA(cudaMemsetAsync(to.data(), 0, bytes, shared_->own));
+    REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
+  }
+
   const Operator* find(std::string_view name) const override {
     const auto& all = cuda_operators().entries();
     const auto at = std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });

@@ -43,6 +43,7 @@ class CudaStorage final : public Storage {
       if (user->stream != stream && user->end != nullptr) (void)cudaStreamWaitEvent(stream, user->end, 0);
     shared_->memory.give_back(memory_, bytes_, stream);
   }
+  [[nodiscard]] bool on_host() const { return on_host_; }
   std::byte* data() override {
     if (memory_ == nullptr) take();
     if (shared_->current) note(shared_->current);
