@@ -198,6 +198,23 @@ TEST_CASE("LAMB: moments, norms of whole tensors, the step by their ratio") {
   check(step);
 }
 
+TEST_CASE("casts to fp8: by the scale of the step before, of the tensor, of rows and of blocks") {
+  ON_A_DEVICE();
+  const auto cast = [](const char* variant, double role) {
+    ComputeTask t = task_of(ComputeOp::quantise, variant);
+    t.scalars = role == 2 ? std::vector<double>{2, -14, 57344, role, 1, 1} : std::vector<double>{3, -6, 448, role, 1, 1};
+    return t;
+  };
+  for (const double role : {0.0, 1.0, 2.0}) {
+    check({cast("delayed", role), {given(inout({6}, Holds::sums), {100, 50, 2000, 0, 9, 0}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}), out({40})}});
+    check({cast("delayed", role), {given(inout({6}, Holds::sums), {0, 0, 0, 0, 0, 0}), in({5, 130}), out({5, 130}), out({5, 130})}});  // The first step: no scale yet.
+    check({cast("tensorwise", role), {given(in({2}, Holds::sums), {3.5, 0.75}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}), out({40})}});
+    for (const char* variant : {"rowwise", "blockwise", "mxfp8"}) check({cast(variant, role), {in({140, 150}), out({140, 150}), out({140, 150})}, {150}});
+  }
+  check({task_of(ComputeOp::quantise, "amax"), {in({70, 130}), in({40}), out({2}, Holds::sums)}});
+  check({task_of(ComputeOp::quantise, "update_scales"), {given(inout({6}, Holds::sums), {1, 2, 3, 4, 0, 5})}});
+}
+
 namespace {
 
 /// A part of a weight and of its statistics: whole, rows or columns of it, or a slice of the flattened matrix.

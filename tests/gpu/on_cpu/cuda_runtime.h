@@ -50,9 +50,15 @@ inline int __ffs(int x) { return __builtin_ffs(x); }
 using std::cos;
 using std::erf;
 using std::exp;
+using std::exp2;
+using std::floor;
+using std::ilogb;
+using std::ldexp;
 using std::log;
 using std::log1p;
+using std::log2;
 using std::pow;
+using std::rint;
 using std::sin;
 using std::sqrt;
 using std::tanh;
