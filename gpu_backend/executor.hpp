@@ -32,9 +32,9 @@ struct ExecutorOptions {
   /// Record the step on the device once two have run, and replay it from then on (CUDA graphs), where Executor::not_replayed_because() says nothing.
   bool replay = false;
   /// Called before every optimizer task, once all work before it is done, with its operands: tests and tools read gradients here.
-  std::function<void(const OperatorCall&)> on_update;
+  std::function<void(const OperatorCall&)> on_update{};
   /// Called after every choice of experts, with its operands (gpu_backend/README.md). On a GPU the choice may still be under way.
-  std::function<void(const OperatorCall&)> on_route;
+  std::function<void(const OperatorCall&)> on_route{};
 };
 
 class Executor {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/program/body.hpp"
+
 namespace rehearse {
 
 namespace {

@@ -9,7 +9,8 @@
 #   SECTIONS="speed"                             at most 4 x 145 s
 #   SECTIONS="calibrate validate share parity"   at most 230 + 4 x 35 + 110 + 90 s
 # "experts" and "images" (at most 280 s each) share the GPU between ranks of further networks. NETWORKS names scenarios of tests/bench/gpu. DRY_RUN=1 says what
-# would be run, and fails where something it needs is not there.
+# would be run, and fails where something it needs is not there. gpu.json, gpu.md and logs.tar.gz are all that a later call, or another machine, needs; only the build
+# has to be made anew there.
 set -u
 results=$(realpath -m "$1")
 prefix=${2:-}
@@ -20,6 +21,8 @@ build=${BUILD:-build/gpu}
 program=$build/bin/rehearse
 missing=0
 mkdir -p "$results"
+# What earlier calls left may come as one file: all that is no table.
+[ ! -e "$results/logs.tar.gz" ] || tar -xzf "$results/logs.tar.gz" -C "$results"
 export REHEARSE_DATA=$PWD
 wants() { case " $sections " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 
@@ -44,8 +47,12 @@ within() {
 }
 
 if wants build; then
+  # PyTorch's packages bring an NCCL of their own, where the toolkit has none.
+  nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])' 2>/dev/null)
+  [ -e "${nccl:-}/include/nccl.h" ] || nccl=
   within 60 "$results/configure.log" "$results/configure.err" cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DREHEARSE_SIM=OFF \
-    -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" ${prefix:+-DCMAKE_PREFIX_PATH=$(realpath "$prefix")} || exit 1
+    -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" ${prefix:+-DCMAKE_PREFIX_PATH=$(realpath "$prefix")} ${nccl:+-DNCCL_ROOT=$nccl} || exit 1
+  [ -n "${DRY_RUN:-}" ] || grep -q REHEARSE_CUDA_RUNS:INTERNAL=ON "$build/CMakeCache.txt" || { echo "this build runs nothing on GPUs: $results/configure.log says what was found"; exit 1; }
   # The program first: without it nothing else makes sense.
   within 270 "$results/build.log" "$results/build.err" ninja -C "$build" rehearse test_gpu_operators test_gpu_devices test_cuda_host bench_gemm || { tail -20 "$results/build.log"; exit 1; }
 fi
@@ -94,4 +101,5 @@ fi
 if wants experts; then share experts 280; fi
 if wants images; then share images 280; fi
 if [ -n "${DRY_RUN:-}" ]; then exit $missing; fi
+tar -C "$results" -czf "$results/logs.tar.gz" --exclude='*.tar.gz' --exclude=gpu.json --exclude=gpu.md . 2>/dev/null
 python3 tests/gpu/summarise.py "$results" "$commit" "$("$program" version 2>/dev/null | tr '\n' ';')"
