@@ -316,7 +316,7 @@ struct Executor::Impl {
   Work work_of(const Instruction& in, const Prepared& what) {
     Placed at = placed(in);
     const std::int64_t step = next_step;
-    if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
+    if (what.op != nullptr) return {.run = [this, &what, at = std::move(at), step] { compute(what, at, step); }, .start = {}};
     if (what.collective)
       return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) { made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
     if (what.exchange) return exchange(in, what, std::move(at));
@@ -326,7 +326,7 @@ struct Executor::Impl {
     return {.run = [this, &what, at = std::move(at)] { copy(what, at); }, .start = {}};  // CopyTask
   }
 
-  void compute(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
+  void compute(const Prepared& what, const Placed& at, std::int64_t step) const {
     OperatorCall call = what.call;
     for (std::size_t i = 0; i < call.operands.size(); ++i) call.operands[i].data = at.data(i);
     call.step = step;

@@ -130,15 +130,14 @@ __host__ __device__ inline std::int64_t per_expert(const Places& p, bool experts
   for (int d = experts ? 1 : 0; d < p.rank; ++d) n *= p.extents[d];
   return n;
 }
-/// Second moment of stored element i; false for padding.
-template <class A>
-__device__ bool moment(const Matrix& m, const Statistics& s, const double* means, std::int64_t i, A& out) {
+/// Second moment of stored element i, in fp64: where all gradients of a row and of a column are 0 it is smaller than fp32 knows. False for padding.
+__device__ inline bool moment(const Matrix& m, const Statistics& s, const double* means, std::int64_t i, double& out) {
   const Local z(m);
   i += m.weight.flat;
   const std::int64_t expert = i / (z.rows * z.columns), r = row_place(m, expert, i / z.columns % z.rows), c = column_place(m, expert, i % z.columns);
   if (r < 0 || c < 0) return false;
   const std::int64_t of = !m.experts ? 0 : m.rows_complete ? r / m.rows.extents[1] : c / per_expert(m.columns, true);
-  out = get<A>(s.rows, r) * get<A>(s.columns, c) / static_cast<A>(means[of]);
+  out = get<double>(s.rows, r) * get<double>(s.columns, c) / means[of];
   return true;
 }
 
@@ -219,16 +218,15 @@ __global__ void means_kernel(Reals statistics, std::int64_t each_has, double* me
   sum = over_block<Sum>(sum, 0.0);
   if (threadIdx.x == 0) means[blockIdx.x] = sum / static_cast<double>(each_has);
 }
-template <class A>
 struct FactoredChange {
   Reals gradient;
   Statistics statistics;
   Matrix m;
   const double* means;
-  __device__ A operator()(std::int64_t i) const {
-    A v = A(1);
-    const A g = get<A>(gradient, i);
-    return moment(m, statistics, means, i, v) ? g * g / v : A(0);
+  __device__ double operator()(std::int64_t i) const {
+    double v = 1;
+    const auto g = get<double>(gradient, i);
+    return moment(m, statistics, means, i, v) ? g * g / v : 0.0;
   }
 };
 template <class A>
@@ -264,12 +262,10 @@ struct AdafactorStep {
     return rate() / (over > 1.0 ? over : 1.0);
   }
 };
-template <class A>
-__device__ void take_step(const AdafactorStep& s, const Reals& gradient, const Reals& weights, std::int64_t i, A second) {
-  const A w = get<A>(weights, i);
-  put(weights, i, w - (static_cast<A>(s.step()) * get<A>(gradient, i) / sqrt(second) + static_cast<A>(s.r.decay * s.rate()) * w));
+__device__ inline void take_step(const AdafactorStep& s, const Reals& gradient, const Reals& weights, std::int64_t i, double second) {
+  const auto w = get<double>(weights, i);
+  put(weights, i, w - (s.step() * get<double>(gradient, i) / sqrt(second) + s.r.decay * s.rate() * w));
 }
-template <class A>
 struct AdafactorMatrix {
   Reals gradient, weights;
   AdafactorStep s;
@@ -278,16 +274,15 @@ struct AdafactorMatrix {
   const double* means;
   template <int>
   __device__ void at(std::int64_t i) const {
-    A v = A(1);
+    double v = 1;
     if (moment(m, statistics, means, i, v)) take_step(s, gradient, weights, i, v);
   }
 };
-template <class A>
 struct AdafactorVector {
   Reals gradient, weights, second;
   AdafactorStep s;
   template <int>
-  __device__ void at(std::int64_t i) const { take_step(s, gradient, weights, i, get<A>(second, i)); }
+  __device__ void at(std::int64_t i) const { take_step(s, gradient, weights, i, get<double>(second, i)); }
 };
 
 std::int64_t experts_held(const Matrix& m) { return !m.experts ? 1 : m.rows_complete ? m.rows.extents[0] : m.columns.extents[0]; }
@@ -334,7 +329,7 @@ void factor_means(cudaStream_t stream, const Statistics& s, const Matrix& m, dou
          per_expert(m.rows_complete ? m.rows : m.columns, m.experts), means);
 }
 void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const Matrix& m, const double* means, Reals change, void* scratch) {
-  with_sums_of(s.rows.type, [&](auto a) { sum_of(stream, FactoredChange<decltype(a)>{gradient, s, m, means}, m.weight.stored, change, 0, scratch); });
+  sum_of(stream, FactoredChange{gradient, s, m, means}, m.weight.stored, change, 0, scratch);
 }
 void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_t n, double epsilon, PerStep<double> keep, Reals change, void* scratch) {
   with_sums_of(second.type, [&](auto a) {
@@ -345,10 +340,10 @@ void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_
 }
 
 void adafactor(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, const Statistics& s, const Matrix& m, const double* means, const AdafactorRule& rule) {
-  with_sums_of(s.rows.type, [&](auto a) { each_one(stream, AdafactorMatrix<decltype(a)>{gradient, weights, {size, change, rule}, s, m, means}, m.weight.stored); });
+  each_one(stream, AdafactorMatrix{gradient, weights, {size, change, rule}, s, m, means}, m.weight.stored);
 }
 void adafactor_vector(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, Reals second, std::int64_t n, const AdafactorRule& rule) {
-  with_sums_of(second.type, [&](auto a) { each_one(stream, AdafactorVector<decltype(a)>{gradient, weights, second, {size, change, rule}}, n); });
+  each_one(stream, AdafactorVector{gradient, weights, second, {size, change, rule}}, n);
 }
 
 }  // namespace rehearse::cuda
