@@ -11,7 +11,7 @@ namespace rehearse {
 
 /// What runs a plan, as far as recording goes.
 struct RecordedBy {
-  std::string records_nothing_because;   ///< ComputeDevice's; empty where it can.
+  std::string records_nothing_because{};   ///< ComputeDevice's; empty where it can.
   bool transport_enqueues = false;       ///< Transport's.
   int ranks = 1;
   bool observed_on_host = false;         ///< Whether somebody looks at tensors in the middle of a step.
