@@ -1,7 +1,8 @@
 # NVIDIA's collective library, from Debian's or NVIDIA's packages or from a CUDA toolkit that carries it.
+# Packages that only serve running programs name the library by its version.
 # Defines NCCL_FOUND, NCCL_VERSION and the target NCCL::nccl. NCCL_ROOT says where else to look.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 
 if(NCCL_INCLUDE_DIR)

@@ -59,6 +59,8 @@ class Transport {
   [[nodiscard]] virtual std::unique_ptr<Communicator> control(const std::string& name);
   /// Called on all ranks once each has asked for its communicators and channels, before the first call of any.
   virtual void ready() {}
+  /// Whether calls only enqueue on the stream of the task that makes them, so that a device can record them.
+  [[nodiscard]] virtual bool enqueues() const { return false; }
   /// Sums over all ranks, outside the Program: losses, counts, votes. Blocks.
   virtual void sum(std::vector<double>& values) = 0;
   /// Tells the others that this rank has failed, and why.

@@ -12,7 +12,7 @@
 namespace rehearse {
 
 CountedExchange::CountedExchange(const RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics)
-    : program_(plan.program()), task_(std::get<CollectiveTask>(task.task->kind)), at_(task.at), communicator_(communicator), name_(task.body->name + "/" + task.task->name) {
+    : program_(plan.program()), rank_(plan.rank()), task_(std::get<CollectiveTask>(task.task->kind)), at_(task.at), communicator_(communicator), name_(task.body->name + "/" + task.task->name) {
   members_ = program_.mesh.group_size(program_.groups[static_cast<std::size_t>(task_.group)], plan.rank(), program_.exprs);
   const auto& o = task.operands;
   for (std::size_t i = 0; i + 1 < o.size(); i += 2) {
@@ -41,7 +41,8 @@ void CountedExchange::check(const std::vector<std::int64_t>& rows, bool sends) c
     sum += n;
     for (const Part& p : parts_)
       if (n < 0 || sum > (sends ? p.sent_room : p.received_room))
-        throw Error(ErrorKind::check_failed, fmt::format("{}: {} {} rows, with room for {}", name_, sends ? "sends" : "receives", sum, sends ? p.sent_room : p.received_room));
+        throw Error(ErrorKind::check_failed, fmt::format("rank {} {} {} rows, with room for {}", rank_, sends ? "sends" : "receives", sum, sends ? p.sent_room : p.received_room), name_,
+                    "counts that ranks exchanged disagree with the plan's bounds: a mistake of the plan or of its routing, not of the scenario; '--device cpu --numerics fp64' says whether it is the device's");
   }
 }
 

@@ -31,6 +31,7 @@ class CountedExchange {
   void check(const std::vector<std::int64_t>& rows, bool sends) const;
 
   const Program& program_;
+  int rank_;
   const CollectiveTask& task_;
   ExprContext at_;
   int members_;

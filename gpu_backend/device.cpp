@@ -22,6 +22,9 @@ const std::byte* ComputeDevice::unpack_blocks(const std::byte* from, const Eleme
   return unpack(from, blocks, size_of(type), to);
 }
 
+std::unique_ptr<Recording> ComputeDevice::record(const std::function<void()>&) { throw std::logic_error(records_nothing_because()); }
+EventPtr ComputeDevice::replay(Recording&, std::int64_t) { throw std::logic_error(records_nothing_because()); }
+
 void ComputeDevice::divide_on_host(std::byte* data, std::int64_t n, ElementType type, double by) {
   if (type == ElementType::real64) divide_all<double>(data, n, by);
   else if (type == ElementType::real32) divide_all<float>(data, n, by);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/program/tensor.hpp"
 #include "core/units/error.hpp"
@@ -55,6 +56,12 @@ class Event {
 };
 using EventPtr = std::shared_ptr<Event>;
 
+/// Work that was recorded instead of done, to be done again and again by replay(). Goes before its device, and before communicators that it calls.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
@@ -64,6 +71,8 @@ class ComputeDevice {
   /// Synchronous copies for initial values and checkpoints; nothing that touches the storage may be in flight.
   virtual void write(Storage& to, std::size_t offset, std::span<const std::byte> from) = 0;
   virtual void read(Storage& from, std::size_t offset, std::span<std::byte> to) = 0;
+  /// Writes `bytes` zeros from the beginning.
+  virtual void clear(Storage& to, std::size_t bytes) { write(to, 0, std::vector<std::byte>(bytes)); }
   /// Memory of another space; a device whose memory is the host's has one kind.
   [[nodiscard]] virtual std::shared_ptr<Storage> allocate(std::size_t bytes, MemorySpace) { return allocate(bytes); }
 
@@ -93,6 +102,13 @@ class ComputeDevice {
   [[nodiscard]] virtual bool queues() const { return false; }
   /// Whether begin and end of work submitted from now on are measured. A device where that costs nothing always does.
   virtual void measure(bool) {}
+  /// Why this device cannot record work and replay it; empty where it can.
+  [[nodiscard]] virtual std::string records_nothing_because() const { return "device '" + name() + "' issues every task"; }
+  /// Records what `issue` submits; none of it runs. Storage that is first used in it belongs to the recording and must be given up in it. `issue` may
+  /// not wait, read or write, and what it submits may not need numbers on the host. Throws what `issue` throws, and Error (check_failed).
+  [[nodiscard]] virtual std::unique_ptr<Recording> record(const std::function<void()>& issue);
+  /// Does it all once more, as step `step`, after whatever was submitted before and before whatever is submitted later.
+  virtual EventPtr replay(Recording& recording, std::int64_t step);
   /// Begin and end of work that has ended; nothing where none was measured.
   [[nodiscard]] virtual std::optional<Interval> times(const EventPtr& event) const = 0;
   /// Now, on the clock of `times`.

@@ -15,14 +15,17 @@
 #include "gpu_backend/collective_work.hpp"
 #include "gpu_backend/counted_exchange.hpp"
 #include "gpu_backend/initial.hpp"
+#include "gpu_backend/inputs.hpp"
 #include "gpu_backend/out_of_memory.hpp"
 #include "gpu_backend/plan.hpp"
+#include "gpu_backend/repeats.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr std::string_view kZeros = "fill.zeros";
+constexpr int kWarmUp = 2;   // Steps before one is recorded: libraries choose, connect and take memory in the first of their calls.
 
 const ComputeTask* compute_of(const Task& task) { return std::get_if<ComputeTask>(&task.kind); }
 
@@ -116,6 +119,10 @@ struct Executor::Impl {
     Channel* channel = nullptr;
   };
   std::vector<Prepared> prepared;
+  std::string not_replayed;                       ///< Why not, where it was asked for.
+  int issued = 0;                                 ///< Steps that were issued task by task.
+  std::map<int, std::shared_ptr<Storage>> inputs; ///< By slot, while there is a recording: it reads them where they are.
+  std::unique_ptr<Recording> recording;           ///< Goes first: it calls communicators.
 
   Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
       : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()) {
@@ -125,6 +132,9 @@ struct Executor::Impl {
     for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
+    if (options.replay)
+      not_replayed = not_repeated_because(plan, {.records_nothing_because = device.records_nothing_because(), .transport_enqueues = transport.enqueues(), .ranks = transport.ranks(),
+                                                 .observed_on_host = options.on_update || options.on_route});
   }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
@@ -142,11 +152,12 @@ struct Executor::Impl {
       const StorageSlot& s = plan.slots()[i];
       if (!s.persistent) continue;
       take(static_cast<int>(i));
-      const std::vector<double> values = initial_values(tensor(s.tensor), *plan.held_by(s.tensor, at), s.layer, program.seed);
+      const Tensor& t = tensor(s.tensor);
       try {
-        device.write(*storage[i], 0, encoded(values, type_of(s)));
+        if (begins_as_zeros(t)) device.clear(*storage[i], static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
+        else device.write(*storage[i], 0, encoded(initial_values(t, *plan.held_by(s.tensor, at), s.layer, program.seed), type_of(s)));
       } catch (const OutOfMemory& e) {
-        throw explained(e, program, plan.rank(), memory.now(), tensor(s.tensor).name);
+        throw explained(e, program, plan.rank(), memory.now(), t.name);
       }
     }
   }
@@ -168,6 +179,7 @@ struct Executor::Impl {
     if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
       out.channel = channel(*m, in.at);
     }
+    if (const auto* task = std::get_if<InputTask>(&in.task->kind)) check_input(program, *task);
     if (std::holds_alternative<ScalarTask>(in.task->kind))
       throw Error(ErrorKind::unavailable, fmt::format("task '{}' cannot be executed yet", in.task->name), "program");
     return out;
@@ -183,6 +195,7 @@ struct Executor::Impl {
     for (const ExprId e : c.dims) out.call.dims.push_back(program.exprs.evaluate(e, in.at));
     for (const ExprId e : c.offsets) out.call.offsets.push_back(program.exprs.evaluate(e, in.at));
     out.call.observed = &observed;
+    out.call.any_step = {RandomKey(program.seed).with(c.random), static_cast<std::uint64_t>(in.at.layer), static_cast<std::uint64_t>(in.at.pass)};
     if (!in.operands.empty()) out.call.first_replica = first_replica(program, tensor(in.operands[0].tensor), in.at);
   }
 
@@ -237,6 +250,47 @@ struct Executor::Impl {
       memory.remove(tensor(s.tensor), s.bytes);
     }
   }
+  void issue_all() {
+    for (std::size_t i = 0; i < plan.step().size(); ++i) issue(i);
+    ++issued;
+  }
+
+  // ---- replaying
+
+  [[nodiscard]] static bool reads_input(const Instruction& in) { return std::holds_alternative<InputTask>(in.task->kind); }
+
+  /// Everything but the inputs, whose storage stays for good: the host writes it before each replay.
+  void record() {
+    const MemoryBook counted = memory;
+    const std::vector<EventPtr> none(plan.step().size());
+    events = none, events_before.clear();
+    for (const Instruction& in : plan.step())
+      if (reads_input(in))
+        for (const int slot : in.allocates) {
+          take(slot);
+          inputs[slot] = storage[static_cast<std::size_t>(slot)];
+          (void)inputs[slot]->data();
+        }
+    recording = device.record([this] {
+      for (std::size_t i = 0; i < plan.step().size(); ++i)
+        if (!reads_input(plan.step()[i])) issue(i);
+    });
+    memory = counted;
+    events = none;
+  }
+
+  /// The step as one piece of work, which every instruction's event stands for.
+  void replay() {
+    for (const auto& [slot, kept] : inputs) storage[static_cast<std::size_t>(slot)] = kept;
+    for (std::size_t i = 0; i < plan.step().size(); ++i)
+      if (const Instruction& in = plan.step()[i]; reads_input(in)) {
+        Work work = work_of(in, prepared[i]);
+        work.name = prepared[i].name;
+        (void)device.submit(in.task->stream, {}, std::move(work));
+      }
+    for (const auto& [slot, kept] : inputs) storage[static_cast<std::size_t>(slot)].reset();
+    events.assign(plan.step().size(), device.replay(*recording, next_step));
+  }
 
   /// Storage of the operands, kept alive by whoever holds the list.
   struct Placed {
@@ -262,7 +316,7 @@ struct Executor::Impl {
   Work work_of(const Instruction& in, const Prepared& what) {
     Placed at = placed(in);
     const std::int64_t step = next_step;
-    if (what.op != nullptr) return {.run = [this, &in, &what, at = std::move(at), step] { compute(in, what, at, step); }, .start = {}};
+    if (what.op != nullptr) return {.run = [this, &what, at = std::move(at), step] { compute(what, at, step); }, .start = {}};
     if (what.collective)
       return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) { made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
     if (what.exchange) return exchange(in, what, std::move(at));
@@ -272,13 +326,11 @@ struct Executor::Impl {
     return {.run = [this, &what, at = std::move(at)] { copy(what, at); }, .start = {}};  // CopyTask
   }
 
-  void compute(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
+  void compute(const Prepared& what, const Placed& at, std::int64_t step) const {
     OperatorCall call = what.call;
     for (std::size_t i = 0; i < call.operands.size(); ++i) call.operands[i].data = at.data(i);
     call.step = step;
-    if (!call.task->random.empty())
-      call.random = RandomKey(program.seed).with(call.task->random).with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(in.at.layer));
-    if (in.at.pass > 0) call.random = call.random.with(static_cast<std::uint64_t>(in.at.pass));
+    call.random = call.any_step.at(step);
     if (call.task->op == ComputeOp::optimizer && options.on_update) options.on_update(call);
     if (what.clear != nullptr) {
       OperatorCall fresh = call;
@@ -362,55 +414,7 @@ struct Executor::Impl {
   }
 
   void input(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
-    const auto& task = std::get<InputTask>(in.task->kind);
-    const TensorView& out = what.call.operands.at(0);
-    if (program.tokens_per_step <= 0) return image_input(task.what, what, at, step);
-    const std::int64_t shift = task.what == "labels" ? 1 : 0, length = out.held->shape.at(1);
-    std::vector<std::int64_t> tokens, values;
-    values.reserve(static_cast<std::size_t>(out.elements()));
-    for (std::int64_t b = 0; b < out.extent(0); ++b) {
-      data.tokens(step, what.call.first_sample + out.held->global_index(0, b), length, tokens);
-      for (std::int64_t s = 0; s < out.extent(1); ++s) values.push_back(tokens[static_cast<std::size_t>(out.held->global_index(1, s) + shift)]);
-    }
-    device.put(at.data(0), std::as_bytes(std::span(values)));
-  }
-
-  /// Numbers of images or vectors, or classes of samples or pixels, as the operand holds them; halos come from the neighbours.
-  void image_input(const std::string& field, const Prepared& what, const Placed& at, std::int64_t step) const {
-    const TensorView& out = what.call.operands.at(0);
-    std::int64_t per_sample = 1;
-    for (std::size_t d = 1; d < out.held->shape.size(); ++d) per_sample *= out.held->shape[d];
-    const std::vector<std::int64_t> elements = out.held->global_elements();
-    const auto own = [&held = *out.held](std::size_t i) {
-      for (std::size_t d = held.inner.size(); d-- > 0; i /= static_cast<std::size_t>(held.extents[d])) {
-        const auto x = static_cast<std::int64_t>(i % static_cast<std::size_t>(held.extents[d]));
-        if (x < held.inner[d].first || x >= held.inner[d].first + held.inner[d].length) return false;
-      }
-      return true;
-    };
-    std::vector<double> numbers, values;
-    std::vector<std::int64_t> classes;
-    std::int64_t loaded = -1;
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      const std::int64_t sample = what.call.first_sample + elements[i] / per_sample, element = elements[i] % per_sample;
-      if (out.type == ElementType::int64) {
-        classes.push_back(per_sample == 1 ? data.label(step, sample) : data.pixel_label(step, sample, element));
-        continue;
-      }
-      if (sample != loaded && field == "noise") noise(step, sample, per_sample, numbers);
-      else if (sample != loaded) data.image(step, sample, per_sample, numbers);
-      loaded = sample;
-      values.push_back(own(i) ? numbers[static_cast<std::size_t>(element)] : 0);
-    }
-    if (out.type == ElementType::int64) device.put(at.data(0), std::as_bytes(std::span(classes)));
-    else device.put(at.data(0), encoded(values, out.type));
-  }
-
-  /// What a generator begins with: a function of the sample's number, as data is.
-  void noise(std::int64_t step, std::int64_t sample, std::int64_t n, std::vector<double>& out) const {
-    const RandomKey key = RandomKey(program.seed).with("noise").with(static_cast<std::uint64_t>(step)).with(static_cast<std::uint64_t>(sample));
-    out.resize(static_cast<std::size_t>(n));
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = key.normal(i);
+    device.put(at.data(0), input_values(program, data, std::get<InputTask>(in.task->kind), what.call.operands.at(0), what.call.first_sample, step));
   }
 
   [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {
@@ -438,17 +442,20 @@ struct Executor::Impl {
     return sums[1] > 0 ? sums[0] / sums[1] : 0;
   }
 
-  StepResult step() {
+  StepResult step(bool one_by_one) {
     StepResult out;
     out.step = next_step;
     observed = {};
-    events_before = std::move(events);
-    events.assign(plan.step().size(), nullptr);
     const double begin = last_end > 0 ? last_end : device.now();
-    for (std::size_t i = 0; i < plan.step().size(); ++i) {
-      issue(i);
-      out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
+    out.replayed = recording != nullptr && !one_by_one;
+    if (out.replayed) {
+      replay();
+    } else {
+      events_before = std::move(events);
+      events.assign(plan.step().size(), nullptr);
+      issue_all();
     }
+    for (std::size_t i = 0; i < plan.step().size(); ++i) out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
     for (std::size_t i = plan.step().size(); i-- > 0;)
       if (compute_of(*plan.step()[i].task) != nullptr) {
         device.wait(events[i]);
@@ -465,6 +472,11 @@ struct Executor::Impl {
     out.peak = memory.at_peak();
     out.peak_bytes = memory.peak();
     ++next_step;
+    if (options.replay && not_replayed.empty() && !recording && issued >= kWarmUp) {
+      drain();
+      record();
+      last_end = device.now();
+    }
     return out;
   }
 
@@ -478,7 +490,8 @@ Executor::Executor(const Program& program, ComputeDevice& device, Transport& tra
     : impl_(std::make_unique<Impl>(program, device, transport, data, std::move(options))) {}
 Executor::~Executor() = default;
 
-StepResult Executor::step() { return impl_->step(); }
+StepResult Executor::step(bool one_by_one) { return impl_->step(one_by_one); }
+const std::string& Executor::not_replayed_because() const { return impl_->not_replayed; }
 void Executor::drain() { impl_->drain(); }
 std::int64_t Executor::next_step() const { return impl_->next_step; }
 void Executor::set_next_step(std::int64_t step) { impl_->next_step = step; }

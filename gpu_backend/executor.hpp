@@ -24,14 +24,17 @@ struct StepResult {
   double seconds = 0;          ///< From the end of the step before, on this rank.
   CategoryBytes peak;          ///< Device memory at its peak, in the Program's types, as allocated and freed in order of issue.
   Bytes peak_bytes;            ///< Sum of `peak`.
+  bool replayed = false;       ///< As one launch of what was recorded.
   Bytes communicated;          ///< Payload of this rank's collectives (the larger side) and of what it sends, in the Program's types.
 };
 
 struct ExecutorOptions {
+  /// Record the step on the device once two have run, and replay it from then on (CUDA graphs), where Executor::not_replayed_because() says nothing.
+  bool replay = false;
   /// Called before every optimizer task, once all work before it is done, with its operands: tests and tools read gradients here.
-  std::function<void(const OperatorCall&)> on_update;
+  std::function<void(const OperatorCall&)> on_update{};
   /// Called after every choice of experts, with its operands (gpu_backend/README.md). On a GPU the choice may still be under way.
-  std::function<void(const OperatorCall&)> on_route;
+  std::function<void(const OperatorCall&)> on_route{};
 };
 
 class Executor {
@@ -40,8 +43,11 @@ class Executor {
   Executor(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, ExecutorOptions options);
   ~Executor();
 
-  /// Runs one step on all ranks together; returns when its loss is known and its parameters are updated.
-  StepResult step();
+  /// Runs one step on all ranks together; returns when its loss is known and its parameters are updated. `one_by_one`: tasks are issued, and so may be
+  /// measured, even where steps are replayed.
+  StepResult step(bool one_by_one = false);
+  /// Why steps are issued task by task although ExecutorOptions::replay is set, in one line; empty where they are replayed, or where it is not set.
+  [[nodiscard]] const std::string& not_replayed_because() const;
   /// Waits for everything in flight.
   void drain();
 

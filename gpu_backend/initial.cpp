@@ -43,7 +43,29 @@ void in_parallel(std::size_t n, const F& each) {
   for (std::thread& t : others) t.join();
 }
 
+/// Calls f(i, global element) for every stored element; -1 for padding.
+template <class F>
+void each_element(const Held& held, const F& f) {
+  std::vector<std::vector<std::int64_t>> index(held.shape.size());
+  for (std::size_t d = 0; d < index.size(); ++d)
+    for (std::int64_t x = 0; x < held.extents[d]; ++x) index[d].push_back(held.global_index(d, x));
+  in_parallel(static_cast<std::size_t>(held.elements()), [&](std::size_t i) {
+    std::int64_t rest = held.flat.first + static_cast<std::int64_t>(i), element = 0, stride = 1;
+    bool padding = false;
+    for (std::size_t d = index.size(); d-- > 0;) {
+      const std::int64_t g = index[d][static_cast<std::size_t>(rest % held.extents[d])];
+      padding |= g < 0;
+      element += g * stride;
+      stride *= held.shape[d];
+      rest /= held.extents[d];
+    }
+    f(i, padding ? -1 : element);
+  });
+}
+
 }  // namespace
+
+bool begins_as_zeros(const Tensor& tensor) { return tensor.initial.empty() || tensor.initial == "zeros"; }
 
 std::string instance_name(const std::string& name, int layer) {
   const auto at = name.find("{layer}");
@@ -53,9 +75,8 @@ std::string instance_name(const std::string& name, int layer) {
 std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed) {
   const std::string& named = tensor.initial_key.empty() ? tensor.name : tensor.initial_key;
   const Value value = initialiser(tensor.initial, RandomKey(seed).with("initial").with(instance_name(named, layer)));
-  const std::vector<std::int64_t> elements = held.global_elements();
-  std::vector<double> out(elements.size());
-  in_parallel(elements.size(), [&](std::size_t i) { out[i] = elements[i] < 0 ? 0.0 : value(static_cast<std::uint64_t>(elements[i])); });
+  std::vector<double> out(static_cast<std::size_t>(held.elements()));
+  each_element(held, [&](std::size_t i, std::int64_t element) { out[i] = element < 0 ? 0.0 : value(static_cast<std::uint64_t>(element)); });
   return out;
 }
 
@@ -63,10 +84,10 @@ std::vector<std::byte> encoded(const std::vector<double>& values, ElementType ty
   std::vector<std::byte> out(values.size() * size_of(type));
   const auto store = [&](auto convert) {
     using T = decltype(convert(0.0));
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    in_parallel(values.size(), [&](std::size_t i) {
       const T x = convert(values[i]);
       std::memcpy(out.data() + i * sizeof(T), &x, sizeof(T));
-    }
+    });
   };
   switch (type) {
     case ElementType::real64: store([](double x) { return x; }); break;

@@ -73,18 +73,21 @@ void exchange(Round& round) {
   }
 }
 
-void check_alike(const Round& round) {
+/// `group`: name of the communicator. Members are numbered by their place in it.
+void check_alike(const Round& round, const std::string& group) {
+  constexpr const char* kHint = "all ranks have to run the same plan: same scenario, same program version";
   const CollectiveCall& a = round.members[0]->call;
-  for (const auto& m : round.members)
-    if (m->call.op != a.op || m->call.name != a.name || m->call.type != a.type ||
-        (a.op == CollectiveOp::all_reduce && m->call.receive_counts != a.receive_counts))
-      throw Error(ErrorKind::check_failed, fmt::format("ranks of one group disagree: '{}' meets '{}'", a.name, m->call.name));
+  for (std::size_t i = 1; i < round.members.size(); ++i) {
+    const CollectiveCall& b = round.members[i]->call;
+    if (b.op != a.op || b.name != a.name || b.type != a.type || (a.op == CollectiveOp::all_reduce && b.receive_counts != a.receive_counts))
+      throw Error(ErrorKind::check_failed, fmt::format("member 0 calls '{}' ({} of {}), member {} calls '{}' ({} of {})", a.name, name_of(a.op), a.receive_counts.empty() ? 0 : a.receive_counts[0], i,
+                                                       b.name, name_of(b.op), b.receive_counts.empty() ? 0 : b.receive_counts[0]), "group " + group, kHint);
+  }
   if (a.op != CollectiveOp::all_to_all) return;
   for (std::size_t i = 0; i < round.members.size(); ++i)
     for (std::size_t j = 0; j < round.members.size(); ++j)
-      if (round.members[i]->call.receive_counts.at(j) != round.members[j]->call.send_counts.at(i))
-        throw Error(ErrorKind::check_failed, fmt::format("{}: one rank sends {} elements where another expects {}", a.name, round.members[j]->call.send_counts[i],
-                                                         round.members[i]->call.receive_counts[j]));
+      if (const std::int64_t wanted = round.members[i]->call.receive_counts.at(j), given = round.members[j]->call.send_counts.at(i); wanted != given)
+        throw Error(ErrorKind::check_failed, fmt::format("{}: member {} sends {} elements to member {}, which expects {}", a.name, j, given, i, wanted), "group " + group, kHint);
 }
 
 struct Group {
@@ -122,7 +125,7 @@ struct LocalWorld::Shared {
     lock.unlock();
     std::exception_ptr failed;
     try {
-      check_alike(complete);
+      check_alike(complete, name);
       exchange(complete);
     } catch (...) {
       failed = std::current_exception();

@@ -1,6 +1,7 @@
 #include "gpu_backend/nccl_world.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -189,6 +190,8 @@ class NcclTransport final : public Transport {
  public:
   NcclTransport(int rank, int ranks, const MeetingPoint& at, const cuda::StreamOfTask& streams, std::function<void(const std::string&)> on_failure)
       : rank_(rank), ranks_(ranks), streams_(streams), client_(at.host, at.port, rank, std::move(on_failure)) {
+    // Memory of graphs is not there yet when they are captured: NCCL would look it up to register it.
+    (void)::setenv("NCCL_GRAPH_REGISTER", "0", 0);
     ncclUniqueId id{};
     if (rank == 0) {
       check(NCCL(ncclGetUniqueId)(&id), "meeting");
@@ -205,6 +208,7 @@ class NcclTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
+  bool enqueues() const override { return true; }
   std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override { return std::make_unique<NcclCommunicator>(want({name, members}), streams_); }
   std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override { return std::make_unique<NcclChannel>(want({name, {from, to}}), streams_, name); }
   std::unique_ptr<Communicator> control(const std::string&) override { return std::make_unique<ControlCommunicator>(control_); }

@@ -10,7 +10,7 @@
 namespace rehearse {
 
 /// Storage and arithmetic of the real numbers of a run. fp64 is for parity: it makes the order of additions harmless. `plan` is what the
-/// Program says: 16-bit types are stored as bfloat16, all others as fp32; products of tf32 tasks may round their factors to tf32. Sums are
+/// Program says: 16-bit types are stored as bfloat16, what is cast to fp8 too, all others as fp32; products of tf32 tasks may round their factors to tf32. Sums are
 /// fp32 then. Not every device has it.
 enum class Numerics : std::uint8_t { fp32, fp64, plan };
 
@@ -24,6 +24,7 @@ enum class ElementType : std::uint8_t { real32, real64, int64, byte, real16 };
     case DType::uint8: return ElementType::byte;
     case DType::bf16:
     case DType::fp16:
+    case DType::fp8:
       if (numerics == Numerics::plan) return ElementType::real16;
       [[fallthrough]];
     default: return numerics == Numerics::fp64 ? ElementType::real64 : ElementType::real32;

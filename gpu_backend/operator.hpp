@@ -42,6 +42,17 @@ struct Observations {
 /// Where a device launches what an operator asks for; each device knows its own.
 struct LaunchContext;
 
+/// Random numbers of one task, for any step.
+struct TaskRandom {
+  RandomKey task;              ///< Of the run's seed and the task's name.
+  std::uint64_t layer = 0;
+  std::uint64_t pass = 0;      ///< 0: the only one.
+  [[nodiscard]] RandomKey at(std::int64_t step) const {
+    const RandomKey key = task.with(static_cast<std::uint64_t>(step)).with(layer);
+    return pass > 0 ? key.with(pass) : key;
+  }
+};
+
 /// One call.
 struct OperatorCall {
   const ComputeTask* task = nullptr;
@@ -49,6 +60,7 @@ struct OperatorCall {
   std::vector<std::int64_t> dims;     ///< ComputeTask::dims and offsets, evaluated on this rank.
   std::vector<std::int64_t> offsets;
   RandomKey random;                   ///< Of the task's numbers, for this step and layer.
+  TaskRandom any_step;                ///< The same for any step, where steps are replayed.
   std::int64_t first_sample = 0;      ///< Global index, in the step, of sample 0 of the microbatch.
   std::int64_t step = 0;
   bool first_replica = true;          ///< Whether this rank is the first of those that hold the same elements of operand 0.

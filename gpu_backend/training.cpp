@@ -52,7 +52,8 @@ StepTimes summarise(std::vector<double> seconds) {
 
 TrainingSummary train(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, const TrainingRun& run) {
   TrainingSummary out;
-  Executor executor(program, device, transport, data, {});
+  Executor executor(program, device, transport, data, {.replay = run.replay});
+  out.not_replayed_because = executor.not_replayed_because();
   const Checkpoints checkpoints(run.checkpoints, program_hash(program), device.numerics());
   if (run.resume)
     if (const auto newest = checkpoints.newest()) {
@@ -70,7 +71,8 @@ TrainingSummary train(const Program& program, ComputeDevice& device, Transport& 
       transport.sum(together);
       zero = device.now();
     }
-    out.last = executor.step();
+    out.last = executor.step(last && run.trace);
+    if (out.last.replayed) ++out.replayed;
     seconds.push_back(out.last.seconds);
     if (run.on_step) run.on_step(out.last);
     const bool due = run.save_every > 0 && executor.next_step() % run.save_every == 0;

@@ -15,7 +15,8 @@ struct TrainingRun {
   std::string checkpoints;         ///< Folder; empty: none are written.
   std::int64_t save_every = 0;     ///< Steps between checkpoints; 0: after the last step only.
   bool resume = false;             ///< Go on from the newest complete checkpoint, or begin where there is none.
-  bool trace = false;              ///< Gather the spans of the last step of all ranks on rank 0.
+  bool trace = false;              ///< Gather the spans of the last step of all ranks on rank 0. That step is issued task by task: a replay has no times of tasks.
+  bool replay = false;             ///< Replay steps where that is possible (ExecutorOptions).
   std::function<void(const StepResult&)> on_step;   ///< Called on every rank after each step.
 };
 
@@ -28,6 +29,8 @@ struct TrainingSummary {
   StepTimes times;
   StepResult last;
   std::vector<Span> spans;    ///< On rank 0 of a traced run.
+  std::int64_t replayed = 0;  ///< Steps.
+  std::string not_replayed_because;   ///< As Executor says.
 };
 
 /// Runs it; all ranks call it.

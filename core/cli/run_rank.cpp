@@ -20,6 +20,7 @@
 #include "gpu_backend/cuda/cuda_device.hpp"
 #include "gpu_backend/device_probe.hpp"
 #include "gpu_backend/gloo_world.hpp"
+#include "gpu_backend/inputs.hpp"
 #include "gpu_backend/local_world.hpp"
 #include "gpu_backend/nccl_world.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
@@ -152,6 +153,7 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["step_time_p5_s"] = s.times.p5;
   out["step_time_p95_s"] = s.times.p95;
   out["steps_timed"] = s.times.counted;
+  if (session.scenario.kernels.cuda_graphs) out["steps_replayed"] = s.replayed;
   out["tokens_per_s"] = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0.0;
   out["model_flops_per_s_per_gpu"] = s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
   nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]}, {"peak_bytes", s.last.peak_bytes.value()}};
@@ -175,6 +177,7 @@ Document summary(const Session& session, const Program& program, const TrainingS
                    {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
                    {"speed", fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0, work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
                    {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
+  if (s.replayed > 0) facts.rows.push_back({"CUDA graphs", fmt::format("{} steps replayed as one launch each, the others issued task by task", s.replayed)});
   if (device.name() == "cuda")
     facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB", cuda_memory(device).peak.value() / 1e6, cuda_memory(device).capacity.value() / 1e6)});
   out.blocks.emplace_back(std::move(facts));
@@ -184,16 +187,18 @@ Document summary(const Session& session, const Program& program, const TrainingS
   return out;
 }
 
-void write_spans(const std::string& file, const Program& program, const Session& session, const std::vector<Span>& spans, const ComputeDevice& device, Console& console) {
+void write_spans(const std::string& file, const Program& program, const Session& session, const TrainingSummary& result, const ComputeDevice& device, Console& console) {
   std::vector<int> ranks(static_cast<std::size_t>(program.mesh.ranks()));
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   Trace trace(ranks);
   trace.streams = program.streams;
-  trace.spans = spans;
+  trace.spans = result.spans;
+  // A replay is one launch, without times of its tasks.
+  const std::string issued = result.replayed > 0 ? "; this step was issued task by task, those before it were replayed as CUDA graphs" : "";
   const auto out = open_output(file);
-  write_kineto(trace, program, session.cluster, program.name, *out, described(device));
+  write_kineto(trace, program, session.cluster, program.name, *out, described(device) + issued);
   out->close();
-  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev\n", file, spans.size());
+  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev{}\n", file, result.spans.size(), issued);
 }
 
 HtmlParts run_pictures(const PlanSummary& plan, const std::vector<StepResult>& steps, const std::vector<Span>& spans, int ranks, const std::string& data) {
@@ -263,12 +268,19 @@ TrainingRun training_run(const Arguments& arguments) {
   return run;
 }
 
+}  // namespace
+
+void tell_not_replayed(const std::string& because, Console& console) { console.err << fmt::format("kernels.cuda_graphs: steps were issued task by task: {}\n", because); }
+
+namespace {
+
 int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
   const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
   const auto data = data_of(session, arguments);
   TrainingRun run = training_run(arguments);
   const bool tells = place.rank == 0;
   const bool lines = tells && arguments.text("--format", "table") == "table";
+  run.replay = session.scenario.kernels.cuda_graphs;
   std::vector<StepResult> steps;
   run.on_step = [&](const StepResult& r) {
     if (tells && arguments.has("--html")) steps.push_back(r);
@@ -276,13 +288,14 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   };
   const TrainingSummary result = train(program, device, transport, *data, run);
   if (!tells) return 0;
+  if (!result.not_replayed_because.empty()) tell_not_replayed(result.not_replayed_because, console);
   if (result.times.counted == 0) {
     console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
     return 0;
   }
   const Document document = summary(session, program, result, place, *data, device);
   print(document, arguments, console);
-  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result.spans, device, console);
+  if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result, device, console);
   write_html("run", document, arguments, console, [&] { return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe()); });
   return 0;
 }
@@ -297,7 +310,9 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
   const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
   const auto has = [&](std::string_view name) { return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; }); };
   if (const auto missing = missing_operators(program, has); !missing.empty()) throw lacks(on_cuda(arguments) ? "cuda" : "cpu", missing);
-  (void)RankPlan(program, 0);
+  const RankPlan plan(program, 0);
+  for (const Instruction& in : plan.step())
+    if (const auto* input = std::get_if<InputTask>(&in.task->kind)) check_input(program, *input);
 }
 
 std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least, std::int64_t fallback) {

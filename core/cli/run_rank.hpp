@@ -23,6 +23,8 @@ int as_rank_on(const Place& place, const Arguments& arguments, Console& console,
 
 /// Throws Error for a --device that there is not (usage), or not here (unavailable).
 void check_device(const Arguments& arguments);
+/// Says why steps were not replayed as CUDA graphs, where the scenario asks for them.
+void tell_not_replayed(const std::string& because, Console& console);
 /// Before ranks are started on this machine. Throws Error (unavailable) where they are more than its GPUs and are not to share them.
 void check_gpus(const Arguments& arguments, int ranks);
 /// Whether --device says cuda.

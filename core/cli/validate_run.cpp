@@ -197,13 +197,17 @@ class Comparison {
   std::set<std::string> missing_;
 };
 
-int validate_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
+int validate_rank(Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
   const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
   const auto data = data_of(session, arguments);
   const Numerics numerics = device.numerics();
   const int steps = static_cast<int>(whole_number(arguments, "--steps", 1, 20));
-  const MeasuredSteps measured = measure_steps(program, device, transport, *data, kWarmUp, steps, {});
+  const MeasuredSteps measured = measure_steps(program, device, transport, *data, {.warm_up = kWarmUp, .steps = steps, .replay = session.scenario.kernels.cuda_graphs}, {});
   if (place.rank != 0) return 0;
+  if (!measured.not_replayed_because.empty()) {  // What is predicted is what ran.
+    tell_not_replayed(measured.not_replayed_because, console);
+    session.scenario.kernels.cuda_graphs = session.workload.kernels.cuda_graphs = false;
+  }
   Comparison comparison(session, program, numerics, measured);
   const Validation result = comparison.compare(chosen_backend(arguments, console));
   const Document document = validation_document(result);
@@ -235,7 +239,7 @@ int validate_run(const Arguments& arguments, Console& console) {
   std::optional<Place> place;
   if (arguments.has("--ranks-from-env")) place = place_from(process_environment());
   const int ranks = place ? place->ranks : static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
-  const Session session = open_here(arguments, ranks);
+  Session session = open_here(arguments, ranks);
   if (place || ranks == 1) {
     const Place here = place.value_or(Place{});
     return as_rank_on(here, arguments, console, [&](ComputeDevice& device, Transport& transport) { return validate_rank(session, here, arguments, console, device, transport); });

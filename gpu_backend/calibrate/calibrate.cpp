@@ -64,7 +64,7 @@ class Calibration {
       tell(0, ranks, "collectives");
       auto measured = measure_communication(team, transport_, kCommunicationShare * seconds * 0.8);
       merge(out.collectives, measured);
-      taken = taken_by_communication(team, transport_, kCommunicationShare * seconds * 0.2);
+      taken = taken_by_communication(team, transport_, kCommunicationShare * seconds * 0.2, beside_compute(*device));
       done_ += share_ * kCommunicationShare;
     }
     const double share = share_ * kernels / seconds / static_cast<double>(request_.numerics.size());

@@ -19,7 +19,6 @@ std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
   if (device.queues()) out.insert(out.end(), {16777216, 67108864});
   return out;
 }
-constexpr std::int64_t kBesideCompute = 1048576;
 constexpr std::int64_t kSide = 256;  // Of a product between calls.
 constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
 
@@ -171,17 +170,18 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
   return out;
 }
 
-double taken_by_communication(Team& team, Transport& transport, double seconds) {
+BesideCompute beside_compute(const ComputeDevice& device) { return device.queues() ? BesideCompute{4096, 16777216} : BesideCompute{256, 1048576}; }
+
+double taken_by_communication(Team& team, Transport& transport, double seconds, const BesideCompute& sizes) {
   std::vector<int> members(static_cast<std::size_t>(team.ranks()));
   std::iota(members.begin(), members.end(), 0);
   const auto communicator = transport.communicator("calibrate beside compute", members);
   transport.ready();
   ComputeDevice& device = team.device();
-  const std::int64_t side = device.queues() ? 4096 : kSide;  // All of a device at work.
-  const KernelCase product = product_case(device, "linear", side, side, side);
+  const KernelCase product = product_case(device, "linear", sizes.side, sizes.side, sizes.side);
   if (product.op == nullptr) return 0;
   KernelRun kernel(device, product);
-  Call call(device, CollectiveOp::all_reduce, device.queues() ? 16 * kBesideCompute : kBesideCompute, team.ranks());
+  Call call(device, CollectiveOp::all_reduce, sizes.elements, team.ranks());
   std::vector<double> alone, beside;
   team.meet();
   const double begin = device.now();
@@ -190,6 +190,7 @@ double taken_by_communication(Team& team, Transport& transport, double seconds) 
   const int calls = std::clamp(static_cast<int>(seconds / 2 / one_call), 4, 100);
   team.meet();
   std::vector<EventPtr> under_way;
+  device.measure(true);  // Their times tell when the last has ended.
   for (int i = 0; i < calls; ++i) under_way.push_back(device.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call.start(*communicator, done); }}));
   while (!device.times(under_way.back()) || beside.size() < 5) beside.push_back(kernel.once());
   for (const EventPtr& e : under_way) device.wait(e);

@@ -30,10 +30,12 @@ bool communicates(const Instruction& in) { return std::holds_alternative<Collect
 
 }  // namespace
 
-MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, int warm_up, int steps,
+MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, const StepCounts& counts,
                             const std::function<void(int)>& on_step) {
   MeasuredSteps out;
-  Executor executor(program, device, transport, data, {});
+  const int warm_up = counts.warm_up, steps = counts.steps;
+  Executor executor(program, device, transport, data, {.replay = counts.replay});
+  out.not_replayed_because = executor.not_replayed_because();
   std::vector<double> mine;
   // Where measuring tasks takes time of its own, steps are timed without it and taken apart after.
   const int apart = device.queues() ? steps : 0;
@@ -43,7 +45,7 @@ MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Trans
     std::vector<double> together{0};
     if (transport.ranks() > 1) transport.sum(together);
     const double zero = device.now();
-    (void)executor.step();
+    (void)executor.step(i >= warm_up + steps);
     const double seconds = device.now() - zero;
     executor.drain();
     if (on_step) on_step(i);

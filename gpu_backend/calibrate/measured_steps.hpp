@@ -19,11 +19,17 @@ struct MeasuredSteps {
   std::vector<double> seconds;   ///< Of the steps that count, on rank 0.
   StepTimes times;
   std::size_t median_step = 0;   ///< The one nearest to the median.
+  std::string not_replayed_because;   ///< As Executor says, where replaying was asked for.
   std::vector<RankSteps> ranks;  ///< On rank 0; empty elsewhere.
 };
 
-/// Runs `warm_up` steps that don't count and `steps` that do; all ranks call it. `on_step` is called with the number of each.
-[[nodiscard]] MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, int warm_up, int steps,
+struct StepCounts {
+  int warm_up = 1;       ///< Steps that don't count; with `replay` at least 2.
+  int steps = 10;        ///< Steps that do.
+  bool replay = false;   ///< Steps that count are replayed where that is possible (ExecutorOptions); those that are taken apart are issued.
+};
+/// All ranks call it. `on_step` is called with the number of each step.
+[[nodiscard]] MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, const StepCounts& counts,
                                           const std::function<void(int)>& on_step);
 
 /// Where the time of one rank's step went: seconds per instruction that computes, and what lies between them.

@@ -12,80 +12,22 @@
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 #include "gpu_backend/cuda/launch_context.hpp"
-#include "gpu_backend/cuda/memory.hpp"
+#include "gpu_backend/cuda/storage.hpp"
 #include "gpu_backend/cuda/stream_of_task.hpp"
 
 namespace rehearse {
 
 namespace {
 
+using cuda::CudaStorage;
 using cuda::Item;
 using cuda::ItemPtr;
+using cuda::Shared;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // What NVIDIA recommends to cuBLASLt on Hopper.
 constexpr std::size_t kNumbers = 65536;                    // Observed numbers in flight.
 
 double host_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// What storage outlives the device's own members by.
-struct Shared {
-  cuda::DeviceMemory memory;
-  cuda::PinnedMemory pinned;
-  std::shared_ptr<cuda::EventPool> plain = std::make_shared<cuda::EventPool>(cudaEventDisableTiming), timed = std::make_shared<cuda::EventPool>(cudaEventDefault);
-  cudaStream_t own = nullptr;   ///< For what no task does: initial values, checkpoints.
-  ItemPtr current;              ///< The task that is being issued; null outside of tasks.
-
-  Shared(int index, Bytes limit) : memory(index, limit) { REHEARSE_CUDA(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)); }
-  ~Shared() { cudaStreamDestroy(own); }
-};
-
-/// Memory that is taken when a task first uses it, on that task's stream, and given back after all tasks that used it.
-class CudaStorage final : public Storage {
- public:
-  CudaStorage(std::shared_ptr<Shared> shared, std::size_t bytes, bool on_host) : shared_(std::move(shared)), bytes_(bytes), on_host_(on_host) {}
-  CudaStorage(const CudaStorage&) = delete;
-  CudaStorage& operator=(const CudaStorage&) = delete;
-  ~CudaStorage() override {
-    if (memory_ == nullptr) return;
-    if (on_host_) {
-      shared_->pinned.give_back(memory_, bytes_, std::move(users_));
-      return;
-    }
-    // On the stream that used it last, after the others.
-    cudaStream_t stream = shared_->own;
-    if (!users_.empty()) stream = users_.back()->stream;
-    for (const ItemPtr& user : users_)
-      if (user->stream != stream && user->end != nullptr) (void)cudaStreamWaitEvent(stream, user->end, 0);
-    shared_->memory.give_back(memory_, bytes_, stream);
-  }
-  std::byte* data() override {
-    if (memory_ == nullptr) take();
-    if (shared_->current) note(shared_->current);
-    return memory_;
-  }
-
- private:
-  void take() {
-    if (on_host_) {
-      memory_ = shared_->pinned.take(bytes_);
-      return;
-    }
-    memory_ = static_cast<std::byte*>(shared_->memory.take(bytes_, shared_->current ? shared_->current->stream : shared_->own));
-    if (!shared_->current) REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
-  }
-  /// The last task of each stream is enough to wait for.
-  void note(const ItemPtr& item) {
-    if (!users_.empty() && users_.back() == item) return;
-    std::erase_if(users_, [&](const ItemPtr& u) { return u->stream == item->stream; });
-    users_.push_back(item);
-  }
-
-  std::shared_ptr<Shared> shared_;
-  std::size_t bytes_;
-  bool on_host_;
-  std::byte* memory_ = nullptr;
-  std::vector<ItemPtr> users_;
-};
 
 /// Ends a profiler's range with its scope.
 struct NamedRange {
@@ -101,6 +43,8 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     launch_.gemm = &gemm_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
+    launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return listed(pieces); };
+    launch_.changing = [this](std::function<std::uint64_t(std::int64_t)> of) -> const void* { return shared_->recording != nullptr ? shared_->recording->changing(std::move(of)) : nullptr; };
     void* numbers = nullptr;
     REHEARSE_CUDA(cudaMallocHost(&numbers, kNumbers * sizeof(double)));
     observed_ = static_cast<double*>(numbers);
@@ -114,6 +58,7 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     for (const auto& [pieces, list] : lists_) cudaFree(list);
     cudaFreeHost(observed_);
     for (const auto& [number, stream] : streams_) cudaStreamDestroy(stream);
+    if (replays_ != nullptr) cudaStreamDestroy(replays_);
   }
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -132,6 +77,12 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
   }
 
+  void clear(Storage& to, std::size_t bytes) override {
+    if (static_cast<const CudaStorage&>(to).on_host()) return ComputeDevice::clear(to, bytes);
+    REHEARSE_CUDA(cudaMemsetAsync(to.data(), 0, bytes, shared_->own));
+    REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
+  }
+
   const Operator* find(std::string_view name) const override {
     const auto& all = cuda_operators().entries();
     const auto at = std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
@@ -139,14 +90,15 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   }
 
   EventPtr submit(int number, std::span<const EventPtr> after, Work work) override {
-    auto item = std::make_shared<Item>();
-    item->plain = shared_->plain, item->timed = shared_->timed;
-    item->number = number;
-    item->stream = stream_of(number);
+    ItemPtr item = item_on(number, stream_of(number));
+    item->recorded_by = shared_->recording;
+    if (shared_->recording != nullptr) shared_->recording->join(item->stream);
     for (const EventPtr& e : after)
-      if (const auto* before = static_cast<const Item*>(e.get()); before != nullptr && before->stream != item->stream) REHEARSE_CUDA(cudaStreamWaitEvent(item->stream, before->end, 0));
+      if (const auto* before = static_cast<const Item*>(e.get()); before != nullptr && before->stream != item->stream && before->recorded_by == item->recorded_by)
+        REHEARSE_CUDA(cudaStreamWaitEvent(item->stream, before->end, 0));
     const NamedRange range(work.name);
-    if (measuring_) {
+    const bool measures = measuring_ && shared_->recording == nullptr;
+    if (measures) {
       item->begin = shared_->timed->take();
       REHEARSE_CUDA(cudaEventRecord(item->begin, item->stream));
     }
@@ -154,15 +106,50 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     if (work.run) work.run();
     else start(work);
     give_back_scratch();
-    item->end = measuring_ ? shared_->timed->take() : shared_->plain->take();
+    item->end = measures ? shared_->timed->take() : shared_->plain->take();
     REHEARSE_CUDA(cudaEventRecord(item->end, item->stream));
+    return item;
+  }
+
+  std::string records_nothing_because() const override { return {}; }
+
+  std::unique_ptr<Recording> record(const std::function<void()>& issue) override {
+    auto out = std::make_unique<cuda::GraphRecording>(shared_->plain);
+    if (replays_ == nullptr) REHEARSE_CUDA(cudaStreamCreateWithFlags(&replays_, cudaStreamNonBlocking));
+    out->begin(replays_);
+    shared_->recording = out.get();
+    try {
+      issue();
+      out->end();
+    } catch (...) {
+      borrowed_.clear();
+      shared_->recording = nullptr;
+      out->abandon();
+      throw;
+    }
+    shared_->recording = nullptr;
+    shared_->memory.trim();  // What issued steps used is the graph's to take.
+    return out;
+  }
+
+  EventPtr replay(Recording& recording, std::int64_t step) override {
+    auto& graph = static_cast<cuda::GraphRecording&>(recording);
+    REHEARSE_CUDA(cudaStreamSynchronize(replays_));
+    const NamedRange range("step, replayed");
+    ItemPtr item = item_on(-1, replays_);
+    for (const cudaStream_t stream : all_streams()) order(stream, replays_);
+    graph.launch(replays_, step);
+    item->end = shared_->plain->take();
+    REHEARSE_CUDA(cudaEventRecord(item->end, replays_));
+    for (const cudaStream_t stream : all_streams()) REHEARSE_CUDA(cudaStreamWaitEvent(stream, item->end, 0));
+    for (const cuda::Observation& o : graph.observations()) pending_.push_back({item, o.at, o.then});
     return item;
   }
 
   void wait(const EventPtr& event) override {
     REHEARSE_CUDA(cudaEventSynchronize(static_cast<const Item&>(*event).end));
     while (!pending_.empty() && cudaEventQuery(pending_.front().item->end) == cudaSuccess) {
-      pending_.front().then(observed_[pending_.front().slot]);
+      pending_.front().then(*pending_.front().at);
       pending_.pop_front();
     }
     (void)cudaGetLastError();  // "Not ready" is no error.
@@ -240,8 +227,28 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     Issuing(const Issuing&) = delete;
     Issuing& operator=(const Issuing&) = delete;
   };
-  struct Pending { ItemPtr item; std::size_t slot; std::function<void(double)> then; };
+  struct Pending { ItemPtr item; const double* at; std::function<void(double)> then; };
   struct Borrowed { void* block; std::size_t bytes; };
+
+  [[nodiscard]] ItemPtr item_on(int number, cudaStream_t stream) const {
+    auto item = std::make_shared<Item>();
+    item->plain = shared_->plain, item->timed = shared_->timed;
+    item->number = number, item->stream = stream;
+    return item;
+  }
+  /// But that of replays.
+  [[nodiscard]] std::vector<cudaStream_t> all_streams() const {
+    std::vector<cudaStream_t> out{shared_->own};
+    for (const auto& [number, stream] : streams_) out.push_back(stream);
+    return out;
+  }
+  /// What `second` is given from now on waits for all that `first` was given.
+  void order(cudaStream_t first, cudaStream_t second) const {
+    const cudaEvent_t event = shared_->plain->take();
+    REHEARSE_CUDA(cudaEventRecord(event, first));
+    REHEARSE_CUDA(cudaStreamWaitEvent(second, event, 0));
+    shared_->plain->give_back(event);
+  }
 
   /// Stream 0 computes; what others do is short and waited for, so it goes first.
   cudaStream_t stream_of(int number) {
@@ -273,26 +280,30 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
 
   /// A place for a number that a kernel writes.
   double* observe(std::function<void(double)> then) {
+    if (shared_->recording != nullptr) return shared_->recording->observe(std::move(then));
     if (pending_.size() >= kNumbers) throw std::logic_error("more numbers are observed in a step than there is room for");
     const std::size_t slot = next_slot_++ % kNumbers;
-    pending_.push_back({shared_->current, slot, std::move(then)});
+    pending_.push_back({shared_->current, observed_ + slot, std::move(then)});
     return observed_ + slot;
   }
 
   void move(const std::byte* from, std::byte* to, const std::vector<cuda::Piece>& pieces) {
     if (pieces.size() == 1) return copy(to + pieces[0].to, from + pieces[0].from, static_cast<std::size_t>(pieces[0].bytes));
     if (pieces.empty()) return;
+    std::int64_t largest = 0;
+    for (const cuda::Piece& p : pieces) largest = std::max(largest, p.bytes);
+    cuda::copy_pieces(stream_of_task(), from, to, listed(pieces), static_cast<int>(pieces.size()), largest);
+  }
+  /// Copied once: what goes where is the same every step.
+  const cuda::Piece* listed(const std::vector<cuda::Piece>& pieces) {
     cuda::Piece*& list = lists_[pieces];
     if (list == nullptr) {
-      // Copied once: what goes where is the same every step.
       void* memory = nullptr;
       REHEARSE_CUDA(cudaMalloc(&memory, pieces.size() * sizeof(cuda::Piece)));
       list = static_cast<cuda::Piece*>(memory);
       REHEARSE_CUDA(cudaMemcpy(list, pieces.data(), pieces.size() * sizeof(cuda::Piece), cudaMemcpyHostToDevice));
     }
-    std::int64_t largest = 0;
-    for (const cuda::Piece& p : pieces) largest = std::max(largest, p.bytes);
-    cuda::copy_pieces(stream_of_task(), from, to, list, static_cast<int>(pieces.size()), largest);
+    return list;
   }
 
   void set_zero() {
@@ -307,6 +318,7 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   cuda::Gemm gemm_;
   LaunchContext launch_;
   std::map<int, cudaStream_t> streams_;
+  cudaStream_t replays_ = nullptr;
   std::vector<Borrowed> borrowed_;
   std::map<std::vector<cuda::Piece>, cuda::Piece*> lists_;
   std::deque<Pending> pending_;

@@ -28,7 +28,7 @@ Item::~Item() {
   if (begin != nullptr) timed->give_back(begin);
 }
 
-DeviceMemory::DeviceMemory(int device, Bytes limit) : limit_(limit) {
+DeviceMemory::DeviceMemory(int device, Bytes limit) : device_(device), limit_(limit) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
@@ -54,10 +54,9 @@ void* DeviceMemory::take(std::size_t bytes, cudaStream_t stream) {
   void* out = nullptr;
   cudaError_t status = cudaMallocFromPoolAsync(&out, size, pool_, stream);
   if (status == cudaErrorMemoryAllocation) {
-    // What streams still hold comes back, and fragments with it.
+    // What streams and graphs still hold comes back, and fragments with it.
     (void)cudaGetLastError();
-    REHEARSE_CUDA(cudaDeviceSynchronize());
-    REHEARSE_CUDA(cudaMemPoolTrimTo(pool_, 0));
+    trim();
     status = cudaMallocFromPoolAsync(&out, size, pool_, stream);
   }
   if (status == cudaErrorMemoryAllocation) throw refuse();
@@ -71,13 +70,23 @@ void DeviceMemory::give_back(void* block, std::size_t bytes, cudaStream_t stream
   if (cudaFreeAsync(block, stream) != cudaSuccess) (void)cudaGetLastError();  // The process is ending or the device has failed.
 }
 
+void DeviceMemory::trim() {
+  REHEARSE_CUDA(cudaDeviceSynchronize());
+  REHEARSE_CUDA(cudaMemPoolTrimTo(pool_, 0));
+  REHEARSE_CUDA(cudaDeviceGraphMemTrim(device_));
+}
+
 Bytes DeviceMemory::attribute(cudaMemPoolAttr what) const {
   std::uint64_t value = 0;
   REHEARSE_CUDA(cudaMemPoolGetAttribute(pool_, what, &value));
   return Bytes{static_cast<double>(value)};
 }
 Bytes DeviceMemory::used() const { return attribute(cudaMemPoolAttrUsedMemCurrent); }
-Bytes DeviceMemory::peak() const { return attribute(cudaMemPoolAttrUsedMemHigh); }
+Bytes DeviceMemory::peak() const {
+  std::uint64_t graphs = 0;
+  REHEARSE_CUDA(cudaDeviceGetGraphMemAttribute(device_, cudaGraphMemAttrUsedMemHigh, &graphs));
+  return std::max(attribute(cudaMemPoolAttrUsedMemHigh), used() + Bytes{static_cast<double>(graphs)});
+}
 
 PinnedMemory::~PinnedMemory() {
   for (const auto& [bytes, idle] : idle_) cudaFreeHost(idle.block);

@@ -35,6 +35,7 @@ struct Item final : Event {
   int number = 0;                         ///< Of the stream.
   cudaEvent_t end = nullptr;              ///< Without times, unless they are measured.
   cudaEvent_t begin = nullptr;            ///< Where they are measured.
+  const Recording* recorded_by = nullptr; ///< Whose part it is; null: it was done.
   ~Item() override;
 };
 using ItemPtr = std::shared_ptr<Item>;
@@ -50,12 +51,16 @@ class DeviceMemory {
   /// Throws OutOfMemory once nothing is left, also after unused memory was returned to the driver.
   [[nodiscard]] void* take(std::size_t bytes, cudaStream_t stream);
   void give_back(void* block, std::size_t bytes, cudaStream_t stream) noexcept;
+  /// Returns unused memory to the driver. Waits for the device: no stream may be capturing.
+  void trim();
   [[nodiscard]] Bytes used() const;
+  /// Blocks that were out at once, and what graphs took beside them.
   [[nodiscard]] Bytes peak() const;
   [[nodiscard]] Bytes capacity() const { return capacity_; }
 
  private:
   [[nodiscard]] Bytes attribute(cudaMemPoolAttr what) const;
+  int device_;
   cudaMemPool_t pool_ = nullptr;
   Bytes capacity_, limit_;
   double asked_ = 0;   ///< Bytes of blocks that are out.

@@ -1,24 +1,39 @@
 #!/bin/sh
-# Gathers what a build without SimGrid needs and a GPU machine may lack: the headers of Boost.Graph, nlohmann-json, fmt, CLI11 and Catch2, and the static libraries
-# of fmt and expat. Usage: carry.sh BUILD_FOLDER PREFIX. BUILD_FOLDER is one that was built here, whose record says which headers were read. There:
+# Gathers what a build without SimGrid needs and a GPU machine may lack: the headers of Boost.Graph, nlohmann-json, fmt, CLI11, Catch2, expat and zlib, and the static
+# libraries of the last three. Usage: carry.sh BUILD_FOLDER PREFIX. BUILD_FOLDER is one that was built here, whose record says which headers were read. There:
 #   cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DREHEARSE_SIM=OFF -DCMAKE_PREFIX_PATH=PREFIX
 set -eu
 build=$1
 prefix=$2
 mkdir -p "$prefix/include" "$prefix/lib"
-ninja -C "$build" -t deps | sed -n 's|^ *\(/usr/include/\)|\1|p' | grep -E '^/usr/include/(boost|nlohmann|fmt|CLI|catch2|expat)' | sort -u | while read -r header; do
+ninja -C "$build" -t deps | sed -n 's|^ *\(/usr/include/\)|\1|p' | grep -E '^/usr/include/(boost|nlohmann|fmt|CLI|catch2|expat|zlib|zconf)' | sort -u | while read -r header; do
   target=$prefix/${header#/usr/}
   mkdir -p "$(dirname "$target")"
   cp "$header" "$target"
 done
 # Chosen by macros that differ between compilers, and what CMake looks for.
-for extra in boost/version.hpp boost/config boost/preprocessor boost/mpl/aux_ expat.h expat_external.h expat_config.h fmt catch2; do
+for extra in boost/version.hpp boost/config boost/preprocessor boost/mpl/aux_ expat.h expat_external.h expat_config.h zlib.h zconf.h fmt catch2; do
   [ -e "/usr/include/$extra" ] && mkdir -p "$prefix/include/$(dirname "$extra")" && cp -r "/usr/include/$extra" "$prefix/include/$(dirname "$extra")/"
 done
 find /usr/include -name expat_config.h -exec cp {} "$prefix/include/" \;
-for library in libfmt.a libexpat.a; do find /usr/lib -name "$library" -exec cp {} "$prefix/lib/" \; ; done
-for package in fmt nlohmann_json CLI11 Catch2; do
+for library in libexpat.a libz.a libCatch2.a libCatch2WithMain.a libCatch2Main.a; do find /usr/lib -name "$library" -exec cp {} "$prefix/lib/" \; ; done
+# Where they lie below their prefix says where its headers are.
+for package in nlohmann_json CLI11 Catch2; do
   found=$(find /usr/lib /usr/share -type d -path "*cmake/$package" | head -1)
-  [ -n "$found" ] && mkdir -p "$prefix/lib/cmake" && cp -r "$found" "$prefix/lib/cmake/"
+  [ -n "$found" ] && mkdir -p "$prefix/$(dirname "${found#/usr/}")" && cp -r "$found" "$prefix/$(dirname "${found#/usr/}")/"
 done
+# fmt without its library: all in the headers.
+version=$(sed -n 's/^#define FMT_VERSION \([0-9]*\).*/\1/p' /usr/include/fmt/core.h)
+mkdir -p "$prefix/lib/cmake/fmt"
+cat >"$prefix/lib/cmake/fmt/fmt-config.cmake" <<'END'
+get_filename_component(prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+add_library(fmt::fmt INTERFACE IMPORTED)
+set_target_properties(fmt::fmt PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${prefix}/include" INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1)
+END
+cat >"$prefix/lib/cmake/fmt/fmt-config-version.cmake" <<END
+set(PACKAGE_VERSION $((version / 10000)).$((version / 100 % 100)).$((version % 100)))
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+END
 du -sh "$prefix"

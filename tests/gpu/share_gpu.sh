@@ -25,7 +25,7 @@ value() { sed -n "s/^  \"$2\": \([-0-9.e+]*\),*\$/\1/p" "$1"; }
 run() {  # ranks, settings...
   ranks=$1; shift
   set -- $(for s in "$@"; do printf -- '--set %s ' "$s"; done)
-  timeout 300 "$program" run "$scenario" --device cuda --share-gpu --ranks "$ranks" $small "$@" >"$work/out" 2>"$work/err"
+  timeout "${SECONDS_PER_RUN:-60}" "$program" run "$scenario" --device cuda --share-gpu --ranks "$ranks" $small "$@" >"$work/out" 2>"$work/err"
 }
 failed=0 passed=0
 # The same on the CPU: GPU kernels against plain loops, over whole steps. Scenario, options of all its runs.
@@ -64,6 +64,12 @@ elif wants gpt; then
     # shellcheck disable=SC2086
     check 4 $one
   done
+  # Two steps issued, three replayed as CUDA graphs.
+  check 1 kernels.cuda_graphs=true
+  check 2 strategy.tp=2 kernels.cuda_graphs=true
+  check 2 strategy.pp=2 kernels.cuda_graphs=true
+  check 2 strategy.dp=2 strategy.zero_stage=3 kernels.cuda_graphs=true
+  check 4 strategy.dp=2 strategy.tp=2 kernels.cuda_graphs=true
 fi
 if wants experts; then
   echo "experts:"

@@ -21,22 +21,23 @@ def main():
             validated.append({"scenario": file.name.removesuffix(".validate.json"), **json.loads(file.read_text())})
         except ValueError:
             continue
-    for file in sorted(results.glob("*.rehearse.json")):
+    for file in sorted([*results.glob("*.rehearse.json"), *results.glob("*.graphs.json")]):
         try:
             own = json.loads(file.read_text())
         except ValueError:
             continue
-        speed.append({"scenario": file.name.removesuffix(".rehearse.json"), "mode": "rehearse", "step_time_s": own["step_time_s"], "step_time_p5_s": own["step_time_p5_s"],
+        scenario, mode = file.name.removesuffix(".json").rsplit(".", 1)
+        speed.append({"scenario": scenario, "mode": mode, "steps_replayed": own.get("steps_replayed", 0), "step_time_s": own["step_time_s"], "step_time_p5_s": own["step_time_p5_s"],
                       "step_time_p95_s": own["step_time_p95_s"], "tokens_per_s": own["tokens_per_s"], "peak_bytes": own["memory"][0].get("device_peak_bytes"), "loss": own["loss"]})
     share = [line for file in sorted(results.glob("share_*.txt")) for line in file.read_text().splitlines()]
     tests = [line for name in ("tests.txt", "parity.txt") if (results / name).exists() for line in (results / name).read_text().splitlines()]
     out = {"schema": "rehearse/gpu-results/v1", "date": datetime.date.today().isoformat(), "commit": commit, "gpu": query.stdout.strip(), "version": version, "tests": tests, "shared": share,
            "gemm": lines(results / "gemm.jsonl"), "speed": speed, "validated": validated}
     (results / "gpu.json").write_text(json.dumps(out, indent=2) + "\n")
-    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|"]
+    text = [f"# {out['gpu']}", "", f"{out['date']}, commit {commit}, {version}", "", "| network | " + " | ".join(("rehearse", "with CUDA graphs", "PyTorch eager", "PyTorch compiled")) + " |", "|---|---|---|---|---|"]
     for net in sorted({s["scenario"] for s in speed}):
         by = {s["mode"]: s for s in speed if s["scenario"] == net}
-        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "eager", "compile")) + " |")
+        text.append(f"| {net} | " + " | ".join(f"{by[m]['step_time_s'] * 1e3:.2f} ms" if m in by else "-" for m in ("rehearse", "graphs", "eager", "compile")) + " |")
     text += ["", "| product | m x n x k | TFLOP/s | over cuBLASLt's best |", "|---|---|---|---|"]
     text += [f"| {g['product']} | {g['m']} x {g['n']} x {g['k']} | {g['flops_per_s'] / 1e12:.0f} | {100 * g['over_best']:.1f} % |" for g in out["gemm"]]
     text += ["", "| network | predicted | measured | error |", "|---|---|---|---|"]

@@ -11,20 +11,10 @@ using namespace rehearse::test;
 
 namespace {
 
-constexpr ElementType kTypes[] = {ElementType::real64, ElementType::real32, ElementType::real16};
-
-void check(const OperatorCase& c) {
-  for (const ElementType type : kTypes) check_against_cpu(c, type);
-}
+void check(const OperatorCase& c) { check_all_types(c); }
 
 #define ON_A_DEVICE() \
   if (const auto none = no_device()) REHEARSE_SKIP(*none)
-
-std::vector<double> whole_numbers(std::size_t n, std::int64_t below, std::uint64_t seed) {
-  std::vector<double> out;
-  for (std::size_t i = 0; i < n; ++i) out.push_back(static_cast<double>(RandomKey(seed).bits(i) % static_cast<std::uint64_t>(below)));
-  return out;
-}
 
 ComputeTask norm_task(ComputeOp op, const char* variant, bool accumulates = false) {
   ComputeTask t = task_of(op, variant);
@@ -191,6 +181,84 @@ TEST_CASE("updates of many tensors") {
   check(clip);
   clip.slots.back().values = {0.01};  // Below the bound: nothing changes.
   check(clip);
+}
+
+TEST_CASE("LAMB: moments, norms of whole tensors, the step by their ratio") {
+  ON_A_DEVICE();
+  OperatorCase moments{task_of(ComputeOp::optimizer, "lamb_moments"), {}}, step{task_of(ComputeOp::optimizer, "lamb"), {}};
+  moments.task.scalars = step.task.scalars = {1e-2, 0.1, 0.9, 0.999, 1e-6};
+  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{70, 130}, {60}}) {  // More than one block; a vector.
+    const std::vector<double> positive = whole_numbers(count(shape), 9, 5);
+    for (const Slot& s : {in(shape), in(shape, Holds::sums), inout(shape, Holds::sums), given(inout(shape, Holds::sums), positive), out({2}, Holds::sums)}) moments.slots.push_back(s);
+    for (const Slot& s : {inout(shape, Holds::sums), in(shape, Holds::sums), given(in(shape, Holds::sums), positive), given(in({2}, Holds::sums), {40.0, 900.0})}) step.slots.push_back(s);
+  }
+  check(moments);
+  check(step);
+  step.slots[3].values = {0.0, 900.0};  // A weight of zeros takes the step as it is.
+  check(step);
+}
+
+TEST_CASE("casts to fp8: by the scale of the step before, of the tensor, of rows and of blocks") {
+  ON_A_DEVICE();
+  const auto cast = [](const char* variant, double role) {
+    ComputeTask t = task_of(ComputeOp::quantise, variant);
+    t.scalars = role == 2 ? std::vector<double>{2, -14, 57344, role, 1, 1} : std::vector<double>{3, -6, 448, role, 1, 1};
+    return t;
+  };
+  for (const double role : {0.0, 1.0, 2.0}) {
+    check({cast("delayed", role), {given(inout({6}, Holds::sums), {100, 50, 2000, 0, 9, 0}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}), out({40})}});
+    check({cast("delayed", role), {given(inout({6}, Holds::sums), {0, 0, 0, 0, 0, 0}), in({5, 130}), out({5, 130}), out({5, 130})}});  // The first step: no scale yet.
+    check({cast("tensorwise", role), {given(in({2}, Holds::sums), {3.5, 0.75}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}), out({40})}});
+    for (const char* variant : {"rowwise", "blockwise", "mxfp8"}) check({cast(variant, role), {in({140, 150}), out({140, 150}), out({140, 150})}, {150}});
+  }
+  check({task_of(ComputeOp::quantise, "amax"), {in({70, 130}), in({40}), out({2}, Holds::sums)}});
+  check({task_of(ComputeOp::quantise, "update_scales"), {given(inout({6}, Holds::sums), {1, 2, 3, 4, 0, 5})}});
+}
+
+namespace {
+
+/// A part of a weight and of its statistics: whole, rows or columns of it, or a slice of the flattened matrix.
+struct Factored { Slot weight, rows, columns; };
+void check_adafactor(const Factored& f) {
+  const std::vector<double> scalars{1e-2, 0.1, 1e-30, 1e-3, 1.0, 0.8, 1, 1};
+  const auto as = [](Slot s, Access access, Holds holds, std::vector<double> values = {}) {
+    s.access = access, s.holds = holds, s.values = std::move(values);
+    return s;
+  };
+  const auto positive = [](const Slot& s) {
+    std::vector<double> out = whole_numbers(count(s.shape), 9, 5);
+    for (double& x : out) x = 0.5 + x / 8;
+    return out;
+  };
+  const auto task = [&](ComputeOp op) {
+    ComputeTask t = task_of(op, "adafactor");
+    t.scalars = scalars;
+    return t;
+  };
+  const Slot vector = in({60}), size = given(in({1}, Holds::sums), {30.0});
+  const auto wide = [&](Slot s, Access access) { return as(s, access, Holds::sums, access == Access::write ? std::vector<double>{} : positive(s)); };
+  check({task(ComputeOp::square_sum), {as(f.weight, Access::read, Holds::reals), as(f.weight, Access::read, Holds::sums), out({1}, Holds::sums), wide(f.rows, Access::write), wide(f.columns, Access::write),
+                                       vector, in({60}, Holds::sums), out({1}, Holds::sums)}});
+  check({task(ComputeOp::statistics), {as(f.weight, Access::read, Holds::reals), out({1}, Holds::sums), wide(f.rows, Access::read), wide(f.rows, Access::update), wide(f.columns, Access::read),
+                                       wide(f.columns, Access::update), vector, out({1}, Holds::sums), wide(vector, Access::update)}});
+  check({task(ComputeOp::optimizer), {as(f.weight, Access::read, Holds::reals), as(f.weight, Access::update, Holds::sums), size, given(size, {7000.0}), wide(f.rows, Access::read), wide(f.columns, Access::read),
+                                      vector, inout({60}, Holds::sums), size, given(size, {3.0}), wide(vector, Access::read)}});
+}
+/// `s` as a part of a tensor of shape `all`: along each dimension these runs.
+Slot part(Slot s, std::vector<std::int64_t> all, std::vector<Runs> global) {
+  s.all = std::move(all), s.global = std::move(global);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("Adafactor: statistics of rows and columns of what a rank holds") {
+  ON_A_DEVICE();
+  check_adafactor({in({70, 130}), in({70}), in({130})});
+  check_adafactor({part(in({7, 13}), {28, 13}, {{{7, 7}}, {{0, 13}}}), part(in({7}), {28}, {{{7, 7}}}), in({13})});                 // Some rows.
+  check_adafactor({part(in({7, 13}), {7, 26}, {{{0, 7}}, {{13, 13}}}), in({7}), part(in({13}), {26}, {{{13, 13}}})});               // Some columns.
+  check_adafactor({part(in({8, 6}), {14, 6}, {{{8, 8}}, {{0, 6}}}), part(in({8}), {14}, {{{8, 8}}}), in({6})});                     // Two rows of padding.
+  check_adafactor({in({6, 4, 3, 3}), in({6}), in({4, 3, 3})});                                                                      // A convolution's.
 }
 
 namespace {

@@ -1,9 +1,11 @@
 // Whole networks on a CUDA device, one rank: the same losses and gradients as on the CPU, memory as the plan counts it, types as the plan says.
 #include <cmath>
 
+#include "gpu_backend/calibrate/communication.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 #include "gpu_backend/calibrate/kernel_run.hpp"
 #include "tests/gpu/device_under_test.hpp"
+#include "tests/gpu/staged_transport.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skip.hpp"
@@ -130,6 +132,18 @@ TEST_CASE("calibration calls operators in the types of a plan, several in line")
   }
   CHECK(called[DType::bf16] > 5);
   CHECK(called[DType::fp32] > 0);
+}
+
+TEST_CASE("what communication takes of compute is measured by as many calls on every rank, and ends") {
+  ON_A_DEVICE();
+  run_locally(2, [](Transport& plain) {
+    const auto device = device_under_test(Numerics::fp32);
+    StagedTransport transport(plain, *device);
+    Team team(*device, transport, 2);
+    const double taken = taken_by_communication(team, transport, 0.01, {.side = 16, .elements = 256});
+    CHECK(taken >= 0);
+    CHECK(taken <= 0.95);
+  });
 }
 
 TEST_CASE("a device without room says how much the plan expected to use") {

@@ -103,11 +103,11 @@ inline Network small_mlp() {
     {"name": "d", "layers": [{"op": "linear", "name": "logits", "out": 4}, {"op": "softmax_loss", "name": "loss"}]}])");
 }
 
-/// Strides, groups, dilation, every pool, batch norm, a residual sum, dropout.
+/// Strides, groups, dilation, every pool, batch norm, a residual sum, dropout of images (whose tiles have halos) and of vectors.
 inline Network small_cnn() {
   return layers(R"({"channels": 3, "height": 12, "width": 8})", R"([
     {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "then": ["batch_norm", "relu"]},
-                             {"op": "max_pool", "kernel": 3, "stride": 1, "padding": 1}]},
+                             {"op": "max_pool", "kernel": 3, "stride": 1, "padding": 1}, {"op": "dropout", "p": 0.2}]},
     {"name": "b", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "padding": 2, "dilation": 2, "groups": 2, "bias": true, "then": ["relu"]},
                              {"op": "add", "name": "sum", "from": ["input", "conv.relu"]}]},
     {"name": "c", "layers": [{"op": "conv2d", "name": "conv", "out": 6, "kernel": [3, 1], "stride": [2, 1], "padding": [1, 0], "then": ["batch_norm", "relu"]},

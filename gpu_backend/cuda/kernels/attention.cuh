@@ -22,8 +22,7 @@ __device__ inline std::int64_t probability_number(const AttentionShape& z, std::
 template <class A>
 __device__ inline A kept(const AttentionShape& z, std::int64_t b, std::int64_t h, std::int64_t query, std::int64_t key) {
   if (!z.dropout.on()) return A(1);
-  const auto bits = z.dropout.key.bits(static_cast<std::uint64_t>(probability_number(z, b, h, query, key))) >> 11;
-  return bits >= z.dropout.threshold ? static_cast<A>(z.dropout.scale) : A(0);
+  return z.dropout.keeps_number(probability_number(z, b, h, query, key)) ? static_cast<A>(z.dropout.scale) : A(0);
 }
 
 /// Sums of dout * out over the head's width, [batch, heads, queries].

@@ -16,19 +16,61 @@ __device__ A leaky(A x) { return x > A(0) ? x : static_cast<A>(kLeak) * x; }
 template <class A>
 struct Relu {
   Elements x, mask, y;
+  A slope;
   template <int>
   __device__ void at(std::int64_t i) const {
     const A v = get<A>(x.data, x.own.place(i));
-    put(y.data, y.own.place(i), v > A(0) ? v : A(0));
+    put(y.data, y.own.place(i), v > A(0) ? v : slope * v);
     if (mask.data.data != nullptr) put(mask.data, mask.own.place(i), v > A(0) ? A(1) : A(0));
   }
 };
 template <class A>
 struct ReluGrad {
   Elements dy, kept, dx;
+  A slope;
   template <int>
   __device__ void at(std::int64_t i) const {
-    put(dx.data, dx.own.place(i), get<A>(kept.data, kept.own.place(i)) > A(0) ? get<A>(dy.data, dy.own.place(i)) : A(0));
+    const A g = get<A>(dy.data, dy.own.place(i));
+    put(dx.data, dx.own.place(i), get<A>(kept.data, kept.own.place(i)) > A(0) ? g : slope * g);
+  }
+};
+template <class A>
+struct Tanh {
+  Elements x, y;
+  template <int>
+  __device__ void at(std::int64_t i) const { put(y.data, y.own.place(i), tanh(get<A>(x.data, x.own.place(i)))); }
+};
+template <class A>
+struct TanhGrad {
+  Elements dy, x, dx;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    const A t = tanh(get<A>(x.data, x.own.place(i)));
+    put(dx.data, dx.own.place(i), get<A>(dy.data, dy.own.place(i)) * (A(1) - t * t));
+  }
+};
+/// Elements have the numbers of the whole image; a halo's are its owner's to draw.
+template <class A>
+struct DropOwn {
+  Elements x, residual, mask, y;
+  GlobalElements numbers;
+  Dropout random;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    const std::int64_t from = x.own.place(i);
+    const bool keep = random.keeps(numbers.at(from));
+    const A v = keep ? get<A>(x.data, from) * static_cast<A>(random.scale) : A(0);
+    put(mask.data, mask.own.place(i), keep ? A(1) : A(0));
+    put(y.data, y.own.place(i), residual.data.data != nullptr ? v + get<A>(residual.data, residual.own.place(i)) : v);
+  }
+};
+template <class A>
+struct DropOwnGrad {
+  Elements dy, mask, dx;
+  A scale;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    put(dx.data, dx.own.place(i), get<A>(mask.data, mask.own.place(i)) > A(0) ? get<A>(dy.data, dy.own.place(i)) * scale : A(0));
   }
 };
 template <class A>
@@ -272,11 +314,23 @@ struct GradSums {
 
 }  // namespace
 
-void relu(cudaStream_t stream, const Elements& x, const Elements& mask, const Elements& y) {
-  with_sums_of(y.data.type, [&](auto a) { each_one(stream, Relu<decltype(a)>{x, mask, y}, y.own.from(0)); });
+void relu(cudaStream_t stream, const Elements& x, const Elements& mask, const Elements& y, double slope) {
+  with_sums_of(y.data.type, [&](auto a) { each_one(stream, Relu<decltype(a)>{x, mask, y, static_cast<decltype(a)>(slope)}, y.own.from(0)); });
 }
-void relu_grad(cudaStream_t stream, const Elements& dy, const Elements& kept, const Elements& dx) {
-  with_sums_of(dx.data.type, [&](auto a) { each_one(stream, ReluGrad<decltype(a)>{dy, kept, dx}, dx.own.from(0)); });
+void relu_grad(cudaStream_t stream, const Elements& dy, const Elements& kept, const Elements& dx, double slope) {
+  with_sums_of(dx.data.type, [&](auto a) { each_one(stream, ReluGrad<decltype(a)>{dy, kept, dx, static_cast<decltype(a)>(slope)}, dx.own.from(0)); });
+}
+void tanh_of(cudaStream_t stream, const Elements& x, const Elements& y) {
+  with_sums_of(y.data.type, [&](auto a) { each_one(stream, Tanh<decltype(a)>{x, y}, y.own.from(0)); });
+}
+void tanh_grad(cudaStream_t stream, const Elements& dy, const Elements& x, const Elements& dx) {
+  with_sums_of(dx.data.type, [&](auto a) { each_one(stream, TanhGrad<decltype(a)>{dy, x, dx}, dx.own.from(0)); });
+}
+void dropout_own(cudaStream_t stream, const Elements& x, const Elements& residual, const Elements& mask, const Elements& y, const GlobalElements& elements, const Dropout& random) {
+  with_sums_of(y.data.type, [&](auto a) { each_one(stream, DropOwn<decltype(a)>{x, residual, mask, y, elements, random}, y.own.from(0)); });
+}
+void dropout_own_grad(cudaStream_t stream, const Elements& dy, const Elements& mask, const Elements& dx, double scale) {
+  with_sums_of(dx.data.type, [&](auto a) { each_one(stream, DropOwnGrad<decltype(a)>{dy, mask, dx, static_cast<decltype(a)>(scale)}, dx.own.from(0)); });
 }
 void gate(cudaStream_t stream, const Elements& features, const Elements& gates, const Elements& y) {
   with_sums_of(y.data.type, [&](auto a) { each_one(stream, Gate<decltype(a)>{features, gates, y}, y.own.from(0)); });

@@ -40,10 +40,15 @@ struct Elements {
 
 // ---- element by element
 
-/// y = max(x, 0); the mask, where it is given, holds whether x > 0.
-void relu(cudaStream_t, const Elements& x, const Elements& mask, const Elements& y);
+/// y = x, or slope * x below 0; the mask, where it is given, holds whether x > 0.
+void relu(cudaStream_t, const Elements& x, const Elements& mask, const Elements& y, double slope);
 /// `kept`: y or the mask.
-void relu_grad(cudaStream_t, const Elements& dy, const Elements& kept, const Elements& dx);
+void relu_grad(cudaStream_t, const Elements& dy, const Elements& kept, const Elements& dx, double slope);
+void tanh_of(cudaStream_t, const Elements& x, const Elements& y);
+void tanh_grad(cudaStream_t, const Elements& dy, const Elements& x, const Elements& dx);
+/// y = dropout(x) (+ residual, where its data is given); writes the mask.
+void dropout_own(cudaStream_t, const Elements& x, const Elements& residual, const Elements& mask, const Elements& y, const GlobalElements& elements, const Dropout& random);
+void dropout_own_grad(cudaStream_t, const Elements& dy, const Elements& mask, const Elements& dx, double scale);
 /// Leaky ReLU of the features times the sigmoid of the gates.
 void gate(cudaStream_t, const Elements& features, const Elements& gates, const Elements& y);
 void gate_grad(cudaStream_t, const Elements& dy, const Elements& features, const Elements& gates, const Elements& dfeatures, const Elements& dgates);
@@ -116,5 +121,14 @@ void upsample_grad(cudaStream_t, Reals dy, Reals dx, const ImageSides& shorter, 
 void pixel_loss(cudaStream_t, const Elements& logits, const std::int64_t* labels, const Own& labels_own, Reals loss, double* total, void* scratch);
 /// Gradient of the mean over `pixels`.
 void pixel_loss_grad(cudaStream_t, const Elements& logits, const std::int64_t* labels, const Own& labels_own, const Elements& dx, double pixels);
+
+// ---- the loss of scores, cpu/ops/adversarial.cpp
+
+/// Scores times `sign` are to be large; form 0: log(1 + exp(-z)), 1: max(0, 1 - z), 2: -z.
+struct ScoreForm { double sign; int form; };
+/// Mean to `loss`, sum to `total`.
+void score_loss(cudaStream_t, Reals scores, std::int64_t n, const ScoreForm& form, Reals loss, double* total);
+/// Gradient of the mean over `over` scores.
+void score_loss_grad(cudaStream_t, Reals scores, Reals out, std::int64_t n, const ScoreForm& form, double over);
 
 }  // namespace rehearse::cuda

@@ -108,7 +108,8 @@ inline constexpr std::int64_t kMaxHeadDim = 256;
 
 /// A tensor of an update: gradient, weights, first and second state (SGD has one). `decay` multiplies the weights.
 struct Updated { const void* gradient; void* weights; void* first; void* second; std::int64_t n; double decay; };
-struct AdamRule { double rate, beta1, beta2, epsilon, correct1, correct2; bool decoupled; };
+/// `correct1` and `correct2`: 1 - beta^t, t steps after the start.
+struct AdamRule { double rate, beta1, beta2, epsilon; PerStep<double> correct1, correct2; bool decoupled; };
 struct SgdRule { double rate, momentum; };
 struct UpdateTypes { ElementType gradient, weights, state; };
 void adam(cudaStream_t, const Updated* tensors, int count, const UpdateTypes& types, const AdamRule& rule);

@@ -16,7 +16,7 @@ template <class Item>
 struct List { Item at[kPerLaunch]; int count = 0; };
 
 template <class A>
-struct AdamNumbers { A rate, beta1, rest1, beta2, rest2, epsilon, correct1, correct2; };  // rest = 1 - beta, rounded once.
+struct AdamNumbers { A rate, beta1, rest1, beta2, rest2, epsilon; PerStep<double> correct1, correct2; };  // rest = 1 - beta, rounded once.
 
 template <class G, class W>
 __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, bool decoupled) {
@@ -25,13 +25,13 @@ __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, boo
   const G* gradient = static_cast<const G*>(t.gradient);
   W* weights = static_cast<W*>(t.weights);
   A *first = static_cast<A*>(t.first), *second = static_cast<A*>(t.second);
-  const A decay = static_cast<A>(t.decay);
+  const A decay = static_cast<A>(t.decay), correct1 = static_cast<A>(rule.correct1.get()), correct2 = static_cast<A>(rule.correct2.get());
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     A w = widen(weights[i]);
     const A given = static_cast<A>(widen(gradient[i])), g = decoupled ? given : given + decay * w;
     const A m = rule.beta1 * first[i] + rule.rest1 * g, v = rule.beta2 * second[i] + rule.rest2 * g * g;
     if (decoupled) w -= rule.rate * decay * w;
-    w -= rule.rate * (m / rule.correct1) / (sqrt(v / rule.correct2) + rule.epsilon);
+    w -= rule.rate * (m / correct1) / (sqrt(v / correct2) + rule.epsilon);
     first[i] = m;
     second[i] = v;
     weights[i] = narrow<W>(w);
@@ -120,7 +120,7 @@ void adam(cudaStream_t stream, const Updated* tensors, int count, const UpdateTy
     using G = decltype(g);
     using W = decltype(w);
     using A = Acc<W>;
-    const AdamNumbers<A> rule{static_cast<A>(r.rate), static_cast<A>(r.beta1), static_cast<A>(1 - r.beta1), static_cast<A>(r.beta2), static_cast<A>(1 - r.beta2), static_cast<A>(r.epsilon), static_cast<A>(r.correct1), static_cast<A>(r.correct2)};
+    const AdamNumbers<A> rule{static_cast<A>(r.rate), static_cast<A>(r.beta1), static_cast<A>(1 - r.beta1), static_cast<A>(r.beta2), static_cast<A>(1 - r.beta2), static_cast<A>(r.epsilon), r.correct1, r.correct2};
     in_lists(tensors, count, [&](const List<Updated>& list, dim3 grid) { launch(&adam_kernel<G, W>, grid, dim3(kThreads), 0, stream, list, rule, r.decoupled); });
   });
 }

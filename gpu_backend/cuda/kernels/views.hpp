@@ -39,14 +39,24 @@ struct GlobalElements {
   }
 };
 
+/// A number that may differ from step to step: this call's, or, where a recorded step is replayed, what its place in device memory holds then.
+template <class T>
+struct PerStep {
+  T value{};
+  const T* replayed = nullptr;
+  [[nodiscard]] constexpr T get() const { return replayed != nullptr ? *replayed : value; }
+};
+
 /// Dropout as the CPU does it: element e stays where the random bits of `base` + e, over 2^53, are not below the probability.
 struct Dropout {
-  RandomKey key;
+  PerStep<RandomKey> key;
   std::uint64_t threshold = 0;  ///< ceil(probability * 2^53): the comparison in integers, without rounding.
   double scale = 1;             ///< 1 / (1 - probability)
   std::int64_t base = 0;        ///< Number of the microbatch's first element among the step's.
   [[nodiscard]] constexpr bool on() const { return threshold > 0; }
-  [[nodiscard]] constexpr bool keeps(std::int64_t element) const { return (key.bits(static_cast<std::uint64_t>(base + element)) >> 11) >= threshold; }
+  /// By the number in the step.
+  [[nodiscard]] constexpr bool keeps_number(std::int64_t number) const { return (key.get().bits(static_cast<std::uint64_t>(number)) >> 11) >= threshold; }
+  [[nodiscard]] constexpr bool keeps(std::int64_t element) const { return keeps_number(base + element); }
 };
 
 }  // namespace rehearse::cuda

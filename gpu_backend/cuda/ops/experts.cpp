@@ -93,6 +93,13 @@ void check_room(const OperatorCall& c, std::int64_t end, std::int64_t rows, std:
   if (rows < 0 || end > room) throw Error(ErrorKind::check_failed, fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
 }
 
+/// A list of this step's own. The driver keeps what it copies from pageable memory before it returns.
+const Piece* sent(const OperatorCall& c, const std::vector<Piece>& pieces) {
+  auto* list = static_cast<Piece*>(c.launch->scratch(pieces.size() * sizeof(Piece)));
+  REHEARSE_CUDA(cudaMemcpyAsync(list, pieces.data(), pieces.size() * sizeof(Piece), cudaMemcpyHostToDevice, stream(c)));
+  return list;
+}
+
 /// from, to, [weights from, to], [counts]: from the order (peer, expert) to (expert, peer), or back. scalars: experts here, peers, capacity
 template <bool kBack>
 void run_sort(const OperatorCall& c) {
@@ -119,10 +126,7 @@ void run_sort(const OperatorCall& c) {
         sorted += n[piece];
       }
     if (pieces.empty()) continue;
-    // The driver keeps what it copies from pageable memory before it returns.
-    auto* list = static_cast<Piece*>(c.launch->scratch(pieces.size() * sizeof(Piece)));
-    REHEARSE_CUDA(cudaMemcpyAsync(list, pieces.data(), pieces.size() * sizeof(Piece), cudaMemcpyHostToDevice, stream(c)));
-    copy_pieces(stream(c), from.data, to.data, list, static_cast<int>(pieces.size()), largest);
+    copy_pieces(stream(c), from.data, to.data, counted ? sent(c, pieces) : c.launch->listed(pieces), static_cast<int>(pieces.size()), largest);
   }
 }
 

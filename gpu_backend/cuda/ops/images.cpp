@@ -8,9 +8,11 @@ namespace {
 
 void* channel_scratch(const OperatorCall& c, const TensorView& image) { return c.launch->scratch(channel_scratch_bytes(own_of(image), image.type)); }
 
+/// What is left of x below 0: nothing, or the slope in the scalars.
+double slope_of(const OperatorCall& c) { return c.task->scalars.empty() ? 0.0 : c.task->scalars[0]; }
 /// x, [mask], y
-void run_relu(const OperatorCall& c) { relu(stream(c), elements(c.operand(0)), c.operands.size() > 2 ? elements(c.operand(1)) : Elements{}, elements(c.operands.back())); }
-void run_relu_grad(const OperatorCall& c) { relu_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2))); }
+void run_relu(const OperatorCall& c) { relu(stream(c), elements(c.operand(0)), c.operands.size() > 2 ? elements(c.operand(1)) : Elements{}, elements(c.operands.back()), slope_of(c)); }
+void run_relu_grad(const OperatorCall& c) { relu_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)), slope_of(c)); }
 void run_gate(const OperatorCall& c) { gate(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2))); }
 void run_gate_grad(const OperatorCall& c) {
   gate_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)), elements(c.operand(3)), elements(c.operand(4)));
@@ -98,6 +100,8 @@ struct Named { const char *name, *summary; void (*run)(const OperatorCall&); };
 constexpr Named kOperators[] = {
     {"activation.relu", "larger of x and 0", run_relu},
     {"activation_grad.relu", "gradient where x was above 0", run_relu_grad},
+    {"activation.leaky_relu", "x, and a fraction of it below 0", run_relu},
+    {"activation_grad.leaky_relu", "gradient, and a fraction of it where x was below 0", run_relu_grad},
     {"activation.gate", "leaky ReLU times sigmoid", run_gate},
     {"activation_grad.gate", "gradients of features and gates", run_gate_grad},
     {"add.bias", "a number per channel", run_bias},

@@ -61,6 +61,10 @@ void run_scale(const OperatorCall& c) {
   for (const TensorView& x : c.operands) scale(stream(c), reals(x), x.elements(), c.task->scalars.at(0));
 }
 
+/// Whether neighbours' elements lie around some operand's own: those are left alone.
+bool any_halo(const OperatorCall& c) {
+  return std::any_of(c.operands.begin(), c.operands.end(), [](const TensorView& x) { return x.held->haloed(); });
+}
 Dropout elementwise_dropout(const OperatorCall& c, const TensorView& x) {
   std::int64_t per_sample = 1;
   for (std::size_t d = 1; d < x.held->shape.size(); ++d) per_sample *= x.held->shape[d];
@@ -71,9 +75,12 @@ void run_dropout(const OperatorCall& c) {
   const TensorView& x = c.operand(0);
   const bool adds = c.operands.size() > 3;
   const std::size_t mask = adds ? 2 : 1;
+  if (any_halo(c))
+    return dropout_own(stream(c), elements(x), adds ? elements(c.operand(1)) : Elements{}, elements(c.operand(mask)), elements(c.operand(mask + 1)), global_elements(x), elementwise_dropout(c, x));
   dropout(stream(c), reals(x), adds ? c.operand(1).data : nullptr, c.operand(mask).as<std::uint8_t>(), reals(c.operand(mask + 1)), x.elements(), global_elements(x), elementwise_dropout(c, x));
 }
 void run_dropout_grad(const OperatorCall& c) {
+  if (any_halo(c)) return dropout_own_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)), 1 / (1 - c.task->probability));
   dropout_grad(stream(c), reals(c.operand(0)), c.operand(1).as<const std::uint8_t>(), reals(c.operand(2)), c.operand(0).elements(), 1 / (1 - c.task->probability));
 }
 
@@ -92,8 +99,7 @@ void run_rope(const OperatorCall& c) {
 
 /// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
 void run_add(const OperatorCall& c) {
-  const auto haloed = [](const TensorView& x) { return x.held->haloed(); };
-  if (!c.task->accumulates && std::any_of(c.operands.begin(), c.operands.end(), haloed)) return add_own(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
+  if (!c.task->accumulates && any_halo(c)) return add_own(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
   if (!c.task->accumulates) return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
   std::vector<const TensorView*> terms, sums;
   for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);

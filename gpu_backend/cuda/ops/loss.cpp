@@ -91,8 +91,7 @@ void by_types(const OperatorCall& c, std::size_t states, F f) {
 template <bool kDecoupled>
 void run_adam(const OperatorCall& c) {
   const auto& s = c.task->scalars;
-  const auto t = static_cast<double>(c.step + 1);
-  const AdamRule rule{s.at(0), s.at(2), s.at(3), s.at(4), 1 - std::pow(s.at(2), t), 1 - std::pow(s.at(3), t), kDecoupled};
+  const AdamRule rule{s.at(0), s.at(2), s.at(3), s.at(4), correction(c, s.at(2)), correction(c, s.at(3)), kDecoupled};
   by_types(c, 2, [&](const std::vector<Updated>& tensors, const UpdateTypes& types) { adam(stream(c), tensors.data(), static_cast<int>(tensors.size()), types, rule); });
 }
 void run_sgd(const OperatorCall& c) {

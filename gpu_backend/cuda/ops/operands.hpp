@@ -1,6 +1,7 @@
 #pragma once
 // What operators tell kernels about their operands.
 
+#include <bit>
 #include <cmath>
 
 #include "core/units/error.hpp"
@@ -42,11 +43,24 @@ namespace rehearse::cuda {
   return out;
 }
 
+/// `now`, and for other steps `of(step)`: what kernels may not be told once for all steps.
+template <class T, class F>
+[[nodiscard]] PerStep<T> per_step(const OperatorCall& c, T now, F of) {
+  static_assert(sizeof(T) == sizeof(std::uint64_t));
+  return {now, static_cast<const T*>(c.launch->changing([of](std::int64_t step) { return std::bit_cast<std::uint64_t>(of(step)); }))};
+}
+
+/// 1 - beta^t, t steps from the start: moments begin at zero.
+[[nodiscard]] inline PerStep<double> correction(const OperatorCall& c, double beta) {
+  const auto at = [beta](std::int64_t step) { return 1 - std::pow(beta, static_cast<double>(step + 1)); };
+  return per_step(c, at(c.step), at);
+}
+
 /// Dropout of a task; `base` is what counts the samples before the microbatch.
 [[nodiscard]] inline Dropout dropout_of(const OperatorCall& c, std::int64_t base) {
   Dropout out;
   const double p = c.task->probability;
-  out.key = c.random;
+  if (p > 0) out.key = per_step(c, c.random, [any = c.any_step](std::int64_t step) { return any.at(step); });
   out.threshold = static_cast<std::uint64_t>(std::ceil(p * 0x1.0p53));
   out.scale = 1 / (1 - p);
   out.base = base;

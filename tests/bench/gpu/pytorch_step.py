@@ -98,7 +98,8 @@ def main():
     batch, length = scenario["training"]["global_batch"], scenario["training"]["sequence_length"]
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    model = (Gpt if c["model_type"] == "gpt2" else Llama)(c).cuda()
+    with torch.device("cuda"):
+        model = (Gpt if c["model_type"] == "gpt2" else Llama)(c)
     run = torch.compile(model) if a.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
 

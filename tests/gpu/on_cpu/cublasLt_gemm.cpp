@@ -26,14 +26,7 @@ double element(const GemmOperand& x, std::int64_t matrix, std::int64_t row, std:
   return get(x, matrix * x.next + (x.transposed ? column * x.stride + row : row * x.stride + column));
 }
 
-}  // namespace
-
-struct Gemm::Impl {};
-Gemm::Gemm(std::size_t) {}
-Gemm::~Gemm() = default;
-void Gemm::run(cudaStream_t, const GemmCall& g) {
-  if (g.a.type != g.b.type || (g.c.type != g.a.type && !(g.a.type == ElementType::real16 && g.c.type == ElementType::real32)))
-    throw std::logic_error("types that the tensor cores do not multiply");
+void multiply(const GemmCall& g) {
   const GemmOperand bias{g.bias, g.c.type};
   for (std::int64_t b = 0; b < g.batch; ++b)
     for (std::int64_t i = 0; i < g.m; ++i)
@@ -43,6 +36,17 @@ void Gemm::run(cudaStream_t, const GemmCall& g) {
         const std::int64_t at = b * g.c.next + i * g.c.stride + j;
         set(g.c, at, g.alpha * sum + (g.beta != 0 ? g.beta * get(g.c, at) : 0.0) + (g.bias != nullptr ? get(bias, j) : 0.0));
       }
+}
+
+}  // namespace
+
+struct Gemm::Impl {};
+Gemm::Gemm(std::size_t) {}
+Gemm::~Gemm() = default;
+void Gemm::run(cudaStream_t stream, const GemmCall& g) {
+  if (g.a.type != g.b.type || (g.c.type != g.a.type && !(g.a.type == ElementType::real16 && g.c.type == ElementType::real32)))
+    throw std::logic_error("types that the tensor cores do not multiply");
+  (void)on_cpu_do(stream, [g] { multiply(g); });
 }
 
 }  // namespace rehearse::cuda

@@ -50,8 +50,15 @@ inline int __ffs(int x) { return __builtin_ffs(x); }
 using std::cos;
 using std::erf;
 using std::exp;
+using std::exp2;
+using std::floor;
+using std::ilogb;
+using std::ldexp;
 using std::log;
+using std::log1p;
+using std::log2;
 using std::pow;
+using std::rint;
 using std::sin;
 using std::sqrt;
 using std::tanh;
@@ -60,8 +67,9 @@ struct cudaLaunchConfig_t { dim3 gridDim, blockDim; std::size_t dynamicSmemBytes
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
   const std::tuple<std::remove_cv_t<P>...> copies(static_cast<P>(arguments)...);
-  on_cpu::run(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { std::apply(kernel, copies); });
-  return cudaSuccess;
+  return on_cpu_do(config->stream, [=, grid = config->gridDim, block = config->blockDim, shared = config->dynamicSmemBytes] {
+    on_cpu::run(grid, block, shared, [&] { std::apply(kernel, copies); });
+  });
 }
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int bytes) { return bytes <= 227 * 1024 ? cudaSuccess : cudaErrorMemoryAllocation; }

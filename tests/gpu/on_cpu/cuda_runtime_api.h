@@ -1,58 +1,155 @@
 #pragma once
 // The calls of the CUDA runtime that the product makes, on the machine of machine.hpp: streams run what they are given at once, in order of issue,
-// which is one of the orders that a GPU may choose. Fresh memory is filled with NaN.
+// which is one of the orders that a GPU may choose. Fresh memory is filled with NaN. Streams that capture keep what they are given for graphs, and refuse what
+// CUDA's would refuse, and copies from memory that is not page-locked, which would be read when the graph runs.
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include "machine.hpp"
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
-inline const char* cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "error of the machine on the CPU"; }
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600, cudaErrorStreamCaptureUnsupported = 900, cudaErrorStreamCaptureUnjoined = 904, cudaErrorStreamCaptureIsolation = 905 };
+inline const char* cudaGetErrorString(cudaError_t e) {
+  if (e == cudaErrorStreamCaptureUnsupported) return "operation not permitted when stream is capturing";
+  if (e == cudaErrorStreamCaptureUnjoined) return "capturing stream has unjoined work";
+  if (e == cudaErrorStreamCaptureIsolation) return "dependency created on uncaptured work in another stream";
+  return e == cudaSuccess ? "no error" : "error of the machine on the CPU";
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 typedef struct CUstream_st* cudaStream_t;
-struct CUevent_st { double at = 0; };
+/// `captured`: recorded by a capture, whose stream had been given `nodes` pieces of work by then.
+struct CUevent_st { double at = 0; bool captured = false; cudaStream_t stream = nullptr; std::size_t nodes = 0; };
 typedef CUevent_st* cudaEvent_t;
+
+// ---- graphs: what capturing streams are given, in order of issue
+
+inline cudaError_t cudaFree(void* p);
+struct CUgraph_st {
+  std::vector<std::function<void()>> nodes;
+  std::vector<void*> blocks;   ///< Memory of its own.
+  ~CUgraph_st() {
+    for (void* b : blocks) (void)cudaFree(b);
+  }
+};
+typedef std::shared_ptr<CUgraph_st>* cudaGraph_t;
+typedef std::shared_ptr<CUgraph_st>* cudaGraphExec_t;
+struct OnCpuCapture {
+  std::shared_ptr<CUgraph_st> graph;
+  cudaStream_t origin = nullptr;
+  std::map<cudaStream_t, std::size_t> streams;   ///< How much each has been given.
+  std::map<cudaStream_t, std::size_t> joined;    ///< How much of that the origin waits for.
+};
+inline thread_local OnCpuCapture on_cpu_capture;
+inline bool on_cpu_captures(cudaStream_t s) { return on_cpu_capture.graph != nullptr && on_cpu_capture.streams.count(s) > 0; }
+/// Now, or as part of the graph.
+inline cudaError_t on_cpu_do(cudaStream_t s, std::function<void()> work) {
+  if (!on_cpu_captures(s)) return work(), cudaSuccess;
+  ++on_cpu_capture.streams[s];
+  on_cpu_capture.graph->nodes.push_back(std::move(work));
+  return cudaSuccess;
+}
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
+  if (on_cpu_capture.graph != nullptr) return cudaErrorStreamCaptureUnsupported;
+  on_cpu_capture = {std::make_shared<CUgraph_st>(), s, {{s, 0}}, {}};
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* out) {
+  OnCpuCapture done = std::move(on_cpu_capture);
+  on_cpu_capture = {};
+  *out = nullptr;
+  if (done.graph == nullptr || done.origin != s) return cudaErrorStreamCaptureUnsupported;
+  for (const auto& [stream, given] : done.streams)
+    if (stream != s && given > 0 && done.joined[stream] < given) return cudaErrorStreamCaptureUnjoined;
+  *out = new std::shared_ptr<CUgraph_st>(std::move(done.graph));
+  return cudaSuccess;
+}
+enum { cudaGraphInstantiateFlagUseNodePriority = 8 };
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) { *out = new std::shared_ptr<CUgraph_st>(*graph); return cudaSuccess; }
+inline cudaError_t cudaGraphDestroy(cudaGraph_t g) { delete g; return cudaSuccess; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g) { delete g; return cudaSuccess; }
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s) {
+  if (on_cpu_captures(s)) return cudaErrorStreamCaptureUnsupported;
+  for (const auto& node : (*g)->nodes) node();
+  return cudaSuccess;
+}
+
+// ---- streams and events
 
 enum { cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { *s = reinterpret_cast<cudaStream_t>(std::malloc(1)); return cudaSuccess; }
 inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned f, int) { return cudaStreamCreateWithFlags(s, f); }
 inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = 0, *greatest = -1; return cudaSuccess; }
 inline cudaError_t cudaStreamDestroy(cudaStream_t s) { std::free(s); return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t s) { return on_cpu_captures(s) ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+  if (!e->captured) return on_cpu_captures(s) ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+  OnCpuCapture& c = on_cpu_capture;
+  if (c.graph == nullptr) return cudaErrorStreamCaptureIsolation;
+  c.streams.try_emplace(s, 0);
+  if (s == c.origin) c.joined[e->stream] = e->nodes;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize() { return on_cpu_capture.graph != nullptr ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { *e = new CUevent_st; return cudaSuccess; }
 inline cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
 inline cudaError_t cudaEventDestroy(cudaEvent_t e) { delete e; return cudaSuccess; }
-inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t) {
-  e->at = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  *e = {std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(), on_cpu_captures(s), s, on_cpu_captures(s) ? on_cpu_capture.streams[s] : 0};
   return cudaSuccess;
 }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t e) { return e->captured ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t e) { return e->captured ? cudaErrorStreamCaptureUnsupported : cudaSuccess; }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t a, cudaEvent_t b) { *ms = static_cast<float>((b->at - a->at) * 1e3); return cudaSuccess; }
 
 // ---- memory
 
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t n, cudaMemcpyKind) { std::memmove(to, from, n); return cudaSuccess; }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcpyKind k, cudaStream_t) { return cudaMemcpy(to, from, n, k); }
-inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t) { std::memset(to, value, n); return cudaSuccess; }
+/// Blocks of the device and of page-locked memory, by where they begin.
+struct OnCpuBlocks {
+  std::mutex mutex;
+  std::map<const char*, std::size_t> bytes;
+  bool holds(const void* p) {
+    const std::lock_guard lock(mutex);
+    const auto after = bytes.upper_bound(static_cast<const char*>(p));
+    return after != bytes.begin() && static_cast<const char*>(p) < std::prev(after)->first + std::prev(after)->second;
+  }
+};
+inline OnCpuBlocks on_cpu_blocks;
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcpyKind, cudaStream_t s) {
+  if (on_cpu_captures(s) && !(on_cpu_blocks.holds(to) && on_cpu_blocks.holds(from))) return cudaErrorStreamCaptureUnsupported;
+  return on_cpu_do(s, [=] { std::memmove(to, from, n); });
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t n, cudaStream_t s) { return on_cpu_do(s, [=] { std::memset(to, value, n); }); }
 inline cudaError_t cudaMalloc(void** p, std::size_t n) {
   *p = std::aligned_alloc(256, (n + 255) / 256 * 256);
   if (*p == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*p, 0xff, n);
+  const std::lock_guard lock(on_cpu_blocks.mutex);
+  on_cpu_blocks.bytes[static_cast<const char*>(*p)] = n;
   return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* p) { std::free(p); return cudaSuccess; }
+inline cudaError_t cudaFree(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  const std::lock_guard lock(on_cpu_blocks.mutex);
+  on_cpu_blocks.bytes.erase(static_cast<const char*>(p));
+  std::free(p);
+  return cudaSuccess;
+}
 inline cudaError_t cudaMallocHost(void** p, std::size_t n) { return cudaMalloc(p, n); }
 inline cudaError_t cudaFreeHost(void* p) { return cudaFree(p); }
 inline cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) { *left = *all = std::size_t{16} << 30; return cudaSuccess; }
@@ -73,28 +170,51 @@ inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t p, cudaMemPoolAttr what
   return cudaSuccess;
 }
 inline cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) { return cudaSuccess; }
+enum cudaGraphMemAttributeType { cudaGraphMemAttrUsedMemHigh = 1 };
+inline cudaError_t cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType, void* value) { *static_cast<std::uint64_t*>(value) = 0; return cudaSuccess; }
+inline cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
 /// The block's size and pool lie before it; behind it are bytes that nobody may write.
 struct alignas(256) OnCpuBlock { std::size_t bytes; cudaMemPool_t pool; };
 inline constexpr std::size_t kOnCpuFence = 256;
 inline constexpr unsigned char kOnCpuFenceByte = 0xa5;
-inline cudaError_t cudaMallocFromPoolAsync(void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t) {
-  void* block = nullptr;
-  if (const cudaError_t failed = cudaMalloc(&block, n + sizeof(OnCpuBlock) + kOnCpuFence); failed != cudaSuccess) return failed;
-  new (block) OnCpuBlock{n, pool};
-  std::memset(static_cast<char*>(block) + sizeof(OnCpuBlock) + n, kOnCpuFenceByte, kOnCpuFence);
-  pool->used += n;
-  if (pool->used > pool->high) pool->high = pool->used;
-  *p = static_cast<char*>(block) + sizeof(OnCpuBlock);
-  return cudaSuccess;
-}
-inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
-  auto* block = reinterpret_cast<OnCpuBlock*>(static_cast<char*>(p) - sizeof(OnCpuBlock));
+inline void on_cpu_check_fence(const void* p, std::size_t bytes) {
   for (std::size_t i = 0; i < kOnCpuFence; ++i)
-    if (static_cast<unsigned char*>(p)[block->bytes + i] != kOnCpuFenceByte) {
-      std::fprintf(stderr, "a kernel or copy wrote beyond its memory of %zu bytes\n", block->bytes);
+    if (static_cast<const unsigned char*>(p)[bytes + i] != kOnCpuFenceByte) {
+      std::fprintf(stderr, "a kernel or copy wrote beyond its memory of %zu bytes\n", bytes);
       std::abort();
     }
-  block->pool->used -= block->bytes;
-  std::memset(p, 0xff, block->bytes);  // Whoever still uses it will notice.
+}
+/// Blocks that a capture takes are the graph's, at the same place in every launch; each begins as NaN and is NaN after it was given back.
+inline cudaError_t cudaMallocFromPoolAsync(void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s) {
+  void* block = nullptr;
+  if (const cudaError_t failed = cudaMalloc(&block, n + sizeof(OnCpuBlock) + kOnCpuFence); failed != cudaSuccess) return failed;
+  const bool captured = on_cpu_captures(s);
+  new (block) OnCpuBlock{n, captured ? nullptr : pool};
+  void* const data = static_cast<char*>(block) + sizeof(OnCpuBlock);
+  *p = data;
+  std::memset(static_cast<char*>(data) + n, kOnCpuFenceByte, kOnCpuFence);
+  if (captured) {
+    on_cpu_capture.graph->blocks.push_back(block);
+    return on_cpu_do(s, [=] { std::memset(data, 0xff, n); });
+  }
+  pool->used += n;
+  if (pool->used > pool->high) pool->high = pool->used;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
+  auto* block = reinterpret_cast<OnCpuBlock*>(static_cast<char*>(p) - sizeof(OnCpuBlock));
+  const std::size_t n = block->bytes;
+  if ((block->pool == nullptr) != on_cpu_captures(s)) {
+    std::fprintf(stderr, "memory of a graph and of streams is mixed up\n");
+    std::abort();
+  }
+  if (block->pool == nullptr)
+    return on_cpu_do(s, [=] {
+      on_cpu_check_fence(p, n);
+      std::memset(p, 0xff, n);
+    });
+  on_cpu_check_fence(p, n);
+  block->pool->used -= n;
+  std::memset(p, 0xff, n);  // Whoever still uses it will notice.
   return cudaFree(block);
 }

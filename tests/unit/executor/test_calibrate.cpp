@@ -91,7 +91,7 @@ TEST_CASE("a measured step is its kernels, its exposed communication and the res
   MeasuredSteps result;
   run_locally(2, [&](Transport& t) {
     const auto device = make_cpu_device(Numerics::fp32);
-    MeasuredSteps mine = measure_steps(program, *device, t, *data, 1, 3, {});
+    MeasuredSteps mine = measure_steps(program, *device, t, *data, {.warm_up = 1, .steps = 3}, {});
     const std::lock_guard lock(mutex);
     if (t.rank() == 0) result = std::move(mine);
   });

@@ -1,0 +1,92 @@
+// Operators of experts give what the CPU's give in fp64, in each type: choices, rows in expert order, their products.
+#include "tests/gpu/against_cpu.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+#define ON_A_DEVICE() \
+  if (const auto none = no_device()) REHEARSE_SKIP(*none)
+
+constexpr std::int64_t kTokens = 10, kExperts = 8, kChosen = 2;
+
+ComputeTask with(ComputeOp op, const char* variant, std::vector<double> scalars) {
+  ComputeTask t = task_of(op, variant);
+  t.scalars = std::move(scalars);
+  return t;
+}
+/// Two different experts of each token.
+Slot choice() {
+  std::vector<double> values;
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    const auto first = static_cast<std::int64_t>(RandomKey(3).bits(static_cast<std::uint64_t>(t)) % kExperts);
+    values.push_back(static_cast<double>(first));
+    values.push_back(static_cast<double>((first + 1 + t % (kExperts - 1)) % kExperts));
+  }
+  return given(in({2, 5, kChosen}, Holds::integers), values);
+}
+
+}  // namespace
+
+TEST_CASE("the best experts of each token, their weights and the losses that keep them even") {
+  ON_A_DEVICE();
+  for (const char* variant : {"softmax", "sigmoid"})
+    for (const double normalised : {0.0, 1.0}) {
+      const std::vector<double> scalars{2.5, 1e-2, 1e-3, normalised};
+      const std::vector<std::int64_t> dims{kTokens, kExperts, kChosen, 4, normalised != 0 ? 2 : 4, kTokens, 2, 1};
+      check_all_types({with(ComputeOp::route, variant, scalars), {in({2, 5, kExperts}), out({2, 5, kChosen}), out({2, 5, kChosen}, Holds::integers), out({kExperts}, Holds::sums)}, dims});
+      check_all_types({with(ComputeOp::route_grad, variant, scalars), {in({2, 5, kChosen}), in({2, 5, kExperts}), choice(), out({2, 5, kExperts}), in({kExperts}, Holds::sums)}, dims});
+    }
+}
+
+TEST_CASE("rows in expert order, dropped beyond a capacity, and back") {
+  ON_A_DEVICE();
+  for (const double capacity : {0.0, 3.0}) {
+    const std::int64_t rows = capacity > 0 ? kExperts * 3 : kTokens * kChosen;
+    const std::vector<double> scalars{kExperts, capacity, capacity > 0 ? 1.0 : 0.0};
+    check_all_types({with(ComputeOp::permute, "permute", scalars), {in({2, 5, 12}), in({2, 5, kChosen}), out({rows, 12}), out({rows}), choice()}});
+    check_all_types({with(ComputeOp::permute_grad, "permute_grad", scalars), {in({rows, 12}), in({rows}), out({2, 5, 12}), out({2, 5, kChosen}), choice()}});
+    check_all_types({with(ComputeOp::unpermute, "unpermute", scalars), {in({rows, 12}), out({2, 5, 12}), choice()}});
+    check_all_types({with(ComputeOp::permute_grad, "unpermute_grad", scalars), {in({2, 5, 12}), out({rows, 12}), choice()}});
+  }
+  check_all_types({with(ComputeOp::histogram, "per_expert", {0}), {choice(), out({kExperts}, Holds::integers)}});
+  check_all_types({task_of(ComputeOp::histogram, "sum"), {given(in({kExperts}, Holds::integers), whole_numbers(kExperts, 7, 2)), out({1}, Holds::integers)}});
+}
+
+TEST_CASE("rows by peer and by expert, in equal parts and as counts say") {
+  ON_A_DEVICE();
+  check_all_types({with(ComputeOp::permute, "sort", {2, 3, 4}), {in({24, 6}), out({24, 6}), in({24}), out({24})}});
+  check_all_types({with(ComputeOp::permute, "unsort", {2, 3, 4}), {in({24, 6}), out({24, 6})}});
+  ComputeTask counted = with(ComputeOp::permute, "sort", {2, 3, 0});
+  counted.group_sizes = 2;
+  check_all_types({counted, {in({21, 6}), out({21, 6}), given(in({6}, Holds::integers), {5, 0, 3, 7, 2, 4})}});
+}
+
+TEST_CASE("every row by its expert's weight, in equal parts and as counts say") {
+  ON_A_DEVICE();
+  for (const bool counts : {false, true}) {
+    const auto task = [&](const char* variant) {
+      ComputeTask t = with(ComputeOp::grouped_matmul, variant, {1});
+      t.group_sizes = counts ? 4 : -1;
+      t.accumulates = std::string(variant) == "linear_weight_grad";
+      return t;
+    };
+    const auto counted = [&](std::vector<Slot> slots) {
+      if (counts) slots.push_back(given(in({3}, Holds::integers), {4, 0, 8}));
+      return slots;
+    };
+    check_all_types({task("linear"), counted({in({12, 8}), in({3, 16, 8}), out({12, 8}), out({12, 8})})});
+    check_all_types({task("linear_input_grad"), counted({in({3, 16, 8}), out({12, 8}), in({12, 8}), in({12, 8})})});
+    check_all_types({task("linear_weight_grad"), counted({in({12, 8}), inout({3, 16, 8}, Holds::sums), in({12, 8}), in({12, 8})})});
+  }
+}
+
+TEST_CASE("weighted activations of rows, vectors after every head") {
+  ON_A_DEVICE();
+  check_all_types({task_of(ComputeOp::activation, "weighted_silu_mul"), {in({9, 33}), in({9, 33}), in({9}), out({9, 33})}});
+  check_all_types({task_of(ComputeOp::activation_grad, "weighted_silu_mul"), {in({9, 33}), in({9, 33}), in({9, 33}), in({9}), out({9, 33}), out({9, 33}), out({9})}});
+  check_all_types({task_of(ComputeOp::copy, "append"), {in({2, 5, 3, 6}), in({2, 5, 4}), out({2, 5, 3, 10})}});
+  check_all_types({task_of(ComputeOp::add, "append_grad"), {in({2, 5, 3, 10}), out({2, 5, 3, 6}), out({2, 5, 4})}});
+}
