@@ -133,7 +133,7 @@ Verb search_verb() {
              {"--price", "USD", "of a GPU hour, for cost_per_token"},
              {"--top", "N", "plans to show", "10"},
              {"--seconds", "N", "after three quarters of these nothing more is bounded by lowering, or lowered; what is left is counted", std::to_string(kSeconds)},
-             {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 64"},
+             {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
              backend_option(),
              jobs_option(),
              shard_option()},

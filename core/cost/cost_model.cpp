@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/cluster/host_paths.hpp"
 #include "core/cost/body_play.hpp"
 #include "core/cost/device_profile.hpp"
+#include "core/cost/host_copies.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/program/body.hpp"
 #include "core/units/error.hpp"
@@ -70,14 +70,6 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 }
 
 struct Traffic { double read = 0, written = 0; };
-
-/// A copy alone over what its link signals at: 25.1 to 26 of 31.5 GB/s on A100, 52.8 of 63 on H100 (github.com/NVIDIA/nvbandwidth, issues 11, 42, 24).
-constexpr double kCopyOfRaw = 0.82;
-/// What is left to a copy to the device while another comes from it: 12 to 13 of 25 to 26 GB/s, the other keeps 24 (issues 11 and 53, A100; others are
-/// supposed alike). Steps that keep something in host memory copy both ways at once.
-constexpr double kInBesideOut = 0.5;
-/// Of an asynchronous copy, before its first byte. An estimate.
-constexpr Seconds kCopyCall{5e-6};
 
 /// Calibration group of updates on CPU cores, and its constant: bytes per second that one socket moves.
 constexpr const char* kHostUpdate = "optimizer_on_cpu";
@@ -169,12 +161,6 @@ struct CostModel::Impl {
     return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
   }
   [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * kCopyOfRaw; }
-  /// Of a copy beside those of all other GPUs of the node, which do the same at the same time.
-  [[nodiscard]] BytesPerSecond copy_rate(DeviceId d, bool beside_others) const {
-    const BytesPerSecond share = host_paths.share(d);
-    const BytesPerSecond rate = share > BytesPerSecond{0} ? share * kCopyOfRaw : pcie_rate(d);
-    return beside_others ? rate * kInBesideOut : rate;
-  }
   [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
   /// The GPUs of a node share the memory of its sockets.
   [[nodiscard]] BytesPerSecond host_rate(DeviceId d) const {
@@ -331,7 +317,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
     const Traffic t = Impl::traffic(program, task, body, at);
-    out.time = kCopyCall + Bytes{t.written} / impl_->copy_rate(device(rank), beside_copies_out(program, task, body));
+    out.time = kCopyCall + Bytes{t.written} / copy_rate(*impl_->cluster, impl_->host_paths, device(rank), beside_copies_out(program, task, body));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cost/estimate.hpp"
+#include "core/cost/host_copies.hpp"
 #include "core/cost/memory_rule.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
@@ -112,6 +113,12 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.exposed += out.layer_exposed * missing;
 }
 
+/// Of a chunk's layers, those whose activations are moved (strategy/activation_offload.hpp).
+double moved_share(const StrategySettings& s, int layers) {
+  const int chunk = layers / (s.pp * s.virtual_stages), most = std::max(0, chunk - 1);
+  return chunk == 0 ? 0 : static_cast<double>(s.offload_layers > 0 ? std::min(s.offload_layers, most) : most) / chunk;
+}
+
 }  // namespace
 
 std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
@@ -121,6 +128,8 @@ std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& sha
   for (int c = 0; c < chunks; ++c) out[static_cast<std::size_t>(schedule.stage_of(c, shape))] += first(c + 1) - first(c);
   return out;
 }
+
+bool moves_activations(const StrategySettings& s) { return s.offload == Offload::activations || s.offload == Offload::all; }
 
 PassKey pass_key(const StrategySettings& s) {
   const Strides at = strides_of(s);
@@ -148,6 +157,7 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
     add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
+    out.from_host = copy_rate(problem.cluster, HostPaths(problem.cluster), 0, true);
     out.known = true;
   } catch (const Error&) {
     out = {};
@@ -171,7 +181,9 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
   const int most = schedule.copies() > 1 || s.pp * s.virtual_stages > costs.layers ? 0 : *std::max_element(held_layers.begin(), held_layers.end());
   const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
-  return {std::max(mean * (1 + bubble), fullest) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+  Seconds copies;
+  if (moves_activations(s)) copies = costs.saved * (kBoundMargin * moved_share(s, costs.layers) / stages) / costs.from_host;
+  return {max(max(mean * (1 + bubble), fullest), copies) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
 }
 
 }  // namespace rehearse

@@ -8,6 +8,7 @@
 //
 // and no less than m times the layers of the stage that has most of them, each of its share of w,
 // since the slowest stage does no less than the mean of them, and what else a step does (pipeline messages, gradients, update) only adds.
+// and, where activations lie in host memory, no less than the way back of what a stage moves takes for m microbatches.
 // `states` are weights, gradients and optimizer state, each divided as the plan divides it; s is what a microbatch keeps for backward, c the
 // chunks that the first stage keeps at once, v its chunks.
 //
@@ -39,6 +40,7 @@ struct PassCosts {
   Bytes saved;           ///< s
   Seconds layer_compute, layer_exposed;  ///< Of one layer of w.
   int layers = 0;
+  BytesPerSecond from_host;  ///< What a device gets of its host's memory beside copies the other way.
 };
 
 struct Bound {
@@ -48,6 +50,9 @@ struct Bound {
 
 /// Layers of every stage where `layers`, no fewer than chunks, are dealt out to chunks in parts that differ by one at most, as lowering does; of one copy.
 [[nodiscard]] std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers);
+
+/// Whether what layers keep for backward goes to host memory.
+[[nodiscard]] bool moves_activations(const StrategySettings& settings);
 
 /// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the devices their parts are.
 using PassKey = std::array<std::int64_t, 13>;

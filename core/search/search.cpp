@@ -13,6 +13,7 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kBatch = 64;       // Plans that are evaluated before the best are looked at again.
+constexpr std::size_t kReported = 64;    // Plans that a result has at most, unless more are asked for.
 constexpr int kMostPlacements = 24;      // Room for the orders of one plan in Found::order.
 
 class Searching {
@@ -27,7 +28,11 @@ class Searching {
     bound_plans();
     try_orders();
     evaluate_in_order();
+    look_further();
     play_best(problem_, options_, own_is_a_plan, result_);
+    count_unplayed();
+    const std::size_t reported = std::max<std::size_t>(static_cast<std::size_t>(options_.top), kReported);
+    if (options_.shard.count == 1 && result_.best.size() > reported) result_.best.resize(reported);
     return std::move(result_);
   }
 
@@ -70,6 +75,7 @@ class Searching {
 
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
+    steps_.resize(plans_.size());
     in_turns(options_.jobs, options_.stop, quick_, plans_.size(), "closed forms", teller(), [this](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i)
         if (const auto e = quick(settings(plans_[i])); e && !e->defect) answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
@@ -80,6 +86,7 @@ class Searching {
       result_.evaluated += a.known;
       result_.legal -= a.known && !a.legal;
       if (!a.fits) continue;
+      steps_[i] = a.step_time;
       ++result_.fit;
       fitting_.insert(plan_number(plan(i)));
       Found f;
@@ -95,6 +102,7 @@ class Searching {
     result_.best = std::move(found);
     for (std::vector<Found>* list : {&result_.best, &result_.front})
       for (Found& f : *list) complete(f);
+    find_limit();
   }
 
   /// Fills in what evaluate_closed_forms() has not kept.
@@ -131,18 +139,44 @@ class Searching {
     }
   }
 
+  /// Where links contend, a played step may be far above its closed form: then plans whose closed form is not among the best may be faster than the best
+  /// played one, and are looked at, too.
+  void look_further() {
+    if (options_.backend.empty() || options_.objective == Objective::memory || stopped() || late()) return;
+    play_in_order(problem_, options_, result_);
+    rank(result_.best, options_.objective);
+    if (result_.best.empty() || !result_.best.front().evaluation.played) return;
+    reach_ = result_.best.front().evaluation.time().value() / kPlayedBelow;
+    find_limit();
+    try_orders();
+    evaluate_in_order();
+  }
+
+  /// Those of whose closed form is known that may be faster than the best played one.
+  void count_unplayed() {
+    if (result_.best.empty() || !result_.best.front().evaluation.played || options_.objective == Objective::memory) return;
+    const Seconds best = result_.best.front().evaluation.time();
+    std::unordered_set<std::uint64_t> played;
+    for (const Found& f : result_.best)
+      if (f.evaluation.played) played.insert(f.order / kMostPlacements);
+    const auto may_be_best = [&](std::uint32_t i) { return steps_[i] > Seconds{0} && steps_[i] * kPlayedBelow <= best && !played.contains(plans_[i]); };
+    result_.unplayed = 0;
+    for (std::uint32_t i = 0; i < plans_.size(); ++i) result_.unplayed += may_be_best(i);
+  }
+
   /// Least value of the objective.
   [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
 
   /// What a plan must be below to be shown, or to be played with a chance of being the best.
-  [[nodiscard]] double threshold() const {
-    const auto value = [this](std::size_t i) {
-      if (i >= result_.best.size()) return std::numeric_limits<double>::infinity();
-      const Evaluation& e = result_.best[i].evaluation;
-      return options_.objective == Objective::memory ? e.needed.value() : e.step_time.value();
-    };
-    const double shown = value(static_cast<std::size_t>(options_.top) - 1);
-    return std::min(value(kept_ - 1), std::max(shown, value(0) / kPlayedBelow));
+  [[nodiscard]] double threshold() const { return limit_; }
+
+  /// To be called when the best have changed.
+  void find_limit() {
+    std::vector<double> values;
+    for (const Found& f : result_.best) values.push_back(options_.objective == Objective::memory ? f.evaluation.needed.value() : f.evaluation.step_time.value());
+    std::sort(values.begin(), values.end());
+    const auto value = [&](std::size_t i) { return i < values.size() ? values[i] : std::numeric_limits<double>::infinity(); };
+    limit_ = std::min(value(kept_ - 1), std::max({value(static_cast<std::size_t>(options_.top) - 1), value(0) / kPlayedBelow, reach_}));
   }
 
   [[nodiscard]] bool may_reach_front(std::uint32_t i) const {
@@ -150,17 +184,17 @@ class Searching {
   }
 
   /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
-  std::vector<Item> next_batch(std::size_t& next, int& for_front) {
+  std::vector<Item> next_batch(std::size_t& next) {
     std::vector<Item> batch;
     const double limit = threshold();
     for (; next < order_.size() && batch.size() < kBatch; ++next) {
       const std::uint32_t i = order_[next];
       if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
       const bool best = least(i) < limit;
-      if (best && fits_without_moving(i)) continue;
-      if (!best && for_front >= options_.front_evaluations) break;
+      if (tried_.contains(order_number(i, 0)) || (best && fits_without_moving(i))) continue;
+      if (!best && for_front_ >= options_.front_evaluations) break;
       if (!best && !may_reach_front(i)) continue;
-      for_front += !best;
+      for_front_ += !best;
       batch.push_back({i, 0, {}});
     }
     return batch;
@@ -168,10 +202,10 @@ class Searching {
 
   void evaluate_in_order() {
     std::size_t next = 0;
-    int for_front = 0;
     while (!stopped() && !late()) {
-      const std::vector<Item> batch = next_batch(next, for_front);
+      std::vector<Item> batch = next_batch(next);
       if (batch.empty()) break;
+      drop_slow_copies(batch);
       const std::vector<Evaluation> answers = evaluate_batch(batch, next);
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
@@ -184,8 +218,9 @@ class Searching {
 
   void count_left(std::size_t next) {
     const double limit = threshold();
+    result_.left = 0;
     for (; next < order_.size(); ++next) {
-      if (least(order_[next]) >= limit || fits_without_moving(order_[next])) continue;
+      if (least(order_[next]) >= limit || tried_.contains(order_number(order_[next], 0)) || fits_without_moving(order_[next])) continue;
       if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left) result_.least_left = bounds_[order_[next]].step_time;
     }
     result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
@@ -208,13 +243,19 @@ class Searching {
 
   void add_orders(std::uint32_t i, std::vector<Item>& out) const {
     const auto orders = space_.placements(plan(i));
-    for (std::size_t o = 1; o < orders.size() && o < kMostPlacements; ++o) out.push_back({i, static_cast<int>(o), orders[o]});
+    for (std::size_t o = 1; o < orders.size() && o < kMostPlacements; ++o)
+      if (!tried_.contains(order_number(i, static_cast<int>(o)))) out.push_back({i, static_cast<int>(o), orders[o]});
   }
 
   [[nodiscard]] StrategySettings settings_of(const Item& item) const {
     StrategySettings out = settings(plans_[item.plan]);
     if (!item.order.empty()) out.placement = item.order;
     return out;
+  }
+
+  /// What moves activations to be among the best is bounded by their copies, too.
+  void drop_slow_copies(std::vector<Item>& batch) {
+    if (least(batch.front().plan) < threshold() && moves_activations(settings_of(batch.front()))) drop_slow_orders(batch);
   }
 
   /// An order that draws the ranks of a layer apart has bounds of its own.
@@ -248,6 +289,7 @@ class Searching {
     }
     rank(result_.best, options_.objective);
     if (result_.best.size() > kept_) result_.best.resize(kept_);
+    find_limit();
     const double limit = threshold();
     const auto end = std::partition_point(order_.begin(), order_.end(), [&](std::uint32_t i) { return least(i) < limit; });
     tell("evaluating", static_cast<double>(position), static_cast<double>(std::max<std::ptrdiff_t>(end - order_.begin(), static_cast<std::ptrdiff_t>(position))));
@@ -256,6 +298,7 @@ class Searching {
 
   void take(const Item& item, StrategySettings settings, const Evaluation& e) {
     ++result_.evaluated;
+    tried_.insert(order_number(item.plan, item.placement));
     if (e.defect && result_.defects++ == 0) result_.first_defect = plan_label(settings) + ": " + e.refusal;
     if (item.placement == 0) {
       ++looked_at_;
@@ -263,6 +306,8 @@ class Searching {
       result_.fit -= !e.fits;
     }
     if (!e.fits) return;
+    Seconds& step = steps_[item.plan];
+    if (step == Seconds{0} || e.step_time < step) step = e.step_time;
     fitting_.insert(plan_number(plan(item.plan)));
     Found found{std::move(settings), e, order_number(item.plan, item.placement)};
     add_to_front(result_.front, found);
@@ -277,9 +322,14 @@ class Searching {
   QuickEvaluators quick_;
   std::vector<Answer> answers_;        ///< By position in plans_, as is the next.
   PlanBounds bounds_;
+  std::vector<Seconds> steps_;         ///< Closed form in the best order tried, by position; 0 where unknown or too large for memory.
   std::unordered_set<std::uint64_t> fitting_;      ///< Numbers of plans that fit.
   std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit and is no closed form, least bound first.
   std::size_t looked_at_ = 0;          ///< Of those, evaluated.
+  std::unordered_set<std::uint64_t> tried_;  ///< Order numbers of what evaluate_batch() did.
+  int for_front_ = 0;                  ///< Evaluated for the front alone.
+  double reach_ = 0;                   ///< Closed forms up to here may be the best when played.
+  double limit_ = 0;
   SearchResult result_;
 };
 

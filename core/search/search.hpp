@@ -44,7 +44,7 @@ struct SearchOptions {
   int jobs = 1;              ///< Threads, at least 1.
   int top = 10;              ///< Plans wanted, at least 1.
   std::string backend;       ///< Plays the best few; empty: nothing is played.
-  int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 64.
+  int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 512.
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
   /// Asked as `stop` is; true ends bounding by microbatches and the lowering of plans (3, 4), and what is left is counted. May be empty.

@@ -112,7 +112,7 @@ std::string space_text(const SearchReport& r) {
     out += fmt::format("; for {} that may be among the best there was no time (--seconds gives more): {}", with_commas(static_cast<double>(s.left)),
                        s.least_left > Seconds{0} ? fmt::format("by their bounds none takes less than {}", to_string(s.least_left)) : "not all of them have bounds");
   if (s.played > 0) out += fmt::format("; {} played on {}", s.played, r.backend);
-  if (s.unplayed > 0) out += fmt::format(" (--simulate plays more: {} others are so near in closed form that one may be faster)", with_commas(static_cast<double>(s.unplayed)));
+  if (s.unplayed > 0) out += fmt::format(" (--simulate plays more: of {} others the closed form is below the best played step, so one may be faster)", with_commas(static_cast<double>(s.unplayed)));
   return out + ".";
 }
 
