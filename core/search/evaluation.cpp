@@ -75,21 +75,6 @@ std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& set
   return out;
 }
 
-std::optional<QuickEstimate> QuickEvaluator::alone(const StrategySettings& settings, int layers) {
-  if (layers == problem_.workload.network.layers()) return alone_.closed_form(settings);
-  auto at = other_layers_.find(layers);
-  if (at == other_layers_.end()) {
-    Workload workload = problem_.workload;
-    Network& net = workload.network;
-    const auto kinds = std::count_if(net.blocks.begin(), net.blocks.end(), [](const auto& b) { return b.is_layer(); });
-    if (kinds != 1 || net.uneven()) return {};
-    for (std::size_t b = 0; b < net.blocks.size(); ++b)
-      if (net.blocks[b].is_layer()) net.repeat[b] = layers;
-    at = other_layers_.emplace(layers, QuickEstimator(std::move(workload), problem_.cluster, problem_.cost, {}, 1)).first;
-  }
-  return at->second.closed_form(settings);
-}
-
 std::unique_ptr<QuickEvaluator> QuickEvaluators::take() {
   {
     const std::lock_guard lock(mutex_);

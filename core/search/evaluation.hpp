@@ -2,7 +2,6 @@
 // One plan's answer: does it fit, how long is a step, where does the time go. Memory comes first: a plan that does not fit gets no times.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,13 +56,12 @@ class QuickEvaluator {
   /// As evaluate(), but for plans that do not fit the step time stands, too. Nothing for plans outside the closed form (QuickEstimator).
   std::optional<Evaluation> operator()(const StrategySettings& settings);
   /// One step on its own, whatever the settings hand on to the next, of the network with `layers` layers. Throws Error where they are refused.
-  std::optional<QuickEstimate> alone(const StrategySettings& settings, int layers);
+  std::optional<QuickEstimate> alone(const StrategySettings& settings, int layers) { return alone_.closed_form(settings, layers); }
 
  private:
   const SearchProblem& problem_;
   Bytes most_;
   QuickEstimator alone_, following_;
-  std::map<int, QuickEstimator> other_layers_;  ///< As alone_, by their number.
 };
 
 /// As many evaluators as threads ask for at once, kept with what they have worked out.

@@ -35,12 +35,15 @@ Seconds gather_time(const SearchProblem& problem, const StrategySettings& s, Byt
 /// What the sibling, whose chunks all have `longest` layers, says of the plan: relaxation.hpp has the formula.
 void shorten(const SearchProblem& problem, const StrategySettings& s, int longest, const QuickEstimate& sibling, Relaxed& out) {
   const int layers = problem.workload.network.layers(), microbatches = static_cast<int>(problem.workload.training.global_batch / (s.microbatch * s.dp));
-  const std::vector<int> held = stage_layers(*schedules().at(s.schedule).value, {s.pp, s.virtual_stages, microbatches}, layers);
+  const Schedule& schedule = *schedules().at(s.schedule).value;
+  const PipelineShape shape{s.pp, s.virtual_stages, microbatches};
+  const std::vector<int> held = stage_layers(schedule, shape, layers);
   const int whole = longest * s.virtual_stages, most = *std::max_element(held.begin(), held.end());
   Seconds work = out.step_time;
   for (const TimeCategory c : {TimeCategory::bubble, TimeCategory::exposed_pp}) work -= sibling.breakdown[c];
   const Seconds layer = work / (static_cast<double>(microbatches) * whole);
-  out.step_time -= layer * (static_cast<double>(microbatches) * (whole - most) + (longest * s.pp * s.virtual_stages - layers));
+  const double waits = std::max(1.0, schedule.bubble_ratio(shape) * microbatches * s.virtual_stages / std::max(1, s.pp - 1));
+  out.step_time -= layer * (static_cast<double>(microbatches) * (whole - most) + waits * (longest * s.pp * s.virtual_stages - layers));
   const auto fullest = static_cast<std::size_t>(sibling.memory.role);
   const double share = static_cast<double>(fullest < held.size() ? held[fullest] : *std::min_element(held.begin(), held.end())) / whole;
   for (Bytes* b : {&out.weights, &out.gradients, &out.optimizer, &out.activations}) *b *= share;

@@ -11,8 +11,9 @@
 // Where chunks have unequal numbers of layers, the sibling's all have as many as the longest: it has `n` layers too many, and each stage
 // up to `h` more than the stage that has most. With t the time of a layer's forward and backward, m microbatches,
 //
-//   step >= r - d - u - (m h + n) t                 the slowest stage does m passes of its layers, and before and after them waits for
-//                                                   the others' passes once (1F1B's fill and drain; Narayanan et al. 2021, section 2.2)
+//   step >= r - d - u - (m h + b n) t               the slowest stage does m passes of its layers, and waits b times for those of all others:
+//                                                   the schedule's bubble over (p - 1) / v of a stage's passes, which is once, filling
+//                                                   and draining the pipeline, for 1F1B (Narayanan et al. 2021, section 2.2)
 //
 // and memory is scaled by the layers of the fullest stage. The inequalities are derived; the margins are chosen, and were never exceeded on the
 // plans that test_core_search draws over whole spaces. Far nearer than bounds.hpp, for networks of equal layers in whole passes alone.
