@@ -117,7 +117,7 @@ Verb merge_verb() {
             "Join the parts of a search or sweep that ran with --shard.",
             {"rehearse merge part1.json part2.json part3.json part4.json"},
             {{"PART", "JSON that 'rehearse search --shard' or 'rehearse sweep --shard' wrote", true, true}},
-            {{"--simulate", "N", "most plans of a search to play; 0: closed form only", "32,768 over the GPUs, 4 to 64"}, backend_option()},
+            {{"--simulate", "N", "most plans of a search to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"}, backend_option()},
             "Parts must be of one search or sweep, each there once. The plans come out as one search would have found them; the best of all parts are played here.",
             merge};
   for (Option& o : result_options())

@@ -9,6 +9,7 @@
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
+#include "core/cli/scenario_file.hpp"
 #include "core/cli/search_setup.hpp"
 #include "core/cli/verbs.hpp"
 
@@ -54,7 +55,7 @@ StrategySettings wanted_strategy(const Arguments& arguments, const std::vector<s
   for (const char* key : {"dp", "dp_replicate"})
     if (!fixed.contains(key)) overrides.push_back(fmt::format("strategy.{}=auto", key));
   overrides.insert(overrides.end(), fixes.begin(), fixes.end());
-  return load_scenario(arguments.text("SCENARIO"), overrides).strategy;
+  return load_scenario_file(arguments.text("SCENARIO"), overrides).strategy;
 }
 
 int finish(const SearchReport& report, const Arguments& arguments, Console& console) {
@@ -95,7 +96,7 @@ int search_plans(const Arguments& arguments, Console& console) {
   const std::set<std::string> fixed = fixed_keys(fixes);
   const StrategySettings wanted = wanted_strategy(arguments, fixes, fixed);
   const std::string file = arguments.text("SCENARIO");
-  SearchSession opened = open_search_session(load_scenario(file, arguments.all("--set")));
+  SearchSession opened = open_search_session(load_scenario_file(file, arguments.all("--set")));
   const Session& session = opened.session;
   if (!opened.own_is_a_plan) console.err << fmt::format("note: the scenario's own strategy is no plan for this cluster, so none is held against it: {}\n", opened.note);
   SearchReport report = search_report_of(session, file);
@@ -131,14 +132,14 @@ Verb search_verb() {
              {"--max-memory", "SIZE", "most that a plan may need per GPU", "what the GPUs have"},
              {"--price", "USD", "of a GPU hour, for cost_per_token"},
              {"--top", "N", "plans to show", "10"},
-             {"--seconds", "N", "after three quarters of these no further plan is lowered; what is left is counted", std::to_string(kSeconds)},
-             {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 64"},
+             {"--seconds", "N", "after three quarters of these nothing more is bounded by lowering, or lowered; what is left is counted", std::to_string(kSeconds)},
+             {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
              backend_option(),
              jobs_option(),
              shard_option()},
             "Searches every legal combination of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, FSDP, sequence parallelism, offload, context exchange and "
             "placement; all else is as the scenario says. Plans of equal layers with whole parameters are all worked out in closed form; of the rest those are lowered whose bounds on "
-            "time and memory do not show that they cannot be among the best; the best few are played. The answer is the same for any number of threads where no plan was left for want of time. "
+            "time and memory do not leave them out; the best few are played. The answer is the same for any number of threads where no plan was left for want of time. "
             "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
             search_plans};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));

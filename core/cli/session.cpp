@@ -8,13 +8,12 @@
 #include "core/cli/make_it_fit.hpp"
 #include "core/cli/sample_name.hpp"
 #include "core/cli/scenario_cluster.hpp"
+#include "core/cli/scenario_file.hpp"
 #include "core/cluster/placement.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/config/json_file.hpp"
 #include "core/cost/balance.hpp"
 #include "core/cost/calibration.hpp"
-#include "core/import/measured_workload.hpp"
-#include "core/import/read_trace.hpp"
 #include "core/model/library.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
@@ -137,13 +136,7 @@ ReportHead Session::head(const Program& program) const {
 }
 
 Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks) {
-  if (is_measured_workload(path)) throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path, "rehearse simulate plays it, on other clusters too");
-  try {
-    return open_session(load_scenario(path, overrides), ranks);
-  } catch (const Error&) {
-    if (is_trace(path)) throw Error(ErrorKind::usage, "a profiler's trace, not a scenario", path, fmt::format("rehearse import trace {} -o job.json, then rehearse simulate job.json", path));
-    throw;
-  }
+  return open_session(load_scenario_file(path, overrides), ranks);
 }
 
 Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved) {

@@ -6,6 +6,7 @@
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/run_watch.hpp"
+#include "core/cli/scenario_file.hpp"
 #include "core/cli/search_setup.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/search/parallel.hpp"
@@ -51,7 +52,7 @@ int sweep(const Arguments& arguments, Console& console) {
   report.scenario = std::filesystem::path(report.file).stem().string();
   report.version = program_version();
   // A file that is wrong by itself is one error, not one for each point.
-  report.scenario_json = resolved_json(load_scenario(report.file, arguments.all("--set")));
+  report.scenario_json = resolved_json(load_scenario_file(report.file, arguments.all("--set")));
   report.shard = parse_shard(arguments.text("--shard"));
   if (arguments.has("--backend")) report.backend = chosen_backend(arguments, console);
   std::vector<std::size_t> mine;

@@ -10,6 +10,7 @@
 
 #include "core/cost/body_play.hpp"
 #include "core/cost/device_profile.hpp"
+#include "core/cost/host_copies.hpp"
 #include "core/hardware/collective_constants.hpp"
 #include "core/program/body.hpp"
 #include "core/units/error.hpp"
@@ -126,15 +127,27 @@ TimeCategory category_of_stream(const Program& program, StreamId stream) {
   return TimeCategory::exposed_copy;
 }
 
+namespace {
+
+/// Whether a copy to the device runs beside others that leave it.
+bool beside_copies_out(const Program& p, const Task& task, const Body& body) {
+  const auto in_device = [&](const Operand& o) { return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].space == MemorySpace::device; };
+  const bool to_device = std::any_of(task.operands.begin(), task.operands.end(), [&](const Operand& o) { return o.access != Access::read && in_device(o); });
+  return to_device && std::find(p.streams.begin(), p.streams.end(), "copies.out") != p.streams.end();
+}
+
+}  // namespace
+
 struct CostModel::Impl {
   const Cluster* cluster;
+  HostPaths host_paths;
   Options options;
   CollectiveModel collectives;
   std::map<std::string, KernelModel> kernels;
   std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
   std::optional<MeasuredKernels> measured;
 
-  Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), options(o), collectives(c, with_skew(o.collectives, profiles, o.cuda_graphs)) {
+  Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), host_paths(c), options(o), collectives(c, with_skew(o.collectives, profiles, o.cuda_graphs)) {
     for (const Cluster::Part& part : c.parts()) {
       const auto at = profiles.find(part.gpu->id);
       if (at == profiles.end()) throw Error(ErrorKind::usage, fmt::format("no calibration for GPU '{}'", part.gpu->id));
@@ -147,8 +160,7 @@ struct CostModel::Impl {
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
     return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
   }
-  /// Raw less packet headers, about 85 % with 256-byte payloads. An estimate: no measured copy was at hand.
-  [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * 0.85; }
+  [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * kCopyOfRaw; }
   [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
   /// The GPUs of a node share the memory of its sockets.
   [[nodiscard]] BytesPerSecond host_rate(DeviceId d) const {
@@ -305,7 +317,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
     if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
     const Traffic t = Impl::traffic(program, task, body, at);
-    out.time = Seconds{5e-6} + Bytes{t.written} / impl_->pcie_rate(device(rank));  // 5 us for one asynchronous copy: an estimate.
+    out.time = kCopyCall + Bytes{t.written} / copy_rate(*impl_->cluster, impl_->host_paths, device(rank), beside_copies_out(program, task, body));
   }
   return out;
 }

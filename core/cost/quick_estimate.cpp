@@ -76,7 +76,8 @@ struct QuickEstimator::Impl {
   const CostModel& cost;
   MemoryRule rule;
   int steps;
-  int layers;
+  int layers;                ///< Of `workload`, which set_layers() changes.
+  const int own_layers = layers;
   bool experts, stack;
 
   std::vector<StrategySettings> rests;    ///< Settings that no key spells out.
@@ -99,6 +100,11 @@ struct QuickEstimator::Impl {
   [[nodiscard]] bool pairs_alike();
   void check(const StrategySettings& s, int microbatches) const;
   bool find(const StrategySettings& s, int microbatches, QuickParts& out);
+  void set_layers(int count) {
+    if (count == layers) return;
+    workload = with_layers(std::move(workload), count);
+    layers = count;
+  }
   int rest_of(const StrategySettings& s);
   int training_of();
   QuickBlocks* blocks_of(const StrategySettings& s, int rest_number, int training_number);
@@ -238,7 +244,7 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest
 
 QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int rest_number, int training_number) {
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
-  const Key key{s.tp, s.cp, s.ep, s.etp, s.pp, s.dp, s.dp_replicate, s.dp_shard, s.sequence_parallel, s.zero_stage, bits_of(s.bucket), bits_of(s.first_bucket), overlap, rest_number, training_number};
+  const Key key{s.tp, s.cp, s.ep, s.etp, s.pp, s.dp, s.dp_replicate, s.dp_shard, s.sequence_parallel, s.zero_stage, bits_of(s.bucket), bits_of(s.first_bucket), overlap, rest_number, training_number, layers};
   const auto [at, fresh] = meshes.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings plain = s;
@@ -309,11 +315,14 @@ QuickEstimator::QuickEstimator(QuickEstimator&&) noexcept = default;
 
 QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy, const TrainingSettings& training) {
   impl_->workload.training = training;
+  impl_->set_layers(impl_->own_layers);
   return impl_->evaluate(strategy);
 }
 
-std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy) {
+std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings& strategy, int layers) {
+  if (layers > 0 && layers != impl_->own_layers && !impl_->stack) return {};
   impl_->workload.training = impl_->training;
+  impl_->set_layers(layers > 0 ? layers : impl_->own_layers);
   return impl_->closed_form(strategy);
 }
 

@@ -53,7 +53,8 @@ class QuickEstimator {
   /// The same with the base workload's training.
   QuickEstimate operator()(const StrategySettings& strategy);
   /// The same where the closed form knows the scenario, and nothing where it would be lowered in full.
-  std::optional<QuickEstimate> closed_form(const StrategySettings& strategy);
+  /// `layers`, where not 0: with so many equal layers instead of the network's; nothing where its layers are of several kinds.
+  std::optional<QuickEstimate> closed_form(const StrategySettings& strategy, int layers = 0);
 
  private:
   struct Impl;

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "core/cost/estimate.hpp"
+#include "core/cost/host_copies.hpp"
 #include "core/cost/memory_rule.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/state_shards.hpp"
 
 namespace rehearse {
 
@@ -111,17 +113,23 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.exposed += out.layer_exposed * missing;
 }
 
-/// Layers of the stage that has most of them, where they are dealt out evenly to chunks (place_chunks in strategy/lower.cpp); copies are not counted.
-int most_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
-  const int chunks = shape.stages * shape.virtual_stages;
-  if (chunks > layers) return 0;
-  std::vector<int> held(static_cast<std::size_t>(shape.stages), 0);
-  const auto first = [&](int c) { return (c * layers + chunks - 1) / chunks; };
-  for (int c = 0; c < chunks; ++c) held[static_cast<std::size_t>(schedule.stage_of(c, shape))] += first(c + 1) - first(c);
-  return *std::max_element(held.begin(), held.end());
+/// Of a chunk's layers, those whose activations are moved (strategy/activation_offload.hpp).
+double moved_share(const StrategySettings& s, int layers) {
+  const int chunk = layers / (s.pp * s.virtual_stages), most = std::max(0, chunk - 1);
+  return chunk == 0 ? 0 : static_cast<double>(s.offload_layers > 0 ? std::min(s.offload_layers, most) : most) / chunk;
 }
 
 }  // namespace
+
+std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
+  const int chunks = shape.stages * shape.virtual_stages;
+  std::vector<int> out(static_cast<std::size_t>(shape.stages), 0);
+  const auto first = [&](int c) { return (c * layers + chunks - 1) / chunks; };
+  for (int c = 0; c < chunks; ++c) out[static_cast<std::size_t>(schedule.stage_of(c, shape))] += first(c + 1) - first(c);
+  return out;
+}
+
+bool moves_activations(const StrategySettings& s) { return s.offload == Offload::activations || s.offload == Offload::all; }
 
 PassKey pass_key(const StrategySettings& s) {
   const Strides at = strides_of(s);
@@ -149,6 +157,7 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
     add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
+    out.from_host = copy_rate(problem.cluster, HostPaths(problem.cluster), 0, true);
     out.known = true;
   } catch (const Error&) {
     out = {};
@@ -163,20 +172,18 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   const PipelineShape shape{s.pp, s.virtual_stages, m};
   const Schedule& schedule = *schedules().at(s.schedule).value;
   const double stages = s.pp;
-  const double replicas = std::max(s.dp * s.cp, s.dp * s.cp * s.tp / (s.ep * s.etp));
-  const double shards = s.fsdp.enabled ? static_cast<double>(s.dp_shard) * s.cp : replicas;
-  const bool parameters = s.fsdp.enabled || s.zero_stage == 3, gradients = parameters || s.zero_stage == 2, optimizer = gradients || s.zero_stage == 1;
-  Bytes held = costs.weights / (parameters ? shards : 1) + costs.gradients / (gradients ? shards : 1);
-  if (s.offload == Offload::none || s.offload == Offload::activations) held += costs.optimizer / (optimizer ? shards : 1);
-  held *= schedule.copies() / stages;
+  Bytes held = state_on_device(s, costs.weights, costs.gradients, costs.optimizer) * (schedule.copies() / stages);
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
   const double waits = schedule.copies() > 1 ? kPairedMargin : kExposedMargin;
   const Seconds compute = schedule.copies() > 1 ? costs.compute - costs.launch : costs.compute;
   const Seconds mean = (compute * kBoundMargin + costs.exposed * waits) / stages;
-  const int most = schedule.copies() > 1 ? 0 : most_layers(schedule, shape, costs.layers);
+  const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
+  const int most = schedule.copies() > 1 || s.pp * s.virtual_stages > costs.layers ? 0 : *std::max_element(held_layers.begin(), held_layers.end());
   const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
-  return {std::max(mean * (1 + bubble), fullest) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+  Seconds copies;
+  if (moves_activations(s)) copies = costs.saved * (kBoundMargin * moved_share(s, costs.layers) / stages) / costs.from_host;
+  return {max(max(mean * (1 + bubble), fullest), copies) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
 }
 
 }  // namespace rehearse

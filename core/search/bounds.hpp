@@ -1,5 +1,5 @@
 #pragma once
-// What no plan can beat: least step time and least memory, from one microbatch of the whole network on the ranks that divide its layers.
+// Least step time and least memory of a plan, from one microbatch of the whole network on the ranks that divide its layers.
 //
 // With w the time of one microbatch through all layers, forward and backward, its tensor-, context- and expert-parallel communication
 // included, on the devices where the plan puts its first ranks; p stages, m microbatches, r the schedule's bubble over its work (Schedule::bubble_ratio):
@@ -8,12 +8,18 @@
 //
 // and no less than m times the layers of the stage that has most of them, each of its share of w,
 // since the slowest stage does no less than the mean of them, and what else a step does (pipeline messages, gradients, update) only adds.
+// and, where activations lie in host memory, no less than the way back of what a stage moves takes for m microbatches.
 // `states` are weights, gradients and optimizer state, each divided as the plan divides it; s is what a microbatch keeps for backward, c the
-// chunks that the first stage keeps at once, v its chunks. Margins allow for what differs between a stage and the mean.
+// chunks that the first stage keeps at once, v its chunks.
+//
+// So far derived. The margins below allow for what differs between a stage and the mean; they are chosen, and were never exceeded on the plans
+// that test_core_search draws over whole spaces: a plan outside them would be missed.
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
+#include "core/schedule/schedule.hpp"
 #include "core/search/evaluation.hpp"
 
 namespace rehearse {
@@ -34,12 +40,19 @@ struct PassCosts {
   Bytes saved;           ///< s
   Seconds layer_compute, layer_exposed;  ///< Of one layer of w.
   int layers = 0;
+  BytesPerSecond from_host;  ///< What a device gets of its host's memory beside copies the other way.
 };
 
 struct Bound {
   Seconds step_time;
   Bytes memory;
 };
+
+/// Layers of every stage where `layers`, no fewer than chunks, are dealt out to chunks in parts that differ by one at most, as lowering does; of one copy.
+[[nodiscard]] std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers);
+
+/// Whether what layers keep for backward goes to host memory.
+[[nodiscard]] bool moves_activations(const StrategySettings& settings);
 
 /// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the devices their parts are.
 using PassKey = std::array<std::int64_t, 13>;

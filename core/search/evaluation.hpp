@@ -55,8 +55,8 @@ class QuickEvaluator {
   QuickEvaluator(const SearchProblem& problem, Bytes most);
   /// As evaluate(), but for plans that do not fit the step time stands, too. Nothing for plans outside the closed form (QuickEstimator).
   std::optional<Evaluation> operator()(const StrategySettings& settings);
-  /// One step on its own, whatever the settings hand on to the next. Throws Error where they are refused.
-  std::optional<QuickEstimate> alone(const StrategySettings& settings) { return alone_.closed_form(settings); }
+  /// One step on its own, whatever the settings hand on to the next, of the network with `layers` layers. Throws Error where they are refused.
+  std::optional<QuickEstimate> alone(const StrategySettings& settings, int layers) { return alone_.closed_form(settings, layers); }
 
  private:
   const SearchProblem& problem_;

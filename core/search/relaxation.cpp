@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/cost/memory_rule.hpp"
+#include "core/strategy/state_shards.hpp"
 
 namespace rehearse {
 
@@ -31,6 +32,23 @@ Seconds gather_time(const SearchProblem& problem, const StrategySettings& s, Byt
   return problem.cost.collectives().choose(CollectiveOp::all_gather, bytes, group).time;
 }
 
+/// What the sibling, whose chunks all have `longest` layers, says of the plan: relaxation.hpp has the formula.
+void shorten(const SearchProblem& problem, const StrategySettings& s, int longest, const QuickEstimate& sibling, Relaxed& out) {
+  const int layers = problem.workload.network.layers(), microbatches = static_cast<int>(problem.workload.training.global_batch / (s.microbatch * s.dp));
+  const Schedule& schedule = *schedules().at(s.schedule).value;
+  const PipelineShape shape{s.pp, s.virtual_stages, microbatches};
+  const std::vector<int> held = stage_layers(schedule, shape, layers);
+  const int whole = longest * s.virtual_stages, most = *std::max_element(held.begin(), held.end());
+  Seconds work = out.step_time;
+  for (const TimeCategory c : {TimeCategory::bubble, TimeCategory::exposed_pp}) work -= sibling.breakdown[c];
+  const Seconds layer = work / (static_cast<double>(microbatches) * whole);
+  const double waits = std::max(1.0, schedule.bubble_ratio(shape) * microbatches * s.virtual_stages / std::max(1, s.pp - 1));
+  out.step_time -= layer * (static_cast<double>(microbatches) * (whole - most) + waits * (longest * s.pp * s.virtual_stages - layers));
+  const auto fullest = static_cast<std::size_t>(sibling.memory.role);
+  const double share = static_cast<double>(fullest < held.size() ? held[fullest] : *std::min_element(held.begin(), held.end())) / whole;
+  for (Bytes* b : {&out.weights, &out.gradients, &out.optimizer, &out.activations}) *b *= share;
+}
+
 }  // namespace
 
 StrategySettings relaxed_settings(const StrategySettings& settings) {
@@ -44,13 +62,17 @@ StrategySettings relaxed_settings(const StrategySettings& settings) {
   return out;
 }
 
-Relaxed relaxed(QuickEvaluator& quick, const StrategySettings& settings) {
+Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const StrategySettings& settings) {
   try {
-    const std::optional<QuickEstimate> e = quick.alone(settings);
+    const int layers = problem.workload.network.layers(), chunks = settings.pp * settings.virtual_stages;
+    if (chunks > layers) return {};
+    const int longest = (layers + chunks - 1) / chunks;
+    const std::optional<QuickEstimate> e = quick.alone(settings, longest * chunks);
     if (!e) return {};
     const auto in = [&e](MemoryCategory c) { return e->memory.by_category[static_cast<std::size_t>(c)]; };
-    const Seconds step = e->step_time - e->breakdown[TimeCategory::exposed_dp] - e->breakdown[TimeCategory::optimizer];
-    return {true, step, in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)};
+    Relaxed out{true, e->step_time - e->breakdown[TimeCategory::exposed_dp] - e->breakdown[TimeCategory::optimizer], in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)};
+    if (longest * chunks != layers) shorten(problem, settings, longest, *e, out);
+    return out;
   } catch (const Error&) {
     return {};
   }
@@ -58,11 +80,7 @@ Relaxed relaxed(QuickEvaluator& quick, const StrategySettings& settings) {
 
 Bound bound(const Relaxed& r, const SearchProblem& problem, const StrategySettings& s) {
   const MemoryRule rule;
-  const double replicas = std::max(s.dp * s.cp, s.dp * s.cp * s.tp / (s.ep * s.etp));
-  const double shards = s.fsdp.enabled ? static_cast<double>(s.dp_shard) * s.cp : replicas;
-  const bool parameters = s.fsdp.enabled || s.zero_stage == 3, gradients = parameters || s.zero_stage == 2, optimizer = gradients || s.zero_stage == 1;
-  Bytes held = r.weights / (parameters ? shards : 1) + r.gradients / (gradients ? shards : 1);
-  if (s.offload == Offload::none || s.offload == Offload::activations) held += r.optimizer / (optimizer ? shards : 1);
+  Bytes held = state_on_device(s, r.weights, r.gradients, r.optimizer);
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += r.activations;
   Seconds step = r.step_time * kRelaxedMargin;
   const std::int64_t microbatches = problem.workload.training.global_batch / (s.microbatch * s.dp);

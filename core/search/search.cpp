@@ -2,63 +2,37 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 
-#include "core/search/bounds.hpp"
-#include "core/search/parallel.hpp"
-#include "core/search/relaxation.hpp"
+#include "core/search/plan_bounds.hpp"
+#include "core/search/playing.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr std::size_t kBatch = 64;       // Plans that are evaluated before the best are looked at again.
-constexpr double kPlayedBelow = 0.98;    // How far a played step may stand below its closed form.
-constexpr std::size_t kChunk = 1024;     // Plans of a turn where each takes microseconds.
+constexpr std::size_t kReported = 64;    // Plans that a result has at most, unless more are asked for.
 constexpr int kMostPlacements = 24;      // Room for the orders of one plan in Found::order.
-
-std::size_t most_played(const SearchProblem& problem, const SearchOptions& options) {
-  return static_cast<std::size_t>(options.most_played >= 0 ? options.most_played : std::clamp(32'768 / std::max(1, problem.devices), 4, 64));
-}
-
-/// Plans that are told apart to the end: those shown and those that may be played, now or when parts are joined.
-std::size_t kept(const SearchProblem& problem, const SearchOptions& options) { return std::max(static_cast<std::size_t>(options.top), most_played(problem, options)); }
-
-/// In order of the closed form: those that are shown, and more while one may still be faster than the best played.
-void play_in_order(const SearchProblem& problem, const SearchOptions& options, SearchResult& result) {
-  Seconds best{std::numeric_limits<double>::infinity()};
-  std::vector<Found>& found = result.best;
-  const std::size_t most = std::min(found.size(), most_played(problem, options));
-  const auto stopped = [&] { return options.stop && options.stop(); };
-  for (std::size_t i = 0; i < most && !stopped(); ++i) {
-    Evaluation& e = found[i].evaluation;
-    if (i >= static_cast<std::size_t>(options.top) && e.step_time * kPlayedBelow > best) break;
-    play(problem, found[i].settings, options.backend, e, options.stop);
-    ++result.played;
-    if (e.played) best = std::min(best, *e.played);
-    if (options.progress) options.progress({"playing the best", static_cast<double>(i + 1), static_cast<double>(most), best});
-  }
-  std::erase_if(found, [](const Found& f) { return !f.evaluation.fits; });
-}
 
 class Searching {
  public:
   Searching(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options)
-      : problem_(problem), options_(options), space_(problem.workload, wanted, problem.devices, options.fixed), kept_(kept(problem, options)), quick_(problem, options.most_memory) {}
+      : problem_(problem), options_(options), space_(problem.workload, wanted, problem.devices, options.fixed), kept_(kept_plans(problem, options)), quick_(problem, options.most_memory), bounds_(problem, options, space_, plans_, quick_) {}
 
   SearchResult run(bool own_is_a_plan) {
     result_.combinations = space_.combinations();
     choose_plans();
     evaluate_closed_forms();
-    relax_plans();
-    bound_pass_costs();
     bound_plans();
     try_orders();
     evaluate_in_order();
+    look_further();
     play_best(problem_, options_, own_is_a_plan, result_);
+    count_unplayed();
+    const std::size_t reported = std::max<std::size_t>(static_cast<std::size_t>(options_.top), kReported);
+    if (options_.shard.count == 1 && result_.best.size() > reported) result_.best.resize(reported);
     return std::move(result_);
   }
 
@@ -86,6 +60,10 @@ class Searching {
     options_.progress({doing, done, all, any ? result_.best.front().evaluation.time() : Seconds{}});
   }
 
+  [[nodiscard]] Tell teller() const {
+    return [this](const char* doing, double done, double all) { tell(doing, done, all); };
+  }
+
   /// This shard's plans; their settings are made anew wherever they are needed, as millions of them would not fit.
   void choose_plans() {
     const std::size_t count = static_cast<std::size_t>(options_.shard.count);
@@ -95,22 +73,10 @@ class Searching {
 
   [[nodiscard]] StrategySettings settings(std::uint32_t plan) const { return space_.settings(space_.plans()[plan]); }
 
-  /// Calls work(evaluator, begin, end) for all positions in plans_, in turns.
-  template <class Work>
-  void over_plans(std::size_t count, const char* doing, const Work& work) {
-    std::atomic<std::size_t> done{0};
-    parallel_for(options_.jobs, (count + kChunk - 1) / kChunk, options_.stop,
-                 [&](std::size_t c) {
-                   const std::size_t begin = c * kChunk, end = std::min(count, begin + kChunk);
-                   quick_.with([&](QuickEvaluator& quick) { work(quick, begin, end); });
-                   done += end - begin;
-                 },
-                 [&] { tell(doing, static_cast<double>(done), static_cast<double>(count)); });
-  }
-
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
-    over_plans(plans_.size(), "closed forms", [this](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
+    steps_.resize(plans_.size());
+    in_turns(options_.jobs, options_.stop, quick_, plans_.size(), "closed forms", teller(), [this](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i)
         if (const auto e = quick(settings(plans_[i])); e && !e->defect) answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
     });
@@ -120,8 +86,9 @@ class Searching {
       result_.evaluated += a.known;
       result_.legal -= a.known && !a.legal;
       if (!a.fits) continue;
+      steps_[i] = a.step_time;
       ++result_.fit;
-      fitting_.insert(number(plan(i)));
+      fitting_.insert(plan_number(plan(i)));
       Found f;
       f.evaluation.fits = true;
       f.evaluation.step_time = a.step_time;
@@ -135,6 +102,7 @@ class Searching {
     result_.best = std::move(found);
     for (std::vector<Found>* list : {&result_.best, &result_.front})
       for (Found& f : *list) complete(f);
+    find_limit();
   }
 
   /// Fills in what evaluate_closed_forms() has not kept.
@@ -143,62 +111,10 @@ class Searching {
     quick_.with([&](QuickEvaluator& quick) { f.evaluation = quick(f.settings).value(); });
   }
 
-  /// Plans that are one where nothing is sharded or moved.
-  [[nodiscard]] std::uint64_t relaxed_number(std::uint32_t i) const {
-    Space::Plan p = plan(i);
-    p.sharding = p.offload = 0;
-    return number(p);
-  }
-
-  void relax_plans() {
-    std::unordered_map<std::uint64_t, std::uint32_t> index;
-    std::vector<std::uint32_t> example;
-    relaxed_of_.resize(plans_.size());
-    for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-      const auto [at, made] = index.emplace(relaxed_number(i), static_cast<std::uint32_t>(example.size()));
-      if (made) example.push_back(i);
-      relaxed_of_[i] = at->second;
-    }
-    relaxed_.resize(example.size());
-    over_plans(example.size(), "bounding", [&](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
-      for (std::size_t k = begin; k < end; ++k) relaxed_[k] = relaxed(quick, relaxed_settings(settings(plans_[example[k]])));
-    });
-  }
-
-  /// What is neither known nor bounded by its relaxation.
-  [[nodiscard]] bool needs_pass_costs(std::uint32_t i) const { return !answers_[i].known && !relaxed_[relaxed_of_[i]].known; }
-
-  void bound_pass_costs() {
-    std::map<PassKey, std::uint32_t> index;
-    std::vector<std::uint32_t> example;
-    key_of_.resize(plans_.size());
-    for (std::uint32_t i = 0; i < plans_.size() && !stopped(); ++i) {
-      if (!needs_pass_costs(i)) continue;
-      const auto [at, made] = index.emplace(pass_key(settings(plans_[i])), static_cast<std::uint32_t>(example.size()));
-      if (made) example.push_back(plans_[i]);
-      key_of_[i] = at->second;
-    }
-    costs_.resize(example.size());
-    std::atomic<std::size_t> done{0};
-    parallel_for(options_.jobs, example.size(), options_.stop,
-                 [&](std::size_t k) {
-                   costs_[k] = pass_costs(problem_, settings(example[k]));
-                   ++done;
-                 },
-                 [&] { tell("bounding", static_cast<double>(done), static_cast<double>(example.size())); });
-  }
-
-  [[nodiscard]] Bound bound_of(std::uint32_t i, const StrategySettings& s) const {
-    const Relaxed& r = relaxed_[relaxed_of_[i]];
-    return r.known ? bound(r, problem_, s) : bound(costs_[key_of_[i]], s, problem_.workload.training.global_batch);
-  }
-
   void bound_plans() {
-    bounds_.resize(plans_.size());
-    over_plans(plans_.size(), "bounding", [this](QuickEvaluator&, std::size_t begin, std::size_t end) {
-      for (auto i = static_cast<std::uint32_t>(begin); i < end; ++i)
-        if (!answers_[i].known) bounds_[i] = bound_of(i, settings(plans_[i]));
-    });
+    std::vector<char> known(plans_.size());
+    for (std::uint32_t i = 0; i < plans_.size(); ++i) known[i] = answers_[i].known;
+    bounds_.work_out(known, teller());
     Bytes capacity{std::numeric_limits<double>::max()};
     for (const Cluster::Part& part : problem_.cluster.parts()) capacity = std::min(capacity, part.gpu->memory);
     if (options_.most_memory > Bytes{0}) capacity = std::min(capacity, options_.most_memory);
@@ -211,7 +127,7 @@ class Searching {
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
   void try_orders() {
     std::vector<std::uint32_t> may;
-    const auto least_in_any_order = [this](std::uint32_t i) { return options_.objective == Objective::memory ? answers_[i].needed.value() : kRelaxedMargin * relaxed_[relaxed_of_[i]].step_time.value(); };
+    const auto least_in_any_order = [this](std::uint32_t i) { return options_.objective == Objective::memory ? answers_[i].needed.value() : kRelaxedMargin * bounds_.relaxed_step(i).value(); };
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (answers_[i].fits && least_in_any_order(i) < threshold()) may.push_back(i);
     for (std::size_t begin = 0; begin < may.size() && !stopped() && !late(); begin += kBatch) {
@@ -223,18 +139,44 @@ class Searching {
     }
   }
 
+  /// Where links contend, a played step may be far above its closed form: then plans whose closed form is not among the best may be faster than the best
+  /// played one, and are looked at, too.
+  void look_further() {
+    if (options_.backend.empty() || options_.objective == Objective::memory || stopped() || late()) return;
+    play_in_order(problem_, options_, result_);
+    rank(result_.best, options_.objective);
+    if (result_.best.empty() || !result_.best.front().evaluation.played) return;
+    reach_ = result_.best.front().evaluation.time().value() / kPlayedBelow;
+    find_limit();
+    try_orders();
+    evaluate_in_order();
+  }
+
+  /// Those of whose closed form is known that may be faster than the best played one.
+  void count_unplayed() {
+    if (result_.best.empty() || !result_.best.front().evaluation.played || options_.objective == Objective::memory) return;
+    const Seconds best = result_.best.front().evaluation.time();
+    std::unordered_set<std::uint64_t> played;
+    for (const Found& f : result_.best)
+      if (f.evaluation.played) played.insert(f.order / kMostPlacements);
+    const auto may_be_best = [&](std::uint32_t i) { return steps_[i] > Seconds{0} && steps_[i] * kPlayedBelow <= best && !played.contains(plans_[i]); };
+    result_.unplayed = 0;
+    for (std::uint32_t i = 0; i < plans_.size(); ++i) result_.unplayed += may_be_best(i);
+  }
+
   /// Least value of the objective.
   [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
 
   /// What a plan must be below to be shown, or to be played with a chance of being the best.
-  [[nodiscard]] double threshold() const {
-    const auto value = [this](std::size_t i) {
-      if (i >= result_.best.size()) return std::numeric_limits<double>::infinity();
-      const Evaluation& e = result_.best[i].evaluation;
-      return options_.objective == Objective::memory ? e.needed.value() : e.step_time.value();
-    };
-    const double shown = value(static_cast<std::size_t>(options_.top) - 1);
-    return std::min(value(kept_ - 1), std::max(shown, value(0) / kPlayedBelow));
+  [[nodiscard]] double threshold() const { return limit_; }
+
+  /// To be called when the best have changed.
+  void find_limit() {
+    std::vector<double> values;
+    for (const Found& f : result_.best) values.push_back(options_.objective == Objective::memory ? f.evaluation.needed.value() : f.evaluation.step_time.value());
+    std::sort(values.begin(), values.end());
+    const auto value = [&](std::size_t i) { return i < values.size() ? values[i] : std::numeric_limits<double>::infinity(); };
+    limit_ = std::min(value(kept_ - 1), std::max({value(static_cast<std::size_t>(options_.top) - 1), value(0) / kPlayedBelow, reach_}));
   }
 
   [[nodiscard]] bool may_reach_front(std::uint32_t i) const {
@@ -242,17 +184,17 @@ class Searching {
   }
 
   /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
-  std::vector<Item> next_batch(std::size_t& next, int& for_front) {
+  std::vector<Item> next_batch(std::size_t& next) {
     std::vector<Item> batch;
     const double limit = threshold();
     for (; next < order_.size() && batch.size() < kBatch; ++next) {
       const std::uint32_t i = order_[next];
       if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
       const bool best = least(i) < limit;
-      if (best && fits_without_moving(i)) continue;
-      if (!best && for_front >= options_.front_evaluations) break;
+      if (tried_.contains(order_number(i, 0)) || (best && fits_without_moving(i))) continue;
+      if (!best && for_front_ >= options_.front_evaluations) break;
       if (!best && !may_reach_front(i)) continue;
-      for_front += !best;
+      for_front_ += !best;
       batch.push_back({i, 0, {}});
     }
     return batch;
@@ -260,10 +202,10 @@ class Searching {
 
   void evaluate_in_order() {
     std::size_t next = 0;
-    int for_front = 0;
     while (!stopped() && !late()) {
-      const std::vector<Item> batch = next_batch(next, for_front);
+      std::vector<Item> batch = next_batch(next);
       if (batch.empty()) break;
+      drop_slow_copies(batch);
       const std::vector<Evaluation> answers = evaluate_batch(batch, next);
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
@@ -276,8 +218,9 @@ class Searching {
 
   void count_left(std::size_t next) {
     const double limit = threshold();
+    result_.left = 0;
     for (; next < order_.size(); ++next) {
-      if (least(order_[next]) >= limit || fits_without_moving(order_[next])) continue;
+      if (least(order_[next]) >= limit || tried_.contains(order_number(order_[next], 0)) || fits_without_moving(order_[next])) continue;
       if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left) result_.least_left = bounds_[order_[next]].step_time;
     }
     result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
@@ -293,19 +236,15 @@ class Searching {
       Space::Plan p = plan(i);
       if (p.offload != static_cast<std::uint8_t>(Offload::all) && less != Offload::none) continue;
       p.offload = static_cast<std::uint8_t>(less);
-      if (fitting_.contains(number(p))) return true;
+      if (fitting_.contains(plan_number(p))) return true;
     }
     return false;
   }
 
-  /// One number for a plan.
-  static std::uint64_t number(const Space::Plan& p) {
-    return ((((((std::uint64_t{p.mesh} << 16 | p.pipeline) << 6 | p.sharding) << 2 | p.offload) << 2 | p.recompute) << 2 | p.context) << 1) | std::uint64_t{p.sequence_parallel};
-  }
-
   void add_orders(std::uint32_t i, std::vector<Item>& out) const {
     const auto orders = space_.placements(plan(i));
-    for (std::size_t o = 1; o < orders.size() && o < kMostPlacements; ++o) out.push_back({i, static_cast<int>(o), orders[o]});
+    for (std::size_t o = 1; o < orders.size() && o < kMostPlacements; ++o)
+      if (!tried_.contains(order_number(i, static_cast<int>(o)))) out.push_back({i, static_cast<int>(o), orders[o]});
   }
 
   [[nodiscard]] StrategySettings settings_of(const Item& item) const {
@@ -314,19 +253,19 @@ class Searching {
     return out;
   }
 
+  /// What moves activations to be among the best is bounded by their copies, too.
+  void drop_slow_copies(std::vector<Item>& batch) {
+    if (least(batch.front().plan) < threshold() && moves_activations(settings_of(batch.front()))) drop_slow_orders(batch);
+  }
+
   /// An order that draws the ranks of a layer apart has bounds of its own.
   void drop_slow_orders(std::vector<Item>& items) {
-    std::vector<std::pair<PassKey, StrategySettings>> unknown;
-    for (const Item& item : items) {
-      StrategySettings s = settings_of(item);
-      const PassKey key = pass_key(s);
-      if (order_costs_.emplace(key, PassCosts{}).second) unknown.emplace_back(key, std::move(s));
-    }
-    parallel_for(options_.jobs, unknown.size(), options_.stop, [&](std::size_t k) { order_costs_.at(unknown[k].first) = pass_costs(problem_, unknown[k].second); });
+    std::vector<StrategySettings> tried;
+    for (const Item& item : items) tried.push_back(settings_of(item));
+    bounds_.price(tried);
     const double limit = threshold();
     std::erase_if(items, [&](const Item& item) {
-      const StrategySettings s = settings_of(item);
-      const Bound least = bound(order_costs_.at(pass_key(s)), s, problem_.workload.training.global_batch);
+      const Bound least = bounds_.by_one_microbatch(settings_of(item));
       return (options_.objective == Objective::memory ? least.memory.value() : least.step_time.value()) >= limit;
     });
   }
@@ -350,6 +289,7 @@ class Searching {
     }
     rank(result_.best, options_.objective);
     if (result_.best.size() > kept_) result_.best.resize(kept_);
+    find_limit();
     const double limit = threshold();
     const auto end = std::partition_point(order_.begin(), order_.end(), [&](std::uint32_t i) { return least(i) < limit; });
     tell("evaluating", static_cast<double>(position), static_cast<double>(std::max<std::ptrdiff_t>(end - order_.begin(), static_cast<std::ptrdiff_t>(position))));
@@ -358,6 +298,7 @@ class Searching {
 
   void take(const Item& item, StrategySettings settings, const Evaluation& e) {
     ++result_.evaluated;
+    tried_.insert(order_number(item.plan, item.placement));
     if (e.defect && result_.defects++ == 0) result_.first_defect = plan_label(settings) + ": " + e.refusal;
     if (item.placement == 0) {
       ++looked_at_;
@@ -365,7 +306,9 @@ class Searching {
       result_.fit -= !e.fits;
     }
     if (!e.fits) return;
-    fitting_.insert(number(plan(item.plan)));
+    Seconds& step = steps_[item.plan];
+    if (step == Seconds{0} || e.step_time < step) step = e.step_time;
+    fitting_.insert(plan_number(plan(item.plan)));
     Found found{std::move(settings), e, order_number(item.plan, item.placement)};
     add_to_front(result_.front, found);
     result_.best.push_back(std::move(found));
@@ -377,16 +320,16 @@ class Searching {
   std::size_t kept_;
   std::vector<std::uint32_t> plans_;   ///< Of this shard: indices into the space's.
   QuickEvaluators quick_;
-  std::vector<Answer> answers_;             ///< By position in plans_, as are the next two.
-  std::vector<std::uint32_t> relaxed_of_;
-  std::vector<std::uint32_t> key_of_;       ///< Only where needs_pass_costs().
-  std::vector<Relaxed> relaxed_;
-  std::vector<PassCosts> costs_;
-  std::vector<Bound> bounds_;
-  std::map<PassKey, PassCosts> order_costs_;       ///< Of other orders than the scenario's.
+  std::vector<Answer> answers_;        ///< By position in plans_, as is the next.
+  PlanBounds bounds_;
+  std::vector<Seconds> steps_;         ///< Closed form in the best order tried, by position; 0 where unknown or too large for memory.
   std::unordered_set<std::uint64_t> fitting_;      ///< Numbers of plans that fit.
   std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit and is no closed form, least bound first.
   std::size_t looked_at_ = 0;          ///< Of those, evaluated.
+  std::unordered_set<std::uint64_t> tried_;  ///< Order numbers of what evaluate_batch() did.
+  int for_front_ = 0;                  ///< Evaluated for the front alone.
+  double reach_ = 0;                   ///< Closed forms up to here may be the best when played.
+  double limit_ = 0;
   SearchResult result_;
 };
 
@@ -394,26 +337,6 @@ class Searching {
 
 SearchResult search(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options, bool own_is_a_plan) {
   return Searching(problem, wanted, options).run(own_is_a_plan);
-}
-
-void play_best(const SearchProblem& problem, const SearchOptions& options, bool own_is_a_plan, SearchResult& result) {
-  rank(result.best, options.objective);
-  if (own_is_a_plan) {
-    Found own{problem.own, evaluate(problem, problem.own, options.most_memory), 0};
-    if (own.evaluation.refusal.empty()) result.own = std::move(own);
-  }
-  if (!options.backend.empty()) {
-    play_in_order(problem, options, result);
-    if (result.own && result.own->evaluation.fits && !(options.stop && options.stop())) {
-      play(problem, result.own->settings, options.backend, result.own->evaluation, options.stop);
-      ++result.played;
-    }
-    rank(result.best, options.objective);
-  }
-  result.interrupted = result.interrupted || (options.stop && options.stop());
-  for (Found& f : result.front)
-    for (const Found& b : result.best)
-      if (b.order == f.order) f.evaluation = b.evaluation;
 }
 
 }  // namespace rehearse

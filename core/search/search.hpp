@@ -1,12 +1,12 @@
 #pragma once
-// The best plans for a workload on a cluster, with proof: every legal plan is either evaluated, or its bounds (bounds.hpp) show that it cannot be
-// among the best.
+// The best plans for a workload on a cluster: every legal plan is either evaluated, or left out because its bounds (relaxation.hpp, bounds.hpp) say that
+// it is not among the best. Bounds have margins that were chosen on sampled plans: that is strong evidence, not proof.
 //
 //   1. Space: all legal plans.                                  space.hpp
 //   2. Closed form of every plan of equal layers in whole passes with whole parameters.          core/cost/quick_estimate.hpp
-//   3. Bounds on memory and step time of the rest: what cannot fit or be among the best is out.  relaxation.hpp, bounds.hpp
+//   3. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
 //   4. What is left is lowered, in order of its bound, until no plan left can be among the best. Every order of axes of what may be.
-//   5. A back end plays the best few: those whose closed form is below the best played one.
+//   5. A back end plays the best few: while a closed form is near enough to the best played step that its own may be below.  playing.hpp
 //
 // The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when they are complete.
 
@@ -44,10 +44,10 @@ struct SearchOptions {
   int jobs = 1;              ///< Threads, at least 1.
   int top = 10;              ///< Plans wanted, at least 1.
   std::string backend;       ///< Plays the best few; empty: nothing is played.
-  int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 64.
+  int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 512.
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
-  /// Asked as `stop` is; true ends the lowering of plans (4), and what is left is counted. May be empty.
+  /// Asked as `stop` is; true ends bounding by microbatches and the lowering of plans (3, 4), and what is left is counted. May be empty.
   std::function<bool()> out_of_time;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
@@ -65,10 +65,11 @@ struct SearchResult {
   std::size_t fit = 0;       ///< Of those, not shown to need more memory than there is.
   std::size_t evaluated = 0; ///< Times worked out, placements counted.
   std::size_t lowered = 0;   ///< Of those, by lowering the plan in full.
-  std::size_t bounded = 0;   ///< Plans that may fit and whose bound shows that they are not among the best.
+  std::size_t bounded = 0;   ///< Plans that may fit and whose bound says that they are not among the best.
   std::size_t left = 0;      ///< Plans that may be among the best, for which no time was left.
-  Seconds least_left;        ///< None of those is faster.
+  Seconds least_left;        ///< The least of their bounds; 0: some were not bounded.
   std::size_t played = 0;
+  std::size_t unplayed = 0;  ///< Plans whose closed form is so near that they may be faster than the best played one, for which there was no room.
   std::vector<Found> best;   ///< Best first, as far as played by the played time; no two with equal time and memory.
   std::vector<Found> front;  ///< Of what was evaluated: no other is both faster and smaller. Fastest first.
   std::optional<Found> own;  ///< The scenario's own strategy, where it could be lowered.

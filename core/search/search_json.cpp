@@ -52,7 +52,7 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
 }
 
 ordered_json space_json(const SearchResult& r) {
-  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"lowered", r.lowered}, {"bounded", r.bounded}, {"left", r.left}, {"least_left_s", r.least_left.value()}, {"simulated", r.played}, {"defects", r.defects}};
+  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"lowered", r.lowered}, {"bounded", r.bounded}, {"left", r.left}, {"least_left_s", r.least_left.value()}, {"simulated", r.played}, {"unplayed", r.unplayed}, {"defects", r.defects}};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace rehearse {
 
 namespace {
 
+constexpr const char* kWrittenBy = "a part is what 'rehearse search --shard' writes with --format json";
 constexpr IntegerRange kCount{0, std::numeric_limits<std::int64_t>::max()};
 
 std::vector<std::string> overrides_of(const nlohmann::json& strategy) {
@@ -40,12 +41,12 @@ Found found_of(ObjectReader& entry) {
 void read_candidates(ObjectReader& reader, const std::string& origin, SearchPart& out) {
   for (ObjectReader& entry : reader.objects("candidates")) {
     const nlohmann::json* strategy = entry.raw("strategy");
-    if (strategy == nullptr || !strategy->is_object()) throw Error(ErrorKind::usage, "a candidate has no object 'strategy'", origin, "a part is what 'rehearse search --shard' writes with --format json");
+    if (strategy == nullptr || !strategy->is_object()) throw Error(ErrorKind::usage, "a candidate has no object 'strategy'", origin, kWrittenBy);
     out.overrides.push_back(overrides_of(*strategy));
     out.report.result.best.push_back(found_of(entry));
   }
   for (const double i : reader.numbers("pareto", {0, 1e9})) {
-    if (i >= static_cast<double>(out.overrides.size())) throw Error(ErrorKind::usage, fmt::format("pareto names candidate {}, there are {}", i, out.overrides.size()), origin);
+    if (i >= static_cast<double>(out.overrides.size())) throw Error(ErrorKind::usage, fmt::format("pareto names candidate {}, there are {}", i, out.overrides.size()), origin, kWrittenBy);
     out.front.push_back(static_cast<std::size_t>(i));
   }
 }
@@ -58,6 +59,7 @@ void read_counts(ObjectReader space, SearchResult& out) {
   out.lowered = static_cast<std::size_t>(space.integer("lowered", kCount));
   out.bounded = static_cast<std::size_t>(space.integer("bounded", kCount));
   out.left = static_cast<std::size_t>(space.integer("left", kCount));
+  out.unplayed = static_cast<std::size_t>(space.integer("unplayed", kCount, 0));
   out.least_left = Seconds{space.number("least_left_s", {0, 1e12})};
 }
 
@@ -87,7 +89,7 @@ SearchPart read_search_part(const std::string& json, const std::string& origin) 
   read_counts(reader.object("space"), report.result);
   read_candidates(reader, origin, out);
   const nlohmann::json* resolved = reader.raw("resolved");
-  if (resolved == nullptr) throw Error(ErrorKind::usage, "the scenario that was searched ('resolved') is missing", origin);
+  if (resolved == nullptr) throw Error(ErrorKind::usage, "the scenario that was searched ('resolved') is missing", origin, kWrittenBy);
   report.scenario_json = resolved->dump();
   return out;
 }

@@ -103,11 +103,14 @@ std::string common_text(const std::vector<const Found*>& plans) {
 
 std::string space_text(const SearchReport& r) {
   const SearchResult& s = r.result;
-  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them lowered in full; {} cannot be among the best by their bounds", with_commas(s.combinations),
+  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them lowered in full; {} were left out by their bounds", with_commas(s.combinations),
                                 with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)), with_commas(static_cast<double>(s.lowered)),
                                 with_commas(static_cast<double>(s.bounded)));
-  if (s.left > 0) out += fmt::format("; for {} that may be there was no time: none of them takes less than {} (--seconds gives more)", with_commas(static_cast<double>(s.left)), to_string(s.least_left));
+  if (s.left > 0)
+    out += fmt::format("; for {} that may be among the best there was no time (--seconds gives more): {}", with_commas(static_cast<double>(s.left)),
+                       s.least_left > Seconds{0} ? fmt::format("by their bounds none takes less than {}", to_string(s.least_left)) : "not all of them have bounds");
   if (s.played > 0) out += fmt::format("; {} played on {}", s.played, r.backend);
+  if (s.unplayed > 0) out += fmt::format(" (--simulate plays more: of {} others the closed form is below the best played step, so one may be faster)", with_commas(static_cast<double>(s.unplayed)));
   return out + ".";
 }
 

@@ -79,6 +79,11 @@ class Space {
   std::string refusal_;           ///< The last one, for a space that is empty.
 };
 
+/// A number that no two plans of a space share.
+[[nodiscard]] constexpr std::uint64_t plan_number(const Space::Plan& p) {
+  return ((((((std::uint64_t{p.mesh} << 16 | p.pipeline) << 6 | p.sharding) << 2 | p.offload) << 2 | p.recompute) << 2 | p.context) << 1) | std::uint64_t{p.sequence_parallel};
+}
+
 /// The searched settings of a plan, in the order of searched_keys(); only those that mean something there (no schedule with one stage).
 [[nodiscard]] SettingTexts setting_texts(const StrategySettings& settings);
 /// The same as an object, numbers and truth values as such.

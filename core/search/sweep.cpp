@@ -74,9 +74,9 @@ void check_shards(const std::vector<std::pair<std::string, SearchShard>>& shards
   std::map<int, std::string> seen;
   const int count = shards.front().second.count;
   for (const auto& [file, shard] : shards) {
-    if (shard.count != count) throw Error(ErrorKind::usage, fmt::format("is part of {}, {} is part of {}", shard.count, shards.front().first, count), file);
+    if (shard.count != count) throw Error(ErrorKind::usage, fmt::format("is part of {}, {} is part of {}", shard.count, shards.front().first, count), file, "merge parts of one and the same run: --shard 1/N to --shard N/N");
     const auto [at, fresh] = seen.emplace(shard.index, file);
-    if (!fresh) throw Error(ErrorKind::usage, fmt::format("is part {}/{}, and so is {}", shard.index + 1, count, at->second), file);
+    if (!fresh) throw Error(ErrorKind::usage, fmt::format("is part {}/{}, and so is {}", shard.index + 1, count, at->second), file, "name each part once");
   }
   std::vector<std::string> missing;
   for (int i = 0; i < count; ++i)

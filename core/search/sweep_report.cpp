@@ -226,7 +226,8 @@ Document merged_sweep(const std::vector<std::pair<std::string, std::string>>& te
     parts.push_back(read_part(text, file));
     shards.emplace_back(file, parts.back().shard);
     for (const char* key : {"resolved", "vary", "backend"})
-      if (parts.back().json[key] != parts.front().json[key]) throw Error(ErrorKind::usage, fmt::format("is part of another sweep than {}: '{}' differs", parts.front().file, key), file);
+      if (parts.back().json[key] != parts.front().json[key]) throw Error(ErrorKind::usage, fmt::format("is part of another sweep than {}: '{}' differs", parts.front().file, key), file,
+                    "run all parts with the same scenario, --set, --vary and --backend");
   }
   check_shards(shards);
   ordered_json whole = parts.front().json;

@@ -1,3 +1,4 @@
+#include "core/cluster/host_paths.hpp"
 #include "tests/unit/cluster/clusters.hpp"
 
 namespace rehearse {
@@ -42,6 +43,14 @@ TEST_CASE("units are joined by spines, pods by the core") {
   CHECK(fabric_part(0, 33 * 8) == "node0/NIC0>unit0/rail0 unit0/rail0>spine0 spine0>unit1/rail0 unit1/rail0>node33/NIC0");
   CHECK(fabric_part(2, 255 * 8 + 2) ==
         "node0/NIC2>unit0/rail2 unit0/rail2>spine0 spine0>core core>spine1 spine1>unit7/rail2 unit7/rail2>node255/NIC2");
+}
+
+TEST_CASE("GPUs behind one PCIe switch share its way to host memory") {
+  const Cluster pairs = cluster_of("dgx_a100_80gb", 2, "selene"), alone = cluster_of("dgx_h100", 2, "rail_ndr");
+  for (DeviceId d : {0, 3, 7, 12}) {
+    CHECK(HostPaths(pairs).share(d).value() == Approx(pairs.gpu(d).pcie.per_direction.value() / 2));
+    CHECK(HostPaths(alone).share(d).value() == Approx(alone.gpu(d).pcie.per_direction.value()));
+  }
 }
 
 TEST_CASE("a route's latency is the sum of its links': the NIC once, each switch once") {

@@ -1,0 +1,64 @@
+#pragma once
+// Bounds of all plans of a space that have no closed form: by their plain sibling (relaxation.hpp) where that has one, else by one microbatch (bounds.hpp).
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/search/bounds.hpp"
+#include "core/search/parallel.hpp"
+#include "core/search/relaxation.hpp"
+#include "core/search/search.hpp"
+
+namespace rehearse {
+
+/// Says how far something is: what, done, all.
+using Tell = std::function<void(const char*, double, double)>;
+
+/// Calls work(evaluator, begin, end) over all of 0 to `count`, in turns that any thread takes. None begins after `stop` turned true; it may be empty.
+template <class Work>
+void in_turns(int jobs, const std::function<bool()>& stop, QuickEvaluators& quick, std::size_t count, const char* doing, const Tell& tell, const Work& work) {
+  constexpr std::size_t kTurn = 1024;  // Each takes microseconds.
+  std::atomic<std::size_t> done{0};
+  parallel_for(jobs, (count + kTurn - 1) / kTurn, stop,
+               [&](std::size_t turn) {
+                 const std::size_t begin = turn * kTurn, end = std::min(count, begin + kTurn);
+                 quick.with([&](QuickEvaluator& mine) { work(mine, begin, end); });
+                 done += end - begin;
+               },
+               [&] { tell(doing, static_cast<double>(done), static_cast<double>(count)); });
+}
+
+class PlanBounds {
+ public:
+  /// `plans`: indices into space.plans(); positions in them are what the rest goes by. All must outlive it.
+  PlanBounds(const SearchProblem& problem, const SearchOptions& options, const Space& space, const std::vector<std::uint32_t>& plans, QuickEvaluators& quick)
+      : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick) {}
+
+  /// Bounds all plans but those that `known` names. What no time was left for, or could not be bounded, has bounds of zero.
+  void work_out(const std::vector<char>& known, const Tell& tell);
+  [[nodiscard]] const Bound& operator[](std::uint32_t i) const { return bounds_[i]; }
+  /// What the plan's sibling takes without anything sharded or moved, in any order of axes that leaves tensor parallelism where it is; 0: unknown.
+  [[nodiscard]] Seconds relaxed_step(std::uint32_t i) const { return relaxed_[relaxed_of_[i]].step_time; }
+  /// The bound of settings that need not be of the space.
+  [[nodiscard]] Bound by_one_microbatch(const StrategySettings& settings) const;
+  /// Makes by_one_microbatch() known for all of these.
+  void price(const std::vector<StrategySettings>& settings);
+
+ private:
+  [[nodiscard]] StrategySettings settings(std::uint32_t i) const { return space_.settings(space_.plans()[plans_[i]]); }
+  void relax(const Tell& tell);
+  void price_microbatches(const std::vector<char>& known, const Tell& tell);
+
+  const SearchProblem& problem_;
+  const SearchOptions& options_;
+  const Space& space_;
+  const std::vector<std::uint32_t>& plans_;
+  QuickEvaluators& quick_;
+  std::vector<std::uint32_t> relaxed_of_;  ///< By position.
+  std::vector<Relaxed> relaxed_;
+  std::map<PassKey, PassCosts> costs_;
+  std::vector<Bound> bounds_;              ///< By position.
+};
+
+}  // namespace rehearse

@@ -1,0 +1,62 @@
+#include "core/search/playing.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rehearse {
+
+namespace {
+
+/// Playing takes as long as there are devices: so many take about the same time on any cluster.
+std::size_t most_played(const SearchProblem& problem, const SearchOptions& options) {
+  return static_cast<std::size_t>(options.most_played >= 0 ? options.most_played : std::clamp(32'768 / std::max(1, problem.devices), 4, 512));
+}
+
+bool stopped(const SearchOptions& options) { return options.stop && options.stop(); }
+
+}  // namespace
+
+void play_in_order(const SearchProblem& problem, const SearchOptions& options, SearchResult& result) {
+  Seconds best{std::numeric_limits<double>::infinity()};
+  const auto may_be_best = [&](const Found& f) { return f.evaluation.step_time * kPlayedBelow <= best; };
+  const std::size_t most = most_played(problem, options);
+  std::size_t played = 0, place = 0;
+  for (Found& f : result.best) {
+    const bool shown = place++ < static_cast<std::size_t>(options.top);
+    if (!f.evaluation.played) {
+      if (played >= most || stopped(options) || (!shown && !may_be_best(f))) break;
+      play(problem, f.settings, options.backend, f.evaluation, options.stop);
+      ++result.played;
+    }
+    ++played;
+    if (f.evaluation.played) best = std::min(best, *f.evaluation.played);
+    if (options.progress) options.progress({"playing the best", static_cast<double>(played), static_cast<double>(std::min(most, result.best.size())), best});
+  }
+  result.unplayed = 0;
+  for (const Found& f : result.best) result.unplayed += f.evaluation.fits && !f.evaluation.played && may_be_best(f);
+  std::erase_if(result.best, [](const Found& f) { return !f.evaluation.fits; });
+}
+
+std::size_t kept_plans(const SearchProblem& problem, const SearchOptions& options) { return std::max(static_cast<std::size_t>(options.top), most_played(problem, options)); }
+
+void play_best(const SearchProblem& problem, const SearchOptions& options, bool own_is_a_plan, SearchResult& result) {
+  rank(result.best, options.objective);
+  if (own_is_a_plan) {
+    Found own{problem.own, evaluate(problem, problem.own, options.most_memory), 0};
+    if (own.evaluation.refusal.empty()) result.own = std::move(own);
+  }
+  if (!options.backend.empty()) {
+    play_in_order(problem, options, result);
+    if (result.own && result.own->evaluation.fits && !stopped(options)) {
+      play(problem, result.own->settings, options.backend, result.own->evaluation, options.stop);
+      ++result.played;
+    }
+    rank(result.best, options.objective);
+  }
+  result.interrupted = result.interrupted || stopped(options);
+  for (Found& f : result.front)
+    for (const Found& b : result.best)
+      if (b.order == f.order) f.evaluation = b.evaluation;
+}
+
+}  // namespace rehearse

@@ -1,0 +1,21 @@
+#pragma once
+// Over how many ranks ZeRO and FSDP divide weights, gradients and optimizer state.
+
+#include "core/strategy/strategy.hpp"
+
+namespace rehearse {
+
+/// Of one stage's state: a device holds the whole over these. 1: each replica has all of it.
+struct StateShards {
+  double weights = 1, gradients = 1, optimizer = 1;
+  bool optimizer_on_device = true;  ///< Not in host memory.
+};
+
+/// Axes resolved. Where experts have fewer replicas than the rest, the divisor is that of what is divided most. Rajbhandari et al. 2020 (ZeRO: stage 1
+/// divides optimizer state, 2 gradients too, 3 weights too); FSDP divides all three over dp_shard and cp.
+[[nodiscard]] StateShards state_shards(const StrategySettings& settings);
+
+/// What of a stage's weights, gradients and optimizer state lies on each device, each given undivided.
+[[nodiscard]] Bytes state_on_device(const StrategySettings& settings, Bytes weights, Bytes gradients, Bytes optimizer);
+
+}  // namespace rehearse
