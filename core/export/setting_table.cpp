@@ -195,12 +195,23 @@ std::string yaml(const Json& value) {
   return out;
 }
 
+namespace {
+
+/// A table's own keys, then the tables in it under dotted names.
+void toml_table(const Json& table, const std::string& name, std::string& out) {
+  std::string keys;
+  for (const auto& [key, v] : table.items())
+    if (!v.is_object()) keys += fmt::format("{} = {}\n", key, v.dump());
+  if (!keys.empty()) out += name.empty() ? keys : fmt::format("{}[{}]\n{}", out.empty() ? "" : "\n", name, keys);
+  for (const auto& [key, v] : table.items())
+    if (v.is_object()) toml_table(v, name.empty() ? key : name + "." + key, out);
+}
+
+}  // namespace
+
 std::string toml(const Json& value) {
   std::string out;
-  for (const auto& [table, members] : value.items()) {
-    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", table);
-    for (const auto& [key, v] : members.items()) out += fmt::format("{} = {}\n", key, v.dump());
-  }
+  toml_table(value, "", out);
   return out;
 }
 
