@@ -178,7 +178,9 @@ const std::vector<Rule>& rules() {
          return sharded_optimizer(in) ? std::optional<Flags>(Flags{{"--num-distributed-optimizer-instances", v}}) : std::nullopt;
        },
        "only the distributed optimizer's shards have replicas"},
-      {"strategy.dp_shard", "(dp / dp_replicate)", with_granularity},
+      {"strategy.dp_shard", "(dp / dp_replicate)",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return v == 1 || sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in)) ? std::optional<Flags>(Flags{}) : std::nullopt; },
+       "nothing is sharded without the distributed optimizer or FSDP"},
       as_is("strategy.microbatch", "--micro-batch-size"),
       choice("strategy.context", "--cp-comm-type", {{"ring", {{"--cp-comm-type", "p2p"}}}, {"ulysses", {{"--cp-comm-type", "a2a"}}}, {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
       {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule, "Megatron runs 1F1B and its interleaved form"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
@@ -82,6 +83,13 @@ std::string_view class_of(const Span& s) {
 /// Whole nanoseconds, so that rounded ends of neighbours agree.
 double nanoseconds(Seconds t) { return std::round(t.value() * 1e9); }
 std::string microseconds(double ns) { return fmt::format("{:.3f}", ns / 1e3); }
+
+/// Never so that "ts" and "dur", added as doubles, lie after the end written as a time: readers would take what begins there for a part of this.
+std::string duration(double begin, double end) {
+  const auto read = [](double ns) { return std::strtod(microseconds(ns).c_str(), nullptr); };
+  constexpr double kTrim = 1e-6;  // Of a microsecond; a double tells them apart up to an hour of trace.
+  return read(begin) + read(end - begin) > read(end) ? fmt::format("{:.6f}", read(end - begin) - kTrim) : microseconds(end - begin);
+}
 
 class Writer {
  public:
@@ -177,7 +185,7 @@ class Writer {
     if (s.kind == SpanKind::copy) args += fmt::format(", \"bytes\": {:.0f}", s.bytes.value());
     if (communicates(s)) args += fmt::format(", \"task\": {}, {}", quoted(s.name), message_fields(s));
     event(fmt::format("{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"args\": {{{}}}}}", category_of(s), quoted(name),
-                      s.rank, s.stream, microseconds(begin), microseconds(end - begin), args));
+                      s.rank, s.stream, microseconds(begin), duration(begin, end), args));
   }
 
   [[nodiscard]] std::string message_fields(const Span& s) {
