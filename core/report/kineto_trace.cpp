@@ -168,14 +168,19 @@ class Writer {
     std::map<std::int64_t, int> ends;
     for (const Span& s : trace_.spans)
       if (s.message >= 0) ++ends[s.message];
+    const Span* before = nullptr;
     for (const Span* s : order) {
-      span(*s);
+      // A communication kernel runs from its rank's entry on, as NCCL's do; how much of it was waiting is an annotation inside.
+      const bool waited = before != nullptr && before->kind == SpanKind::wait && communicates(*s) && before->rank == s->rank && before->stream == s->stream && before->end == s->begin;
+      if (s->kind != SpanKind::wait) span(*s, waited ? before->begin : s->begin);
+      if (waited) span(*before, before->begin);
+      before = s;
       if (s->message >= 0 && ends[s->message] == 2) flow(*s);
     }
   }
 
-  void span(const Span& s) {
-    const double begin = nanoseconds(s.begin), end = nanoseconds(s.end);
+  void span(const Span& s, Seconds entry) {
+    const double begin = nanoseconds(entry), end = nanoseconds(s.end);
     const std::string name = communicates(s) ? fmt::format("ncclDevKernel_{}", names_of(s).kernel) : s.name;
     std::string args = fmt::format("\"device\": {}, \"stream\": {}, \"correlation\": {}", s.rank, s.stream, ++correlation_);
     if (const std::string_view cls = class_of(s); !cls.empty()) args += fmt::format(", \"class\": \"{}\"", cls);

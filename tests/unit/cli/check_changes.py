@@ -93,14 +93,16 @@ def memory_over_time():
 def compare_with_trace(where):
     """The trace of a step with a straggler beside the step without: seven of eight ranks wait for what it does longer before they reduce, and
     communication takes what it took."""
-    changes = "@strategy.overlap.grad_reduce=false"
+    plan, same_plan = [scenario("gpt2_v100.json"), *settings(strategy__overlap__grad_reduce="false")], scenario("gpt2_v100.json") + "@strategy.overlap.grad_reduce=false"
     trace = os.path.join(where, "trace.json")
-    slow = ask("simulate", scenario("gpt2_v100.json") + changes, *what_if("straggler=3:2"), "--no-fold", "--trace", trace, "--trace-ranks", "0-7")
-    step = ask("simulate", scenario("gpt2_v100.json") + changes)
-    both = ask("compare", trace, scenario("gpt2_v100.json") + changes)
+    slow = ask("simulate", *plan, *what_if("straggler=3:2"), "--no-fold", "--trace", trace, "--trace-ranks", "0-7")
+    step = ask("simulate", *plan)
+    both = ask("compare", trace, same_plan)
     late = sum(step["breakdown"][part] for part in ("matmul", "attention", "memory_bound", "loss"))
     waiting = {side: sum(v[side] for v in both["waiting"].values()) for side in ("traced_s", "simulated_s")}
-    expect("waiting for a straggler", waiting["traced_s"], late * 7 / 8, 1e-3)
+    # Part of what is booked as the optimizer comes before its own, second reduction: the norm.
+    if not late * 7 / 8 * 0.999 <= waiting["traced_s"] <= (late + step["breakdown"]["optimizer"]) * 7 / 8:
+        failures.append(f"waiting for a straggler: {waiting['traced_s']}, worked out {late * 7 / 8} and a little")
     if not waiting["simulated_s"] < 1e-3 * waiting["traced_s"]:
         failures.append(f"equal ranks wait {waiting['simulated_s']} s for one another")
     for name, v in both["communication"].items():
