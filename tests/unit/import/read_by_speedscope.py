@@ -54,9 +54,9 @@ def speedscope(browser, trace, where):
 
 
 def counted(path):
-    """Operations and their time by process and thread, and how often each name occurs."""
+    """Operations and their time by process and thread, and how often each name occurs. Speedscope passes over what takes no time."""
     with open(path) as f:
-        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
+        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X" and e["dur"] > 0]
     threads, names = collections.defaultdict(lambda: [0, 0.0]), collections.Counter()
     for e in events:
         threads[e["pid"], e["tid"]][0] += 1
@@ -75,6 +75,8 @@ def check(browser, what, path, where):
     found, found_names = [], collections.Counter()
     for profile in document["profiles"]:
         opened = [e for e in profile["events"] if e["type"] == "O"]
+        if not opened:
+            continue
         time = sum(e["at"] * (1 if e["type"] == "C" else -1) for e in profile["events"])
         found.append((len(opened), round(time)))
         # Speedscope writes an operation's arguments after its name.
