@@ -1,4 +1,4 @@
-// DeepSpeed: ds_config.json (deepspeed/runtime/config.py and zero/config.py, 0.16). Counts of buckets are elements there.
+// DeepSpeed: ds_config.json (deepspeed/runtime/config.py, constants.py and zero/config.py, 0.19.5). Counts of buckets are elements there.
 
 #include <fmt/format.h>
 
@@ -24,9 +24,10 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> table{
       choice("strategy.tp", "tensor_parallel.autotp_size", {{1, {}}}),
       choice("strategy.pp", "(PipelineModule)", {{1, {}}}, kPipeline),
-      {"strategy.cp", "sequence_parallel_size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+      {"strategy.cp", "sequence_parallel_size, data_parallel_size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (v == 1) return Flags{};
-         return in.scenario.strategy.context == ContextExchange::ulysses ? std::optional<Flags>(Flags{{"sequence_parallel_size", v}}) : std::nullopt;
+         // deepspeed.initialize makes its mesh from both sizes.
+         return in.scenario.strategy.context == ContextExchange::ulysses ? std::optional<Flags>(Flags{{"sequence_parallel_size", v}, {"data_parallel_size", in.scenario.strategy.dp}}) : std::nullopt;
        }, "DeepSpeed's sequence parallelism is Ulysses"},
       choice("strategy.ep", "(MoE layer)", {{1, {}}}, "given in code: deepspeed.moe.layer.MoE(ep_size=...)"),
       {"strategy.dp", "(ranks / other axes)", silent},

@@ -40,7 +40,8 @@ struct ExportedFile {
   bool binary = false;
 };
 
-/// One key of the scenario and the flag it became. `value` and `text` are as they stand in the scenario and in the file.
+/// One key of the scenario and the flag it became. `value` and `text` are as they stand in the scenario and in the file. A key that the target has
+/// without a flag of its own (its default, or what follows from other flags) has no `flag`, and `text` names those that say it.
 struct ExportedSetting { std::string key, value, flag, text; };
 struct LeftOut { std::string key, value, why; };
 

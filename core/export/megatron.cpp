@@ -1,4 +1,5 @@
-// Megatron-LM: arguments of pretrain_gpt.py (megatron/training/arguments.py and the configuration classes that make arguments, August 2026).
+// Megatron-LM: arguments of pretrain_gpt.py (megatron/training/arguments.py and the configuration classes that make arguments, 0.20 of August 2026). What
+// arguments.py refuses when it starts becomes no flag here, and is listed.
 
 #include <algorithm>
 #include <functional>
@@ -69,6 +70,53 @@ std::optional<Flags> schedule(const Json&, const ExportInput& in) {
   return std::nullopt;
 }
 
+/// What `validate_args` asks of --use-torch-fsdp2.
+bool torch_fsdp_takes(const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  return s.pp == 1 && (s.ep == 1 || in.workload.network.routing() == nullptr) && s.dp_replicate == 1 && !in.transformer->tied && in.scenario.training.precision != Precision::fp16_mixed;
+}
+
+std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
+  if (value == false) return Flags{};
+  return torch_fsdp_takes(in) ? std::optional<Flags>(Flags{{"--use-torch-fsdp2", nullptr}, {"--no-gradient-accumulation-fusion", nullptr}}) : std::nullopt;
+}
+
+bool sharded_optimizer(const ExportInput& in) { return in.scenario.strategy.zero_stage > 0; }
+
+std::optional<Flags> gather_early(const Json& value, const ExportInput& in) {
+  if (value == false || in.scenario.strategy.dp == 1) return Flags{};
+  return sharded_optimizer(in) && in.scenario.strategy.overlap.grad_reduce ? std::optional<Flags>(Flags{{"--overlap-param-gather", nullptr}}) : std::nullopt;
+}
+
+std::optional<Flags> overlap_tp(const Json& value, const ExportInput& in) {
+  if (value == false || in.scenario.strategy.tp == 1) return Flags{};
+  return in.scenario.strategy.sequence_parallel ? std::optional<Flags>(Flags{{"--tp-comm-overlap", nullptr}}) : std::nullopt;
+}
+
+std::optional<Flags> overlap_pp(const Json& value, const ExportInput& in) {
+  const StrategySettings& s = in.scenario.strategy;
+  if (value == true || s.virtual_stages == 1 || s.pp == 1) return Flags{};
+  return s.pp > 2 ? std::optional<Flags>(Flags{{"--no-overlap-p2p-communication", nullptr}}) : std::nullopt;
+}
+
+std::optional<Flags> fp8_parameters(const Json& value, const ExportInput& in) {
+  if (value == false || in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
+  return sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in)) ? std::optional<Flags>(Flags{{"--fp8-param-gather", nullptr}}) : std::nullopt;
+}
+
+/// Only bfloat16 has a choice: fp16's gradients keep its type unless told to be in fp32.
+std::optional<Flags> gradients(const Json& value, const ExportInput& in) {
+  const Precision p = in.scenario.training.precision;
+  if (p == Precision::fp32) return Flags{};
+  if (value == "fp32") return Flags{{"--accumulate-allreduce-grads-in-fp32", nullptr}};
+  return p == Precision::fp16_mixed ? Flags{} : Flags{{"--grad-reduce-in-bf16", nullptr}};
+}
+
+std::optional<Flags> optimizer(const Json& value, const ExportInput& in) {
+  if (value == "adamw" || (value == "adam" && in.scenario.training.weight_decay == 0)) return Flags{{"--optimizer", "adam"}};
+  return value == "sgd" ? std::optional<Flags>(Flags{{"--optimizer", value}}) : std::nullopt;
+}
+
 std::optional<Flags> zero(const Json& value, const ExportInput&) {
   if (value == 0) return Flags{};
   if (value == 1) return Flags{{"--use-distributed-optimizer", nullptr}};
@@ -107,7 +155,7 @@ constexpr int kBlackwell = 100;  // Compute capability 10.0.
 bool one_connection(const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   const auto& parts = in.cluster.parts();
-  return (s.tp > 1 || s.cp > 1) && !s.fsdp.enabled && s.zero_stage < 2 && std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.gpu->compute_capability < kBlackwell; });
+  return (s.tp > 1 || s.cp > 1) && !(s.fsdp.enabled && torch_fsdp_takes(in)) && s.zero_stage < 2 && std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.gpu->compute_capability < kBlackwell; });
 }
 
 std::optional<Flags> samples(const Json& value, const ExportInput& in) {
@@ -125,8 +173,14 @@ const std::vector<Rule>& rules() {
       {"strategy.etp", "--expert-tensor-parallel-size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.workload.network.routing() != nullptr ? Flags{{"--expert-tensor-parallel-size", v}} : Flags{}; }},
       {"strategy.dp", "(ranks / other axes)", with_granularity},
       {"strategy.dp_replicate", "--num-distributed-optimizer-instances",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.dp_shard > 1 && v != 1 ? Flags{{"--num-distributed-optimizer-instances", v}} : Flags{}; }},
-      {"strategy.dp_shard", "(dp / dp_replicate)", with_granularity},
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         if (in.scenario.strategy.dp_shard <= 1 || v == 1) return Flags{};
+         return sharded_optimizer(in) ? std::optional<Flags>(Flags{{"--num-distributed-optimizer-instances", v}}) : std::nullopt;
+       },
+       "only the distributed optimizer's shards have replicas"},
+      {"strategy.dp_shard", "(dp / dp_replicate)",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return v == 1 || sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in)) ? std::optional<Flags>(Flags{}) : std::nullopt; },
+       "nothing is sharded without the distributed optimizer or FSDP"},
       as_is("strategy.microbatch", "--micro-batch-size"),
       choice("strategy.context", "--cp-comm-type", {{"ring", {{"--cp-comm-type", "p2p"}}}, {"ulysses", {{"--cp-comm-type", "a2a"}}}, {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
       {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule, "Megatron runs 1F1B and its interleaved form"},
@@ -143,17 +197,13 @@ const std::vector<Rule>& rules() {
       {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero},
       {"strategy.bucket", "--ddp-bucket-size", bucket},
       {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},
-      {"strategy.scatter_gather", "--no-scatter-gather-tensors-in-pipeline", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return v == true || in.scenario.strategy.pp == 1 ? Flags{} : Flags{{"--no-scatter-gather-tensors-in-pipeline", nullptr}};
-       }},
+      choice("strategy.scatter_gather", "(with --sequence-parallel)", {{false, {}}}, "Megatron splits what goes from stage to stage where sequence parallelism has split it; a flag of its own is gone since 2026"),
       switch_if("strategy.overlap.grad_reduce", "--overlap-grad-reduce"),
-      switch_if("strategy.overlap.param_gather", "--overlap-param-gather"),
-      switch_if("strategy.overlap.tp", "--tp-comm-overlap"),
-      {"strategy.overlap.pp", "--no-overlap-p2p-communication", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
-         return v == true || in.scenario.strategy.virtual_stages == 1 ? Flags{} : Flags{{"--no-overlap-p2p-communication", nullptr}};
-       }},
-      choice("strategy.fsdp.enabled", "--use-torch-fsdp2", {{false, {}}, {true, {{"--use-torch-fsdp2", nullptr}, {"--no-gradient-accumulation-fusion", nullptr}}}}),
-      choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading", {{"none", {}}, {"optimizer", {{"--optimizer-cpu-offload", nullptr}}}}, "Megatron offloads activations by layers of its own choice"),
+      {"strategy.overlap.param_gather", "--overlap-param-gather", gather_early, "Megatron gathers early only with the distributed optimizer and --overlap-grad-reduce"},
+      {"strategy.overlap.tp", "--tp-comm-overlap", overlap_tp, "Megatron overlaps tensor parallelism only where it is sequence-parallel"},
+      {"strategy.overlap.pp", "--no-overlap-p2p-communication", overlap_pp, "with interleaved stages Megatron needs the overlap on two stages"},
+      {"strategy.fsdp.enabled", "--use-torch-fsdp2", torch_fsdp, "--use-torch-fsdp2 is refused with pipeline or expert parallelism, replicas of shards, tied embeddings and fp16; strategy.zero_stage=3 is Megatron's own FSDP"},
+      choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading", {{"none", {}}, {"optimizer", {{"--optimizer-cpu-offload", nullptr}, {"--use-precision-aware-optimizer", nullptr}}}}, "Megatron offloads activations by layers of its own choice"),
       as_is("training.global_batch", "--global-batch-size"),
       as_is("training.sequence_length", "--seq-length"),
       choice("training.precision", "--bf16, --fp16, --fp8-format",
@@ -164,10 +214,9 @@ const std::vector<Rule>& rules() {
          if (v == "rowwise") return std::nullopt;
          return Flags{{"--fp8-recipe", v}};
        }},
-      switch_if("training.fp8.parameters", "--fp8-param-gather"),
-      choice("training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", {{"fp32", {{"--accumulate-allreduce-grads-in-fp32", nullptr}}}, {"model", {{"--grad-reduce-in-bf16", nullptr}}}}),
-      choice("training.optimizer", "--optimizer, --no-decoupled-weight-decay",
-             {{"adamw", {{"--optimizer", "adam"}}}, {"adam", {{"--optimizer", "adam"}, {"--no-decoupled-weight-decay", nullptr}}}, {"sgd", {{"--optimizer", "sgd"}}}}),
+      {"training.fp8.parameters", "--fp8-param-gather", fp8_parameters, "Megatron gathers fp8 parameters only where they are sharded"},
+      {"training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", gradients},
+      {"training.optimizer", "--optimizer", optimizer, "Megatron's adam decays weights apart from the gradient (adamw), and no argument changes that"},
       as_is("training.learning_rate", "--lr"),
       as_is("training.weight_decay", "--weight-decay"),
       choice("training.clip_gradients", "--clip-grad", {{true, {{"--clip-grad", 1.0}}}, {false, {{"--clip-grad", 0.0}}}}),

@@ -86,17 +86,18 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
   for (const KeyHelp& help : scenario_keys()) {
     const Json* value = find(scenario, help.key);
     if (value == nullptr || value->is_null() || of_prediction(help.key)) continue;
+    const Json fallback = Json::parse(help.fallback.empty() ? "null" : help.fallback, nullptr, false);
+    const bool silent = *value == fallback || (value->is_array() && value->empty()) || (value->is_string() && value->get<std::string>().empty());
     const auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) { return r.key == help.key; });
     if (rule != rules.end()) {
       if (const auto flags = rule->write(*value, input)) {
         out.flags.insert(out.flags.end(), flags->begin(), flags->end());
         merge(out.settings, help.key, *value, *flags);
+        if (flags->empty() && !silent && !value->is_object()) out.settings.push_back({help.key, plain(*value), "", rule->shown});
         continue;
       }
     }
     if (value->is_object()) continue;  // Its members are keys of their own.
-    const Json fallback = Json::parse(help.fallback.empty() ? "null" : help.fallback, nullptr, false);
-    const bool silent = *value == fallback || (value->is_array() && value->empty()) || (value->is_string() && value->get<std::string>().empty());
     if (rule == rules.end() && (silent || fallback == "auto")) continue;  // Automatic axes follow from the others.
     out.left_out.push_back({help.key, plain(*value), rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});
   }
@@ -195,12 +196,23 @@ std::string yaml(const Json& value) {
   return out;
 }
 
+namespace {
+
+/// A table's own keys, then the tables in it under dotted names.
+void toml_table(const Json& table, const std::string& name, std::string& out) {
+  std::string keys;
+  for (const auto& [key, v] : table.items())
+    if (!v.is_object()) keys += fmt::format("{} = {}\n", key, v.dump());
+  if (!keys.empty()) out += name.empty() ? keys : fmt::format("{}[{}]\n{}", out.empty() ? "" : "\n", name, keys);
+  for (const auto& [key, v] : table.items())
+    if (v.is_object()) toml_table(v, name.empty() ? key : name + "." + key, out);
+}
+
+}  // namespace
+
 std::string toml(const Json& value) {
   std::string out;
-  for (const auto& [table, members] : value.items()) {
-    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", table);
-    for (const auto& [key, v] : members.items()) out += fmt::format("{} = {}\n", key, v.dump());
-  }
+  toml_table(value, "", out);
   return out;
 }
 

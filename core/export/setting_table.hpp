@@ -61,7 +61,7 @@ struct Pool { std::string gpu_id, gpu_name; int nodes = 0, gpus = 0; };
 [[nodiscard]] std::string banner(const ExportInput& input);
 /// YAML, block style, every text in double quotes.
 [[nodiscard]] std::string yaml(const Json& value);
-/// TOML: tables of one level, lists and plain values.
+/// TOML: tables, lists and plain values.
 [[nodiscard]] std::string toml(const Json& value);
 
 }  // namespace rehearse::exporting

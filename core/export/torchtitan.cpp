@@ -1,4 +1,4 @@
-// torchtitan: a train.toml (torchtitan/config/job_config.py, releases of 2025, which read TOML files; later ones are configured in Python).
+// torchtitan: a train.toml (torchtitan/config/job_config.py of v0.2.2, February 2026: the last release that reads TOML; later ones are configured in Python).
 
 #include <fmt/format.h>
 
@@ -87,7 +87,7 @@ const std::vector<Rule>& rules() {
       {"strategy.sequence_parallel", "(with tensor parallelism)", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return v == true || in.scenario.strategy.tp == 1 ? std::optional<Flags>(Flags{}) : std::nullopt; },
        "torchtitan's tensor parallelism is always sequence-parallel"},
       {"strategy.recompute", "activation_checkpoint.mode", recompute, "torchtitan's selective modes recompute every second layer or chosen operators, not these modules"},
-      choice("strategy.overlap.tp", "parallelism.enable_async_tensor_parallel", {{true, {{"parallelism.enable_async_tensor_parallel", true}, {"training.compile", true}}}, {false, {{"parallelism.enable_async_tensor_parallel", false}}}}),
+      choice("strategy.overlap.tp", "parallelism.enable_async_tensor_parallel", {{true, {{"parallelism.enable_async_tensor_parallel", true}, {"compile.enable", true}}}, {false, {{"parallelism.enable_async_tensor_parallel", false}}}}),
       choice("strategy.offload", "training.enable_cpu_offload", {{"none", {{"training.enable_cpu_offload", false}}}}, "torchtitan offloads parameters, gradients and optimizer state together, or nothing"),
       as_is("training.global_batch", "training.global_batch_size"),
       as_is("training.sequence_length", "training.seq_len"),
@@ -96,17 +96,17 @@ const std::vector<Rule>& rules() {
          if (v == "fp32") return Flags{{"training.mixed_precision_param", "float32"}};
          if (v != "fp8_mixed") return std::nullopt;
          const Fp8Recipe r = in.scenario.training.fp8.recipe;
-         if (r == Fp8Recipe::mxfp8) return Flags{{"training.mixed_precision_param", "bfloat16"}, {"model.converters", Json::array({"mx"})}};
+         if (r == Fp8Recipe::mxfp8) return Flags{{"training.mixed_precision_param", "bfloat16"}, {"model.converters", Json::array({"quantize.linear.mx"})}};
          if (r != Fp8Recipe::tensorwise && r != Fp8Recipe::rowwise) return std::nullopt;
-         Flags out{{"training.mixed_precision_param", "bfloat16"}, {"model.converters", Json::array({"float8"})}};
-         if (r == Fp8Recipe::rowwise) out.push_back({"float8.recipe_name", "rowwise"});
+         Flags out{{"training.mixed_precision_param", "bfloat16"}, {"model.converters", Json::array({"quantize.linear.float8"})}};
+         if (r == Fp8Recipe::rowwise) out.push_back({"quantize.linear.float8.recipe_name", "rowwise"});
          return out;
        }, "torchtitan has bfloat16 and float32, and float8 by tensorwise, rowwise and mx recipes"},
-      {"training.fp8.recipe", "float8.recipe_name", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+      {"training.fp8.recipe", "quantize.linear.float8.recipe_name", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (in.scenario.training.precision != Precision::fp8_mixed || v == "tensorwise" || v == "rowwise" || v == "mxfp8") return Flags{};
          return std::nullopt;
        }},
-      choice("training.fp8.parameters", "float8.enable_fsdp_float8_all_gather", {{false, {}}, {true, {{"float8.enable_fsdp_float8_all_gather", true}}}}),
+      choice("training.fp8.parameters", "quantize.linear.float8.enable_fsdp_float8_all_gather", {{false, {}}, {true, {{"quantize.linear.float8.enable_fsdp_float8_all_gather", true}}}}),
       choice("training.gradient_dtype", "training.mixed_precision_reduce", {{"fp32", {{"training.mixed_precision_reduce", "float32"}}}}, "torchtitan reduces in float32"),
       choice("training.optimizer", "optimizer.name", {{"adamw", {{"optimizer.name", "AdamW"}}}, {"adam", {{"optimizer.name", "Adam"}}}}),
       as_is("training.learning_rate", "optimizer.lr"),
@@ -116,7 +116,7 @@ const std::vector<Rule>& rules() {
          const double per_step = static_cast<double>(in.scenario.training.global_batch) * static_cast<double>(in.scenario.training.sequence_length);
          return v == 0 || per_step == 0 ? Flags{} : Flags{{"training.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}};
        }},
-      as_is("training.seed", "training.seed"),
+      as_is("training.seed", "debug.seed"),
       choice("kernels.attention", "(flash by scaled_dot_product_attention)", {{"flash", {}}}),
   };
   return table;
@@ -136,12 +136,11 @@ Exported write(const ExportInput& in) {
   if (const auto known = known_model(in)) add_model(m, {{"model.name", known->first}, {"model.flavor", known->second}});
   else m.left_out.push_back({"model", in.workload.network.name, "torchtitan knows it by no name and flavor: register it (torchtitan/models), then set model.name and model.flavor"});
   if (pools(in.cluster).size() > 1) m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()), "torchtitan gives every rank of an axis the same share"});
-  // Tables must not be opened twice.
   Exported out;
-  out.files.push_back({"train.toml", banner(in) + "# For torchtitan's releases of 2025, which read TOML; later ones are configured in Python.\n\n" + toml(nested(m.flags)), false, false});
+  out.files.push_back({"train.toml", banner(in) + "# For torchtitan v0.2.2, the last release that reads TOML; later ones are configured in Python.\n\n" + toml(nested(m.flags)), false, false});
   out.settings = std::move(m.settings);
   out.left_out = std::move(m.left_out);
-  out.notes.push_back("for torchtitan's releases of 2025: later ones are configured in Python and read no .toml");
+  out.notes.push_back("for torchtitan v0.2.2 (git checkout v0.2.2): later releases are configured in Python and read no .toml");
   out.notes.push_back(fmt::format("run on every node: torchrun --nnodes {} --nproc-per-node {} -m torchtitan.train --job.config_file train.toml", in.cluster.node_count(), pools(in.cluster).front().gpus));
   return out;
 }

@@ -1,6 +1,5 @@
 #include "core/import/measured_program.hpp"
 
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -50,6 +49,17 @@ Intervals intervals_of(const MeasuredWorkload& w) {
     throw Error(ErrorKind::usage, fmt::format("data_parallel({}) is no multiple of {}, the part of it that lies inside other groups", w.data_parallel, inner), "data_parallel");
   out.grown_extent = w.data_parallel / inner;
   return out;
+}
+
+/// Their times are of the traced job's cluster and hold its bubbles.
+void refuse_messages(const MeasuredWorkload& w) {
+  if (w.calls_measured || w.messages_measured) return;
+  for (const MeasuredRank& rank : w.ranks) {
+    const auto messages = std::count_if(rank.operations.begin(), rank.operations.end(), is_message);
+    if (messages > 0)
+      throw Error(ErrorKind::usage, fmt::format("rank {} sends or receives {} messages, and a trace names no peer for them: they cannot be priced on a cluster", rank.rank, messages), "messages",
+                  "--set messages=measured lets them last as traced, waiting for the peer included, which is right on the traced cluster only; else simulate the plan from a scenario and set the trace beside it: rehearse compare TRACE SCENARIO");
+  }
 }
 
 class Maker {
@@ -258,6 +268,9 @@ class Maker {
 
 }  // namespace
 
-MeasuredProgram measured_program(const MeasuredWorkload& workload) { return Maker(workload).run(); }
+MeasuredProgram measured_program(const MeasuredWorkload& workload) {
+  refuse_messages(workload);
+  return Maker(workload).run();
+}
 
 }  // namespace rehearse

@@ -19,7 +19,8 @@ struct MeasuredProgram {
 
 /// Ranks are numbered as in the traced job, with its data-parallel groups of `workload.data_parallel` instead; a rank that was not traced does
 /// what the traced rank does that has the most coordinates in common with it. Throws Error (usage), with the equation, for groups that don't divide
-/// the ranks into a mesh, and for a data-parallel size that the mesh cannot have.
+/// the ranks into a mesh; also for a data-parallel size that the mesh cannot have, and for messages
+/// between two ranks that are not to last as measured.
 [[nodiscard]] MeasuredProgram measured_program(const MeasuredWorkload& workload);
 
 }  // namespace rehearse

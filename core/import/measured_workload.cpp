@@ -251,7 +251,21 @@ int world_of(const JobTrace& job) {
   return world;
 }
 
+/// Calls that cannot be priced, by why.
+void note_unpriced(MeasuredWorkload& out) {
+  std::set<std::string> unpriced, messages;
+  for (const MeasuredRank& r : out.ranks)
+    for (const MeasuredOperation& o : r.operations) {
+      if (is_message(o)) messages.insert(o.call);
+      else if (!o.call.empty() && (!o.sized || o.call == "unknown" || o.call == "barrier" || o.call == "gather" || o.call == "scatter")) unpriced.insert(o.sized ? o.call : o.call + " of unknown size");
+    }
+  if (!unpriced.empty()) out.notes.push_back(fmt::format("played at their measured times, on any cluster: {}", fmt::join(unpriced, ", ")));
+  if (!messages.empty()) out.notes.push_back(fmt::format("messages between two ranks ({}) name no peer and hold the waiting for it: played only as traced, with messages=measured", fmt::join(messages, ", ")));
+}
+
 }  // namespace
+
+bool is_message(const MeasuredOperation& operation) { return operation.call == "send" || operation.call == "receive" || operation.call == "send_recv"; }
 
 MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step) {
   MeasuredWorkload out;
@@ -276,12 +290,7 @@ MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step)
   shapes.choose_data_parallel();
   if (std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankTrace& r) { return r.laid_out; }))
     out.notes.push_back("the trace has no start times: its nodes start as soon as dependencies and streams let them, and \"measured\" is the length of that, without waiting between ranks");
-  std::set<std::string> unpriced;
-  for (const MeasuredRank& r : out.ranks)
-    for (const MeasuredOperation& o : r.operations)
-      if (!o.call.empty() && (!o.sized || o.call == "send" || o.call == "receive" || o.call == "send_recv" || o.call == "unknown" || o.call == "barrier" || o.call == "gather" || o.call == "scatter"))
-        unpriced.insert(o.sized ? o.call : o.call + " of unknown size");
-  if (!unpriced.empty()) out.notes.push_back(fmt::format("played at their measured times, on any cluster: {}", fmt::join(unpriced, ", ")));
+  note_unpriced(out);
   return out;
 }
 

@@ -4,12 +4,15 @@
 //
 //   { "schema": "rehearse/measured_workload/v1", "name": "job", "gpu": "NVIDIA A100-SXM4-80GB", "world_size": 16, "step": "ProfilerStep#5",
 //     "measured_step_us": 181200.5, "groups": [{"stride": 1, "size": 8}, {"stride": 8, "size": 2, "data_parallel": true}],
-//     "cluster": {"machine": "dgx_a100_80gb", "nodes": 2}, "data_parallel": 4, "kernel_scale": 1, "calls": "model",
+//     "cluster": {"machine": "dgx_a100_80gb", "nodes": 2}, "data_parallel": 4, "kernel_scale": 1, "calls": "model", "messages": "refused",
 //     "ranks": [{"rank": 0, "streams": ["7", "40"], "operations": [...]}] }
 //
 // May be changed when it is played: `cluster`, `data_parallel` (the batch per replica stays: weak scaling), `kernel_scale` (for a GPU of
 // another speed) and `calls` (model: priced for that cluster; measured: as traced). May not, because kernel times would be others: the model, batch
 // per replica, precision, and every axis but data parallelism.
+//
+// Messages between two ranks (send, receive) cannot be priced: the trace names no peer, and their kernels last while they wait for it. A workload
+// that has some is refused unless `messages` (or `calls`) is "measured", which keeps the traced times: right for the cluster of the trace.
 //
 // What waited for what is read off the times. A call starts after the last kernel of another stream that had ended when it started. A kernel waits
 // for what another stream ended in the gap before it, at most kReleaseWindow before; a gap without such an end is the host's, and stays.
@@ -67,7 +70,11 @@ struct MeasuredWorkload {
   int data_parallel = 0;            ///< Size of the data-parallel groups; 0: as traced.
   double kernel_scale = 1;          ///< Kernel times are multiplied by this; above 0.
   bool calls_measured = false;
+  bool messages_measured = false;   ///< Sends and receives last as traced, waiting included.
 };
+
+/// A message between two ranks, for which traces name no peer.
+[[nodiscard]] bool is_message(const MeasuredOperation& operation);
 
 /// The step named `step` ("5" or "ProfilerStep#5"); empty takes the last whole one, or everything where the profiler marked none. Throws Error
 /// (usage) for a step that is not there, and for traces without times.

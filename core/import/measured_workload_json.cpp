@@ -137,6 +137,8 @@ MeasuredWorkload read_measured_workload(const std::string& path, const std::vect
   w.kernel_scale = in.number("kernel_scale", {1e-6, 1e6}, 1);
   const std::vector<std::string> modes{"model", "measured"};
   w.calls_measured = in.choice("calls", modes, "model") == "measured";
+  const std::vector<std::string> message_modes{"refused", "measured"};
+  w.messages_measured = in.choice("messages", message_modes, "refused") == "measured";
   in.finish();
   return w;
 }

@@ -108,7 +108,7 @@ Document trace_document(const JobTrace& job, const MeasuredWorkload* workload) {
   if (!all.calls.empty()) out.blocks.emplace_back(operation_table(all.calls, true, static_cast<int>(job.ranks.size())));
   if (workload != nullptr) {
     out.blocks.emplace_back(Paragraph{fmt::format("{}, {} long, can be played: rehearse simulate FILE --set cluster.machine=NAME --set cluster.nodes=N. May be changed: cluster, data_parallel (the batch per "
-                                                  "replica stays), kernel_scale, calls. May not: model, batch per replica, precision and the other axes, whose kernels would be others.",
+                                                  "replica stays), kernel_scale, calls. May not: model, batch per replica, precision and the other axes, whose kernels would be others; nor messages between pipeline stages, for which a trace names no peer.",
                                                   workload->step, to_string(workload->measured_step))});
     for (const std::string& note : workload->notes) out.blocks.emplace_back(Paragraph{"Taken for granted: " + note + "."});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <tuple>
@@ -82,6 +83,13 @@ std::string_view class_of(const Span& s) {
 double nanoseconds(Seconds t) { return std::round(t.value() * 1e9); }
 std::string microseconds(double ns) { return fmt::format("{:.3f}", ns / 1e3); }
 
+/// Never so that "ts" and "dur", added as doubles, lie after the end written as a time: readers would take what begins there for a part of this.
+std::string duration(double begin, double end) {
+  const auto read = [](double ns) { return std::strtod(microseconds(ns).c_str(), nullptr); };
+  constexpr double kTrim = 1e-6;  // Of a microsecond; a double tells them apart up to an hour of trace.
+  return read(begin) + read(end - begin) > read(end) ? fmt::format("{:.6f}", read(end - begin) - kTrim) : microseconds(end - begin);
+}
+
 class Writer {
  public:
   Writer(const Trace& trace, const Program& program, const Cluster& cluster, std::string device, TextOutput& out)
@@ -159,14 +167,19 @@ class Writer {
     std::map<std::int64_t, int> ends;
     for (const Span& s : trace_.spans)
       if (s.message >= 0) ++ends[s.message];
+    const Span* before = nullptr;
     for (const Span* s : order) {
-      span(*s);
+      // A communication kernel runs from its rank's entry on, as NCCL's do; how much of it was waiting is an annotation inside.
+      const bool waited = before != nullptr && before->kind == SpanKind::wait && communicates(*s) && before->rank == s->rank && before->stream == s->stream && before->end == s->begin;
+      if (s->kind != SpanKind::wait) span(*s, waited ? before->begin : s->begin);
+      if (waited) span(*before, before->begin);
+      before = s;
       if (s->message >= 0 && ends[s->message] == 2) flow(*s);
     }
   }
 
-  void span(const Span& s) {
-    const double begin = nanoseconds(s.begin), end = nanoseconds(s.end);
+  void span(const Span& s, Seconds entry) {
+    const double begin = nanoseconds(entry), end = nanoseconds(s.end);
     const std::string name = communicates(s) ? fmt::format("ncclDevKernel_{}", names_of(s).kernel) : s.name;
     std::string args = fmt::format("\"device\": {}, \"stream\": {}, \"correlation\": {}", s.rank, s.stream, ++correlation_);
     if (const std::string_view cls = class_of(s); !cls.empty()) args += fmt::format(", \"class\": \"{}\"", cls);
@@ -176,7 +189,7 @@ class Writer {
     if (s.kind == SpanKind::copy) args += fmt::format(", \"bytes\": {:.0f}", s.bytes.value());
     if (communicates(s)) args += fmt::format(", \"task\": {}, {}", quoted(s.name), message_fields(s));
     event(fmt::format("{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}, \"args\": {{{}}}}}", category_of(s), quoted(name),
-                      s.rank, s.stream, microseconds(begin), microseconds(end - begin), args));
+                      s.rank, s.stream, microseconds(begin), duration(begin, end), args));
   }
 
   [[nodiscard]] std::string message_fields(const Span& s) {

@@ -116,6 +116,27 @@ TEST_CASE("Megatron's own checks at start are met") {
   CHECK(!left_out(told, "training.tokens"));
 }
 
+TEST_CASE("What Megatron refuses when it starts becomes no flag") {
+  const auto hybrid = Plan("llama3_8b_hsdp_h100_64.json").to("megatron");
+  CHECK(text_of(hybrid, "--use-torch-fsdp2").empty());
+  for (const char* key : {"strategy.fsdp.enabled", "strategy.dp_shard", "strategy.dp_replicate"}) CHECK(left_out(hybrid, key));
+  const auto half = Plan("llama3_8b_fsdp_h100_64.json", {"training.precision=fp16_mixed"}).to("megatron");
+  CHECK(text_of(half, "--use-torch-fsdp2").empty());
+  CHECK(left_out(half, "strategy.fsdp.enabled"));
+  // Tied embeddings: GPT-2's head is its embedding.
+  const Plan tied("tiny_gpt2.json", {"strategy.fsdp.enabled=true", "strategy.dp_shard=8"});
+  CHECK(left_out(tied.to("megatron"), "strategy.fsdp.enabled"));
+  const auto coupled = Plan("llama3_8b_h100_8.json", {"training.optimizer=adam", "training.weight_decay=0.1"}).to("megatron");
+  CHECK(left_out(coupled, "training.optimizer"));
+  CHECK(left_out(Plan("gpt3_175b_a100_1024.json").to("megatron"), "strategy.scatter_gather"));
+}
+
+TEST_CASE("torchtitan's float8 has tables of its own") {
+  const auto e = Plan("llama3_8b_h100_8.json", {"training.precision=fp8_mixed", "training.fp8.recipe=rowwise"}).to("torchtitan");
+  CHECK(text_of(e, "quantize.linear.float8.recipe_name") == "rowwise");
+  CHECK(file(e, "train.toml")->text.find("[quantize.linear.float8]\nrecipe_name = \"rowwise\"\n") != std::string::npos);
+}
+
 TEST_CASE("Megatron takes stages of unequal layers, and an order of axes that differs from its own in axes of one rank only") {
   const std::vector<std::string> plain{"strategy.virtual_stages=1", "strategy.schedule=1f1b"};
   const auto with = [&](std::vector<std::string> more) { return more.insert(more.begin(), plain.begin(), plain.end()), Plan("llama3_70b_h100_64.json", more).to("megatron"); };
@@ -160,7 +181,7 @@ TEST_CASE("torchtitan's experts need ranks that are no replicas, and its pipelin
     CHECK(text_of(replicas, flag) == "0");
     CHECK(text_of(within_tp, flag).empty());
   }
-  CHECK(file(within_tp, "train.toml")->text.find("releases of 2025") != std::string::npos);
+  CHECK(file(within_tp, "train.toml")->text.find("torchtitan v0.2.2") != std::string::npos);
 }
 
 TEST_CASE("Slurm gives every component of a job its nodes whole") {

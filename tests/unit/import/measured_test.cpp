@@ -65,6 +65,23 @@ TEST_CASE("What waits for a collective waits for a slower one, too") {
   CHECK(played(two_ranks(8)).value() == Approx(6e-3).epsilon(0.02));
 }
 
+TEST_CASE("Messages between stages are played as traced where that is asked for, and never in silence") {
+  const auto stage = [](int rank, const char* call) {
+    HandTrace t(rank);
+    t.kernel(0, 1e-3).call(1e-3, 2e-3, call, 1e6).kernel(3e-3, 1e-3);
+    std::stable_sort(t.trace.events.begin(), t.trace.events.end(), [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; });
+    return t.trace;
+  };
+  MeasuredWorkload w = measured_workload(align({stage(0, "send"), stage(1, "receive")}), "");
+  CHECK(std::any_of(w.notes.begin(), w.notes.end(), [](const std::string& n) { return n.find("messages=measured") != std::string::npos; }));
+  CHECK_THROWS_WITH(measured_program(w), Catch::Matchers::Contains("names no peer"));
+  const ScratchFile file(measured_workload_json(w), ".json");
+  CHECK_THROWS_AS(measured_program(read_measured_workload(file.path())), Error);
+  CHECK(played(read_measured_workload(file.path(), {"messages=measured"})).value() == Approx(4e-3).epsilon(1e-6));
+  CHECK(played(read_measured_workload(file.path(), {"calls=measured"})).value() == Approx(4e-3).epsilon(1e-6));
+  CHECK_THROWS_AS(read_measured_workload(file.path(), {"messages=priced"}), Error);
+}
+
 TEST_CASE("Kernels of a faster GPU take their share of the time") {
   MeasuredWorkload w = two_ranks();
   w.calls_measured = true;

@@ -1,0 +1,210 @@
+"""Each target's files, read by real parsers and held to the scenario. `where` is the folder, `s` the resolved scenario."""
+import json
+import os
+import re
+import subprocess
+import tomllib
+import xml.etree.ElementTree as ElementTree
+
+import yaml
+
+import known_targets
+from common import both_ways, expect, flatten, run, same, text
+
+
+def megatron(where, report, s):
+    """The shell itself reads the script: torchrun is a stand-in that prints its arguments."""
+    fake = os.path.join(where, "bin")
+    os.makedirs(fake)
+    with open(os.path.join(fake, "torchrun"), "w") as f:
+        f.write("#!/usr/bin/env bash\nprintf '%s\\n' \"$@\"\n")
+    os.chmod(os.path.join(fake, "torchrun"), 0o755)
+    done = subprocess.run([os.path.join(where, "pretrain.sh")], capture_output=True, text=True, env={"PATH": fake + ":" + os.environ["PATH"], "MEGATRON_PATH": "/m"})
+    expect("megatron", done.returncode == 0, done.stderr)
+    words = done.stdout.split("\n")[:-1]
+    words = words[words.index("/m/pretrain_gpt.py") + 1:]
+    found = {}
+    for word in words:
+        if word.startswith("--"):
+            found[word], last = "", word
+        else:
+            found[last] = (found[last] + " " + word).strip()
+    both_ways("megatron", report, found)
+    for problem in known_targets.unknown_flags(found):
+        expect("megatron", False, problem)
+    strategy, training = s["strategy"], s["training"]
+    for flag, value in (("--tensor-model-parallel-size", strategy["tp"]), ("--pipeline-model-parallel-size", strategy["pp"]), ("--context-parallel-size", strategy["cp"]),
+                        ("--micro-batch-size", strategy["microbatch"]), ("--global-batch-size", training["global_batch"]), ("--seq-length", training["sequence_length"])):
+        expect("megatron", same(found.get(flag, ""), str(value)), f"{flag} {found.get(flag)} != {value}")
+    expect("megatron", ("--sequence-parallel" in found) == strategy["sequence_parallel"], "--sequence-parallel")
+    expect("megatron", found.get("--num-virtual-stages-per-pipeline-rank", "1") == str(strategy["virtual_stages"]) or strategy["schedule"] != "interleaved_1f1b", "virtual stages")
+    expect("megatron", ("--use-distributed-optimizer" in found) == (strategy["zero_stage"] > 0), "--use-distributed-optimizer")
+    expect("megatron", found.get("--recompute-granularity", "none") == strategy["recompute"], "--recompute-granularity")
+
+    with open(os.path.join(where, "pretrain.sh")) as f:
+        script = f.read()
+    found["(world)"] = int(re.search(r"NNODES:-(\d+)", script).group(1)) * int(re.search(r"GPUS_PER_NODE:-(\d+)", script).group(1))
+    megatron_starts(found, script, s)
+    return found
+
+
+def megatron_starts(found, script, s):
+    """What arguments.py asserts before it trains."""
+    def number(flag, otherwise):
+        return int(found.get(flag, otherwise))
+
+    strategy = s["strategy"]
+    tp, pp, cp, ep = (number(f"--{axis}-parallel-size", 1) for axis in ("tensor-model", "pipeline-model", "context", "expert-model"))
+    torch_fsdp, megatron_fsdp, sharded = (flag in found for flag in ("--use-torch-fsdp2", "--use-megatron-fsdp", "--use-distributed-optimizer"))
+    for what, good in (
+            ("the world is a multiple of the axes", found["(world)"] % (tp * pp * cp) == 0),
+            ("how long to train", ("--train-iters" in found) != ("--train-samples" in found)),
+            ("torch FSDP2 with pipeline, experts, the distributed optimizer, tied embeddings or fp16",
+             not torch_fsdp or pp == 1 and ep == 1 and not sharded and "--untie-embeddings-and-output-weights" in found and "--fp16" not in found),
+            ("torch FSDP2 with fused accumulation", not torch_fsdp or "--no-gradient-accumulation-fusion" in found),
+            ("Megatron FSDP's checkpoints", megatron_fsdp == (found.get("--ckpt-format") == "fsdp_dtensor")),
+            ("Megatron FSDP's optimizers", not megatron_fsdp or found.get("--optimizer") in ("sgd", "adam")),
+            ("early gathers without the distributed optimizer", "--overlap-param-gather" not in found or sharded and "--overlap-grad-reduce" in found),
+            ("fp8 parameters that are not sharded", "--fp8-param-gather" not in found or sharded or torch_fsdp),
+            ("replicas of shards without shards", "--num-distributed-optimizer-instances" not in found or sharded),
+            ("overlap of tensor parallelism that is not sequence-parallel", "--tp-comm-overlap" not in found or "--sequence-parallel" in found),
+            ("two precisions", not ("--bf16" in found and "--fp16" in found)),
+            ("one way to interleave", ("--num-virtual-stages-per-pipeline-rank" in found) + ("--pipeline-model-parallel-layout" in found) <= 1),
+            ("interleaved stages without overlap", "--no-overlap-p2p-communication" not in found or pp > 2),
+            ("sequence over context parallelism", cp == 1 or number("--seq-length", 0) % (2 * cp) == 0),
+            ("positions", number("--max-position-embeddings", 0) >= number("--seq-length", 0)),
+            ("experts over ranks", ep == 1 or number("--num-experts", 0) % ep == 0),
+            ("offloaded optimizer", "--optimizer-cpu-offload" not in found or "--use-precision-aware-optimizer" in found),
+            ("latent attention with query groups", "--multi-latent-attention" not in found or "--group-query-attention" not in found),
+            ("a method of selective recomputation", found.get("--recompute-granularity") != "selective" or "--recompute-method" not in found),
+            ("full recomputation without a method", found.get("--recompute-granularity") != "full" or "--recompute-method" in found),
+            ("layers that stages cannot share", any(f in found for f in ("--decoder-first-pipeline-num-layers", "--pipeline-model-parallel-layout")) or number("--num-layers", 0) % pp == 0),
+            ("CUDA_DEVICE_MAX_CONNECTIONS",
+             ("export CUDA_DEVICE_MAX_CONNECTIONS=1\n" in script) == ((strategy["tp"] > 1 or strategy["cp"] > 1) and not torch_fsdp and not megatron_fsdp and before_blackwell(s)))):
+        expect("megatron", good, what)
+
+
+def before_blackwell(s):
+    return not any("b200" in m or "gb200" in m or "b300" in m for m, _ in machines(s))
+
+
+def torchtitan(where, report, s):
+    with open(os.path.join(where, "train.toml"), "rb") as f:
+        flat = list(flatten(tomllib.load(f)))
+    for problem in known_targets.unknown_keys("torchtitan", flat):
+        expect("torchtitan", False, problem)
+    found = {k: text(v) for k, v in flat}
+    both_ways("torchtitan", report, found)
+    strategy, training = s["strategy"], s["training"]
+    for flag, value in (("parallelism.tensor_parallel_degree", strategy["tp"]), ("parallelism.pipeline_parallel_degree", strategy["pp"]), ("training.seq_len", training["sequence_length"]), ("training.global_batch_size", training["global_batch"])):
+        expect("torchtitan", same(found[flag], str(value)), f"{flag} {found[flag]} != {value}")
+    shards = int(found.get("parallelism.data_parallel_shard_degree", 1))
+    expect("torchtitan", shards * strategy["cp"] * strategy["tp"] % int(found.get("parallelism.expert_parallel_degree", 1)) == 0, "ep does not divide shards * cp * tp")
+    ways = int(found["parallelism.data_parallel_replicate_degree"])
+    if "parallelism.data_parallel_shard_degree" in found:
+        expect("torchtitan", ways * int(found["parallelism.data_parallel_shard_degree"]) == strategy["dp"], "replicate * shard != dp")
+    return found
+
+
+def deepspeed(where, report, s):
+    with open(os.path.join(where, "ds_config.json")) as f:
+        config = json.load(f)
+    for problem in known_targets.unknown_keys("deepspeed", flatten(config)):
+        expect("deepspeed", False, problem)
+    found = {k: text(v) for k, v in flatten(config)}
+    both_ways("deepspeed", report, found)
+    # What DeepSpeed itself asserts when it starts.
+    product = config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"] * s["strategy"]["dp"]
+    expect("deepspeed", config["train_batch_size"] == product == s["training"]["global_batch"], f"{config['train_batch_size']} != {product}")
+    expect("deepspeed", not (config["bf16"]["enabled"] and config["fp16"]["enabled"]) if "bf16" in config else True, "two precisions")
+    expect("deepspeed", ("sequence_parallel_size" in config) == ("data_parallel_size" in config), "deepspeed.initialize wants both sizes")
+    return found
+
+
+def machines(s):
+    cluster = s["cluster"]
+    return [(p["machine"], p["nodes"]) for p in cluster["parts"]] if "parts" in cluster else [(cluster["machine"], cluster["nodes"])]
+
+
+def unknown_options(script, program, pattern):
+    """Options of `program` where the pattern finds them."""
+    for line in re.findall(pattern, script):
+        for option in re.findall(r"(?:^|\s)(--[a-z-]+)", line):
+            expect(program, option in known_targets.known("launchers")[program], f"{option} is no option")
+
+
+TORCHRUN = r"torchrun ((?:.|\\\n)*?)(?:\$|rehearse|\n)"
+
+
+def torchrun(where, report, s):
+    with open(os.path.join(where, "torchrun.sh")) as f:
+        script = f.read()
+    expect("torchrun", subprocess.run(["bash", "-n", os.path.join(where, "torchrun.sh")]).returncode == 0, "bash cannot read it")
+    unknown_options(script, "torchrun", TORCHRUN)
+    expect("torchrun", f"NNODES:-{sum(n for _, n in machines(s))}" in script, "nodes")
+
+
+def slurm(where, report, s):
+    with open(os.path.join(where, "job.sbatch")) as f:
+        script = f.read()
+    expect("slurm", subprocess.run(["bash", "-n", os.path.join(where, "job.sbatch")]).returncode == 0, "bash cannot read it")
+    unknown_options(script, "sbatch", r"#SBATCH (.*)")
+    unknown_options(script, "srun", r"exec srun (.*?) \"\$@\"")
+    nodes = [int(line.split("=")[1]) for line in script.split("\n") if line.startswith("#SBATCH --nodes=")]
+    expect("slurm", nodes == [n for _, n in machines(s)], f"{nodes}")
+    expect("slurm", script.count("#SBATCH hetjob") == len(nodes) - 1, "components of a heterogeneous job")
+
+
+def kubernetes(where, report, s):
+    with open(os.path.join(where, "jobset.yaml")) as f:
+        config, jobset = list(yaml.safe_load_all(f))
+    expect("kubernetes", (config["apiVersion"], config["kind"]) == ("v1", "ConfigMap") and all(isinstance(v, str) for v in config["data"].values()), "ConfigMap")
+    expect("kubernetes", json.loads(config["data"]["scenario.json"])["strategy"] == s["strategy"], "the scenario in the ConfigMap is another")
+    expect("kubernetes", (jobset["apiVersion"], jobset["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet"), "kind")
+    jobs = jobset["spec"]["replicatedJobs"]
+    expect("kubernetes", [j["template"]["spec"]["completions"] for j in jobs] == [n for _, n in machines(s)], "completions")
+    for job in jobs:
+        spec = job["template"]["spec"]
+        expect("kubernetes", spec["parallelism"] == spec["completions"] and spec["completionMode"] == "Indexed", "every index at once")
+        pod(spec["template"]["spec"])
+    custom = [jobset]
+    if len(jobs) == 1:
+        with open(os.path.join(where, "pytorchjob.yaml")) as f:
+            custom.append(list(yaml.safe_load_all(f))[1])
+        replicas = custom[-1]["spec"]["pytorchReplicaSpecs"]
+        expect("kubernetes", (custom[-1]["apiVersion"], custom[-1]["kind"]) == ("kubeflow.org/v1", "PyTorchJob"), "kind")
+        expect("kubernetes", sum(r["replicas"] for r in replicas.values()) == machines(s)[0][1], "replicas")
+        for r in replicas.values():
+            pod(r["template"]["spec"])
+    for document in custom:
+        for problem in known_targets.schema_errors(document):
+            expect("kubernetes", False, problem)
+
+
+def pod(spec):
+    """What the schema does not say: equal requests and limits of GPUs, mounts of volumes that are there."""
+    expect("pod", spec["containers"] and spec["nodeSelector"]["nvidia.com/gpu.product"], "no container or selector")
+    volumes = {v["name"] for v in spec["volumes"]}
+    for c in spec["containers"]:
+        resources = c["resources"]
+        expect("pod", resources["requests"]["nvidia.com/gpu"] == resources["limits"]["nvidia.com/gpu"], "GPUs can only be requested as they are limited")
+        expect("pod", resources["requests"]["memory"].endswith("Gi") and int(resources["requests"]["nvidia.com/gpu"]) > 0, "requests")
+        expect("pod", {m["name"] for m in c["volumeMounts"]} <= volumes, "mounts of volumes that are not there")
+        for line in c["command"]:
+            unknown_options(line, "torchrun", TORCHRUN)
+
+
+def simgrid(where, report, s):
+    root = ElementTree.parse(os.path.join(where, "platform.xml")).getroot()
+    zone = root.find("zone")
+    links = {link.get("id") for link in zone.findall("link")}
+    hosts = len(zone.findall("host"))
+    expect("simgrid", len(zone.findall("route")) == hosts * (hosts - 1), "a route for each pair")
+    expect("simgrid", all(c.get("id") in links for r in zone.findall("route") for c in r), "a route over a link that is not there")
+
+
+def chakra(where, report, s):
+    files = [f for f in os.listdir(where) if f.endswith(".et")]
+    expect("chakra", files, "no file")
+    done = run("import", "trace", os.path.join(where, sorted(files)[0]), "--format", "json")
+    expect("chakra", done and sum(k["count"] for k in json.loads(done)["ranks"][0]["kernels"].values()) > 0, "nothing imports again")
