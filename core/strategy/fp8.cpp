@@ -44,6 +44,18 @@ ExprId row_length(BlockBody& b, int formal) {
 
 struct Cast { int from; Fp8Copies to; };
 
+/// Whether the kernel that makes what is cast finds its largest value on the way: norms, and activations in both directions, where kernels are
+/// fused (Transformer Engine #2004, #2013; torch.compile). Products and attention leave that to a pass of its own.
+bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
+  if (!b.options().kernels.fused_norm || role == Role::weight) return false;
+  const auto activation = [](const OpSpec& o) { return o.kind == OpKind::gelu || o.kind == OpKind::silu_mul || o.kind == OpKind::weighted_silu_mul; };
+  const auto norm = [](const OpSpec& o) { return o.kind == OpKind::layer_norm || o.kind == OpKind::rms_norm; };
+  const auto& ops = b.tensors().spec->ops;
+  const auto holds = [](const std::vector<int>& tensors, int t) { return std::find(tensors.begin(), tensors.end(), t) != tensors.end(); };
+  if (role == Role::input) return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.outputs, op.inputs[0]) && (norm(o) || activation(o)); });
+  return std::all_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.inputs, t) && activation(o); }); });
+}
+
 /// One pass that reads each tensor and writes its copies.
 void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, const std::vector<Cast>& what, Phase phase) {
   BodyBuilder& body = b.builder();
@@ -61,7 +73,9 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
     std::vector<Operand> looked_at;
     for (const Cast& c : what) looked_at.push_back(read(c.from));
     looked_at.push_back(write(amax));
-    body.compute(name + ".amax", pass(ComputeOp::quantise, "amax"), looked_at, phase);
+    ComputeTask find = pass(ComputeOp::quantise, "amax");
+    find.scalars = {largest_known(b, op, role) ? 0.0 : 1.0};  // Passes over memory.
+    body.compute(name + ".amax", std::move(find), looked_at, phase);
     operands.push_back(read(amax));
   }
   for (const Cast& c : what) {
