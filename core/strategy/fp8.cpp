@@ -106,6 +106,16 @@ Fp8Copies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
   return kept;
 }
 
+/// PyTorch's fp8 products (torchao), which fully_shard goes with, want the operands of a weight gradient along the other dimension and turn what they
+/// gathered: one more pass over the whole tensor, where a rank that casts its own part only would write both copies at once.
+int turned(BlockBody& b, int gathered, const std::string& name, Phase phase) {
+  ProgramFrame& f = b.builder().frame();
+  if (!per_tensor(f.fp8->recipe) || f.program.mesh.islands().front().extent(Axis::dp_shard) < 2) return gathered;
+  const int out = b.scratch_like(name + ".turned", gathered, b.builder().tensor(gathered).layout);
+  b.builder().compute(name + ".turn", pass(ComputeOp::copy), {read(gathered), write(out)}, phase);
+  return out;
+}
+
 Phase cast_phase(BlockBody& b) { return b.phase() == Phase::forward || b.phase() == Phase::recompute ? b.phase() : Phase::input_grad; }
 
 }  // namespace
@@ -128,7 +138,8 @@ int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout) {
 }
 
 int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout) {
-  return b.builder().redistribute(b.extra(op.name + ".input.fp8_columns"), layout, op.name + ".again", b.phase());
+  const int own = b.extra(op.name + ".input.fp8_columns"), whole = b.builder().redistribute(own, layout, op.name + ".again", b.phase());
+  return whole == own ? own : turned(b, whole, op.name + ".input", b.phase());
 }
 
 Fp8Copies fp8_weight(BlockBody& b, const OpSpec& op) {
@@ -171,7 +182,10 @@ std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (
   cast(b, op, Role::output_grad, op.name + ".output_grad.cast", casts, Phase::input_grad);
   for (std::size_t i = 0; i < casts.size(); ++i) {
     Fp8Copies made = casts[i].to;
-    if (made.columns < 0) made.rows = made.columns = b.builder().redistribute(made.rows, gradient_layout(layout(b, op, op.outputs[i])), op.name, Phase::input_grad);
+    if (made.columns < 0) {
+      made.rows = b.builder().redistribute(made.rows, gradient_layout(layout(b, op, op.outputs[i])), op.name, Phase::input_grad);
+      made.columns = turned(b, made.rows, op.name + ".output_grad", Phase::input_grad);
+    }
     out.push_back(made);
   }
   return out;

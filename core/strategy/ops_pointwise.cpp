@@ -52,9 +52,9 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
 }
 
 /// Bytes that PyTorch's eager operators move for an element, over those of one kernel; the last scalar of the task, none where it is one kernel.
-/// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32 (at::rms_norm of 2.6: cast, square,
-/// mean, two products, cast back: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated
-/// activation is two kernels (10 for 6; backward three, 18 for 10).
+/// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32 (cast, square, mean, product, cast
+/// back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated activation is two
+/// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py.
 struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8; };
 constexpr EagerPasses kEager;
 
