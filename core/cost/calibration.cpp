@@ -68,12 +68,12 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   scale_products(p, std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before, energy->source);
 }
 
-/// Clock of a chip held below the power that its generation was measured at, over the clock there: dynamic power goes with V^2 f, and V with f,
-/// so that the clock goes with the cube root of the power per unit of peak.
+/// Clock that the power limit allows, over that of the chip that the generation was measured on: dynamic power goes with V^2 f, and V with f, so
+/// that the clock goes with the cube root of the power per unit of peak.
 double clock_at(const CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
   if (!reference || !(gpu.tdp.value() > 0)) return 1;
-  return std::min(1.0, std::cbrt(gpu.tdp.value() / (gpu.peak(DType::bf16).value() * reference->value)));
+  return std::cbrt(gpu.tdp.value() / (gpu.peak(DType::bf16).value() * reference->value));
 }
 
 // Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach.
@@ -85,15 +85,14 @@ void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   if (cap < before) scale_products(p, cap / before, energy->source);
 }
 
-// Attention was measured at the full power of its generation.
-void slow_attention(CalibrationProfile& p, const GpuSpec& gpu) {
+void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
   const double clock = clock_at(p, gpu);
-  if (clock >= 1) return;
+  if (clock == 1) return;
   const std::string source = find_constant(p, "power", "reference_joules_per_flop")->source;
   for (auto& [name, group] : p.groups)
     if (name.starts_with("attention_"))
       for (auto& [key, constant] : group.constants)
-        if (key.starts_with("efficiency_")) constant = {constant.value * clock, source, 0, 0};
+        if (key.starts_with("efficiency_")) constant = {std::min(1.0, constant.value * clock), source, 0, 0};
 }
 
 std::vector<std::string> implementations(const CalibrationProfile& p) {
@@ -162,7 +161,7 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   cap_by_power(p, gpu);
   cap_sustained(p, gpu);
-  slow_attention(p, gpu);
+  clock_attention(p, gpu);
   choose_attention(p, options.attention);
   choose_host(p, options.host);
   std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });

@@ -106,7 +106,7 @@ Fp8Copies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
   return kept;
 }
 
-/// PyTorch's fp8 products (torchao), which fully_shard goes with, want the operands of a weight gradient along the other dimension and turn what they
+/// PyTorch's fp8 products (torchao), which go with its fully_shard (dp_shard), want the operands of a weight gradient along the other dimension and turn what they
 /// gathered: one more pass over the whole tensor, where a rank that casts its own part only would write both copies at once.
 int turned(BlockBody& b, int gathered, const std::string& name, Phase phase) {
   ProgramFrame& f = b.builder().frame();
