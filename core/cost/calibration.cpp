@@ -1,6 +1,7 @@
 #include "core/cost/calibration.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -67,12 +68,31 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   scale_products(p, std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before, energy->source);
 }
 
+/// Clock that the power limit allows, over that of the chip that the generation was measured on: dynamic power goes with V^2 f, and V with f, so
+/// that the clock goes with the cube root of the power per unit of peak.
+double clock_at(const CalibrationProfile& p, const GpuSpec& gpu) {
+  const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
+  if (!reference || !(gpu.tdp.value() > 0)) return 1;
+  return std::cbrt(gpu.tdp.value() / (gpu.peak(DType::bf16).value() * reference->value));
+}
+
 // Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
-  if (!energy || !(gpu.tdp.value() > 0)) return;
-  const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value), before = p.value("gemm", "efficiency");
+  const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
+  if (!energy || !reference) return;
+  const double cap = reference->value / energy->value * clock_at(p, gpu), before = p.value("gemm", "efficiency");
   if (cap < before) scale_products(p, cap / before, energy->source);
+}
+
+void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
+  const double clock = clock_at(p, gpu);
+  if (clock == 1) return;
+  const std::string source = find_constant(p, "power", "reference_joules_per_flop")->source;
+  for (auto& [name, group] : p.groups)
+    if (name.starts_with("attention_"))
+      for (auto& [key, constant] : group.constants)
+        if (key.starts_with("efficiency_")) constant = {std::min(1.0, constant.value * clock), source, 0, 0};
 }
 
 std::vector<std::string> implementations(const CalibrationProfile& p) {
@@ -141,6 +161,7 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   cap_by_power(p, gpu);
   cap_sustained(p, gpu);
+  clock_attention(p, gpu);
   choose_attention(p, options.attention);
   choose_host(p, options.host);
   std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });

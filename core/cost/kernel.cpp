@@ -44,12 +44,13 @@ GemmConstants gemm_group(const CalibrationProfile& p, std::string_view group) {
 
 FlashConstants flash_group(const CalibrationProfile& p) {
   FlashConstants c;
+  const double gain = p.value_or(p.attention, "forward_gain", 1.0);  // Of a chip with more exponentials per clock than the one measured.
   for (int d : {64, 128, 256})
     if (const auto name = "efficiency_d" + std::to_string(d); p.find(p.attention)->constants.contains(name))
-      c.efficiency[d] = fraction(p, p.attention, name);
+      c.efficiency[d] = std::min(1.0, fraction(p, p.attention, name) * gain);
   if (c.efficiency.empty())
     throw Error(ErrorKind::usage, p.attention + " has no efficiency_d64, _d128 or _d256", "calibration profile " + p.generation);
-  c.backward_ratio = p.value(p.attention, "backward_ratio");
+  c.backward_ratio = p.value(p.attention, "backward_ratio") / gain;
   c.start_keys = p.value(p.attention, "start_keys");
   c.diagonal_keys = p.value(p.attention, "diagonal_keys");
   c.fixed = Seconds{p.value(p.attention, "fixed_s")};

@@ -157,11 +157,42 @@ int BodyBuilder::compute(const std::string& name, ComputeTask work, std::vector<
   return add(std::move(task));
 }
 
+namespace {
+
+/// Beside PyTorch's fully_shard (dp_shard) tensor parallelism is DTensor's, which keeps samples first: pieces of a sequence come from the wire, and go
+/// to it, rank by rank, so that those of several samples are put in order by a pass of their own (torch.distributed._functional_collectives: a gather
+/// or scatter along any dimension but the first is followed or preceded by a concatenation; pytorch/torchtitan @9dec370, parallelize_llama.py, notes
+/// what folding both dimensions would save). Megatron keeps sequences first.
+bool reorders(BodyBuilder& body, int formal, Axis axis) {
+  Program& p = body.frame().program;
+  if (axis != Axis::tp || p.mesh.islands().front().extent(Axis::dp_shard) < 2) return false;
+  const Tensor t = body.tensor(formal);
+  if (t.shape.size() < 3) return false;
+  const ExprId samples = body.frame().local(t, 0);
+  return p.exprs.is_constant(samples) && p.exprs.evaluate(samples, {}) > 1;
+}
+
+int reordered(BodyBuilder& body, int formal, const std::string& name, Phase phase) {
+  Tensor whole = body.tensor(formal);
+  whole.name += ".ordered";
+  whole.alias_of = -1;
+  const std::string made = whole.name;
+  const int out = body.scratch(made, body.frame().add_tensor(std::move(whole)));
+  ComputeTask copy;
+  copy.op = ComputeOp::copy;
+  body.compute(name + ".reorder", copy, {read(formal), write(out)}, phase);
+  return out;
+}
+
+}  // namespace
+
 int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& name, Phase phase) {
   const std::vector<LayoutStep> steps = redistribution(tensor(formal).layout, to);
   int current = formal;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const LayoutStep& step = steps[i];
+    const bool scatters = step.op == CollectiveOp::reduce_scatter, gathers = step.op == CollectiveOp::all_gather;
+    if (scatters && reorders(*this, current, step.axis)) current = reordered(*this, current, name, phase);
     Tensor result = tensor(current);
     result.layout = i + 1 == steps.size() ? to : with_axis(result.layout, step.axis, layout_on(to, step.axis));
     result.lifetime = Lifetime::scratch;
@@ -190,7 +221,7 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
     }
     task.operands = in_place ? std::vector<Operand>{update(current), write(next)} : std::vector<Operand>{read(current), write(next)};
     add(std::move(task));
-    current = next;
+    current = gathers && reorders(*this, next, step.axis) ? reordered(*this, next, name, phase) : next;
   }
   return current;
 }

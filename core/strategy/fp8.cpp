@@ -44,6 +44,18 @@ ExprId row_length(BlockBody& b, int formal) {
 
 struct Cast { int from; Fp8Copies to; };
 
+/// Whether the kernel that makes what is cast finds its largest value on the way: norms, and activations in both directions, where kernels are
+/// fused (Transformer Engine #2004, #2013; torch.compile). Products and attention leave that to a pass of its own.
+bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
+  if (!b.options().kernels.fused_norm || role == Role::weight) return false;
+  const auto activation = [](const OpSpec& o) { return o.kind == OpKind::gelu || o.kind == OpKind::silu_mul || o.kind == OpKind::weighted_silu_mul; };
+  const auto norm = [](const OpSpec& o) { return o.kind == OpKind::layer_norm || o.kind == OpKind::rms_norm; };
+  const auto& ops = b.tensors().spec->ops;
+  const auto holds = [](const std::vector<int>& tensors, int t) { return std::find(tensors.begin(), tensors.end(), t) != tensors.end(); };
+  if (role == Role::input) return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.outputs, op.inputs[0]) && (norm(o) || activation(o)); });
+  return std::all_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.inputs, t) && activation(o); }); });
+}
+
 /// One pass that reads each tensor and writes its copies.
 void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, const std::vector<Cast>& what, Phase phase) {
   BodyBuilder& body = b.builder();
@@ -61,7 +73,9 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
     std::vector<Operand> looked_at;
     for (const Cast& c : what) looked_at.push_back(read(c.from));
     looked_at.push_back(write(amax));
-    body.compute(name + ".amax", pass(ComputeOp::quantise, "amax"), looked_at, phase);
+    ComputeTask find = pass(ComputeOp::quantise, "amax");
+    find.scalars = {largest_known(b, op, role) ? 0.0 : 1.0};  // Passes over memory.
+    body.compute(name + ".amax", std::move(find), looked_at, phase);
     operands.push_back(read(amax));
   }
   for (const Cast& c : what) {
@@ -92,6 +106,16 @@ Fp8Copies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
   return kept;
 }
 
+/// PyTorch's fp8 products (torchao), which go with its fully_shard (dp_shard), want the operands of a weight gradient along the other dimension and turn what they
+/// gathered: one more pass over the whole tensor, where a rank that casts its own part only would write both copies at once.
+int turned(BlockBody& b, int gathered, const std::string& name, Phase phase) {
+  ProgramFrame& f = b.builder().frame();
+  if (!per_tensor(f.fp8->recipe) || f.program.mesh.islands().front().extent(Axis::dp_shard) < 2) return gathered;
+  const int out = b.scratch_like(name + ".turned", gathered, b.builder().tensor(gathered).layout);
+  b.builder().compute(name + ".turn", pass(ComputeOp::copy), {read(gathered), write(out)}, phase);
+  return out;
+}
+
 Phase cast_phase(BlockBody& b) { return b.phase() == Phase::forward || b.phase() == Phase::recompute ? b.phase() : Phase::input_grad; }
 
 }  // namespace
@@ -114,7 +138,8 @@ int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout) {
 }
 
 int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout) {
-  return b.builder().redistribute(b.extra(op.name + ".input.fp8_columns"), layout, op.name + ".again", b.phase());
+  const int own = b.extra(op.name + ".input.fp8_columns"), whole = b.builder().redistribute(own, layout, op.name + ".again", b.phase());
+  return whole == own ? own : turned(b, whole, op.name + ".input", b.phase());
 }
 
 Fp8Copies fp8_weight(BlockBody& b, const OpSpec& op) {
@@ -157,7 +182,10 @@ std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (
   cast(b, op, Role::output_grad, op.name + ".output_grad.cast", casts, Phase::input_grad);
   for (std::size_t i = 0; i < casts.size(); ++i) {
     Fp8Copies made = casts[i].to;
-    if (made.columns < 0) made.rows = made.columns = b.builder().redistribute(made.rows, gradient_layout(layout(b, op, op.outputs[i])), op.name, Phase::input_grad);
+    if (made.columns < 0) {
+      made.rows = b.builder().redistribute(made.rows, gradient_layout(layout(b, op, op.outputs[i])), op.name, Phase::input_grad);
+      made.columns = turned(b, made.rows, op.name + ".output_grad", Phase::input_grad);
+    }
     out.push_back(made);
   }
   return out;

@@ -51,11 +51,23 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
   b.builder().compute(op.name, std::move(task), std::move(operands), b.phase());
 }
 
+/// Bytes that PyTorch's eager operators move for an element, over those of one kernel; the last scalar of the task, none where it is one kernel.
+/// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32 (cast, square, mean, product, cast
+/// back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated activation is two
+/// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py.
+struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8; };
+constexpr EagerPasses kEager;
+
+void add_passes(BlockBody& b, ComputeTask& t, double passes) {
+  if (!b.options().kernels.fused_norm) t.scalars.push_back(passes);
+}
+
 // ---- norm
 
 void norm_forward(BlockBody& b, const OpSpec& op) {
   ComputeTask t = pass(ComputeOp::norm, std::string(name_of(op.kind)));
   t.epsilon = op.eps;
+  if (op.kind == OpKind::rms_norm) add_passes(b, t, kEager.norm);
   const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
   std::vector<Operand> operands{read(x)};
   for (const int p : op.params) operands.push_back(read(b.param(p)));
@@ -69,7 +81,9 @@ void norm_backward(BlockBody& b, const OpSpec& op) {
   const int dx = b.scratch_like(op.name + ".input_grad", x, b.builder().tensor(dy).layout);
   ComputeTask t = pass(ComputeOp::norm_grad, std::string(name_of(op.kind)));
   t.epsilon = op.eps;
-  b.builder().compute(op.name + ".input_grad", t, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
+  ComputeTask input = t;
+  if (op.kind == OpKind::rms_norm) add_passes(b, input, kEager.norm_grad);
+  b.builder().compute(op.name + ".input_grad", input, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   // The sums over tokens for weight and bias are a second pass.
   std::vector<Operand> operands{read(x), read(dy)};
@@ -142,7 +156,9 @@ void add_backward(BlockBody& b, const OpSpec& op) {
 void activation_forward(BlockBody& b, const OpSpec& op, const char* variant) {
   std::vector<Operand> operands;
   for (const int input : op.inputs) operands.push_back(read(b.value(input)));
-  one_result(b, op, pass(ComputeOp::activation, variant), operands);
+  ComputeTask t = pass(ComputeOp::activation, variant);
+  if (op.inputs.size() > 1) add_passes(b, t, kEager.gate);
+  one_result(b, op, std::move(t), operands);
 }
 
 void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
@@ -156,7 +172,9 @@ void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
     dx.push_back(b.scratch_like(op.name + ".input_grad", x, gradient_layout(b.stored(input))));
     operands.push_back(write(dx.back()));
   }
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, variant), operands, Phase::input_grad);
+  ComputeTask t = pass(ComputeOp::activation_grad, variant);
+  if (op.inputs.size() > 1) add_passes(b, t, kEager.gate_grad);
+  b.builder().compute(op.name + ".input_grad", std::move(t), operands, Phase::input_grad);
   for (std::size_t i = 0; i < dx.size(); ++i) b.add_grad(op.inputs[i], dx[i], op.name);
 }
 
@@ -170,19 +188,20 @@ void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, 
 
 // ---- rotary embedding
 
-ComputeTask rotation(ComputeOp kind, const OpSpec& op) {
+ComputeTask rotation(BlockBody& b, ComputeOp kind, const OpSpec& op) {
   ComputeTask t = pass(kind);
   t.scalars = {static_cast<double>(op.rotary_dim), op.rope_theta};
+  add_passes(b, t, kEager.rotation);
   return t;
 }
 
-void rope_forward(BlockBody& b, const OpSpec& op) { one_result(b, op, rotation(ComputeOp::rope, op), {read(b.value(op.inputs[0]))}); }
+void rope_forward(BlockBody& b, const OpSpec& op) { one_result(b, op, rotation(b, ComputeOp::rope, op), {read(b.value(op.inputs[0]))}); }
 
 void rope_backward(BlockBody& b, const OpSpec& op) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0) return;
   const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
-  b.builder().compute(op.name + ".input_grad", rotation(ComputeOp::rope_grad, op), {read(dy), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", rotation(b, ComputeOp::rope_grad, op), {read(dy), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
