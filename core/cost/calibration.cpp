@@ -67,12 +67,14 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   scale_products(p, std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before, energy->source);
 }
 
-// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach.
+// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   if (!energy || !(gpu.tdp.value() > 0)) return;
   const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value), before = p.value("gemm", "efficiency");
-  if (cap < before) scale_products(p, cap / before, energy->source);
+  if (cap >= before) return;
+  scale_products(p, cap / before, energy->source);
+  for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
 }
 
 std::vector<std::string> implementations(const CalibrationProfile& p) {

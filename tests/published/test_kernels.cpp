@@ -26,7 +26,9 @@ KernelModel model_of(const std::string& id, const std::string& attention = {}) {
 Kernel kernel_of(const MeasuredGemm& g) {
   const DType in = g.storage.in == 1 ? DType::fp8 : DType::fp16;
   const DType out = g.storage.out == 4 ? DType::fp32 : DType::fp16;
-  return make_gemm(g.shape, in, out, g.storage.accumulate);
+  Kernel k = make_gemm(g.shape, in, out, g.storage.accumulate);
+  k.zeros = g.storage.zeros;
+  return k;
 }
 
 ErrorSummary held_out_gemms(const std::string& gpu, const std::string& file, double fewest_m, double least_flops = 0) {

@@ -38,12 +38,12 @@ TEST_CASE("at the ridge the soft roofline takes 2^(1/p) of either limit") {
   c.efficiency = c.bandwidth_fraction = 1;
   c.overlap_power = 2;
   // compute: 2 * 1000^3 / 100e12 = 20 us; memory made equal through the traffic
-  const auto t = gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, false, c, kRates);
+  const auto t = gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, {}, c, kRates);
   CHECK(t.compute.value() == Approx(20e-6));
   CHECK(t.total.value() == Approx(20e-6 * std::sqrt(2.0)));
   CHECK(t.compute_share == Approx(0.5));
   c.overlap_power = 1;
-  CHECK(gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, false, c, kRates).total.value() == Approx(40e-6));
+  CHECK(gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, {}, c, kRates).total.value() == Approx(40e-6));
 }
 
 TEST_CASE("shares are the derivatives of time and leave room for the fixed part") {
