@@ -26,6 +26,23 @@ double compute(const GemmShape& s, const GemmConstants& c) { return gemm_time(s,
 
 }  // namespace
 
+TEST_CASE("a kernel shorter than the power limit's reaction gains, one of zeros more, a long one nothing") {
+  GemmConstants c;
+  c.efficiency = 0.5;
+  c.bandwidth_fraction = 1;
+  c.overlap_power = 20;
+  const GemmShape brief{1, 1024, 1024, 1024}, lengthy{1, 65536, 65536, 65536};
+  const auto compute_of = [&](const GemmShape& s, bool zeros) { return gemm_time(s, {2, 2, false, zeros}, c, kRates).compute.value(); };
+  const double plain = compute_of(brief, false), plain_long = compute_of(lengthy, false);
+  c.burst_gain = 0.2;
+  c.burst_gain_zeros = 0.4;
+  c.burst = Seconds{1};  // Far longer than the first, far shorter than the second.
+  const double reacting = 2.0 * 65536.0 * 65536.0 * 65536.0 / (0.5 * kRates.peak.value());
+  CHECK(compute_of(brief, false) == Approx(plain / 1.2).epsilon(0.01));
+  CHECK(compute_of(brief, true) == Approx(plain / 1.4).epsilon(0.01));
+  CHECK(compute_of(lengthy, true) == Approx(plain_long / (1 + 0.4 * std::exp(-reacting))));
+}
+
 TEST_CASE("a product counts two operations per multiply-add and every operand once") {
   const GemmShape s{3, 10, 20, 40};
   CHECK(gemm_flops(s).value() == 2 * 3 * 10 * 20 * 40);
