@@ -76,13 +76,15 @@ double clock_at(const CalibrationProfile& p, const GpuSpec& gpu) {
   return std::cbrt(gpu.tdp.value() / (gpu.peak(DType::bf16).value() * reference->value));
 }
 
-// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach.
+// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
   if (!energy || !reference) return;
   const double cap = reference->value / energy->value * clock_at(p, gpu), before = p.value("gemm", "efficiency");
-  if (cap < before) scale_products(p, cap / before, energy->source);
+  if (cap >= before) return;
+  scale_products(p, cap / before, energy->source);
+  for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
 }
 
 void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {

@@ -20,6 +20,9 @@ constexpr std::array<Scale, kGemmParameters> kScales{{
     {"tile_penalty", false, 10, 0, 1e3},
     {"wave_quantisation", false, 1, 0, 1.0},
     {"accumulate_factor", true, 1, 0, 2.0},
+    {"burst_gain", false, 0.1, 0, 1.0},
+    {"burst_gain_zeros", false, 0.1, 0, 1.0},
+    {"burst_s", true, 1, 0, 0.1},
 }};
 
 double encode(double value, const Scale& s) { return s.log ? std::log(value) : value / s.unit; }
@@ -53,8 +56,8 @@ std::vector<double> sensitivities(std::span<const MeasuredGemm> rows, const Gemm
 
 double flash_seconds(const MeasuredAttention& row, const FlashConstants& c) {
   constexpr double kBytesPerElement = 2;
-  double total = flash_time(row.shape, kBytesPerElement, false, c, row.peak, row.hbm).total.value();
-  if (row.with_backward) total += flash_time(row.shape, kBytesPerElement, true, c, row.peak, row.hbm).total.value();
+  double total = flash_time(row.shape, kBytesPerElement, false, c, row.rates).total.value();
+  if (row.with_backward) total += flash_time(row.shape, kBytesPerElement, true, c, row.rates).total.value();
   return total;
 }
 
@@ -69,6 +72,7 @@ void store_sensitivity(std::span<const MeasuredAttention> rows, FlashFit& fit) {
   for (auto& [name, c] : fit.groups) {
     FlashConstants start = c, diagonal = c;
     start.start_keys *= 1 + kStep;
+    start.start_keys_backward *= 1 + kStep;
     diagonal.diagonal_keys *= 1 + kStep;
     for (const auto& row : rows) {
       if (row.group != name) continue;
@@ -109,6 +113,9 @@ double get(const GemmConstants& c, GemmParameter p) {
     case GemmParameter::tile_penalty: return c.tile_penalty;
     case GemmParameter::wave_quantisation: return c.wave_quantisation;
     case GemmParameter::accumulate_factor: return c.accumulate_factor;
+    case GemmParameter::burst_gain: return c.burst_gain;
+    case GemmParameter::burst_gain_zeros: return c.burst_gain_zeros;
+    case GemmParameter::burst: return c.burst.value();
   }
   return 0;
 }
@@ -123,6 +130,9 @@ void set(GemmConstants& c, GemmParameter p, double value) {
     case GemmParameter::tile_penalty: c.tile_penalty = value; break;
     case GemmParameter::wave_quantisation: c.wave_quantisation = value; break;
     case GemmParameter::accumulate_factor: c.accumulate_factor = value; break;
+    case GemmParameter::burst_gain: c.burst_gain = value; break;
+    case GemmParameter::burst_gain_zeros: c.burst_gain_zeros = value; break;
+    case GemmParameter::burst: c.burst = Seconds{value}; break;
   }
 }
 
@@ -163,10 +173,14 @@ FlashFit fit_flash(std::span<const MeasuredAttention> rows, const FlashConstants
     fit.groups.emplace(row.group, given);
     ++fit.rows[row.group];
   }
+  const auto forward_alone = [](const MeasuredAttention& row) { return !row.with_backward; };
+  const auto both = [](const MeasuredAttention& row) { return row.with_backward; };
+  const bool separable = std::any_of(rows.begin(), rows.end(), forward_alone) && std::any_of(rows.begin(), rows.end(), both);
   const auto loss = [&](std::span<const double> x) {
     for (auto& [name, c] : fit.groups) {
       c.start_keys = 100 * std::max(0.0, x[0]);
       c.diagonal_keys = 100 * std::max(0.0, x[1]);
+      c.start_keys_backward = 100 * std::max(0.0, x[separable ? 2 : 0]);
     }
     level(rows, fit);
     double sum = 0;
@@ -174,10 +188,12 @@ FlashFit fit_flash(std::span<const MeasuredAttention> rows, const FlashConstants
       sum += soft_l1(std::log(flash_seconds(row, fit.groups.at(row.group)) / row.time.value()), loss_scale);
     return sum;
   };
-  const Minimum best = minimise(loss, {1.5, 1.5}, {.step = 0.3});
+  const Minimum best = minimise(loss, separable ? std::vector{1.5, 1.5, 1.5} : std::vector{1.5, 1.5}, {.step = 0.3});
   loss(best.x);
-  fit.start_keys = 100 * std::max(0.0, best.x[0]);
-  fit.diagonal_keys = 100 * std::max(0.0, best.x[1]);
+  const FlashConstants& any = fit.groups.begin()->second;
+  fit.start_keys = any.start_keys;
+  fit.start_keys_backward = any.start_keys_backward;
+  fit.diagonal_keys = any.diagonal_keys;
   store_sensitivity(rows, fit);
   return fit;
 }

@@ -50,9 +50,9 @@ struct MeasuredGemm {
 
 /// The constants of GemmConstants that a fit may move.
 enum class GemmParameter {
-  efficiency, bandwidth_fraction, fixed, overlap_power, k_prologue, tile_penalty, wave_quantisation, accumulate_factor
+  efficiency, bandwidth_fraction, fixed, overlap_power, k_prologue, tile_penalty, wave_quantisation, accumulate_factor, burst_gain, burst_gain_zeros, burst
 };
-inline constexpr int kGemmParameters = 8;
+inline constexpr int kGemmParameters = 11;
 /// Name of the constant in a calibration profile.
 [[nodiscard]] std::string_view name_of(GemmParameter p);
 [[nodiscard]] double get(const GemmConstants& c, GemmParameter p);
@@ -84,12 +84,12 @@ struct MeasuredAttention {
   AttentionShape shape;
   bool with_backward = false;
   Seconds time;
-  FlopsPerSecond peak;
-  BytesPerSecond hbm;
+  GemmRates rates;
 };
 
 struct FlashFit {
-  double start_keys = 0;                             ///< S0, shared by all groups.
+  double start_keys = 0;                             ///< S0 of forward passes, shared by all groups.
+  double start_keys_backward = 0;                    ///< S0 of backward passes; that of forward passes where no row holds one pass alone.
   double diagonal_keys = 0;                          ///< B, shared by all groups.
   double start_sensitivity = 0;                      ///< Mean d ln(time) / d ln(S0) over the rows.
   double diagonal_sensitivity = 0;
@@ -97,7 +97,7 @@ struct FlashFit {
   std::map<std::string, int> rows;
 };
 
-/// Fits S0 and B over all rows and one efficiency per group and head dimension; `fixed` and `backward_ratio` stay as given.
+/// Fits both S0 and B over all rows and one efficiency per group and head dimension; `fixed`, `backward_ratio` and `causal_tail` stay as given.
 [[nodiscard]] FlashFit fit_flash(std::span<const MeasuredAttention> rows, const FlashConstants& given, double loss_scale = 0.1);
 
 [[nodiscard]] ErrorSummary flash_errors(std::span<const MeasuredAttention> rows, const FlashConstants& constants);

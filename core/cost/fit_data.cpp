@@ -97,7 +97,8 @@ std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file) {
     MeasuredGemm g;
     g.id = csv.id();
     g.shape = {csv.number("batch"), csv.number("m"), csv.number("n"), csv.number("k")};
-    g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0};
+    const bool zeros = csv.text("source") == "vidur" && csv.text("operator") == "mlp_down_proj";
+    g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0, zeros};
     g.time = Seconds{csv.number("time_us") * 1e-6};
     rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")), std::move(g)});
   }

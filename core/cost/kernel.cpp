@@ -39,6 +39,9 @@ GemmConstants gemm_group(const CalibrationProfile& p, std::string_view group) {
   c.tile_penalty = p.value_or(group, "tile_penalty", 0);
   c.wave_quantisation = p.value_or(group, "wave_quantisation", 0);
   c.accumulate_factor = p.value_or(group, "accumulate_factor", 1);
+  c.burst_gain = p.value_or(group, "burst_gain", 0);
+  c.burst_gain_zeros = p.value_or(group, "burst_gain_zeros", 0);
+  c.burst = Seconds{p.value_or(group, "burst_s", 0)};
   return c;
 }
 
@@ -52,6 +55,8 @@ FlashConstants flash_group(const CalibrationProfile& p) {
     throw Error(ErrorKind::usage, p.attention + " has no efficiency_d64, _d128 or _d256", "calibration profile " + p.generation);
   c.backward_ratio = p.value(p.attention, "backward_ratio") / gain;
   c.start_keys = p.value(p.attention, "start_keys");
+  c.start_keys_backward = p.value_or(p.attention, "start_keys_backward", c.start_keys);
+  c.causal_tail = p.value_or(p.attention, "causal_tail", 0);
   c.diagonal_keys = p.value(p.attention, "diagonal_keys");
   c.fixed = Seconds{p.value(p.attention, "fixed_s")};
   c.bandwidth_fraction = fraction(p, "elementwise", "bandwidth_fraction");
@@ -170,7 +175,7 @@ KernelTime KernelModel::price_gemm(const Kernel& k) const {
   const Bytes traffic = gemm_bytes(k.gemm, {size_of(k.dtype), size_of(k.out), twice});
   KernelTime r;
   r.misaligned = misaligned(k);
-  const GemmTime t = gemm_time(k.gemm, traffic, k.accumulate, gemm_constants(k.dtype),
+  const GemmTime t = gemm_time(k.gemm, traffic, {size_of(k.dtype), size_of(k.out), k.accumulate, k.zeros}, gemm_constants(k.dtype),
                                {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, r.misaligned ? misaligned_factor_ : 1.0);
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;
@@ -183,7 +188,7 @@ KernelTime KernelModel::price_gemm(const Kernel& k) const {
 }
 
 KernelTime KernelModel::price_flash(const Kernel& k) const {
-  const FlashTime t = flash_time(k.attention, size_of(k.dtype), k.backward, flash_, gpu_.peak(k.dtype), gpu_.memory_bandwidth);
+  const FlashTime t = flash_time(k.attention, size_of(k.dtype), k.backward, flash_, {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count});
   KernelTime r;
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;

@@ -45,6 +45,7 @@ struct Kernel {
   DType dtype = DType::bf16;  ///< Arithmetic and storage of the inputs.
   DType out = DType::bf16;    ///< Storage of the output.
   bool accumulate = false;    ///< The output is read, added to and written (weight gradients into a main buffer).
+  bool zeros = false;         ///< Products: operands of zeros (GemmStorage::zeros); no training step has them.
   GemmShape gemm{};
   AttentionShape attention{};
   ConvolutionShape convolution{};

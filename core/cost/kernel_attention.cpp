@@ -9,6 +9,13 @@ namespace rehearse {
 namespace {
 
 constexpr double kBackwardProducts = 2.5;  // five matrix products for the forward's two
+constexpr double kQueriesPerBlock = 128;
+
+double tail_factor(const AttentionShape& s, const FlashConstants& c, int sms) {
+  if (!s.causal) return 1;
+  const double blocks = s.batch * s.heads * std::ceil(s.seq_q / kQueriesPerBlock);
+  return 1 + c.causal_tail * std::min(1.0, sms / blocks);
+}
 
 // Kernels are compiled for these head dimensions; others are padded up.
 double padded_head_dim(double d) {
@@ -47,15 +54,14 @@ Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool ba
   return Bytes{(backward ? both : forward) * bytes_per_element};
 }
 
-FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c, FlopsPerSecond peak,
-                     BytesPerSecond hbm) {
+FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c, const GemmRates& rates) {
   const double d = padded_head_dim(s.head_dim);
-  const double keys = attended_keys(s) + c.start_keys + (s.causal ? c.diagonal_keys / 2 : 0.0);
+  const double keys = attended_keys(s) + (backward ? c.start_keys_backward : c.start_keys) + (s.causal ? c.diagonal_keys / 2 : 0.0);
   const double work = 4.0 * s.batch * s.heads * s.seq_q * d * keys * (backward ? kBackwardProducts : 1.0);
   const double rate = c.efficiency_at(d) * (backward ? c.backward_ratio : 1.0);
   FlashTime t;
-  t.compute = Flops{work / rate} / peak;
-  t.memory = attention_bytes(s, bytes_per_element, backward) / (c.bandwidth_fraction * hbm);
+  t.compute = Flops{work * tail_factor(s, c, rates.sms) / rate} / rates.peak;
+  t.memory = attention_bytes(s, bytes_per_element, backward) / (c.bandwidth_fraction * rates.hbm);
   t.fixed = c.fixed;
   t.total = t.fixed + max(t.compute, t.memory);
   return t;

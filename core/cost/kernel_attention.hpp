@@ -4,13 +4,15 @@
 //   F = 4 * b * h * s_q * d * L            L = keys a query sees on average: s_k, or causal (s_k - s_q/2 when s_k >= s_q)
 //   T = t0 + 4 * b * h * s_q * d' * (L + S0 + [causal] B/2) / (e_d * Peak)
 //
-// S0 stands for the start of each query block (in keys), B for the diagonal blocks whose masked half is computed all the same,
-// d' for the head dimension rounded up to the size the kernel is compiled for. For s_q = s_k = s this is the familiar
-// T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Backward does 2.5 F (five products for two: Dao 2023,
+// S0 stands for the start of each query block (in keys; backward also for what prepares and converts gradients), B for the diagonal
+// blocks whose masked half is computed all the same, d' for the head dimension rounded up to the size the kernel is compiled for. For s_q = s_k = s this is the familiar
+// T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Causal blocks are of unlike length: the last ones leave SMs idle, which
+// multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / 128. Backward does 2.5 F (five products for two: Dao 2023,
 // FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
 
 #include <map>
 
+#include "core/cost/kernel_gemm.hpp"
 #include "core/units/units.hpp"
 
 namespace rehearse {
@@ -31,8 +33,10 @@ struct FlashConstants {
   /// them e is linear in the dimension, outside it is the nearest one's.
   std::map<int, double> efficiency;
   double backward_ratio = 1;       ///< e backward over e forward.
-  double start_keys = 0;           ///< S0.
+  double start_keys = 0;           ///< S0 forward.
+  double start_keys_backward = 0;  ///< S0 backward.
   double diagonal_keys = 0;        ///< B.
+  double causal_tail = 0;          ///< Share of the longest block that SMs idle at the end on average, of causal passes.
   double bandwidth_fraction = 1;   ///< Of HBM, for q, k, v, o and gradients: the limit of short or decode-like shapes.
   Seconds fixed;                   ///< t0.
 
@@ -53,6 +57,6 @@ struct FlashTime {
 /// q, k, v read and o written; backward also reads o and dO and writes dQ, dK, dV.
 [[nodiscard]] Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool backward);
 [[nodiscard]] FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c,
-                                   FlopsPerSecond peak, BytesPerSecond hbm);
+                                   const GemmRates& rates);
 
 }  // namespace rehearse

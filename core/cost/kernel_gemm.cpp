@@ -41,6 +41,12 @@ double compute_seconds(const GemmShape& s, const GemmConstants& c, const GemmRat
   return gemm_flops(s).value() * (1.0 + c.k_prologue / s.k) / peak;
 }
 
+double burst_speedup(const GemmShape& s, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates) {
+  const double gain = storage.zeros ? c.burst_gain_zeros : c.burst_gain;
+  if (gain <= 0 || c.burst.value() <= 0) return 1;
+  return 1 + gain * std::exp(-gemm_flops(s).value() / (c.efficiency * rates.peak.value()) / c.burst.value());
+}
+
 }  // namespace
 
 std::string_view name_of(GemmFormula f) { return f == GemmFormula::tile_wave ? "tile_wave" : "soft_roofline"; }
@@ -59,8 +65,10 @@ Bytes gemm_bytes(const GemmShape& s, const GemmStorage& storage) {
   return Bytes{s.batch * (inputs + output)};
 }
 
-GemmTime gemm_time(const GemmShape& s, Bytes traffic, bool accumulate, const GemmConstants& c, const GemmRates& rates, double slowdown) {
-  const double efficiency = accumulate ? c.efficiency * c.accumulate_factor : c.efficiency;
+GemmTime gemm_time(const GemmShape& s, Bytes traffic, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates,
+                   double slowdown) {
+  const double level = storage.accumulate ? c.efficiency * c.accumulate_factor : c.efficiency;
+  const double efficiency = level * burst_speedup(s, storage, c, rates);
   const double compute = compute_seconds(s, c, rates) * slowdown / efficiency;
   const double memory = traffic.value() / (c.bandwidth_fraction * rates.hbm.value());
   const double high = std::max(compute, memory);
@@ -77,7 +85,7 @@ GemmTime gemm_time(const GemmShape& s, Bytes traffic, bool accumulate, const Gem
 }
 
 GemmTime gemm_time(const GemmShape& s, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates, double slowdown) {
-  return gemm_time(s, gemm_bytes(s, storage), storage.accumulate, c, rates, slowdown);
+  return gemm_time(s, gemm_bytes(s, storage), storage, c, rates, slowdown);
 }
 
 double gemm_waves(const GemmShape& s, int sms) { return std::ceil(s.m / 128) * std::ceil(s.n / 256) * s.batch / sms; }

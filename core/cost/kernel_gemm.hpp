@@ -12,6 +12,11 @@
 //   with the same Tm and T. `a` blends whole waves (1) with perfect balance (0): stream-K and uneven clocks blur the staircase;
 //   `k0` is the prologue of one tile in units of k; `c` is what a small tile loses to operand re-reads.
 //
+// Both: a kernel shorter than the power limit's reaction runs above the rate that the limit leaves a long one,
+//   Tc /= 1 + g * exp(-T1 / tau)                                T1 = 2bmnk / (e * Peak)
+//   where g is larger for operands of zeros, which toggle few wires (He, "Strangely, Matrix Multiplications on GPUs Run Faster When Given
+//   'Predictable' Data!", thonking.ai 2024). g is 0 where training holds the chip at its limit all the time.
+//
 // Tile quantisation: Nvidia, "Matrix Multiplication Background User's Guide", section 3; roofline: Williams et al., CACM 52(4), 2009.
 // A p-norm joins both limits because compute and memory overlap badly near the ridge: p = 1 is no overlap, large p perfect overlap.
 
@@ -32,6 +37,7 @@ struct GemmStorage {
   double in = 2;
   double out = 2;
   bool accumulate = false;
+  bool zeros = false;  ///< Operands of zeros, as some benchmarks have them.
 };
 
 enum class GemmFormula { soft_roofline, tile_wave };
@@ -50,6 +56,9 @@ struct GemmConstants {
   double tile_penalty = 0;         ///< c, in elements; tile_wave only.
   double wave_quantisation = 0;    ///< a in [0, 1]; tile_wave only.
   double accumulate_factor = 1;    ///< e of a product that accumulates into fp32, over e of one that does not.
+  double burst_gain = 0;           ///< g: what a short kernel's rate gains over a long one's.
+  double burst_gain_zeros = 0;     ///< g of operands of zeros.
+  Seconds burst;                   ///< tau; 0: no gain at all.
 };
 
 /// What the datasheet says of the GPU for one arithmetic type.
@@ -77,8 +86,8 @@ struct GemmTime {
 [[nodiscard]] GemmTime gemm_time(const GemmShape& s, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates,
                                  double slowdown = 1);
 /// The same with the traffic given, for products that count their output otherwise.
-[[nodiscard]] GemmTime gemm_time(const GemmShape& s, Bytes traffic, bool accumulate, const GemmConstants& c, const GemmRates& rates,
-                                 double slowdown = 1);
+[[nodiscard]] GemmTime gemm_time(const GemmShape& s, Bytes traffic, const GemmStorage& storage, const GemmConstants& c,
+                                 const GemmRates& rates, double slowdown = 1);
 /// Tiles of 128 x 256 over SMs: below 1 the GPU is not full. The classes of the error tables.
 [[nodiscard]] double gemm_waves(const GemmShape& s, int sms);
 

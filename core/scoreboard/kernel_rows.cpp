@@ -43,7 +43,9 @@ class Kernels {
     for (const GemmRow& row : read_gemms(reader, file)) {
       const DType in = row.gemm.storage.in == 1 ? DType::fp8 : DType::fp16, result = row.gemm.storage.out == 4 ? DType::fp32 : DType::fp16;
       KernelRow r{row.gemm.id, "products on " + row.gpu, in_fit_half(row.gemm.shape), {}, row.gemm.time, {}};
-      r.predicted = model(row.gpu, "").price(make_gemm(row.gemm.shape, in, result, row.gemm.storage.accumulate)).time;
+      Kernel product = make_gemm(row.gemm.shape, in, result, row.gemm.storage.accumulate);
+      product.zeros = row.gemm.storage.zeros;
+      r.predicted = model(row.gpu, "").price(product).time;
       if (row.gemm.shape.m >= 1024) long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
       out.push_back(std::move(r));
     }

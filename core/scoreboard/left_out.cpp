@@ -36,6 +36,16 @@ SourceRows rows_of(const Scoreboard& board, const std::vector<Measurement>& rows
   return out;
 }
 
+/// Rows that no source of constants names: nothing is withdrawn for them.
+LeftOut rest_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::vector<LeftOut>& sources, std::vector<double>& errors) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto names = [&](const LeftOut& s) { return holds(rows[i].source, s.source); };
+    if (board.rows[i].counts() && std::none_of(sources.begin(), sources.end(), names)) errors.push_back(board.rows[i].error);
+  }
+  const ErrorStatistics all = statistics(errors);
+  return {"sources that gave none", 0, 0, all, all, all};
+}
+
 void count(const KernelGroups& groups, const std::string& generation, std::vector<FittedClass>& out) {
   for (const auto& [name, group] : groups) {
     FittedClass c{generation, name, 0, 0};
@@ -54,17 +64,33 @@ std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measur
   std::map<std::string, std::vector<StepConstant>> by_source;
   for (const StepConstant& c : load_step_constants(paths.topologies / "calibration")) by_source[c.rows_of].push_back(c);
   std::vector<LeftOut> out;
+  std::vector<double> pooled, unseen;
+  const auto pool = [](std::vector<double>& into, const std::vector<double>& errors) { into.insert(into.end(), errors.begin(), errors.end()); };
   for (const auto& [source, constants] : by_source) {
     const SourceRows of = rows_of(board, rows, source, constants.front().every);
     if (of.rows.empty()) continue;
     ScoreOptions without = options;
     without.without = source;
     without.progress = {};
-    LeftOut entry{source, static_cast<int>(constants.size()), 0, statistics(errors_of(of.scored)), statistics(errors_of(of.unseen)),
-                  statistics(errors_of(score(of.rows, paths, without).rows))};
+    const std::vector<double> errors = errors_of(score(of.rows, paths, without).rows);
+    pool(pooled, errors);
+    pool(unseen, errors_of(of.unseen));
+    LeftOut entry{source, static_cast<int>(constants.size()), 0, statistics(errors_of(of.scored)), statistics(errors_of(of.unseen)), statistics(errors)};
     entry.rows_fitted = static_cast<int>(of.rows.size() - of.unseen.size());
     out.push_back(std::move(entry));
   }
+  if (out.empty()) return out;
+  std::vector<double> rest;
+  LeftOut others = rest_of(board, rows, out, rest);
+  pool(pooled, rest);
+  pool(unseen, rest);
+  LeftOut all{"all", 0, 0, board.time, statistics(std::move(unseen)), statistics(std::move(pooled))};
+  for (const LeftOut& s : out) {
+    all.constants += s.constants;
+    all.rows_fitted += s.rows_fitted;
+  }
+  out.push_back(std::move(others));
+  out.push_back(std::move(all));
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -49,6 +50,30 @@ std::string flash_of(const KernelSettings& k) { return k.attention == AttentionK
 
 /// A period needs a second step where one hands work to the next.
 int steps_of(const StrategySettings& s) { return s.fsdp.enabled || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather) ? 2 : 1; }
+
+/// A caching allocator keeps the half-precision logits' block when they are freed. Every fp32 tensor of the loss is larger and takes a block of its
+/// own, so that this one lies idle beside them (PyTorch documentation, CUDA semantics, memory management).
+Bytes idle_logits(const Program& program, const Workload& workload, const StrategySettings& strategy) {
+  if (workload.kernels.fused_cross_entropy || !strategy.fsdp.enabled) return {};
+  Bytes most;
+  for (const Tensor& t : program.tensors)
+    if (t.name.ends_with(".loss.logits_grad_fp32")) most = max(most, Bytes{program.local_bytes(t, program.mesh.context(0)) / 2});
+  return most;
+}
+
+/// Transformer Engine adds weight gradients to Megatron's fp32 buffer and hands autograd a placeholder in half precision, one for each shape of
+/// weight, which it never gives back (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
+Bytes gradient_placeholders(const Program& program, const Workload& workload, const StrategySettings& strategy) {
+  if (!workload.kernels.fused_norm || strategy.fsdp.enabled || workload.training.gradient_dtype != GradientDtype::fp32) return {};
+  const ExprContext at = program.mesh.context(0);
+  std::set<std::vector<std::int64_t>> shapes;
+  Bytes sum;
+  for (const Tensor& t : program.tensors) {
+    if (t.category != MemoryCategory::weights || !t.per_layer || t.shape.size() != 2 || t.alias_of >= 0 || size_of(t.dtype) != 2) continue;
+    if (shapes.insert({program.exprs.evaluate(t.shape[0], at), program.exprs.evaluate(t.shape[1], at)}).second) sum += Bytes{program.local_bytes(t, at)};
+  }
+  return sum;
+}
 
 /// The first `per_domain` GPUs of every machine.
 std::vector<DeviceId> devices_of(const RowJob& job, const Cluster& cluster) {
@@ -117,7 +142,8 @@ Prediction RowPredictor::predict(const RowJob& job) {
   if (!job.measured.peak_allocated && !job.measured.peak_reserved) return out;
   const MemoryRule rule;
   for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
-  out.peak_reserved = out.peak_allocated * kReservedOverAllocated;
+  out.peak_allocated += gradient_placeholders(program, workload, s.strategy);
+  out.peak_reserved = out.peak_allocated * kReservedOverAllocated + idle_logits(program, workload, s.strategy);
   return out;
 }
 

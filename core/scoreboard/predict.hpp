@@ -21,7 +21,7 @@ struct Prediction {
   Breakdown breakdown;          ///< Of the slowest stage.
   TimeCategory bound_by = TimeCategory::matmul;
   Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU; only where the row has a measured one.
-  Bytes peak_reserved;          ///< What a caching allocator then holds: allocated * kReservedOverAllocated.
+  Bytes peak_reserved;          ///< What a caching allocator then holds: allocated * kReservedOverAllocated, and the freed logits of an unfused loss.
 };
 
 /// Middle of the ratios measured on B200 (SimuMax, 1.03 to 1.08: core/cost/memory_rule.hpp).

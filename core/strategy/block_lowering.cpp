@@ -252,9 +252,16 @@ void BlockBody::run_again(int m) {
   const int outer = std::exchange(module_, m);
   for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
     if (tensors_.module_of[i] == m) run_again(tensors_.spec->ops[i], tensors_.unread_again[i]);
+  for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
+    if (casts_again(i) == m) (void)ops::fp8_input(*this, tensors_.spec->ops[i], stored(tensors_.spec->ops[i].inputs[0]));
   module_ = outer;
   fetched_ = fetched;
   phase_ = before;
+}
+
+int BlockBody::casts_again(std::size_t op) const {
+  const OpSpec& o = tensors_.spec->ops[op];
+  return tensors_.module_of[op] < 0 && ops::in_fp8(builder_.frame(), *tensors_.spec, o) ? ops::input_made_again_by(tensors_, o) : -1;
 }
 
 void BlockBody::run_again(const OpSpec& op, bool unread) {
@@ -280,6 +287,7 @@ void BlockBody::backward() {
   const auto& ops = tensors_.spec->ops;
   for (std::size_t i = ops.size(); i-- > 0;) {
     if (tensors_.module_of[i] >= 0) run_again(tensors_.module_of[i]);
+    if (const int m = casts_again(i); m >= 0) run_again(m);
     lowering_of(ops[i].kind).backward(*this, ops[i]);
   }
   for (const auto& [t, skip] : tensors_.skips_in) {

@@ -68,6 +68,7 @@ struct BlockOptions {
   Shown shown = Shown::real;
   bool weight_grads = true;  ///< Backward adds to the gradients of the block's parameters ...
   bool input_grad = true;    ///< ... and makes that of the block's input.
+  bool framework_loss = false;  ///< An unfused loss is PyTorch's own, which fully sharded training comes with, not Megatron-LM's, which works in place.
 };
 
 /// One body under construction, with the block's values and gradients so far.
@@ -143,6 +144,8 @@ class BlockBody {
   [[nodiscard]] bool saved_here(int t) const { return tensors_.saved[static_cast<std::size_t>(t)]; }
   /// Runs module `m` of selective recomputation again, once.
   void run_again(int m);
+  /// The module after which a kept product's input is cast again; -1: it kept its copy, or has none.
+  [[nodiscard]] int casts_again(std::size_t op) const;
   void run_again(const OpSpec& op, bool unread);
   void export_grad(int formal, int tensor, const Hold& hold);
   void release_unread();

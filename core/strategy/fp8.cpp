@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/strategy/ops.hpp"
+#include "core/strategy/recompute.hpp"
 
 namespace rehearse {
 
@@ -126,12 +127,17 @@ bool in_fp8(const ProgramFrame& frame, const BlockSpec& spec, const OpSpec& op) 
   return std::all_of(weight.end() - 2, weight.end(), [](const Dim& d) { return d.size % 16 == 0; });
 }
 
+int input_made_again_by(const BlockTensors& tensors, const OpSpec& op) {
+  const int writer = writer_of(*tensors.spec, op.inputs[0]);
+  return writer < 0 ? -1 : tensors.module_of[static_cast<std::size_t>(writer)];
+}
+
 int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout) {
   const int x = b.value(op.inputs[0]);
   const Tensor t = b.builder().tensor(x);
   const int rows = b.scratch_like(op.name + ".input.fp8", x, DType::fp8);
   // Who runs again makes the copy for backward then.
-  const bool keeps = b.phase() == Phase::recompute || !b.drops();
+  const bool keeps = b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), op) >= 0);
   const int columns = keeps ? b.extra(op.name + ".input.fp8_columns", t.shape, DType::fp8, without_halos(t.layout), true) : -1;
   cast(b, op, Role::input, op.name + ".input.cast", {{x, {rows, columns}}}, cast_phase(b));
   return b.builder().redistribute(rows, layout, op.name, b.phase());

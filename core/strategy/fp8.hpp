@@ -24,6 +24,8 @@ namespace ops {
 struct Fp8Copies { int rows = -1, columns = -1; };
 
 /// The op's input, cast as it is stored and then brought to `layout`: wires carry one byte an element. Its other copy is kept for backward.
+/// The module that makes the input of a product again in backward, which is cast again then instead of being kept; -1: none does.
+[[nodiscard]] int input_made_again_by(const BlockTensors& tensors, const OpSpec& op);
 [[nodiscard]] int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout);
 /// That copy, in backward.
 [[nodiscard]] int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout);

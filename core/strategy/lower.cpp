@@ -153,6 +153,7 @@ class Lowering {
     options_.sums_gradients = settings_.data_parallel == DataParallelism::parameter_server && settings_.dp > 1;
     options_.global_statistics = workload_.training.statistics == StatisticsScope::global;
     options_.overlap_tp_backward = settings_.overlap.tp_backward;
+    options_.framework_loss = settings_.fsdp.enabled;
     options_.experts = plan_experts(frame_, workload_, settings_);
     int position = 0;
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {

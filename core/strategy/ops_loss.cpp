@@ -1,5 +1,7 @@
 // Cross-entropy over a vocabulary that may be split (Shoeybi et al. 2019, sec. 3): three small reductions of one number per
-// token instead of a gather of the logits. Unfused it works on an fp32 copy of the logits, which is kept (4 bytes per logit).
+// token instead of a gather of the logits. Unfused it works on an fp32 copy of the logits, which is kept (4 bytes per logit). PyTorch's own loss
+// works on nothing in place: backward holds the logarithms of probabilities, the labels' gradient and its result, 12 bytes per logit at once;
+// over a split vocabulary also the exponentials (torch.distributed.tensor.parallel.loss_parallel).
 
 #include "core/strategy/ops.hpp"
 
@@ -80,6 +82,16 @@ void forward(BlockBody& b, const OpSpec& op) {
   body.compute(key(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
 }
 
+/// The gradient of the fp32 logits beside what PyTorch holds while it makes it.
+int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int labels, int work) {
+  BodyBuilder& body = b.builder();
+  const int out = b.scratch_like(key(op, "logits_grad_fp32"), work, DType::fp32);
+  std::vector<Operand> operands{read(work), read(labels), write(out), write(b.scratch_like(key(op, "label_grad"), work, DType::fp32))};
+  if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp))) operands.push_back(write(b.scratch_like(key(op, "exponentials"), work, DType::fp32)));
+  body.compute(key(op, "logits_grad"), std::move(task), operands, Phase::input_grad);
+  return out;
+}
+
 /// Tokens that the loss is a mean over, apart from the replicas that the gradients' reduction divides by.
 ExprId mean_tokens(BlockBody& b, int labels) {
   ProgramFrame& f = b.builder().frame();
@@ -107,9 +119,13 @@ void backward(BlockBody& b, const OpSpec& op) {
     }
     body.compute(key(op, "logits_grad"), t, operands, Phase::input_grad);
   } else {
-    const int work = b.extra(key(op, "logits_fp32"));
-    t.variant = "in_place";
-    body.compute(key(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
+    int work = b.extra(key(op, "logits_fp32"));
+    if (b.options().framework_loss) {
+      work = framework_gradient(b, op, t, labels, work);
+    } else {
+      t.variant = "in_place";
+      body.compute(key(op, "logits_grad"), t, {read(labels), update(work)}, Phase::input_grad);
+    }
     dlogits = b.scratch_like(key(op, "logits_grad"), work, half);
     body.compute(key(op, "to_half"), pass(ComputeOp::cast), {read(work), write(dlogits)}, Phase::input_grad);
   }

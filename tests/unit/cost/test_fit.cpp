@@ -103,8 +103,8 @@ TEST_CASE("flash constants come back from times they made") {
   for (double d : {64, 128})
     for (double s : {512, 2048, 16384})
       for (bool masked : {false, true}) {
-        MeasuredAttention a{"row", "toy", {4, 16, 16, s, s, d, masked}, false, {}, FlopsPerSecond{100e12}, BytesPerSecond{1e12}};
-        a.time = flash_time(a.shape, 2, false, truth, a.peak, a.hbm).total;
+        MeasuredAttention a{"row", "toy", {4, 16, 16, s, s, d, masked}, false, {}, {FlopsPerSecond{100e12}, BytesPerSecond{1e12}, 100}};
+        a.time = flash_time(a.shape, 2, false, truth, a.rates).total;
         rows.push_back(a);
       }
   FlashConstants given;

@@ -26,6 +26,23 @@ double compute(const GemmShape& s, const GemmConstants& c) { return gemm_time(s,
 
 }  // namespace
 
+TEST_CASE("a kernel shorter than the power limit's reaction gains, one of zeros more, a long one nothing") {
+  GemmConstants c;
+  c.efficiency = 0.5;
+  c.bandwidth_fraction = 1;
+  c.overlap_power = 20;
+  const GemmShape brief{1, 1024, 1024, 1024}, lengthy{1, 65536, 65536, 65536};
+  const auto compute_of = [&](const GemmShape& s, bool zeros) { return gemm_time(s, {2, 2, false, zeros}, c, kRates).compute.value(); };
+  const double plain = compute_of(brief, false), plain_long = compute_of(lengthy, false);
+  c.burst_gain = 0.2;
+  c.burst_gain_zeros = 0.4;
+  c.burst = Seconds{1};  // Far longer than the first, far shorter than the second.
+  const double reacting = 2.0 * 65536.0 * 65536.0 * 65536.0 / (0.5 * kRates.peak.value());
+  CHECK(compute_of(brief, false) == Approx(plain / 1.2).epsilon(0.01));
+  CHECK(compute_of(brief, true) == Approx(plain / 1.4).epsilon(0.01));
+  CHECK(compute_of(lengthy, true) == Approx(plain_long / (1 + 0.4 * std::exp(-reacting))));
+}
+
 TEST_CASE("a product counts two operations per multiply-add and every operand once") {
   const GemmShape s{3, 10, 20, 40};
   CHECK(gemm_flops(s).value() == 2 * 3 * 10 * 20 * 40);
@@ -38,12 +55,12 @@ TEST_CASE("at the ridge the soft roofline takes 2^(1/p) of either limit") {
   c.efficiency = c.bandwidth_fraction = 1;
   c.overlap_power = 2;
   // compute: 2 * 1000^3 / 100e12 = 20 us; memory made equal through the traffic
-  const auto t = gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, false, c, kRates);
+  const auto t = gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, {}, c, kRates);
   CHECK(t.compute.value() == Approx(20e-6));
   CHECK(t.total.value() == Approx(20e-6 * std::sqrt(2.0)));
   CHECK(t.compute_share == Approx(0.5));
   c.overlap_power = 1;
-  CHECK(gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, false, c, kRates).total.value() == Approx(40e-6));
+  CHECK(gemm_time({1, 1000, 1000, 1000}, Bytes{20e6}, {}, c, kRates).total.value() == Approx(40e-6));
 }
 
 TEST_CASE("shares are the derivatives of time and leave room for the fixed part") {
