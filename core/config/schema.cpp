@@ -435,6 +435,9 @@ void add_kernels(std::vector<Field>& t) {
   t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
                   .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
                         "topologies/calibration."));
+  t.push_back(kernels("products", &KernelSettings::products, "Whose calls of the library multiply matrices.")
+                  .more("On Hopper, whole training steps of Megatron-LM and NeMo sustain faster products than those of FSDP frameworks on torch.nn.Linear: groups 'power' "
+                        "and 'power_pytorch' of topologies/calibration. Without effect where a generation has no such constants."));
 }
 
 std::vector<Field> build() {
