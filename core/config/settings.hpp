@@ -275,12 +275,15 @@ struct InputSettings {
 
 struct KernelSettings {
   AttentionKernel attention = AttentionKernel::flash;
-  bool fused_norm = true;            ///< Norm, bias, dropout and residual run as fused kernels.
+  bool fused_norm = true;            ///< Norm, bias, dropout, residual, rotation and gated activation are a kernel each; else PyTorch's eager operators.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
   FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   HostCode host = HostCode::eager;
   ProductCalls products = ProductCalls::transformer_engine;
+  /// Activations are [sample, sequence, hidden] in memory, as in PyTorch's DTensor: pieces of several samples' sequences that tensor parallelism
+  /// gathers or scatters are put in order by a copy, and fp8 operands that it gathered are turned by another for the weight gradient (torchao).
+  bool samples_first = false;
 
   bool operator==(const KernelSettings&) const = default;
 };

@@ -71,14 +71,6 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 
 struct Traffic { double read = 0, written = 0; };
 
-/// How often a kernel's operands pass through memory: lowering says so behind the scalars of the function, where it is not once.
-double passes_of(const ComputeTask& c) {
-  const bool rotation = c.op == ComputeOp::rope || c.op == ComputeOp::rope_grad, looks = c.op == ComputeOp::quantise && c.variant == "amax";
-  const bool pointwise = c.op == ComputeOp::norm || c.op == ComputeOp::norm_grad || c.op == ComputeOp::activation || c.op == ComputeOp::activation_grad;
-  const std::size_t own = rotation ? 2 : 0;
-  return (rotation || looks || pointwise) && c.scalars.size() > own ? c.scalars[own] : 1.0;
-}
-
 /// Calibration group of updates on CPU cores, and its constant: bytes per second that one socket moves.
 constexpr const char* kHostUpdate = "optimizer_on_cpu";
 constexpr const char* kHostUpdateRate = "bytes_per_s_per_socket";
@@ -250,8 +242,7 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     }
     t = c.op == ComputeOp::embedding ? Traffic{rows, rows} : Traffic{2 * rows, rows};
   }
-  const double passes = passes_of(c);
-  t = {t.read * passes, t.written * passes};
+  t = {t.read * c.passes, t.written * c.passes};
   return make_memory_bound(cls, Bytes{t.read}, Bytes{t.written}, c.arithmetic, 1);
 }
 

@@ -186,6 +186,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.fused_norm = f.truth("fused_kernels");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");
+  k.samples_first = f.truth("samples_first");
 }
 
 }  // namespace
