@@ -58,7 +58,7 @@ struct GemmConstants {
   double accumulate_factor = 1;    ///< e of a product that accumulates into fp32, over e of one that does not.
   double burst_gain = 0;           ///< g: what a short kernel's rate gains over a long one's.
   double burst_gain_zeros = 0;     ///< g of operands of zeros.
-  Seconds burst;                   ///< tau; 0: no gain at all.
+  Seconds burst{};                 ///< tau; 0: no gain at all.
 };
 
 /// What the datasheet says of the GPU for one arithmetic type.

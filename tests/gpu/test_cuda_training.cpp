@@ -139,7 +139,7 @@ TEST_CASE("what communication takes of compute is measured by as many calls on e
   run_locally(2, [](Transport& plain) {
     const auto device = device_under_test(Numerics::fp32);
     StagedTransport transport(plain, *device);
-    Team team(*device, transport, 2);
+    Team team(*device, transport, 2, "beside");
     const double taken = taken_by_communication(team, transport, 0.01, {.side = 16, .elements = 256});
     CHECK(taken >= 0);
     CHECK(taken <= 0.95);
