@@ -22,9 +22,10 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
   const std::size_t most = most_played(problem, options);
   std::size_t played = 0, place = 0;
   for (Found& f : result.best) {
+    const bool late = options.out_of_time && options.out_of_time();
     const bool shown = place++ < static_cast<std::size_t>(options.top);
     if (!f.evaluation.played) {
-      if (played >= most || stopped(options) || (!shown && !may_be_best(f))) break;
+      if (played >= most || stopped(options) || (!shown && (late || !may_be_best(f)))) break;
       play(problem, f.settings, options.backend, f.evaluation, options.stop);
       ++result.played;
     }

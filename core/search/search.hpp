@@ -47,7 +47,8 @@ struct SearchOptions {
   int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 512.
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
-  /// Asked as `stop` is; true ends bounding by microbatches and the lowering of plans (3, 4), and what is left is counted. May be empty.
+  /// Asked as `stop` is; true ends bounding by microbatches and the lowering of plans (3, 4), and playing others than
+  /// those shown (5); what is left is counted. May be empty.
   std::function<bool()> out_of_time;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
