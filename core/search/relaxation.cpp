@@ -70,7 +70,7 @@ Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const Strat
     const std::optional<QuickEstimate> e = quick.alone(settings, longest * chunks);
     if (!e) return {};
     const auto in = [&e](MemoryCategory c) { return e->memory.by_category[static_cast<std::size_t>(c)]; };
-    Relaxed out{true, e->step_time - e->breakdown[TimeCategory::exposed_dp] - e->breakdown[TimeCategory::optimizer], in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)};
+    Relaxed out{true, e->step_time - e->breakdown[TimeCategory::exposed_dp] - e->breakdown[TimeCategory::optimizer], e->breakdown[TimeCategory::bubble], in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)};
     if (longest * chunks != layers) shorten(problem, settings, longest, *e, out);
     return out;
   } catch (const Error&) {
@@ -82,7 +82,8 @@ Bound bound(const Relaxed& r, const SearchProblem& problem, const StrategySettin
   const MemoryRule rule;
   Bytes held = state_on_device(s, r.weights, r.gradients, r.optimizer);
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += r.activations;
-  Seconds step = r.step_time * kRelaxedMargin;
+  const Seconds hidden = steps_in_period(s, problem.workload.input) > 1 ? r.bubble : Seconds{};
+  Seconds step = std::max(Seconds{0}, r.step_time - hidden) * kRelaxedMargin;
   const std::int64_t microbatches = problem.workload.training.global_batch / (s.microbatch * s.dp);
   if (const int transfers = transfers_per_microbatch(s); transfers > 0) step = std::max(step, gather_time(problem, s, r.weights) * (kTrafficMargin * transfers * static_cast<double>(microbatches)));
   return {step, held * (kBoundMargin * rule.allocator_factor) + rule.framework};

@@ -8,6 +8,8 @@
 //   step >= m g t(g)                                g gathers or scatters of a stage's parameters per microbatch, each t (collective model)
 //   memory >= 1.08 (states, divided as the plan divides them, + activations that stay on the device) + framework
 //
+// Where steps hand work to the next, the period of steps counts: one step's drain may hide the next one's fill, and r's bubble is left out.
+//
 // Where chunks have unequal numbers of layers, the sibling's all have as many as the longest: it has `n` layers too many, and each stage
 // up to `h` more than the stage that has most. With t the time of a layer's forward and backward, m microbatches,
 //
@@ -33,6 +35,7 @@ inline constexpr double kTrafficMargin = 0.8;
 struct Relaxed {
   bool known = false;      ///< False: outside the closed form, or refused.
   Seconds step_time;       ///< r - d - u, less what is said of unequal chunks.
+  Seconds bubble;          ///< In it: what the slowest stage waits for others' passes.
   Bytes weights, gradients, optimizer, activations;  ///< Of the fullest stage.
 };
 

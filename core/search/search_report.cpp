@@ -184,7 +184,7 @@ Document search_document(const SearchReport& report) {
   if (report.result.defects > 0)
     out.blocks.emplace_back(Paragraph{fmt::format("{} plans met a defect of this program and were left out; please report the first: {}", report.result.defects, report.result.first_defect)});
   if (report.result.best.empty())
-    out.blocks.emplace_back(Paragraph{report.result.interrupted ? "No plan that fits was found before." : "No plan fits."});
+    out.blocks.emplace_back(Paragraph{report.result.interrupted ? "No plan that fits was found before." : report.result.left > 0 ? "No plan that fits was found in time." : "No plan fits."});
   else
     add_plans(report, out);
   out.records = records(report);
