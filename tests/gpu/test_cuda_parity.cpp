@@ -17,7 +17,7 @@ namespace {
 const Elsewhere kDevice{[](Numerics numerics) { return device_under_test(numerics); },
                         [](Transport& inner, ComputeDevice& device) -> std::unique_ptr<Transport> { return std::make_unique<StagedTransport>(inner, device); }};
 
-constexpr Net kNets[] = {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::mlp, Net::cnn, Net::segmenter};
+constexpr Net kNets[] = {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::mlp, Net::cnn, Net::segmenter, Net::gan};
 
 const Outcome& on_cpu_alone(Net net, int steps) {
   static std::map<std::pair<Net, int>, Outcome> done;
