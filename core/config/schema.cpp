@@ -428,13 +428,21 @@ void add_kernels(std::vector<Field>& t) {
                   .like("flash2")
                   .more("auto: what frameworks prefer on the GPU's generation. flash1, flash2, flash3: Dao-AILab's; flash_triton: its first version in Triton; cudnn: NVIDIA's, which Transformer "
                         "Engine prefers from Hopper on. Without effect where attention is unfused."));
-  t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout and residual run as fused kernels."));
+  t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout, residual, rotation and gated activation run as fused kernels.")
+                  .more("Norms and activations then also find the largest values that fp8 scales are made of. false: RMSNorm, rotation and gated activation move the "
+                        "bytes of PyTorch's eager operators, and attention that is unfused runs operator by operator."));
   t.push_back(
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("samples_first", &KernelSettings::samples_first, "Samples are the first dimension of activations, as in PyTorch's DTensor.")
+                  .more("Tensor parallelism then puts pieces of several samples in order by a copy after a gather and before a scatter of sequences, and turns fp8 operands that it "
+                        "gathered for the weight gradient (torchao). false: sequences come first, as in Megatron."));
   t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
                   .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
                         "topologies/calibration."));
+  t.push_back(kernels("products", &KernelSettings::products, "Whose calls of the library multiply matrices.")
+                  .more("On Hopper, whole training steps of Megatron-LM and NeMo sustain faster products than those of FSDP frameworks on torch.nn.Linear: groups 'power' "
+                        "and 'power_pytorch' of topologies/calibration. Without effect where a generation has no such constants."));
 }
 
 std::vector<Field> build() {

@@ -38,6 +38,11 @@ const std::vector<std::string>& names_of<HostCode>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<ProductCalls>() {
+  static const std::vector<std::string> names{"transformer_engine", "pytorch"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<GradientDtype>() {
   static const std::vector<std::string> names{"fp32", "model"};
   return names;

@@ -34,6 +34,11 @@ enum class HostCode {
   eager,              ///< PyTorch eager mode, one launch per kernel.
   megatron_deepspeed  ///< Megatron-DeepSpeed's engine: checkpointing, loss scaling and hooks run in Python around every layer.
 };
+/// Whose calls of the library multiply matrices: over a training run they draw unlike power, and so sustain unlike clocks.
+enum class ProductCalls {
+  transformer_engine,  ///< Megatron-LM, NeMo.
+  pytorch              ///< torch.nn.Linear, eager or compiled.
+};
 enum class GradientDtype { fp32, model };
 /// Update rules: SGD with momentum, Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019), Adafactor (Shazeer & Stern 2018), LAMB (You
 /// et al. 2020).
@@ -99,6 +104,7 @@ template <> const std::vector<std::string>& names_of<Recompute>();
 template <> const std::vector<std::string>& names_of<AttentionKernel>();
 template <> const std::vector<std::string>& names_of<FlashKernel>();
 template <> const std::vector<std::string>& names_of<HostCode>();
+template <> const std::vector<std::string>& names_of<ProductCalls>();
 template <> const std::vector<std::string>& names_of<GradientDtype>();
 template <> const std::vector<std::string>& names_of<Optimizer>();
 template <> const std::vector<std::string>& names_of<OwnOptimizer>();
@@ -119,6 +125,7 @@ template <> const std::vector<std::string>& names_of<ContextExchange>();
 [[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(FlashKernel v) { return names_of<FlashKernel>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(HostCode v) { return names_of<HostCode>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(ProductCalls v) { return names_of<ProductCalls>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(GradientDtype v) { return names_of<GradientDtype>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Optimizer v) { return names_of<Optimizer>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(OwnOptimizer v) { return names_of<OwnOptimizer>()[static_cast<std::size_t>(v)]; }
@@ -268,11 +275,15 @@ struct InputSettings {
 
 struct KernelSettings {
   AttentionKernel attention = AttentionKernel::flash;
-  bool fused_norm = true;            ///< Norm, bias, dropout and residual run as fused kernels.
+  bool fused_norm = true;            ///< Norm, bias, dropout, residual, rotation and gated activation are a kernel each; else PyTorch's eager operators.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
   FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   HostCode host = HostCode::eager;
+  ProductCalls products = ProductCalls::transformer_engine;
+  /// Activations are [sample, sequence, hidden] in memory, as in PyTorch's DTensor: pieces of several samples' sequences that tensor parallelism
+  /// gathers or scatters are put in order by a copy, and fp8 operands that it gathered are turned by another for the weight gradient (torchao).
+  bool samples_first = false;
 
   bool operator==(const KernelSettings&) const = default;
 };

@@ -117,6 +117,13 @@ void choose_host(CalibrationProfile& p, const std::string& wanted) {
   if (const auto at = p.groups.find("launch_" + wanted); at != p.groups.end()) p.groups["launch"] = at->second;
 }
 
+void choose_products(CalibrationProfile& p, const std::string& wanted) {
+  const auto own = p.groups.find("power_" + wanted);
+  if (!wanted.empty() && own != p.groups.end())
+    for (const auto& [name, constant] : own->second.constants) p.groups["power"].constants[name] = constant;
+  std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("power_"); });
+}
+
 }  // namespace
 
 const KernelCalibration* CalibrationProfile::find(std::string_view group) const {
@@ -144,6 +151,7 @@ CalibrationOptions calibration_options(const KernelSettings& kernels) {
   CalibrationOptions out;
   if (kernels.attention == AttentionKernel::flash && kernels.flash != FlashKernel::automatic) out.attention = name_of(kernels.flash);
   if (kernels.host != HostCode::eager) out.host = name_of(kernels.host);
+  if (kernels.products != ProductCalls::transformer_engine) out.products = name_of(kernels.products);
   return out;
 }
 
@@ -161,6 +169,7 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   }
   p.gpus.clear();
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
+  choose_products(p, options.products);
   cap_by_power(p, gpu);
   cap_sustained(p, gpu);
   clock_attention(p, gpu);

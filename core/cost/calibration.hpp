@@ -92,6 +92,7 @@ struct CalibrationOptions {
   bool bursts = false;    ///< Kernels one at a time, as benchmarks run them: constants fitted on training steps do not apply.
   std::string without{};  ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
   std::string host{};     ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
+  std::string products{}; ///< What group "power_PRODUCTS" has goes before "power"; empty: "power" itself.
 };
 
 /// What a scenario's kernels ask of a profile.

@@ -71,14 +71,6 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
 
 struct Traffic { double read = 0, written = 0; };
 
-/// How often a kernel's operands pass through memory: lowering says so behind the scalars of the function, where it is not once.
-double passes_of(const ComputeTask& c) {
-  const bool rotation = c.op == ComputeOp::rope || c.op == ComputeOp::rope_grad, looks = c.op == ComputeOp::quantise && c.variant == "amax";
-  const bool pointwise = c.op == ComputeOp::norm || c.op == ComputeOp::norm_grad || c.op == ComputeOp::activation || c.op == ComputeOp::activation_grad;
-  const std::size_t own = rotation ? 2 : 0;
-  return (rotation || looks || pointwise) && c.scalars.size() > own ? c.scalars[own] : 1.0;
-}
-
 /// Calibration group of updates on CPU cores, and its constant: bytes per second that one socket moves.
 constexpr const char* kHostUpdate = "optimizer_on_cpu";
 constexpr const char* kHostUpdateRate = "bytes_per_s_per_socket";
@@ -192,7 +184,31 @@ struct CostModel::Impl {
   }
   [[nodiscard]] static Kernel kernel_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c, const ExprContext& at);
   [[nodiscard]] PricedTask compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const;
+  [[nodiscard]] Seconds copies_of_whole(const Program& p, const Body& body, int rank, const ExprContext& at) const;
 };
+
+/// Where parameters and gradients are whole for a moment only, they come out of the buffer that a gather filled and go into the one that a scatter
+/// empties (torch.distributed.fsdp, fully_shard: foreach_all_gather_copy_out, foreach_reduce_scatter_copy_in): a pass over each on the compute
+/// stream. Gradients arrive there in 16 bits. A profile of this machine has its own packing in its collectives.
+Seconds CostModel::Impl::copies_of_whole(const Program& p, const Body& body, int rank, const ExprContext& at) const {
+  if (measured || options.task_times) return {};
+  constexpr double kArriving = 2;
+  std::set<int> seen;
+  double read = 0, written = 0;
+  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+    if (!std::holds_alternative<ComputeTask>(body.graph[v].kind)) continue;
+    for (const Operand& o : body.graph[v].operands) {
+      const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      const bool whole_for_a_moment = t.lifetime == Lifetime::step && t.category == MemoryCategory::communication;
+      if (!whole_for_a_moment || !seen.insert(o.formal).second) continue;
+      const double bytes = p.local_bytes(t, at);
+      read += o.access == Access::read ? bytes : bytes / size_of(t.dtype) * kArriving;
+      written += bytes;
+    }
+  }
+  if (seen.empty()) return {};
+  return model(p, rank).price(make_memory_bound(KernelClass::copy, Bytes{read}, Bytes{written}, DType::bf16, 1)).time;
+}
 
 Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c, const ExprContext& at) {
   std::vector<double> d;
@@ -226,8 +242,7 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     }
     t = c.op == ComputeOp::embedding ? Traffic{rows, rows} : Traffic{2 * rows, rows};
   }
-  const double passes = passes_of(c);
-  t = {t.read * passes, t.written * passes};
+  t = {t.read * c.passes, t.written * c.passes};
   return make_memory_bound(cls, Bytes{t.read}, Bytes{t.written}, c.arithmetic, 1);
 }
 
@@ -368,6 +383,9 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
     tasks.push_back(std::move(t));
   }
   PricedBody out = play_body(tasks);
+  const Seconds copies = impl_->copies_of_whole(program, body, rank, at);
+  out.duration += copies;
+  out.breakdown[TimeCategory::memory_bound] += copies;
   out.host = launches < 0 ? host : launch * launches;
   // Threads of one process launch in turn.
   if (!program.process_of_rank.empty())

@@ -49,8 +49,8 @@ template <class F> void each(Of<ComputeTask>, F&& f) {
   f("op", &T::op); f("dims", &T::dims); f("arithmetic", &T::arithmetic); f("accumulate", &T::accumulate);
   f("transpose_a", &T::transpose_a); f("transpose_b", &T::transpose_b); f("accumulates", &T::accumulates);
   f("accumulate_if", &T::accumulate_if); f("causal", &T::causal); f("probability", &T::probability); f("epsilon", &T::epsilon);
-  f("variant", &T::variant); f("offsets", &T::offsets); f("kernels", &T::kernels); f("random", &T::random); f("scalars", &T::scalars);
-  f("factor", &T::factor); f("group_sizes", &T::group_sizes); f("element_ids", &T::element_ids); f("scope", &T::scope);
+  f("variant", &T::variant); f("offsets", &T::offsets); f("kernels", &T::kernels); f("passes", &T::passes);
+  f("random", &T::random); f("scalars", &T::scalars); f("factor", &T::factor); f("group_sizes", &T::group_sizes); f("element_ids", &T::element_ids); f("scope", &T::scope);
 }
 template <class F> void each(Of<CollectiveTask>, F&& f) {
   using T = CollectiveTask;

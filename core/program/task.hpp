@@ -73,6 +73,8 @@ struct ComputeTask {
   std::vector<ExprId> offsets;         ///< Op-specific: first vocabulary row (embedding); whether this rank adds the bias (matmul) or counts the
                                        ///< operand (square_sum, one per operand read).
   int kernels = 1;                     ///< Launches when run unfused.
+  double passes = 1;                   ///< Bytes that a cost model lets it move, over those of its operands: more where frameworks run several kernels,
+                                       ///< 0 where another kernel does its work on the way. The result is the same; nothing that executes reads it.
   std::string random;                  ///< Name of the op in the random stream: numbers are a function of (seed, step, name, layer, microbatch, global element).
   std::vector<double> scalars;         ///< Constants of the function: learning rate, betas, weight decay, attention scale.
   int factor = -1;                     ///< Formal with a runtime scale (clip coefficient, loss scale), or -1.

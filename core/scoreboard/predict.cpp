@@ -96,7 +96,7 @@ struct RowPredictor::Impl {
   const Site& site(const RowJob& job) {
     const Scenario& s = job.scenario;
     const ClusterPart& part = s.cluster.parts.front();
-    auto& at = sites[fmt::format("{} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), s.kernels.cuda_graphs)];
+    auto& at = sites[fmt::format("{} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), name_of(s.kernels.products), s.kernels.cuda_graphs)];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};

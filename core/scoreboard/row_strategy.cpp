@@ -182,9 +182,11 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
   if (k.attention == AttentionKernel::flash) k.flash = named<FlashKernel>("attention", attention);
   if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
+  if (const std::string products = f.text("products"); !products.empty()) k.products = named<ProductCalls>("products", products);
   k.fused_norm = f.truth("fused_kernels");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");
+  k.samples_first = f.truth("samples_first");
 }
 
 }  // namespace

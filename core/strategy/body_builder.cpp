@@ -159,13 +159,12 @@ int BodyBuilder::compute(const std::string& name, ComputeTask work, std::vector<
 
 namespace {
 
-/// Beside PyTorch's fully_shard (dp_shard) tensor parallelism is DTensor's, which keeps samples first: pieces of a sequence come from the wire, and go
-/// to it, rank by rank, so that those of several samples are put in order by a pass of their own (torch.distributed._functional_collectives: a gather
-/// or scatter along any dimension but the first is followed or preceded by a concatenation; pytorch/torchtitan @9dec370, parallelize_llama.py, notes
-/// what folding both dimensions would save). Megatron keeps sequences first.
+/// Pieces of a sequence come from the wire, and go to it, rank by rank: where samples come first, those of several samples are put in order by a pass
+/// of their own (torch.distributed._functional_collectives: a gather or scatter along any dimension but the first is followed or preceded by a
+/// concatenation; pytorch/torchtitan @9dec370, parallelize_llama.py, notes what folding both dimensions would save).
 bool reorders(BodyBuilder& body, int formal, Axis axis) {
   Program& p = body.frame().program;
-  if (axis != Axis::tp || p.mesh.islands().front().extent(Axis::dp_shard) < 2) return false;
+  if (axis != Axis::tp || !body.frame().samples_first) return false;
   const Tensor t = body.tensor(formal);
   if (t.shape.size() < 3) return false;
   const ExprId samples = body.frame().local(t, 0);

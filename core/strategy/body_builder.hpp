@@ -29,6 +29,7 @@ struct ProgramFrame {
   int chunk_copies = 1;                   ///< Of every chunk of the model, each on a stage of its own (DualPipe).
   StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
   std::optional<Fp8Settings> fp8 = {};    ///< Products in fp8 (fp8.hpp).
+  bool samples_first = false;             ///< KernelSettings::samples_first.
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };
   std::vector<Edge> edges = {};

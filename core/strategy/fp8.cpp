@@ -75,7 +75,7 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
     for (const Cast& c : what) looked_at.push_back(read(c.from));
     looked_at.push_back(write(amax));
     ComputeTask find = pass(ComputeOp::quantise, "amax");
-    find.scalars = {largest_known(b, op, role) ? 0.0 : 1.0};  // Passes over memory.
+    if (largest_known(b, op, role)) find.passes = 0;
     body.compute(name + ".amax", std::move(find), looked_at, phase);
     operands.push_back(read(amax));
   }
@@ -107,11 +107,11 @@ Fp8Copies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
   return kept;
 }
 
-/// PyTorch's fp8 products (torchao), which go with its fully_shard (dp_shard), want the operands of a weight gradient along the other dimension and turn what they
-/// gathered: one more pass over the whole tensor, where a rank that casts its own part only would write both copies at once.
+/// PyTorch's fp8 products (torchao) want the operands of a weight gradient along the other dimension and turn what they gathered: one more pass over
+/// the whole tensor, where a rank that casts its own part only would write both copies at once.
 int turned(BlockBody& b, int gathered, const std::string& name, Phase phase) {
   ProgramFrame& f = b.builder().frame();
-  if (!per_tensor(f.fp8->recipe) || f.program.mesh.islands().front().extent(Axis::dp_shard) < 2) return gathered;
+  if (!per_tensor(f.fp8->recipe) || !f.samples_first) return gathered;
   const int out = b.scratch_like(name + ".turned", gathered, b.builder().tensor(gathered).layout);
   b.builder().compute(name + ".turn", pass(ComputeOp::copy), {read(gathered), write(out)}, phase);
   return out;

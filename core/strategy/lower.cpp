@@ -139,6 +139,7 @@ class Lowering {
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
       case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
     }
+    frame_.samples_first = workload_.kernels.samples_first;
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
   }
 

@@ -51,15 +51,15 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
   b.builder().compute(op.name, std::move(task), std::move(operands), b.phase());
 }
 
-/// Bytes that PyTorch's eager operators move for an element, over those of one kernel; the last scalar of the task, none where it is one kernel.
+/// Bytes that PyTorch's eager operators move for an element, over those of one kernel.
 /// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32 (cast, square, mean, product, cast
 /// back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated activation is two
 /// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py.
 struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8; };
 constexpr EagerPasses kEager;
 
-void add_passes(BlockBody& b, ComputeTask& t, double passes) {
-  if (!b.options().kernels.fused_norm) t.scalars.push_back(passes);
+void unless_fused(BlockBody& b, ComputeTask& t, double passes) {
+  if (!b.options().kernels.fused_norm) t.passes = passes;
 }
 
 // ---- norm
@@ -67,7 +67,7 @@ void add_passes(BlockBody& b, ComputeTask& t, double passes) {
 void norm_forward(BlockBody& b, const OpSpec& op) {
   ComputeTask t = pass(ComputeOp::norm, std::string(name_of(op.kind)));
   t.epsilon = op.eps;
-  if (op.kind == OpKind::rms_norm) add_passes(b, t, kEager.norm);
+  if (op.kind == OpKind::rms_norm) unless_fused(b, t, kEager.norm);
   const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
   std::vector<Operand> operands{read(x)};
   for (const int p : op.params) operands.push_back(read(b.param(p)));
@@ -82,7 +82,7 @@ void norm_backward(BlockBody& b, const OpSpec& op) {
   ComputeTask t = pass(ComputeOp::norm_grad, std::string(name_of(op.kind)));
   t.epsilon = op.eps;
   ComputeTask input = t;
-  if (op.kind == OpKind::rms_norm) add_passes(b, input, kEager.norm_grad);
+  if (op.kind == OpKind::rms_norm) unless_fused(b, input, kEager.norm_grad);
   b.builder().compute(op.name + ".input_grad", input, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   // The sums over tokens for weight and bias are a second pass.
@@ -157,7 +157,7 @@ void activation_forward(BlockBody& b, const OpSpec& op, const char* variant) {
   std::vector<Operand> operands;
   for (const int input : op.inputs) operands.push_back(read(b.value(input)));
   ComputeTask t = pass(ComputeOp::activation, variant);
-  if (op.inputs.size() > 1) add_passes(b, t, kEager.gate);
+  if (op.inputs.size() > 1) unless_fused(b, t, kEager.gate);
   one_result(b, op, std::move(t), operands);
 }
 
@@ -173,7 +173,7 @@ void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
     operands.push_back(write(dx.back()));
   }
   ComputeTask t = pass(ComputeOp::activation_grad, variant);
-  if (op.inputs.size() > 1) add_passes(b, t, kEager.gate_grad);
+  if (op.inputs.size() > 1) unless_fused(b, t, kEager.gate_grad);
   b.builder().compute(op.name + ".input_grad", std::move(t), operands, Phase::input_grad);
   for (std::size_t i = 0; i < dx.size(); ++i) b.add_grad(op.inputs[i], dx[i], op.name);
 }
@@ -191,7 +191,7 @@ void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, 
 ComputeTask rotation(BlockBody& b, ComputeOp kind, const OpSpec& op) {
   ComputeTask t = pass(kind);
   t.scalars = {static_cast<double>(op.rotary_dim), op.rope_theta};
-  add_passes(b, t, kEager.rotation);
+  unless_fused(b, t, kEager.rotation);
   return t;
 }
 

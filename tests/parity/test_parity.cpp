@@ -306,6 +306,18 @@ TEST_CASE("fp8 with scales of the step before gives the result of one rank", "[p
     }
 }
 
+TEST_CASE("samples that come first compute the same", "[parity]") {
+  for (const Precision precision : {Precision::fp32, Precision::fp8_mixed}) {
+    Job job = small_job(Net::gpt);
+    job.workload.training.precision = precision;
+    const Outcome expected = run(spread(job, {}), kPairSteps, Numerics::fp64);
+    job.strategy.tp = job.strategy.microbatch = 2;
+    job.microbatches = kSamples / 2;
+    job.strategy.sequence_parallel = job.workload.kernels.samples_first = true;
+    check_equal(expected, run(job.lower(), kPairSteps, Numerics::fp64), kTolerance);
+  }
+}
+
 TEST_CASE("every fp8 recipe trains near what fp32 does", "[parity]") {
   for (const std::string& recipe : names_of<Fp8Recipe>()) {
     INFO(recipe);

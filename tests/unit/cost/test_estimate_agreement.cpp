@@ -167,6 +167,12 @@ TEST_CASE("fp8, update rules, recomputation and offload are estimated as they ar
   for (const RecomputeMethod m : {RecomputeMethod::block, RecomputeMethod::uniform})
     rows.push_back(llama_with("layers", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = m; s.recompute_layers = 4; }));
   rows.push_back(llama_with("offload", [](Workload&, StrategySettings& s) { s.offload = Offload::activations; }));
+  for (const Precision p : {Precision::bf16_mixed, Precision::fp8_mixed})
+    rows.push_back(llama_with("samples first, eager", [&](Workload& w, StrategySettings&) {
+      w.training.precision = p;
+      w.kernels.samples_first = true;
+      w.kernels.fused_norm = false;
+    }));
   const Spread s = print("precision, updates, recomputation, offload", rows);
   CHECK(s.median < 0.002);
   CHECK(s.worst < 0.01);
@@ -178,6 +184,23 @@ TEST_CASE("fp8 takes less time than bf16, more than half of it") {
   const double bf16 = time(Precision::bf16_mixed), fp8 = time(Precision::fp8_mixed);
   CHECK(fp8 < 0.95 * bf16);
   CHECK(fp8 > 0.5 * bf16);
+}
+
+TEST_CASE("eager operators and samples that come first take more passes over memory") {
+  const auto time = [](bool fused, bool samples_first) {
+    const Compared c = llama_with("", [&](Workload& w, StrategySettings& s) {
+      s.pp = 1;
+      s.dp = s.dp_replicate = 4;
+      w.kernels.fused_norm = fused;
+      w.kernels.samples_first = samples_first;
+    });
+    return c.analytic_parts[TimeCategory::memory_bound].value();
+  };
+  const double fused = time(true, false), eager = time(false, false), samples_first = time(true, true);
+  CHECK(eager > 1.5 * fused);
+  CHECK(samples_first > 1.05 * fused);
+  // What differs adds up: neither setting changes the other's kernels.
+  CHECK(time(false, true) - eager == Approx(samples_first - fused));
 }
 
 TEST_CASE("activation offload is bound by PCIe where layers keep more than it moves meanwhile") {

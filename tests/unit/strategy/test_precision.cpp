@@ -106,6 +106,38 @@ TEST_CASE("sequence parallelism gathers fp8: half the bytes before column-parall
   CHECK(bf16 - fp8 == Approx(job.microbatches * 2 * 6 * sbh));
 }
 
+TEST_CASE("where samples come first, sequences of several are put in order and gathered fp8 operands turned") {
+  struct Count { int moved = 0, reordered = 0, turned = 0; };
+  const auto count = [](Precision precision, int microbatch, bool samples_first) {
+    Job job = llama(precision);
+    job.strategy.tp = job.strategy.dp = job.strategy.dp_shard = 2;
+    job.strategy.fsdp.enabled = job.strategy.sequence_parallel = true;
+    job.strategy.microbatch = microbatch;
+    job.microbatches = 1;
+    job.workload.kernels.samples_first = samples_first;
+    const Program p = job.lower();
+    validate(p);
+    Count c;
+    for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+      const auto* collective = std::get_if<CollectiveTask>(&task.kind);
+      c.moved += collective != nullptr && p.streams[static_cast<std::size_t>(task.stream)] == "tp" && collective->op != CollectiveOp::all_reduce ? 1 : 0;
+      c.reordered += task.name.ends_with(".reorder") ? 1 : 0;
+      c.turned += task.name.ends_with(".turn") ? 1 : 0;
+    });
+    return c;
+  };
+  for (const Precision precision : {Precision::bf16_mixed, Precision::fp8_mixed}) {
+    const Count plain = count(precision, 2, false), one = count(precision, 1, true), two = count(precision, 2, true);
+    CHECK(plain.reordered + plain.turned == 0);  // FSDP with tensor parallelism alone says nothing about layouts.
+    CHECK(one.reordered == 0);
+    CHECK(two.moved == plain.moved);
+    CHECK(two.reordered == two.moved);
+    // Of each of two layers: inputs of two products, gathered again, and gradients of two.
+    CHECK(two.turned == (precision == Precision::fp8_mixed ? 2 * 4 : 0));
+    CHECK(one.turned == two.turned);
+  }
+}
+
 TEST_CASE("FSDP gathers weights in bf16, or in fp8 where they are stored so") {
   const auto gathered = [](bool parameters) {
     Job job = llama();
