@@ -70,6 +70,20 @@ TEST_CASE("batch norm from the sums of all ranks") {
   check_all_types({grad, {image, image, given(in({6}, Holds::sums), sums), given(in({6}, Holds::sums), gradient_sums), per_channel, out({2, 3, 5, 6})}});
 }
 
+TEST_CASE("batch norm whose weights do not learn: a gradient that only passes through, over the replicas of a rank or of all") {
+  ON_A_DEVICE();
+  Slot image = tile(in({})), gradient = own_rows(in({}));
+  image.all[0] = gradient.all[0] = 4;   // Two of four images.
+  const Slot sums = given(in({6}, Holds::sums), {30, -50, 20, 600, 800, 700});
+  for (const char* scope : {"replica", "global"}) {
+    ComputeTask forward = task_of(ComputeOp::statistics, "forward"), backward = task_of(ComputeOp::statistics, "backward");
+    forward.scope = backward.scope = scope;
+    backward.epsilon = 1e-5;
+    check_all_types({forward, {image, out({6}, Holds::sums)}});
+    check_all_types({backward, {image, gradient, sums, out({6}, Holds::sums)}});
+  }
+}
+
 TEST_CASE("activations of images, of tiles too") {
   ON_A_DEVICE();
   for (const std::vector<double>& slope : {std::vector<double>{}, std::vector<double>{0.2}}) {

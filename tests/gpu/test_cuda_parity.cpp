@@ -26,29 +26,46 @@ const Outcome& on_cpu_alone(Net net, int steps) {
   return at->second;
 }
 
+void check_on_device(const Job& job, const Outcome& expected, const Variation& v, int steps) {
+  const Outcome got = run(spread(job, {v}), steps, Numerics::fp64, {}, kDevice);
+  for (std::size_t s = 0; s < got.losses.size(); ++s) {
+    CHECK(got.losses[s] == Approx(expected.losses[s]).epsilon(1e-9));
+    REQUIRE(got.gradients[s].size() == expected.gradients[s].size());
+    for (const auto& [name, values] : expected.gradients[s]) {
+      INFO(name);
+      CHECK(distance(values, got.gradients[s].at(name)) <= 1e-9);
+    }
+  }
+}
+
 void check_on_device(Net net, const Variation& v, int steps) {
   INFO("network " << static_cast<int>(net) << ", " << v.name);
   try {
-    const Program p = spread(small_job(net), {v});
-    const Outcome got = run(p, steps, Numerics::fp64, {}, kDevice), &expected = on_cpu_alone(net, steps);
-    for (std::size_t s = 0; s < got.losses.size(); ++s) {
-      CHECK(got.losses[s] == Approx(expected.losses[s]).epsilon(1e-9));
-      REQUIRE(got.gradients[s].size() == expected.gradients[s].size());
-      for (const auto& [name, values] : expected.gradients[s]) {
-        INFO(name);
-        CHECK(distance(values, got.gradients[s].at(name)) <= 1e-9);
-      }
-    }
+    check_on_device(small_job(net), on_cpu_alone(net, steps), v, steps);
   } catch (const std::exception& e) {
     FAIL_CHECK("it does not run: " << e.what());
   }
 }
 
+const Variation kOneRank{"one rank", 1, [](StrategySettings&) {}};
+
 }  // namespace
 
 TEST_CASE("networks of every kind train on a device as on the CPU") {
   ON_A_DEVICE();
-  for (const Net net : kNets) check_on_device(net, {"one rank", 1, [](StrategySettings&) {}}, 1);
+  for (const Net net : kNets) check_on_device(net, kOneRank, 1);
+}
+
+TEST_CASE("products in fp8 on a device multiply what they multiply on the CPU") {
+  ON_A_DEVICE();
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::blockwise}) {
+    INFO(name_of(recipe));
+    Job job = small_job(Net::gpt);
+    job.workload.training.precision = Precision::fp8_mixed;
+    job.workload.training.fp8.recipe = recipe;
+    const int steps = recipe == Fp8Recipe::delayed ? 2 : 1;   // The first has no scales yet.
+    check_on_device(job, run(spread(job, {}), steps, Numerics::fp64), kOneRank, steps);
+  }
 }
 
 TEST_CASE("what devices exchange and compute in parts gives the result of one rank", "[parity]") {

@@ -307,6 +307,7 @@ struct GradSums {
   Reals dweight, dbias;
   __device__ void operator()(std::int64_t ch, const Two<A>& s) const {
     sums(ch, s);
+    if (dweight.data == nullptr) return;
     put(dweight, ch, get<A>(dweight, ch) + s.second);
     put(dbias, ch, get<A>(dbias, ch) + s.first);
   }

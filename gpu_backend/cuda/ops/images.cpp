@@ -71,7 +71,8 @@ void run_normalise(const OperatorCall& c) {
 }
 void run_gradient_sums(const OperatorCall& c) {
   const TensorView& x = c.operand(0);
-  batch_norm_grad_sums(stream(c), elements(x), elements(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), reals(c.operand(5)), batch_norm_of(c, x), channel_scratch(c, x));
+  const bool learns = c.operands.size() > 4;   // Not where a gradient only passes through.
+  batch_norm_grad_sums(stream(c), elements(x), elements(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), learns ? reals(c.operand(4)) : Reals{}, learns ? reals(c.operand(5)) : Reals{}, batch_norm_of(c, x), channel_scratch(c, x));
 }
 void run_gradient(const OperatorCall& c) {
   const TensorView& x = c.operand(0);
