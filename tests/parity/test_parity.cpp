@@ -311,7 +311,8 @@ TEST_CASE("samples that come first compute the same", "[parity]") {
     Job job = small_job(Net::gpt);
     job.workload.training.precision = precision;
     const Outcome expected = run(spread(job, {}), kPairSteps, Numerics::fp64);
-    job.strategy.tp = job.strategy.microbatch = 2;
+    job.strategy.tp = 2;
+    job.strategy.microbatch = 2;
     job.microbatches = kSamples / 2;
     job.strategy.sequence_parallel = job.workload.kernels.samples_first = true;
     check_equal(expected, run(job.lower(), kPairSteps, Numerics::fp64), kTolerance);
