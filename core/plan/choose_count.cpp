@@ -18,7 +18,7 @@ namespace rehearse {
 namespace {
 
 constexpr int kMostSizes = 24;   // Tried to bracket the deadline.
-constexpr int kMostScanned = 10; // Tried below the bracket.
+constexpr int kMostScanned = 16; // Tried below the bracket.
 constexpr int kMostClosing = 8;  // Tried to close in on a budget.
 constexpr double kRounding = 1e-9;
 constexpr double kIndifferent = 0.02;  // Of money and energy: no buyer orders twice the machines to save less, and no range tells such sizes apart.

@@ -130,9 +130,11 @@ class Trials {
       StrategySettings sharded = s;
       sharded.recompute = recompute;
       if (!fixed("zero_stage")) sharded.zero_stage = s.dp * s.cp > 1 && !s.fsdp.enabled ? 1 : 0;
+      if (!fixed("overlap")) sharded.overlap.param_gather = sharded.zero_stage > 0;  // Beside the next step's first passes, as frameworks do it.
       add_places(sharded, global_batch);
       if (s.pp > 1 || s.dp == 1 || fixed("fsdp") || fixed("zero_stage")) continue;
       sharded.zero_stage = 0;
+      sharded.overlap.param_gather = s.overlap.param_gather;
       sharded.fsdp.enabled = true;
       sharded.dp_shard = s.dp;
       sharded.dp_replicate = 1;

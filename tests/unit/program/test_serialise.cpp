@@ -65,7 +65,7 @@ Program exotic() {
   body.segments = {0, 3};
   ComputeTask c;
   c.op = ComputeOp::quantise;
-  c.passes = 0;
+  c.passes = 3;
   c.scalars = {1e-3, 0.9, 1.0 / 3.0};
   c.random = "mask";
   const auto add = [&](TaskKind kind) {
