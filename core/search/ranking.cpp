@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "core/search/search.hpp"
 
@@ -9,9 +10,20 @@ const std::vector<std::string>& objective_names() {
   return names;
 }
 
+namespace {
+
+/// To 12 digits: beyond, two plans of equal work differ by the order of their sums.
+double rounded(double value) {
+  if (!(value > 0) || !std::isfinite(value)) return value;
+  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 11);
+  return std::round(value / unit) * unit;
+}
+
+}  // namespace
+
 void rank(std::vector<Found>& found, Objective objective) {
   const auto key = [objective](const Found& f) {
-    const double time = f.evaluation.time().value(), memory = f.evaluation.needed.value();
+    const double time = rounded(f.evaluation.time().value()), memory = f.evaluation.needed.value();
     const bool small = objective == Objective::memory;
     return std::make_tuple(!f.evaluation.played.has_value(), small ? memory : time, small ? time : memory, f.order);
   };
