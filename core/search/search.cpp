@@ -121,7 +121,7 @@ class Searching {
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (!answers_[i].known && bounds_[i].memory <= capacity) order_.push_back(i);
     result_.fit += order_.size();
-    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_tuple(least(a), plan(a).offload, plans_[a]) < std::make_tuple(least(b), plan(b).offload, plans_[b]); });
+    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_tuple(promise(a), plan(a).offload, plans_[a]) < std::make_tuple(promise(b), plan(b).offload, plans_[b]); });
   }
 
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
@@ -167,6 +167,9 @@ class Searching {
   /// Least value of the objective.
   [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
 
+  /// About what the objective will be: the most promising plans come first, so that what time does not suffice for is the least promising.
+  [[nodiscard]] double promise(std::uint32_t i) const { return options_.objective == Objective::memory ? least(i) : std::max(least(i), bounds_.relaxed_step(i).value()); }
+
   /// What a plan must be below to be shown, or to be played with a chance of being the best.
   [[nodiscard]] double threshold() const { return limit_; }
 
@@ -192,8 +195,7 @@ class Searching {
       if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
       const bool best = least(i) < limit;
       if (tried_.contains(order_number(i, 0)) || (best && fits_without_moving(i))) continue;
-      if (!best && for_front_ >= options_.front_evaluations) break;
-      if (!best && !may_reach_front(i)) continue;
+      if (!best && (for_front_ >= options_.front_evaluations || !may_reach_front(i))) continue;
       for_front_ += !best;
       batch.push_back({i, 0, {}});
     }
@@ -290,9 +292,7 @@ class Searching {
     rank(result_.best, options_.objective);
     if (result_.best.size() > kept_) result_.best.resize(kept_);
     find_limit();
-    const double limit = threshold();
-    const auto end = std::partition_point(order_.begin(), order_.end(), [&](std::uint32_t i) { return least(i) < limit; });
-    tell("evaluating", static_cast<double>(position), static_cast<double>(std::max<std::ptrdiff_t>(end - order_.begin(), static_cast<std::ptrdiff_t>(position))));
+    tell("evaluating", static_cast<double>(position), static_cast<double>(std::max(order_.size(), position)));
     return out;
   }
 
@@ -324,7 +324,7 @@ class Searching {
   PlanBounds bounds_;
   std::vector<Seconds> steps_;         ///< Closed form in the best order tried, by position; 0 where unknown or too large for memory.
   std::unordered_set<std::uint64_t> fitting_;      ///< Numbers of plans that fit.
-  std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit and is no closed form, least bound first.
+  std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit and is no closed form, most promising first.
   std::size_t looked_at_ = 0;          ///< Of those, evaluated.
   std::unordered_set<std::uint64_t> tried_;  ///< Order numbers of what evaluate_batch() did.
   int for_front_ = 0;                  ///< Evaluated for the front alone.
