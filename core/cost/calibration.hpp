@@ -102,8 +102,8 @@ struct CalibrationOptions {
 /// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is
 ///   min(uncapped_efficiency, TDP / (bf16 peak * joules_per_flop)),
 /// because a chip with the same units and less power sustains less; fp8 and fp4 scale along. Constants carried over from
-/// another GPU count as estimates. In steady training no GPU sustains more than TDP / (bf16 peak * sustained_joules_per_flop), where the
-/// generation states that. Throws Error (usage) for an attention implementation the generation has no constants for.
+/// another GPU count as estimates. In steady training no efficiency is above reference_joules_per_flop / sustained_joules_per_flop times
+/// the clock that the power limit allows, the cube root of TDP / (bf16 peak * reference_joules_per_flop), where the generation states both. Throws Error (usage) for an attention implementation the generation has no constants for.
 [[nodiscard]] CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
                                                      const GpuSpec& gpu, const CalibrationOptions& options = {});
 
