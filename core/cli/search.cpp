@@ -79,8 +79,9 @@ SearchOptions options_of(const Arguments& arguments, const SearchReport& report,
   out.backend = report.backend;
   out.most_played = whole_of(arguments, "--simulate", 0, -1);
   out.shard = report.shard;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kLoweringShare * whole_of(arguments, "--seconds", 1, kSeconds));
-  out.out_of_time = [end] { return std::chrono::steady_clock::now() > end; };
+  const auto begin = std::chrono::steady_clock::now();
+  const double seconds = kLoweringShare * whole_of(arguments, "--seconds", 1, kSeconds);
+  out.time_spent = [begin, seconds] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / seconds; };
   out.stop = &RunWatch::stopped;
   out.progress = [&watch](const SearchProgress& now) {
     watch.progress(now.best > Seconds{0} ? fmt::format("{}, best {}", now.doing, to_string(now.best)) : now.doing, now.done, now.all);

@@ -215,9 +215,11 @@ const Transfer& EstimatePrices::collective(int body, int task, int role) {
 }
 
 /// Groups of the ranks of a role that lie differently on their nodes.
-std::vector<std::vector<DeviceId>> EstimatePrices::instances(int group, int role) const {
+const std::vector<std::vector<DeviceId>>& EstimatePrices::instances(int group, int role) {
+  const auto [at, fresh] = instances_.try_emplace({group, role});
+  std::vector<std::vector<DeviceId>>& out = at->second;
+  if (!fresh) return out;
   const Cluster& cluster = cost_.cluster();
-  std::vector<std::vector<DeviceId>> out;
   std::vector<char> covered(static_cast<std::size_t>(cluster.device_count()), 0);
   std::set<std::vector<int>> seen;
   for (const int rank : ranks_of_role_[static_cast<std::size_t>(role)]) {
@@ -234,10 +236,17 @@ std::vector<std::vector<DeviceId>> EstimatePrices::instances(int group, int role
   return out;
 }
 
-/// The slowest of the role's groups: they meet in the next call that spans them.
+/// Calls of a body that are alike, as those of a ring are, share a price.
 Transfer EstimatePrices::price_collective(const Task& task, const Body& body, int role) {
   const auto& c = std::get<CollectiveTask>(task.kind);
   const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
+  const auto [at, fresh] = calls_.try_emplace({c.op, c.group, role, bytes.value()});
+  if (fresh) at->second = price_call(c, bytes, role);
+  return at->second;
+}
+
+/// The slowest of the role's groups: they meet in the next call that spans them.
+Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int role) {
   // A group across the lanes is one call; others are as many calls as lanes, side by side.
   const AxisSet axes = p_.groups[static_cast<std::size_t>(c.group)].axes;
   const bool side_by_side = lanes_ > 1 && !axes.contains(Axis::tp) && !axes.contains(Axis::etp);

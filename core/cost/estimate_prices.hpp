@@ -62,7 +62,8 @@ class EstimatePrices {
   void decide_lanes();
   [[nodiscard]] ComputeWork play(int body, int role);
   [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
-  [[nodiscard]] std::vector<std::vector<DeviceId>> instances(int group, int role) const;
+  [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
+  [[nodiscard]] const std::vector<std::vector<DeviceId>>& instances(int group, int role);
   [[nodiscard]] double solo_seconds(CollectiveOp op, Bytes bytes, const std::vector<DeviceId>& group);
   [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to);
 
@@ -78,6 +79,8 @@ class EstimatePrices {
   std::map<std::pair<int, int>, bool> closed_;
   std::map<std::pair<int, int>, ComputeWork> works_;
   std::map<Key, Transfer> collectives_;
+  std::map<std::tuple<CollectiveOp, int, int, double>, Transfer> calls_;  ///< By operation, group, role and bytes.
+  std::map<std::pair<int, int>, std::vector<std::vector<DeviceId>>> instances_;  ///< By group and role.
   std::map<std::tuple<int, int, int, int>, Transfer> messages_;
 };
 

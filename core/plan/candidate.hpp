@@ -103,7 +103,7 @@ struct CandidateAnswer {
   bool interrupted = false;           ///< Sizes were left out, as CandidateSite::stop asked.
 };
 
-/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts, and of those within 2 % of the least cost or energy the smallest; where
+/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts, and of those within 5 % of the least cost or energy the smallest; where
 /// none is within the budgets, that in time which is nearest to them; where none is in time, the fastest. Sizes not faster than a smaller one don't count:
 /// the machines beyond it may as well stand idle.
 ///

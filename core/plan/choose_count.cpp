@@ -21,7 +21,7 @@ constexpr int kMostSizes = 24;   // Tried to bracket the deadline.
 constexpr int kMostScanned = 16; // Tried below the bracket.
 constexpr int kMostClosing = 8;  // Tried to close in on a budget.
 constexpr double kRounding = 1e-9;
-constexpr double kIndifferent = 0.02;  // Of money and energy: no buyer orders twice the machines to save less, and no range tells such sizes apart.
+constexpr double kIndifferent = 0.05;  // Of money and energy: no buyer orders twice the machines to save less, and predictions are off by about as much.
 constexpr double kFirstGuess = 0.5;  // Of the peak, for the size tried first; the answer does not depend on it.
 constexpr double kUsualSizes = 20;   // Tried for one candidate: for the share that progress shows.
 constexpr std::array<double, 7> kCurve{0.5, 0.75, 1, 1.5, 2, 3, 4};

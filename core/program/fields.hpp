@@ -125,7 +125,7 @@ template <class F> void each(Of<Program>, F&& f) {
   f("bodies", &T::bodies); f("binding_sets", &T::binding_sets); f("roles", &T::roles); f("role_of_rank", &T::role_of_rank);
   f("chunks", &T::chunks); f("microbatches", &T::microbatches); f("first_sample", &T::first_sample); f("seed", &T::seed);
   f("tokens_per_step", &T::tokens_per_step); f("samples_per_step", &T::samples_per_step);
-  f("model_flops_per_step", &T::model_flops_per_step); f("hardware_flops_per_step", &T::hardware_flops_per_step);
+  f("model_flops_per_step", &T::model_flops_per_step);
 }
 // clang-format on
 

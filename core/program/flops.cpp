@@ -1,5 +1,6 @@
 #include "core/program/flops.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "core/program/body.hpp"
@@ -36,34 +37,55 @@ double body_flops(const Program& program, const Body& body, const ExprContext& a
   return sum;
 }
 
-/// Whether every rank executes the same.
-bool equal_everywhere(const Program& program, const Body& body) {
-  for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-    if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind))
-      for (const ExprId e : c->dims)
-        if (!program.exprs.is_constant(e)) return false;
-  return true;
+/// Axes whose coordinate the dimensions of any task depend on.
+std::vector<Axis> axes_that_matter(const Program& program) {
+  std::vector<Axis> out;
+  for (int a = 0; a < kAxisCount; ++a) {
+    const auto depends = [&](ExprId e) { return program.exprs.depends_on(e, Var::coord, a); };
+    const auto in_body = [&](const Body& body) {
+      const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
+      return std::any_of(tasks.begin(), tasks.end(), [&](auto v) {
+        const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+        return c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), depends);
+      });
+    };
+    if (std::any_of(program.bodies.begin(), program.bodies.end(), in_body)) out.push_back(static_cast<Axis>(a));
+  }
+  return out;
+}
+
+/// Ranks that execute the same.
+struct Alike {
+  int role = 0;
+  ExprContext at;  ///< Of one of them.
+  int count = 0;
+};
+
+std::vector<Alike> alike_ranks(const Program& program) {
+  const std::vector<Axis> axes = axes_that_matter(program);
+  std::map<std::vector<int>, Alike> found;
+  for (std::size_t r = 0; r < program.role_of_rank.size(); ++r) {
+    const ExprContext at = program.mesh.context(static_cast<int>(r));
+    std::vector<int> key{program.role_of_rank[r], at.island};
+    for (const Axis a : axes) key.push_back(at.coord[static_cast<std::size_t>(a)]);
+    Alike& alike = found.try_emplace(std::move(key), Alike{program.role_of_rank[r], at, 0}).first->second;
+    ++alike.count;
+  }
+  std::vector<Alike> out;
+  for (auto& [key, alike] : found) out.push_back(alike);
+  return out;
 }
 
 }  // namespace
 
 Flops executed_matmul_flops(const Program& program) {
-  std::vector<std::vector<int>> ranks_of(program.roles.size());
-  for (std::size_t r = 0; r < program.role_of_rank.size(); ++r) ranks_of[static_cast<std::size_t>(program.role_of_rank[r])].push_back(static_cast<int>(r));
+  std::vector<std::map<int, int>> calls(program.roles.size());  // By role and body.
+  for (std::size_t role = 0; role < program.roles.size(); ++role)
+    for (const Entry& e : program.roles[role].step) ++calls[role][e.body];
   double total = 0;
-  for (std::size_t role = 0; role < program.roles.size(); ++role) {
-    std::map<int, int> calls;
-    for (const Entry& e : program.roles[role].step) ++calls[e.body];
-    for (const auto& [index, count] : calls) {
-      const Body& body = program.bodies[static_cast<std::size_t>(index)];
-      const std::vector<int>& ranks = ranks_of[role];
-      double sum = 0;
-      if (!ranks.empty() && equal_everywhere(program, body)) sum = static_cast<double>(ranks.size()) * body_flops(program, body, program.mesh.context(ranks.front()));
-      else
-        for (const int rank : ranks) sum += body_flops(program, body, program.mesh.context(rank));
-      total += sum * count;
-    }
-  }
+  for (const Alike& ranks : alike_ranks(program))
+    for (const auto& [body, count] : calls[static_cast<std::size_t>(ranks.role)])
+      total += body_flops(program, program.bodies[static_cast<std::size_t>(body)], ranks.at) * ranks.count * count;
   return Flops{total};
 }
 

@@ -126,7 +126,6 @@ struct Program {
   double tokens_per_step = 0;        ///< 0 where samples are not sequences.
   double samples_per_step = 0;
   double model_flops_per_step = 0;   ///< Matmul FLOPs of the mathematics, without recomputation, whole job.
-  double hardware_flops_per_step = 0;  ///< With recomputation.
 
   Program();
   Program(const Program&);

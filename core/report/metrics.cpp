@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/program/flops.hpp"
+
 namespace rehearse {
 
 DType arithmetic_of(Precision precision) {
@@ -27,7 +29,7 @@ StepMetrics step_metrics(const Program& program, const Cluster& cluster, const T
   out.tokens_per_s_per_gpu = out.tokens_per_s / gpus;
   out.model_flops_per_s_per_gpu = Flops{program.model_flops_per_step} / step_time / gpus;
   out.mfu = Flops{program.model_flops_per_step} / at_peak;
-  out.hfu = Flops{program.hardware_flops_per_step} / at_peak;
+  out.hfu = executed_matmul_flops(program) / at_peak;
   if (training.tokens > 0 && program.tokens_per_step > 0) out.run_time = step_time * (training.tokens / program.tokens_per_step);
   return out;
 }

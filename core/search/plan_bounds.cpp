@@ -6,16 +6,17 @@ namespace rehearse {
 
 void PlanBounds::work_out(const std::vector<char>& known, const Tell& tell) {
   relax(tell);
-  price_microbatches(known, tell);
   bounds_.resize(plans_.size());
-  in_turns(options_.jobs, options_.stop, quick_, plans_.size(), "bounding", tell, [&](QuickEvaluator&, std::size_t begin, std::size_t end) {
-    for (auto i = static_cast<std::uint32_t>(begin); i < end; ++i) {
-      if (known[i] != 0) continue;
+  const auto bound_plans = [&](bool by_sibling) {
+    in_turns(options_.jobs, options_.ended(), quick_, {0, plans_.size()}, "bounding", tell, [&](QuickEvaluator&, std::size_t position) {
+      const auto i = static_cast<std::uint32_t>(position);
       const Relaxed& r = relaxed_[relaxed_of_[i]];
-      const StrategySettings s = settings(i);
-      bounds_[i] = r.known ? bound(r, problem_, s) : by_one_microbatch(s);
-    }
-  });
+      if (known[i] == 0 && r.known == by_sibling) bounds_[i] = by_sibling ? bound(r, gathers_, settings(i)) : by_one_microbatch(settings(i));
+    });
+  };
+  bound_plans(true);
+  price_microbatches(known, tell);
+  bound_plans(false);
 }
 
 /// Plans that are one where nothing is sharded or moved share what is worked out.
@@ -31,9 +32,7 @@ void PlanBounds::relax(const Tell& tell) {
     relaxed_of_[i] = at->second;
   }
   relaxed_.resize(example.size());
-  in_turns(options_.jobs, options_.stop, quick_, example.size(), "bounding", tell, [&](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
-    for (std::size_t k = begin; k < end; ++k) relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k])));
-  });
+  over(example.size(), "bounding", tell, [&](std::size_t k) { return example[k]; }, [&](QuickEvaluator& quick, std::size_t k) { relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k]))); });
 }
 
 /// Each lowers two small Programs: milliseconds, and the one part of bounding that may not be done in time.
@@ -41,15 +40,14 @@ void PlanBounds::price_microbatches(const std::vector<char>& known, const Tell& 
   std::vector<std::map<PassKey, PassCosts>::value_type*> keys;
   std::vector<std::uint32_t> example;
   for (std::uint32_t i = 0; i < plans_.size(); ++i) {
-    if (known[i] != 0 || relaxed_[relaxed_of_[i]].known) continue;
+    if (known[i] != 0 || relaxed_[relaxed_of_[i]].known || (is_wide(i) && options_.late(kWideShare))) continue;
     const auto [at, made] = costs_.emplace(pass_key(settings(i)), PassCosts{});
     if (!made) continue;
     keys.push_back(&*at);
     example.push_back(i);
   }
   std::atomic<std::size_t> done{0};
-  const auto ends = [this] { return (options_.stop && options_.stop()) || (options_.out_of_time && options_.out_of_time()); };
-  parallel_for(options_.jobs, keys.size(), ends,
+  parallel_for(options_.jobs, keys.size(), options_.ended(),
                [&](std::size_t k) {
                  keys[k]->second = pass_costs(problem_, settings(example[k]));
                  ++done;
@@ -66,7 +64,7 @@ void PlanBounds::price(const std::vector<StrategySettings>& settings) {
     keys.push_back(&*at);
     example.push_back(&s);
   }
-  parallel_for(options_.jobs, keys.size(), options_.stop, [&](std::size_t k) { keys[k]->second = pass_costs(problem_, *example[k]); });
+  parallel_for(options_.jobs, keys.size(), options_.ended(), [&](std::size_t k) { keys[k]->second = pass_costs(problem_, *example[k]); });
 }
 
 Bound PlanBounds::by_one_microbatch(const StrategySettings& settings) const {

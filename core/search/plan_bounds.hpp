@@ -15,15 +15,23 @@ namespace rehearse {
 /// Says how far something is: what, done, all.
 using Tell = std::function<void(const char*, double, double)>;
 
-/// Calls work(evaluator, begin, end) over all of 0 to `count`, in turns that any thread takes. None begins after `stop` turned true; it may be empty.
+/// Positions from `begin` to before `end`.
+struct Range {
+  std::size_t begin = 0, end = 0;
+};
+
+/// Calls work(evaluator, i) for all of a range, in turns that any thread takes. None begins after `stop` turned true; it may be empty.
 template <class Work>
-void in_turns(int jobs, const std::function<bool()>& stop, QuickEvaluators& quick, std::size_t count, const char* doing, const Tell& tell, const Work& work) {
-  constexpr std::size_t kTurn = 1024;  // Each takes microseconds.
+void in_turns(int jobs, const std::function<bool()>& stop, QuickEvaluators& quick, Range range, const char* doing, const Tell& tell, const Work& work) {
+  constexpr std::size_t kTurn = 1024;  // Each takes microseconds, once its tables are there.
+  const std::size_t count = range.end - range.begin;
   std::atomic<std::size_t> done{0};
   parallel_for(jobs, (count + kTurn - 1) / kTurn, stop,
                [&](std::size_t turn) {
-                 const std::size_t begin = turn * kTurn, end = std::min(count, begin + kTurn);
-                 quick.with([&](QuickEvaluator& mine) { work(mine, begin, end); });
+                 const std::size_t begin = range.begin + turn * kTurn, end = std::min(range.end, begin + kTurn);
+                 quick.with([&](QuickEvaluator& mine) {
+                   for (std::size_t i = begin; i < end && !(stop && stop()); ++i) work(mine, i);
+                 });
                  done += end - begin;
                },
                [&] { tell(doing, static_cast<double>(done), static_cast<double>(count)); });
@@ -33,7 +41,16 @@ class PlanBounds {
  public:
   /// `plans`: indices into space.plans(); positions in them are what the rest goes by. All must outlive it.
   PlanBounds(const SearchProblem& problem, const SearchOptions& options, const Space& space, const std::vector<std::uint32_t>& plans, QuickEvaluators& quick)
-      : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick) {}
+      : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick), gathers_(problem) {}
+
+  /// Calls work(evaluator, k) for all k below `count`, where example(k) is the position of a plan: narrow plans come first, and wide ones only while there is time.
+  template <class Example, class Work>
+  void over(std::size_t count, const char* doing, const Tell& tell, const Example& example, const Work& work) const {
+    std::size_t narrow = 0;
+    while (narrow < count && !is_wide(example(narrow))) ++narrow;
+    in_turns(options_.jobs, options_.stop, quick_, {0, narrow}, doing, tell, work);
+    in_turns(options_.jobs, options_.ended(kWideShare), quick_, {narrow, count}, doing, tell, work);
+  }
 
   /// Bounds all plans but those that `known` names. What no time was left for, or could not be bounded, has bounds of zero.
   void work_out(const std::vector<char>& known, const Tell& tell);
@@ -47,6 +64,7 @@ class PlanBounds {
 
  private:
   [[nodiscard]] StrategySettings settings(std::uint32_t i) const { return space_.settings(space_.plans()[plans_[i]]); }
+  [[nodiscard]] bool is_wide(std::size_t i) const { return space_.width(space_.plans()[plans_[i]]) > problem_.cluster.device_count() / problem_.cluster.node_count(); }
   void relax(const Tell& tell);
   void price_microbatches(const std::vector<char>& known, const Tell& tell);
 
@@ -55,6 +73,7 @@ class PlanBounds {
   const Space& space_;
   const std::vector<std::uint32_t>& plans_;
   QuickEvaluators& quick_;
+  GatherTimes gathers_;
   std::vector<std::uint32_t> relaxed_of_;  ///< By position.
   std::vector<Relaxed> relaxed_;
   std::map<PassKey, PassCosts> costs_;

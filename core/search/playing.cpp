@@ -12,8 +12,6 @@ std::size_t most_played(const SearchProblem& problem, const SearchOptions& optio
   return static_cast<std::size_t>(options.most_played >= 0 ? options.most_played : std::clamp(32'768 / std::max(1, problem.devices), 4, 512));
 }
 
-bool stopped(const SearchOptions& options) { return options.stop && options.stop(); }
-
 }  // namespace
 
 void play_in_order(const SearchProblem& problem, const SearchOptions& options, SearchResult& result) {
@@ -22,10 +20,9 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
   const std::size_t most = most_played(problem, options);
   std::size_t played = 0, place = 0;
   for (Found& f : result.best) {
-    const bool late = options.out_of_time && options.out_of_time();
     const bool shown = place++ < static_cast<std::size_t>(options.top);
     if (!f.evaluation.played) {
-      if (played >= most || stopped(options) || (!shown && (late || !may_be_best(f)))) break;
+      if (played >= most || options.stopped() || (played > 0 && options.late()) || (!shown && !may_be_best(f))) break;
       play(problem, f.settings, options.backend, f.evaluation, options.stop);
       ++result.played;
     }
@@ -48,13 +45,13 @@ void play_best(const SearchProblem& problem, const SearchOptions& options, bool 
   }
   if (!options.backend.empty()) {
     play_in_order(problem, options, result);
-    if (result.own && result.own->evaluation.fits && !stopped(options)) {
+    if (result.own && result.own->evaluation.fits && !options.stopped()) {
       play(problem, result.own->settings, options.backend, result.own->evaluation, options.stop);
       ++result.played;
     }
     rank(result.best, options.objective);
   }
-  result.interrupted = result.interrupted || stopped(options);
+  result.interrupted = result.interrupted || options.stopped();
   for (Found& f : result.front)
     for (const Found& b : result.best)
       if (b.order == f.order) f.evaluation = b.evaluation;

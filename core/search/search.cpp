@@ -50,8 +50,7 @@ class Searching {
     Bytes needed;
   };
 
-  [[nodiscard]] bool stopped() const { return options_.stop && options_.stop(); }
-  [[nodiscard]] bool late() const { return options_.out_of_time && options_.out_of_time(); }
+  [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
   [[nodiscard]] std::uint64_t order_number(std::uint32_t i, int placement) const { return std::uint64_t{plans_[i]} * kMostPlacements + static_cast<std::uint64_t>(placement); }
 
   void tell(const char* doing, double done, double all) const {
@@ -76,9 +75,8 @@ class Searching {
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
     steps_.resize(plans_.size());
-    in_turns(options_.jobs, options_.stop, quick_, plans_.size(), "closed forms", teller(), [this](QuickEvaluator& quick, std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i)
-        if (const auto e = quick(settings(plans_[i])); e && !e->defect) answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
+    bounds_.over(plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; }, [this](QuickEvaluator& quick, std::size_t i) {
+      if (const auto e = quick(settings(plans_[i])); e && !e->defect) answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
     });
     std::vector<Found> found;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) {
@@ -130,7 +128,7 @@ class Searching {
     const auto least_in_any_order = [this](std::uint32_t i) { return options_.objective == Objective::memory ? answers_[i].needed.value() : kRelaxedMargin * bounds_.relaxed_step(i).value(); };
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (answers_[i].fits && least_in_any_order(i) < threshold()) may.push_back(i);
-    for (std::size_t begin = 0; begin < may.size() && !stopped() && !late(); begin += kBatch) {
+    for (std::size_t begin = 0; begin < may.size() && !ended(); begin += kBatch) {
       std::vector<Item> items;
       for (std::size_t k = begin; k < std::min(may.size(), begin + kBatch); ++k)
         if (least_in_any_order(may[k]) < threshold()) add_orders(may[k], items);
@@ -142,7 +140,7 @@ class Searching {
   /// Where links contend, a played step may be far above its closed form: then plans whose closed form is not among the best may be faster than the best
   /// played one, and are looked at, too.
   void look_further() {
-    if (options_.backend.empty() || options_.objective == Objective::memory || stopped() || late()) return;
+    if (options_.backend.empty() || options_.objective == Objective::memory || ended()) return;
     play_in_order(problem_, options_, result_);
     rank(result_.best, options_.objective);
     if (result_.best.empty() || !result_.best.front().evaluation.played) return;
@@ -167,8 +165,12 @@ class Searching {
   /// Least value of the objective.
   [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
 
-  /// About what the objective will be: the most promising plans come first, so that what time does not suffice for is the least promising.
-  [[nodiscard]] double promise(std::uint32_t i) const { return options_.objective == Objective::memory ? least(i) : std::max(least(i), bounds_.relaxed_step(i).value()); }
+  /// About what the objective will be: the most promising plans come first, so that what time does not suffice for is the least promising. What could not
+  /// be bounded comes last.
+  [[nodiscard]] double promise(std::uint32_t i) const {
+    const double about = options_.objective == Objective::memory ? least(i) : std::max(least(i), bounds_.relaxed_step(i).value());
+    return about > 0 ? about : std::numeric_limits<double>::infinity();
+  }
 
   /// What a plan must be below to be shown, or to be played with a chance of being the best.
   [[nodiscard]] double threshold() const { return limit_; }
@@ -204,7 +206,7 @@ class Searching {
 
   void evaluate_in_order() {
     std::size_t next = 0;
-    while (!stopped() && !late()) {
+    while (!ended()) {
       std::vector<Item> batch = next_batch(next);
       if (batch.empty()) break;
       drop_slow_copies(batch);
@@ -272,12 +274,12 @@ class Searching {
     });
   }
 
-  /// Answers in the order of `batch`; shorter where the search was stopped. The best and the front are brought up to date.
+  /// Answers in the order of `batch`; shorter where the search was stopped or time is over. The best and the front are brought up to date.
   std::vector<Evaluation> evaluate_batch(const std::vector<Item>& batch, std::size_t position) {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
     std::vector<char> lowered(batch.size(), 0);
-    parallel_for(options_.jobs, batch.size(), options_.stop, [&](std::size_t k) {
+    parallel_for(options_.jobs, batch.size(), options_.ended(), [&](std::size_t k) {
       tried[k] = settings_of(batch[k]);
       quick_.with([&](QuickEvaluator& quick) { made[k] = quick(tried[k]); });
       lowered[k] = !made[k];

@@ -5,7 +5,7 @@
 //   1. Space: all legal plans.                                  space.hpp
 //   2. Closed form of every plan of equal layers in whole passes with whole parameters.          core/cost/quick_estimate.hpp
 //   3. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
-//   4. What is left is lowered, in order of its bound, until no plan left can be among the best. Every order of axes of what may be.
+//   4. What is left is lowered, most promising first, until no plan left can be among the best. Every order of axes of what may be.
 //   5. A back end plays the best few: while a closed form is near enough to the best played step that its own may be below.  playing.hpp
 //
 // The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when they are complete.
@@ -21,6 +21,10 @@
 #include "core/search/space.hpp"
 
 namespace rehearse {
+
+/// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of the time is over: their tables
+/// take long to fill, and they are seldom among the best.
+inline constexpr double kWideShare = 0.5;
 
 /// What is best. On one cluster tokens per second, cost and energy follow from the step time; memory is headroom.
 enum class Objective { step_time, tokens_per_s_per_gpu, cost_per_token, energy_per_token, memory };
@@ -47,11 +51,18 @@ struct SearchOptions {
   int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 512.
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
-  /// Asked as `stop` is; true ends bounding by microbatches and the lowering of plans (3, 4), and playing others than
-  /// those shown (5); what is left is counted. May be empty.
-  std::function<bool()> out_of_time;
+  /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is bounded by microbatches or
+  /// lowered (3, 4), and one plan at most played (5); what is left is counted. Before, from kWideShare on no more wide plans are worked out (2, 3).
+  std::function<double()> time_spent;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
+
+  [[nodiscard]] bool stopped() const { return stop && stop(); }
+  [[nodiscard]] bool late(double share = 1) const { return time_spent && time_spent() >= share; }
+  /// For loops over threads, which ask it between turns.
+  [[nodiscard]] std::function<bool()> ended(double share = 1) const {
+    return [this, share] { return stopped() || late(share); };
+  }
 };
 
 struct Found {

@@ -67,6 +67,7 @@ std::vector<Space::Mesh> Space::meshes(int devices) const {
                 if (wanted && workload_.training.global_batch % dp == 0 && pp <= net.layers()) out.push_back({dp, tp, pp, cp, ep, etp, tile_h, tile_w});
               }
           }
+  std::stable_sort(out.begin(), out.end(), [](const Mesh& a, const Mesh& b) { return width(a) < width(b); });
   return out;
 }
 

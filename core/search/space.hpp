@@ -43,9 +43,11 @@ class Space {
   /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x chunks x sharding x
   /// sequence parallelism x recomputation x offload x context exchange x orders of axes.
   [[nodiscard]] double combinations() const { return combinations_; }
-  /// Legal ones: no strategy, schedule or division refuses them. In a fixed order, each once, each in one placement.
+  /// Legal ones: no strategy, schedule or division refuses them. In a fixed order, narrow ones first, each once, each in one placement.
   [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
   [[nodiscard]] StrategySettings settings(const Plan& plan) const;
+  /// GPUs over which the plan divides each layer.
+  [[nodiscard]] int width(const Plan& plan) const { return width(meshes_[plan.mesh]); }
   /// Orders of the axes larger than one, the scenario's first; that one alone where `placement` is fixed.
   [[nodiscard]] std::vector<std::vector<std::string>> placements(const Plan& plan) const;
 
@@ -57,6 +59,7 @@ class Space {
 
   [[nodiscard]] bool fixed(const char* key) const { return fixed_.contains(key); }
   [[nodiscard]] bool admits(const char* key, std::int64_t value, std::int64_t wanted) const { return !fixed(key) || value == wanted; }
+  [[nodiscard]] static int width(const Mesh& m) { return m.tp * m.cp * m.tile_h * m.tile_w; }
   [[nodiscard]] std::vector<Mesh> meshes(int devices) const;
   [[nodiscard]] std::vector<Pipeline> pipelines(const Mesh& mesh) const;
   [[nodiscard]] std::vector<std::int16_t> chunk_counts(const Mesh& mesh) const;

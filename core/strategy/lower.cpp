@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "core/program/body.hpp"
-#include "core/program/flops.hpp"
 #include "core/program/validate.hpp"
 #include "core/strategy/adversarial_step.hpp"
 #include "core/strategy/central_roles.hpp"
@@ -336,7 +335,6 @@ class Lowering {
     program_.samples_per_step = static_cast<double>(t.global_batch);
     program_.tokens_per_step = static_cast<double>(t.global_batch) * static_cast<double>(t.sequence_length);
     program_.model_flops_per_step = model_flops(workload_.network, t.global_batch, t.sequence_length).value();
-    program_.hardware_flops_per_step = executed_matmul_flops(program_).value();
   }
 
   const Workload& workload_;

@@ -96,7 +96,7 @@ TEST_CASE("without time for lowering the closed forms are there, and what is lef
   SearchOptions options;
   options.fixed = {"cp", "microbatch"};
   const SearchResult whole = search(problem, problem.own, options);
-  options.out_of_time = [] { return true; };
+  options.time_spent = [] { return 1.0; };
   const SearchResult short_one = search(problem, problem.own, options);
   CHECK(whole.left == 0);
   CHECK(whole.lowered > 0);

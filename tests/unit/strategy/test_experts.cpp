@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/program/body.hpp"
+#include "core/program/flops.hpp"
 #include "core/strategy/expert_plan.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
@@ -96,7 +97,7 @@ TEST_CASE("experts on one rank exchange nothing") {
     const Program p = moe(dp, 1).lower();
     validate(p);
     CHECK(calls(p, "layer.forward").empty());
-    CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+    CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
   }
 }
 
@@ -109,7 +110,7 @@ TEST_CASE("each rank holds E/ep experts, and the group of etp * ep ranks all of 
     double elements = 0;
     for (int rank = 0; rank < etp * ep; ++rank) elements += static_cast<double>(p.local_elements(tensor(p, "layer.{layer}.moe.gate_up.weight"), p.mesh.context(rank)));
     CHECK(elements == 8.0 * 2 * 96 * 64);
-    CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+    CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
   }
 }
 
@@ -173,7 +174,7 @@ TEST_CASE("with tensor and sequence parallelism every rank sends its slice of th
   const Program p = job.lower();
   validate(p);
   CHECK(given(calls(p, "layer.forward"), "moe.combine.combine") == 2 * (kTokens / 2) * 2 * kHidden);
-  CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+  CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
 }
 
 TEST_CASE("the two views of a stage agree wherever pp is placed") {
@@ -207,7 +208,7 @@ TEST_CASE("capacity: padded buffers hold ceil(factor k T / E) rows for every exp
   CHECK(given(calls(p, "layer.forward"), "moe.combine.combine") == 8 * capacity * 2 * kHidden);
   CHECK(given(calls(p, "layer.forward"), "moe.dispatch.sizes") == 0);
   CHECK(p.dynamic_dims.empty());
-  CHECK(p.hardware_flops_per_step > p.model_flops_per_step);
+  CHECK(executed_matmul_flops(p).value() > p.model_flops_per_step);
 }
 
 TEST_CASE("capacity: rows beyond it are dropped, and only rows are sent") {
@@ -219,7 +220,7 @@ TEST_CASE("capacity: rows beyond it are dropped, and only rows are sent") {
   const double sent = given(calls(p, "layer.forward"), "moe.dispatch.dispatch") / (2 * kHidden + 4);
   // A count of mean 8 and variance 32 * 1/4 * 3/4 loses 0.4 of a deviation, 2.45, on average.
   CHECK(sent == Approx(8 * (8 - 0.3989 * 2.449)).margin(1));
-  CHECK(p.hardware_flops_per_step < p.model_flops_per_step);
+  CHECK(executed_matmul_flops(p).value() < p.model_flops_per_step);
 }
 
 TEST_CASE("sizes that only the data decides are dynamic, and their sources are written before they are used") {
@@ -253,7 +254,7 @@ TEST_CASE("uneven choices load ranks unevenly, but no row is lost") {
     }
     CHECK(sum == 4 * 2 * kTokens);
     CHECK(rows_of(p, 0) > 2 * kTokens);
-    CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+    CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
     CHECK(peak_of_stage(p, 0) > peak_of_stage(moe(4, 4).lower(), 0));
   }
 }
@@ -301,7 +302,7 @@ TEST_CASE("hierarchical dispatch sends one copy of a token to each node it visit
   }
   // Between nodes go 3/4 of the copies instead of 6/8 of k rows.
   CHECK(copies * 3 / 4 < k * kTokens * 6 / 8 / 1.9);
-  CHECK(p.hardware_flops_per_step == flat.hardware_flops_per_step);
+  CHECK(executed_matmul_flops(p).value() == executed_matmul_flops(flat).value());
 }
 
 TEST_CASE("what makes no sense with experts is refused with the reason") {
@@ -349,7 +350,7 @@ TEST_CASE("latent attention under sequence parallelism: latents are slices, gath
   CHECK(given(forward, "attention.q_up.all_gather") == slice * 24);
   CHECK(given(forward, "attention.kv_up.all_gather") == slice * 16);
   CHECK(given(forward, "attention.k.all_gather") == slice * 8);
-  CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+  CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
 }
 
 TEST_CASE("the prediction module shares the word table across stages and the output projection on its own") {
@@ -391,7 +392,7 @@ TEST_CASE("uneven layers: stages differ by one layer where they may") {
   job.strategy.uneven_layers = true;
   const Program p = job.lower();
   validate(p);
-  CHECK(p.hardware_flops_per_step == p.model_flops_per_step);
+  CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
   job.strategy.pp = 5;
   CHECK_THROWS_AS(job.lower(), Error);
 }
