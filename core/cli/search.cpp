@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kInterrupted = 130;
 constexpr int kSeconds = 60;
-constexpr double kLoweringShare = 0.75;  // Of the time; the rest is for playing the best.
+constexpr double kLoweringShare = 1 / kPlayedShare;  // Of the time; the rest is for playing the best.
 
 Objective objective_of(const Arguments& arguments) {
   const std::string name = arguments.text("--objective", objective_names().front());

@@ -23,8 +23,8 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
     const bool shown = place++ < static_cast<std::size_t>(options.top);
     if (!f.evaluation.played) {
       if (played >= most || options.stopped() || (played > 0 && options.late()) || (!shown && !may_be_best(f))) break;
-      play(problem, f.settings, options.backend, f.evaluation, options.stop);
-      ++result.played;
+      play(problem, f.settings, options.backend, f.evaluation, options.ended(kPlayedShare));
+      result.played += f.evaluation.played.has_value();
     }
     ++played;
     if (f.evaluation.played) best = std::min(best, *f.evaluation.played);
@@ -46,8 +46,8 @@ void play_best(const SearchProblem& problem, const SearchOptions& options, bool 
   if (!options.backend.empty()) {
     play_in_order(problem, options, result);
     if (result.own && result.own->evaluation.fits && !options.stopped()) {
-      play(problem, result.own->settings, options.backend, result.own->evaluation, options.stop);
-      ++result.played;
+      play(problem, result.own->settings, options.backend, result.own->evaluation, options.ended(kPlayedShare));
+      result.played += result.own->evaluation.played.has_value();
     }
     rank(result.best, options.objective);
   }

@@ -26,6 +26,8 @@ class Searching {
     choose_plans();
     evaluate_closed_forms();
     bound_plans();
+    if (own_is_a_plan) try_own();
+    climb();
     try_orders();
     evaluate_in_order();
     look_further();
@@ -122,6 +124,37 @@ class Searching {
     std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_tuple(promise(a), plan(a).offload, plans_[a]) < std::make_tuple(promise(b), plan(b).offload, plans_[b]); });
   }
 
+  /// The scenario's own plan is held against all others from the first.
+  void try_own() {
+    const auto index = space_.find(problem_.own);
+    const auto at = index ? std::lower_bound(plans_.begin(), plans_.end(), *index) : plans_.end();
+    if (at == plans_.end() || *at != *index) return;
+    const auto i = static_cast<std::uint32_t>(at - plans_.begin());
+    if (!answers_[i].known) evaluate_batch({{i, 0, {}}}, 0);
+  }
+
+  /// Plans that differ little from the best and may be better are evaluated first: the sooner the best are good, the fewer others are lowered, and what
+  /// time does not suffice for is less likely to be among them.
+  void climb() {
+    while (!ended() && !result_.best.empty()) {
+      const std::vector<Item> batch = neighbours(result_.best.front());
+      if (batch.empty()) return;
+      evaluate_batch(batch, 0);
+    }
+  }
+
+  /// The most promising of those that differ in two choices at most.
+  [[nodiscard]] std::vector<Item> neighbours(const Found& best) const {
+    const Space::Plan& of = space_.plans()[static_cast<std::size_t>(best.order / kMostPlacements)];
+    const double limit = value_of(best);
+    std::vector<Item> out;
+    for (const std::uint32_t i : order_) {
+      if (out.size() == kBatch) break;
+      if (promise(i) < limit && space_.distance(plan(i), of) <= 2 && !tried_.contains(order_number(i, 0)) && !fits_without_moving(i)) out.push_back({i, 0, {}});
+    }
+    return out;
+  }
+
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
   void try_orders() {
     std::vector<std::uint32_t> may;
@@ -162,6 +195,9 @@ class Searching {
     for (std::uint32_t i = 0; i < plans_.size(); ++i) result_.unplayed += may_be_best(i);
   }
 
+  /// By closed form.
+  [[nodiscard]] double value_of(const Found& f) const { return options_.objective == Objective::memory ? f.evaluation.needed.value() : f.evaluation.step_time.value(); }
+
   /// Least value of the objective.
   [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
 
@@ -178,7 +214,7 @@ class Searching {
   /// To be called when the best have changed.
   void find_limit() {
     std::vector<double> values;
-    for (const Found& f : result_.best) values.push_back(options_.objective == Objective::memory ? f.evaluation.needed.value() : f.evaluation.step_time.value());
+    for (const Found& f : result_.best) values.push_back(value_of(f));
     std::sort(values.begin(), values.end());
     const auto value = [&](std::size_t i) { return i < values.size() ? values[i] : std::numeric_limits<double>::infinity(); };
     limit_ = std::min(value(kept_ - 1), std::max({value(static_cast<std::size_t>(options_.top) - 1), value(0) / kPlayedBelow, reach_}));

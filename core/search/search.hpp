@@ -5,7 +5,8 @@
 //   1. Space: all legal plans.                                  space.hpp
 //   2. Closed form of every plan of equal layers in whole passes with whole parameters.          core/cost/quick_estimate.hpp
 //   3. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
-//   4. What is left is lowered, most promising first, until no plan left can be among the best. Every order of axes of what may be.
+//   4. What is left is lowered, first the scenario's own plan and what differs little from the best so far, then the most promising, until no plan left can
+//      be among the best. Every order of axes of what may be.
 //   5. A back end plays the best few: while a closed form is near enough to the best played step that its own may be below.  playing.hpp
 //
 // The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when they are complete.
@@ -24,7 +25,10 @@ namespace rehearse {
 
 /// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of the time is over: their tables
 /// take long to fill, and they are seldom among the best.
-inline constexpr double kWideShare = 0.5;
+inline constexpr double kWideShare = 0.3;
+
+/// Of the time for all but playing: when so much is over, a plan that is being played is given up, too.
+inline constexpr double kPlayedShare = 4.0 / 3;
 
 /// What is best. On one cluster tokens per second, cost and energy follow from the step time; memory is headroom.
 enum class Objective { step_time, tokens_per_s_per_gpu, cost_per_token, energy_per_token, memory };
@@ -52,7 +56,8 @@ struct SearchOptions {
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
   /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is bounded by microbatches or
-  /// lowered (3, 4), and one plan at most played (5); what is left is counted. Before, from kWideShare on no more wide plans are worked out (2, 3).
+  /// lowered (3, 4), and one plan at most played (5), until kPlayedShare; what is left is counted. Before, from kWideShare on no more wide plans are
+  /// worked out (2, 3).
   std::function<double()> time_spent;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.

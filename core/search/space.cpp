@@ -223,6 +223,37 @@ StrategySettings Space::settings(const Plan& plan) const {
   return s;
 }
 
+std::optional<std::uint32_t> Space::find(const StrategySettings& s) const {
+  const Mesh wanted{s.dp, s.tp, s.pp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w};
+  const auto same = [&](const Plan& plan) {
+    if (meshes_[plan.mesh] != wanted) return false;
+    const Pipeline& pipeline = lists_[plan.mesh].pipelines[plan.pipeline];
+    const Sharding& sharding = lists_[plan.mesh].shardings[plan.sharding];
+    const bool passes = s.pp == 1 || (schedule_names_[pipeline.schedule] == s.schedule && pipeline.chunks == s.virtual_stages);
+    const bool shards = sharding.zero == s.zero_stage && sharding.fsdp == s.fsdp.enabled && (!s.fsdp.enabled || sharding.dp_shard == s.dp_shard);
+    return passes && pipeline.microbatch == s.microbatch && shards && (s.zero_stage == 0 || sharding.gather_late == s.overlap.param_gather) &&
+           plan.offload == static_cast<std::uint8_t>(s.offload) && plan.recompute == static_cast<std::uint8_t>(s.recompute) &&
+           (s.cp == 1 || plan.context == static_cast<std::uint8_t>(s.context)) && (s.tp == 1 || plan.sequence_parallel == s.sequence_parallel);
+  };
+  const auto at = std::find_if(plans_.begin(), plans_.end(), same);
+  return at == plans_.end() ? std::nullopt : std::optional(static_cast<std::uint32_t>(at - plans_.begin()));
+}
+
+int Space::distance(const Plan& a, const Plan& b) const {
+  const Mesh& m = meshes_[a.mesh];
+  const Mesh& n = meshes_[b.mesh];
+  const Pipeline& p = lists_[a.mesh].pipelines[a.pipeline];
+  const Pipeline& q = lists_[b.mesh].pipelines[b.pipeline];
+  const Sharding& s = lists_[a.mesh].shardings[a.sharding];
+  const Sharding& t = lists_[b.mesh].shardings[b.sharding];
+  const bool staged = m.pp > 1 && n.pp > 1;
+  // A part of the replicas that is all of them stays so on other axes.
+  const bool shards_differ = s.zero != t.zero || s.gather_late != t.gather_late || s.fsdp != t.fsdp || (s.dp_shard != t.dp_shard && (s.dp_shard == m.dp) != (t.dp_shard == n.dp));
+  return (m == n ? 0 : 1) + (staged && (p.schedule != q.schedule || p.chunks != q.chunks) ? 1 : 0) + (p.microbatch == q.microbatch ? 0 : 1) + (shards_differ ? 1 : 0) +
+         (a.offload == b.offload ? 0 : 1) + (a.recompute == b.recompute ? 0 : 1) + (m.cp > 1 && n.cp > 1 && a.context != b.context ? 1 : 0) +
+         (m.tp > 1 && n.tp > 1 && a.sequence_parallel != b.sequence_parallel ? 1 : 0);
+}
+
 std::vector<std::vector<std::string>> Space::placements(const Plan& plan) const {
   const StrategySettings s = settings(plan);
   std::vector<std::vector<std::string>> out{s.placement};

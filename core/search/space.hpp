@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,11 +49,19 @@ class Space {
   [[nodiscard]] StrategySettings settings(const Plan& plan) const;
   /// GPUs over which the plan divides each layer.
   [[nodiscard]] int width(const Plan& plan) const { return width(meshes_[plan.mesh]); }
+  /// Index of the plan that has these settings, whatever its order of axes.
+  [[nodiscard]] std::optional<std::uint32_t> find(const StrategySettings& settings) const;
+  /// Choices in which two plans differ: axes, schedule with its chunks, microbatch, sharding, offload, recomputation, context exchange, sequence
+  /// parallelism.
+  [[nodiscard]] int distance(const Plan& a, const Plan& b) const;
   /// Orders of the axes larger than one, the scenario's first; that one alone where `placement` is fixed.
   [[nodiscard]] std::vector<std::vector<std::string>> placements(const Plan& plan) const;
 
  private:
-  struct Mesh { int dp, tp, pp, cp, ep, etp, tile_h, tile_w; };
+  struct Mesh {
+    int dp, tp, pp, cp, ep, etp, tile_h, tile_w;
+    bool operator==(const Mesh&) const = default;
+  };
   struct Pipeline { std::uint8_t schedule; bool uneven; std::int16_t chunks; std::int32_t microbatch; };
   struct Sharding { std::int8_t zero; bool gather_late, fsdp; std::int32_t dp_shard; };
   struct Lists { std::vector<Pipeline> pipelines; std::vector<Sharding> shardings; };
