@@ -22,7 +22,7 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
   for (Found& f : result.best) {
     const bool shown = place++ < static_cast<std::size_t>(options.top);
     if (!f.evaluation.played) {
-      if (played >= most || options.stopped() || (played > 0 && options.late()) || (!shown && !may_be_best(f))) break;
+      if (played >= most || options.stopped() || (played > 0 && options.late(kPlayedShare)) || (!shown && !may_be_best(f))) break;
       play(problem, f.settings, options.backend, f.evaluation, options.ended(kPlayedShare));
       result.played += f.evaluation.played.has_value();
     }

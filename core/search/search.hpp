@@ -56,7 +56,7 @@ struct SearchOptions {
   int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
   SearchShard shard;
   /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is bounded by microbatches or
-  /// lowered (3, 4), and one plan at most played (5), until kPlayedShare; what is left is counted. Before, from kWideShare on no more wide plans are
+  /// lowered (3, 4), and from kPlayedShare on not played (5); what is left is counted. Before, from kWideShare on no more wide plans are
   /// worked out (2, 3).
   std::function<double()> time_spent;
   std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
