@@ -108,7 +108,7 @@ void bench_space(const std::string& file) {
   fmt::print("{} on {} GPUs\n", job.name, job.site->cluster.device_count());
   double all = 0, warm = 0;
   std::size_t count = 0, known = 0;
-  for (const double factor : {1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 6.0, 8.0}) {
+  for (const double factor : {1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 6.0, 8.0, 5.0, 10.0, 12.0, 16.0, 2.5, 20.0, 24.0, 32.0, 14.0, 18.0, 9.0, 7.0}) {
     TrainingSettings training = job.workload.training;
     training.global_batch = static_cast<std::int64_t>(factor * static_cast<double>(training.global_batch));
     const std::vector<StrategySettings> space = space_of(job, training.global_batch);
