@@ -28,7 +28,7 @@ CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communic
   call_.op = c.op == CollectiveOp::send_recv ? CollectiveOp::all_to_all : c.op;  // A hop is an exchange in which all but one part is empty.
   call_.reduce = c.reduce;
   call_.root = std::max(0, c.root);
-  call_.name = task.body->name + "/" + task.task->name;
+  call_.name = name_of(task);
   call_.type = stored_as(p.tensors[static_cast<std::size_t>(task.operands.at(0).tensor)].dtype, numerics);
   divisor_ = static_cast<double>(p.exprs.evaluate(c.divisor, task.at));
   const std::vector<int> members = p.mesh.members(p.groups[static_cast<std::size_t>(c.group)], plan.rank(), p.exprs);

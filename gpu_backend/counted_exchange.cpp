@@ -12,7 +12,7 @@
 namespace rehearse {
 
 CountedExchange::CountedExchange(const RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics)
-    : program_(plan.program()), rank_(plan.rank()), task_(std::get<CollectiveTask>(task.task->kind)), at_(task.at), communicator_(communicator), name_(task.body->name + "/" + task.task->name) {
+    : program_(plan.program()), rank_(plan.rank()), task_(std::get<CollectiveTask>(task.task->kind)), at_(task.at), communicator_(communicator), name_(name_of(task)) {
   members_ = program_.mesh.group_size(program_.groups[static_cast<std::size_t>(task_.group)], plan.rank(), program_.exprs);
   const auto& o = task.operands;
   for (std::size_t i = 0; i + 1 < o.size(); i += 2) {

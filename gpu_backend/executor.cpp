@@ -1,94 +1,33 @@
 #include "gpu_backend/executor.hpp"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <mutex>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/program/body.hpp"
-#include "core/units/error.hpp"
-#include "gpu_backend/collective_work.hpp"
-#include "gpu_backend/counted_exchange.hpp"
 #include "gpu_backend/initial.hpp"
 #include "gpu_backend/inputs.hpp"
+#include "gpu_backend/memory_book.hpp"
+#include "gpu_backend/message.hpp"
+#include "gpu_backend/missing_operators.hpp"
 #include "gpu_backend/out_of_memory.hpp"
 #include "gpu_backend/plan.hpp"
+#include "gpu_backend/prepared.hpp"
 #include "gpu_backend/repeats.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr std::string_view kZeros = "fill.zeros";
 constexpr int kWarmUp = 2;   // Steps before one is recorded: libraries choose, connect and take memory in the first of their calls.
 
-const ComputeTask* compute_of(const Task& task) { return std::get_if<ComputeTask>(&task.kind); }
-
-/// Whether this rank is the first of those that hold the same elements of a tensor within its stage.
-bool first_replica(const Program& p, const Tensor& t, const ExprContext& at) {
-  for (int a = 0; a < 7; ++a) {
-    const auto axis = static_cast<Axis>(a);
-    const auto i = static_cast<std::size_t>(a);
-    if (axis == Axis::pp || at.extent[i] == 1 || at.coord[i] == 0) continue;
-    const AxisLayout l = layout_on(t.layout, axis);
-    if (!std::holds_alternative<Shard>(l) && !std::holds_alternative<Halo>(l)) return false;
-  }
-  (void)p;
-  return true;
-}
-
-/// Device memory in the Program's types, allocated and freed in order of issue.
-class MemoryBook {
- public:
-  void add(const Tensor& t, double bytes) {
-    if (t.space != MemorySpace::device) return;
-    now_[static_cast<std::size_t>(t.category)] += Bytes{bytes};
-    total_ += bytes;
-    if (total_ > peak_) {
-      peak_ = total_;
-      at_peak_ = now_;
-    }
-  }
-  void remove(const Tensor& t, double bytes) {
-    if (t.space != MemorySpace::device) return;
-    now_[static_cast<std::size_t>(t.category)] += Bytes{-bytes};
-    total_ -= bytes;
-  }
-  [[nodiscard]] const CategoryBytes& now() const { return now_; }
-  [[nodiscard]] const CategoryBytes& at_peak() const { return at_peak_; }
-  [[nodiscard]] Bytes peak() const { return Bytes{peak_}; }
-
- private:
-  CategoryBytes now_{}, at_peak_{};
-  double total_ = 0, peak_ = 0;
-};
+bool computes(const Instruction& in) { return std::holds_alternative<ComputeTask>(in.task->kind); }
 
 }  // namespace
-
-std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device) {
-  return missing_operators(program, [&](std::string_view name) { return device.find(name) != nullptr; });
-}
-
-std::vector<std::string> missing_operators(const Program& program, const std::function<bool(std::string_view)>& has) {
-  std::set<std::string> out;
-  for (const Body& body : program.bodies)
-    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (const ComputeTask* c = compute_of(body.graph[v]); c != nullptr) {
-        if (!has(operator_name(*c))) out.insert(operator_name(*c));
-        if (c->accumulates && c->accumulate_if != ExprPool::kOne && !has(kZeros)) out.insert(std::string(kZeros));
-      }
-  return {out.begin(), out.end()};
-}
-
-Error lacks(const std::string& device, const std::vector<std::string>& operators) {
-  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device, fmt::join(operators, ", ")), "--device",
-          "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
-}
 
 struct Executor::Impl {
   const Program& program;
@@ -105,19 +44,7 @@ struct Executor::Impl {
   std::unique_ptr<Communicator> control;
   std::array<double, 2> sums{};                   ///< Loss and tokens.
   std::vector<EventPtr> events, events_before;    ///< By instruction, of this step and the one before.
-  std::map<std::pair<int, int>, std::unique_ptr<Communicator>> communicators;  ///< By group and stream.
-  std::map<std::string, std::unique_ptr<Channel>> channels;
-  /// What an instruction does on this device, made once.
-  struct Prepared {
-    std::string name;   ///< As in traces: body and task.
-    const Operator* op = nullptr;
-    const Operator* clear = nullptr;   ///< Runs first on what the task would add to, where it overwrites.
-    OperatorCall call;
-    // What is in flight outlives an executor that fails.
-    std::shared_ptr<CollectiveWork> collective;
-    std::shared_ptr<CountedExchange> exchange;
-    Channel* channel = nullptr;
-  };
+  Preparation preparation;
   std::vector<Prepared> prepared;
   std::string not_replayed;                       ///< Why not, where it was asked for.
   int issued = 0;                                 ///< Steps that were issued task by task.
@@ -125,11 +52,11 @@ struct Executor::Impl {
   std::unique_ptr<Recording> recording;           ///< Goes first: it calls communicators.
 
   Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
-      : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()) {
+      : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()), preparation(plan, d, t, observed) {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
-    for (const Instruction& in : plan.step()) prepared.push_back(prepare(in));
+    for (const Instruction& in : plan.step()) prepared.push_back(preparation.prepare(in));
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
     if (options.replay)
@@ -162,66 +89,9 @@ struct Executor::Impl {
     }
   }
 
-  // ---- preparation
-
-  Prepared prepare(const Instruction& in) {
-    Prepared out;
-    out.name = in.body->name + "/" + in.task->name;
-    for (const PlannedOperand& o : in.operands)
-      out.call.operands.push_back({nullptr, stored_as(tensor(o.tensor).dtype, device.numerics()), o.access, &tensor(o.tensor), o.held, o.layer});
-    out.call.first_sample = program.exprs.evaluate(program.first_sample, in.at);
-    if (const ComputeTask* c = compute_of(*in.task)) prepare_compute(in, *c, out);
-    if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
-      Communicator* who = communicator(c->group, in.task->stream);
-      if (in.values.empty()) out.collective = std::make_shared<CollectiveWork>(plan, in, who, device.numerics());
-      else out.exchange = std::make_shared<CountedExchange>(plan, in, who, device.numerics());
-    }
-    if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) {
-      out.channel = channel(*m, in.at);
-    }
-    if (const auto* task = std::get_if<InputTask>(&in.task->kind)) check_input(program, *task);
-    if (std::holds_alternative<ScalarTask>(in.task->kind))
-      throw Error(ErrorKind::unavailable, fmt::format("task '{}' cannot be executed yet", in.task->name), "program");
-    return out;
-  }
-
-  /// Whether a task that adds to its results overwrites them here: the first of those that would.
-  [[nodiscard]] bool overwrites(const ComputeTask& c, const ExprContext& at) const { return c.accumulates && program.exprs.evaluate(c.accumulate_if, at) == 0; }
-
-  void prepare_compute(const Instruction& in, const ComputeTask& c, Prepared& out) {
-    out.op = device.find(operator_name(c));
-    out.call.task = &c;
-    if (overwrites(c, in.at)) out.clear = device.find(kZeros);
-    for (const ExprId e : c.dims) out.call.dims.push_back(program.exprs.evaluate(e, in.at));
-    for (const ExprId e : c.offsets) out.call.offsets.push_back(program.exprs.evaluate(e, in.at));
-    out.call.observed = &observed;
-    out.call.any_step = {RandomKey(program.seed).with(c.random), static_cast<std::uint64_t>(in.at.layer), static_cast<std::uint64_t>(in.at.pass)};
-    if (!in.operands.empty()) out.call.first_replica = first_replica(program, tensor(in.operands[0].tensor), in.at);
-  }
-
-  Communicator* communicator(int group, StreamId stream) {
-    const GroupSpec& spec = program.groups[static_cast<std::size_t>(group)];
-    const std::vector<int> members = program.mesh.members(spec, plan.rank(), program.exprs);
-    if (members.size() < 2) return nullptr;
-    auto& out = communicators[{group, stream}];
-    if (!out) out = transport.communicator(fmt::format("{}#{}@{}", spec.name, group, program.streams[static_cast<std::size_t>(stream)]), members);
-    return out.get();
-  }
-
-  Channel* channel(const P2pTask& m, const ExprContext& at) {
-    const GroupSpec& spec = program.groups[static_cast<std::size_t>(m.group)];
-    const std::vector<int> members = program.mesh.members(spec, plan.rank(), program.exprs);
-    const int peer = members.at(static_cast<std::size_t>(program.exprs.evaluate(m.peer, at)));
-    const bool sends = m.direction == P2pTask::Direction::send;
-    const int from = sends ? plan.rank() : peer, to = sends ? peer : plan.rank();
-    const std::string name = fmt::format("{}#{}.{}:{}>{}", spec.name, m.group, m.edge, from, to);
-    auto& out = channels[name];
-    if (!out) out = transport.channel(name, from, to);
-    return out.get();
-  }
-
   /// The same number at both ends of a message.
-  [[nodiscard]] std::uint64_t label(const P2pTask& m, const Instruction& in) const {
+  [[nodiscard]] std::uint64_t label(const Instruction& in) const {
+    const auto& m = std::get<P2pTask>(in.task->kind);
     const MessageEdge& edge = program.edges[static_cast<std::size_t>(m.edge)];
     const auto number = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
     return RandomKey(number(m.edge)).with(number(in.at.chunk + m.chunk_delta)).with(number(in.at.microbatch + m.microbatch_delta)).with(number(in.at.pass))
@@ -307,7 +177,7 @@ struct Executor::Impl {
     Placed out;
     for (const PlannedOperand& o : in.operands) {
       out.owners.push_back(storage[static_cast<std::size_t>(o.slot)]);
-      if (!out.owners.back()) throw std::logic_error(fmt::format("rank {}: {}/{} uses '{}' after it was freed", plan.rank(), in.body->name, in.task->name, tensor(o.tensor).name));
+      if (!out.owners.back()) throw std::logic_error(fmt::format("rank {}: {} uses '{}' after it was freed", plan.rank(), name_of(in), tensor(o.tensor).name));
       out.offsets.push_back(static_cast<std::size_t>(o.first) * size_of(stored_as(tensor(o.tensor).dtype, device.numerics())));
     }
     return out;
@@ -356,47 +226,12 @@ struct Executor::Impl {
   }
 
   Work message(const Instruction& in, const Prepared& what, Placed at) {
-    const auto& m = std::get<P2pTask>(in.task->kind);
-    return {.run = {}, .start = [&on = device, &m, &in, &what, name = label(m, in), at = std::move(at)](Done done) {
-              const Done keep = all_of(what.call.operands.size(), [at, done = std::move(done)](std::exception_ptr e) { done(e); });
-              for (std::size_t i = 0; i < what.call.operands.size(); ++i) {
-                const TensorView& view = what.call.operands[i];
-                const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
-                const bool sends = m.direction == P2pTask::Direction::send;
-                if (!in.operands[i].within.empty()) message_inside(on, *what.channel, sends, at.data(i), in.operands[i].within, view, name + i, keep);
-                else if (sends) what.channel->send(at.data(i), bytes, name + i, keep);
-                else what.channel->receive(at.data(i), bytes, name + i, keep);
-              }
+    const bool sends = std::get<P2pTask>(in.task->kind).direction == P2pTask::Direction::send;
+    return {.run = {}, .start = [&on = device, &in, &what, sends, name = label(in), at = std::move(at)](Done done) {
+              std::vector<MessagePart> parts;
+              for (std::size_t i = 0; i < what.call.operands.size(); ++i) parts.push_back({at.data(i), &what.call.operands[i], &in.operands[i].within});
+              start_message(on, *what.channel, sends, parts, name, [at, done = std::move(done)](std::exception_ptr e) { done(e); });
             }};
-  }
-
-  /// A message of a part of a storage, by way of a buffer.
-  static void message_inside(ComputeDevice& device, Channel& channel, bool sends, std::byte* data, const Blocks& blocks, const TensorView& view, std::uint64_t name, const Done& done) {
-    const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.type);
-    const std::shared_ptr<Storage> buffer = device.allocate(bytes);
-    if (sends) {
-      device.pack_blocks(data, blocks, view.type, buffer->data());
-      return channel.send(buffer->data(), bytes, name, [buffer, done](std::exception_ptr failed) { done(failed); });
-    }
-    channel.receive(buffer->data(), bytes, name, [&device, buffer, data, blocks, type = view.type, done](std::exception_ptr failed) {
-      if (failed == nullptr) device.unpack_blocks(buffer->data(), blocks, type, data);
-      done(failed);
-    });
-  }
-
-  /// To be called `n` times: calls `done` with the last, or with the first failure.
-  static Done all_of(std::size_t n, Done done) {
-    struct Left { std::mutex mutex; std::size_t calls; std::exception_ptr failed; };
-    auto left = std::make_shared<Left>();
-    left->calls = n;
-    return [left, done = std::move(done)](std::exception_ptr failed) {
-      {
-        const std::lock_guard lock(left->mutex);
-        if (!left->failed) left->failed = failed;
-        if (--left->calls > 0) return;
-      }
-      done(left->failed);
-    };
   }
 
   /// Copies between memory spaces: pairs of what is read and written, or one that is divided among several in their order.
@@ -457,7 +292,7 @@ struct Executor::Impl {
     }
     for (std::size_t i = 0; i < plan.step().size(); ++i) out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
     for (std::size_t i = plan.step().size(); i-- > 0;)
-      if (compute_of(*plan.step()[i].task) != nullptr) {
+      if (computes(plan.step()[i])) {
         device.wait(events[i]);
         break;
       }

@@ -66,11 +66,4 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Names of the operators that a Program needs and a device lacks, sorted; empty where it can run.
-[[nodiscard]] std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device);
-/// The same for a device that is only known by its operators' names.
-[[nodiscard]] std::vector<std::string> missing_operators(const Program& program, const std::function<bool(std::string_view)>& has);
-/// The error (unavailable) that says so.
-[[nodiscard]] Error lacks(const std::string& device, const std::vector<std::string>& operators);
-
 }  // namespace rehearse

@@ -346,6 +346,8 @@ class PlanBuilder {
   std::vector<std::pair<int, EventId>> later_;  ///< Waits for events of the step before.
 };
 
+std::string name_of(const Instruction& in) { return in.body->name + "/" + in.task->name; }
+
 RankPlan::RankPlan(const Program& program, int rank)
     : bounded_(program.dynamic_dims.empty() ? nullptr : std::make_unique<const Program>(at_bounds(program))), program_(bounded_ ? *bounded_ : program), rank_(rank) {
   PlanBuilder(*this).build();

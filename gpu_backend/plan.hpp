@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/program/held.hpp"
@@ -45,6 +46,9 @@ struct Instruction {
   std::vector<int> after_previous;  ///< Instructions of the step before.
   std::vector<int> allocates, frees;  ///< Slots, at issue: before and after this task.
 };
+
+/// Of its body and task, as in traces: "layer.forward/attention.qkv".
+[[nodiscard]] std::string name_of(const Instruction& in);
 
 class RankPlan {
  public:

@@ -13,7 +13,6 @@ namespace {
 
 const Tensor& tensor_of(const RankPlan& plan, int slot) { return plan.program().tensors[static_cast<std::size_t>(plan.slots()[static_cast<std::size_t>(slot)].tensor)]; }
 bool is_input(const Instruction& in) { return std::holds_alternative<InputTask>(in.task->kind); }
-std::string name_of(const Instruction& in) { return in.body->name + "/" + in.task->name; }
 
 /// A task whose sizes the host must know before it can issue it.
 const Instruction* sized_by_data(const RankPlan& plan) {

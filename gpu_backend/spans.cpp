@@ -34,7 +34,7 @@ Span span_of(const RankPlan& plan, const Instruction& in, const Interval& when) 
   Span span;
   span.rank = plan.rank();
   span.stream = in.task->stream;
-  span.name = in.body->name + "/" + in.task->name;
+  span.name = name_of(in);
   span.begin = Seconds{when.begin};
   span.end = Seconds{when.end};
   span.layer = in.entry->layer;

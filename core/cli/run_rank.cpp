@@ -22,6 +22,7 @@
 #include "gpu_backend/gloo_world.hpp"
 #include "gpu_backend/inputs.hpp"
 #include "gpu_backend/local_world.hpp"
+#include "gpu_backend/missing_operators.hpp"
 #include "gpu_backend/nccl_world.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
 #include "gpu_backend/plan.hpp"

@@ -19,7 +19,6 @@ using nlohmann::ordered_json;
 
 constexpr double kSparseCurve = 1.2;  // Sizes that are shown differ by at least this factor.
 
-
 /// "58.9", "112".
 std::string days_text(double d) { return d < 99.95 ? fmt::format("{:.1f}", d) : fmt::format("{:.0f}", d); }
 /// Three digits, or all of a larger number.

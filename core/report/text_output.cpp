@@ -126,12 +126,14 @@ std::unique_ptr<TextOutput> open_output(const std::string& path) {
 
 void check_output_path(const std::string& path) {
   if (path.empty()) throw Error(ErrorKind::usage, "no name for a file");
-  if (fs::is_directory(path)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it");
+  std::error_code unknown;
+  const fs::file_status there = fs::status(path, unknown);
+  if (!fs::status_known(there)) fail(path, unknown.message());
+  if (fs::is_directory(there)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it");
   const fs::path folder = fs::absolute(path).parent_path();
-  if (!fs::is_directory(folder)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
-  const bool there = fs::exists(path);
-  const bool direct = there && !fs::is_regular_file(path);
-  if ((there && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0)) fail(path);
+  if (!fs::is_directory(folder, unknown)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
+  const bool direct = fs::exists(there) && !fs::is_regular_file(there);
+  if ((fs::exists(there) && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0)) fail(path);
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/program/fp8_format.hpp"
 #include "core/strategy/ops.hpp"
 #include "core/strategy/recompute.hpp"
 
@@ -18,10 +19,6 @@ namespace ops {
 namespace {
 
 enum class Role { input, weight, output_grad };
-
-/// Mantissa bits, exponent of the smallest normal number, largest number.
-struct Format { double mantissa, smallest, largest; };
-constexpr Format kE4m3{3, -6, 448}, kE5m2{2, -14, 57344};
 
 bool per_tensor(Fp8Recipe r) { return r == Fp8Recipe::delayed || r == Fp8Recipe::tensorwise; }
 
@@ -61,9 +58,9 @@ bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
 void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, const std::vector<Cast>& what, Phase phase) {
   BodyBuilder& body = b.builder();
   const Fp8Recipe recipe = body.frame().fp8->recipe;
-  const Format format = role == Role::output_grad && per_tensor(recipe) ? kE5m2 : kE4m3;
+  const Fp8Format format = role == Role::output_grad && per_tensor(recipe) ? kE5m2 : kE4m3;
   ComputeTask t = pass(ComputeOp::quantise, name_of(recipe));
-  t.scalars = {format.mantissa, format.smallest, format.largest, static_cast<double>(role)};
+  t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(role)};
   std::vector<Operand> operands;
   if (recipe == Fp8Recipe::delayed) operands.push_back(update(state_of(b, op)));
   if (recipe == Fp8Recipe::tensorwise) {

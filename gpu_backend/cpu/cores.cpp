@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <tuple>
 
 #include <sched.h>
@@ -29,8 +30,10 @@ Cores::Cores() {
     for (int i = 0; i < CPU_SETSIZE; ++i)
       if (CPU_ISSET(i, &set)) all_.push_back(i);
   if (all_.empty()) all_.push_back(0);
-  const auto place = [](int core) { return std::tuple(topology(core, "physical_package_id"), topology(core, "core_id"), core); };
-  std::sort(all_.begin(), all_.end(), [&](int a, int b) { return place(a) < place(b); });
+  std::vector<std::tuple<int, int, int>> places;
+  for (const int core : all_) places.emplace_back(topology(core, "physical_package_id"), topology(core, "core_id"), core);
+  std::sort(places.begin(), places.end());
+  std::transform(places.begin(), places.end(), all_.begin(), [](const auto& place) { return std::get<2>(place); });
 }
 
 bool Cores::chosen() const { return count() < sysconf(_SC_NPROCESSORS_ONLN); }
@@ -41,8 +44,10 @@ int Cores::bind(int index, int of) const {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : mine) CPU_SET(static_cast<std::size_t>(core), &set);
-  std::error_code none;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", none)) (void)sched_setaffinity(std::stoi(thread.path().filename().string()), sizeof set, &set);
+  // Threads may end meanwhile: those need no processor.
+  std::error_code gone;
+  for (std::filesystem::directory_iterator thread("/proc/self/task", gone), end; thread != end; thread.increment(gone))
+    (void)sched_setaffinity(std::stoi(thread->path().filename().string()), sizeof set, &set);
   return static_cast<int>(mine.size());
 }
 

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <stdexcept>
 
@@ -12,6 +11,8 @@
 #include "gpu_backend/cuda/check.hpp"
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 #include "gpu_backend/cuda/launch_context.hpp"
+#include "gpu_backend/cuda/observed.hpp"
+#include "gpu_backend/cuda/piece_lists.hpp"
 #include "gpu_backend/cuda/storage.hpp"
 #include "gpu_backend/cuda/stream_of_task.hpp"
 
@@ -25,7 +26,6 @@ using cuda::ItemPtr;
 using cuda::Shared;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // What NVIDIA recommends to cuBLASLt on Hopper.
-constexpr std::size_t kNumbers = 65536;                    // Observed numbers in flight.
 
 double host_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -43,20 +43,15 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     launch_.gemm = &gemm_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
-    launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return listed(pieces); };
+    launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return lists_.on_device(pieces); };
     launch_.changing = [this](std::function<std::uint64_t(std::int64_t)> of) -> const void* { return shared_->recording != nullptr ? shared_->recording->changing(std::move(of)) : nullptr; };
-    void* numbers = nullptr;
-    REHEARSE_CUDA(cudaMallocHost(&numbers, kNumbers * sizeof(double)));
-    observed_ = static_cast<double*>(numbers);
     REHEARSE_CUDA(cudaEventCreate(&zero_));
     set_zero();
   }
   ~CudaDevice() override {
     cudaDeviceSynchronize();
-    pending_.clear();
+    observed_.forget();
     cudaEventDestroy(zero_);
-    for (const auto& [pieces, list] : lists_) cudaFree(list);
-    cudaFreeHost(observed_);
     for (const auto& [number, stream] : streams_) cudaStreamDestroy(stream);
     if (replays_ != nullptr) cudaStreamDestroy(replays_);
   }
@@ -142,17 +137,13 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     item->end = shared_->plain->take();
     REHEARSE_CUDA(cudaEventRecord(item->end, replays_));
     for (const cudaStream_t stream : all_streams()) REHEARSE_CUDA(cudaStreamWaitEvent(stream, item->end, 0));
-    for (const cuda::Observation& o : graph.observations()) pending_.push_back({item, o.at, o.then});
+    for (const cuda::Observation& o : graph.observations()) observed_.expect(item, o.at, o.then);
     return item;
   }
 
   void wait(const EventPtr& event) override {
     REHEARSE_CUDA(cudaEventSynchronize(static_cast<const Item&>(*event).end));
-    while (!pending_.empty() && cudaEventQuery(pending_.front().item->end) == cudaSuccess) {
-      pending_.front().then(*pending_.front().at);
-      pending_.pop_front();
-    }
-    (void)cudaGetLastError();  // "Not ready" is no error.
+    observed_.hand_out();
   }
 
   bool queues() const override { return true; }
@@ -188,26 +179,14 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     if (bytes > 0 && to != from) REHEARSE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of_task()));
   }
   std::byte* pack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
-    std::int64_t at = 0;
-    std::vector<cuda::Piece> pieces;
-    const auto size = static_cast<std::int64_t>(size_of(type));
-    for (const ElementRange& b : blocks) {
-      pieces.push_back({b.first * size, at, b.length * size});
-      at += b.length * size;
-    }
+    const auto pieces = cuda::packing(blocks, size_of(type));
     move(from, to, pieces);
-    return to + at;
+    return to + cuda::bytes_of(pieces);
   }
   const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
-    std::int64_t at = 0;
-    std::vector<cuda::Piece> pieces;
-    const auto size = static_cast<std::int64_t>(size_of(type));
-    for (const ElementRange& b : blocks) {
-      pieces.push_back({at, b.first * size, b.length * size});
-      at += b.length * size;
-    }
+    const auto pieces = cuda::unpacking(blocks, size_of(type));
     move(from, to, pieces);
-    return from + at;
+    return from + cuda::bytes_of(pieces);
   }
   void divide(std::byte* data, std::int64_t n, ElementType type, double by) override { cuda::divide(stream_of_task(), {data, type}, n, by); }
   void peek(const std::byte* from, std::span<std::byte> to) override {
@@ -227,7 +206,6 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     Issuing(const Issuing&) = delete;
     Issuing& operator=(const Issuing&) = delete;
   };
-  struct Pending { ItemPtr item; const double* at; std::function<void(double)> then; };
   struct Borrowed { void* block; std::size_t bytes; };
 
   [[nodiscard]] ItemPtr item_on(int number, cudaStream_t stream) const {
@@ -281,29 +259,12 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   /// A place for a number that a kernel writes.
   double* observe(std::function<void(double)> then) {
     if (shared_->recording != nullptr) return shared_->recording->observe(std::move(then));
-    if (pending_.size() >= kNumbers) throw std::logic_error("more numbers are observed in a step than there is room for");
-    const std::size_t slot = next_slot_++ % kNumbers;
-    pending_.push_back({shared_->current, observed_ + slot, std::move(then)});
-    return observed_ + slot;
+    return observed_.place(shared_->current, std::move(then));
   }
 
   void move(const std::byte* from, std::byte* to, const std::vector<cuda::Piece>& pieces) {
     if (pieces.size() == 1) return copy(to + pieces[0].to, from + pieces[0].from, static_cast<std::size_t>(pieces[0].bytes));
-    if (pieces.empty()) return;
-    std::int64_t largest = 0;
-    for (const cuda::Piece& p : pieces) largest = std::max(largest, p.bytes);
-    cuda::copy_pieces(stream_of_task(), from, to, listed(pieces), static_cast<int>(pieces.size()), largest);
-  }
-  /// Copied once: what goes where is the same every step.
-  const cuda::Piece* listed(const std::vector<cuda::Piece>& pieces) {
-    cuda::Piece*& list = lists_[pieces];
-    if (list == nullptr) {
-      void* memory = nullptr;
-      REHEARSE_CUDA(cudaMalloc(&memory, pieces.size() * sizeof(cuda::Piece)));
-      list = static_cast<cuda::Piece*>(memory);
-      REHEARSE_CUDA(cudaMemcpy(list, pieces.data(), pieces.size() * sizeof(cuda::Piece), cudaMemcpyHostToDevice));
-    }
-    return list;
+    lists_.move(stream_of_task(), from, to, pieces);
   }
 
   void set_zero() {
@@ -320,10 +281,8 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   std::map<int, cudaStream_t> streams_;
   cudaStream_t replays_ = nullptr;
   std::vector<Borrowed> borrowed_;
-  std::map<std::vector<cuda::Piece>, cuda::Piece*> lists_;
-  std::deque<Pending> pending_;
-  double* observed_ = nullptr;   ///< Pinned, so that kernels write to it.
-  std::size_t next_slot_ = 0;
+  cuda::PieceLists lists_;
+  cuda::ObservedNumbers observed_;
   cudaEvent_t zero_ = nullptr;
   double zero_at_ = 0;
   bool measuring_ = false;

@@ -1,6 +1,6 @@
 #include "gpu_backend/cuda/recording.hpp"
 
-#include <stdexcept>
+#include <algorithm>
 
 #include "gpu_backend/cuda/check.hpp"
 
@@ -8,30 +8,42 @@ namespace rehearse::cuda {
 
 namespace {
 
-constexpr std::size_t kRoom = 65536;   // Numbers of each kind in a step.
+constexpr std::size_t kPage = 65536;   // Numbers.
 
 template <class T>
 T* pinned() {
   void* out = nullptr;
-  REHEARSE_CUDA(cudaMallocHost(&out, kRoom * sizeof(T)));
+  REHEARSE_CUDA(cudaMallocHost(&out, kPage * sizeof(T)));
   return static_cast<T*>(out);
 }
 
 }  // namespace
 
-GraphRecording::GraphRecording(std::shared_ptr<EventPool> events) : events_(std::move(events)), staged_(pinned<std::uint64_t>()), observed_(pinned<double>()) {
-  void* memory = nullptr;
-  REHEARSE_CUDA(cudaMalloc(&memory, kRoom * sizeof(std::uint64_t)));
-  on_device_ = static_cast<std::uint64_t*>(memory);
+// The first pages are there before anything is captured: few steps need more.
+GraphRecording::GraphRecording(std::shared_ptr<EventPool> events) : events_(std::move(events)) {
+  add_page();
+  add_observed_page();
 }
+
+void GraphRecording::add_page() {
+  Page& page = pages_.emplace_back();
+  page.staged = pinned<std::uint64_t>();
+  void* memory = nullptr;
+  REHEARSE_CUDA(cudaMalloc(&memory, kPage * sizeof(std::uint64_t)));
+  page.on_device = static_cast<std::uint64_t*>(memory);
+}
+
+void GraphRecording::add_observed_page() { observed_pages_.push_back(pinned<double>()); }
 
 GraphRecording::~GraphRecording() {
   cudaDeviceSynchronize();
   if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
   if (fork_ != nullptr) events_->give_back(fork_);
-  cudaFree(on_device_);
-  cudaFreeHost(staged_);
-  cudaFreeHost(observed_);
+  for (const Page& page : pages_) {
+    cudaFree(page.on_device);
+    cudaFreeHost(page.staged);
+  }
+  for (double* page : observed_pages_) cudaFreeHost(page);
 }
 
 void GraphRecording::begin(cudaStream_t origin) {
@@ -67,20 +79,26 @@ void GraphRecording::abandon() noexcept {
 }
 
 const void* GraphRecording::changing(std::function<std::uint64_t(std::int64_t step)> of) {
-  if (numbers_.size() >= kRoom) throw std::logic_error("more numbers change from step to step than there is room for");
+  const std::size_t i = numbers_.size();
+  if (i == pages_.size() * kPage) add_page();
   numbers_.push_back(std::move(of));
-  return on_device_ + (numbers_.size() - 1);
+  return pages_.back().on_device + i % kPage;
 }
 
 double* GraphRecording::observe(std::function<void(double)> then) {
-  if (observations_.size() >= kRoom) throw std::logic_error("more numbers are observed in a step than there is room for");
-  observations_.push_back({observed_ + observations_.size(), std::move(then)});
+  const std::size_t i = observations_.size();
+  if (i == observed_pages_.size() * kPage) add_observed_page();
+  observations_.push_back({observed_pages_.back() + i % kPage, std::move(then)});
   return observations_.back().at;
 }
 
 void GraphRecording::launch(cudaStream_t stream, std::int64_t step) {
-  for (std::size_t i = 0; i < numbers_.size(); ++i) staged_[i] = numbers_[i](step);
-  if (!numbers_.empty()) REHEARSE_CUDA(cudaMemcpyAsync(on_device_, staged_, numbers_.size() * sizeof(std::uint64_t), cudaMemcpyHostToDevice, stream));
+  for (std::size_t first = 0; first < numbers_.size(); first += kPage) {
+    const Page& page = pages_[first / kPage];
+    const std::size_t n = std::min(kPage, numbers_.size() - first);
+    for (std::size_t i = 0; i < n; ++i) page.staged[i] = numbers_[first + i](step);
+    REHEARSE_CUDA(cudaMemcpyAsync(page.on_device, page.staged, n * sizeof(std::uint64_t), cudaMemcpyHostToDevice, stream));
+  }
   REHEARSE_CUDA(cudaGraphLaunch(graph_, stream));
 }
 

@@ -54,10 +54,15 @@ class GraphRecording final : public Recording {
   cudaEvent_t fork_ = nullptr;
   std::set<cudaStream_t> joined_;
   cudaGraphExec_t graph_ = nullptr;
+  /// Room for kPage numbers, which stays where it is: kernels know the places.
+  struct Page { std::uint64_t *staged = nullptr, *on_device = nullptr; };   ///< Pinned, and where kernels read them.
+  void add_page();
+  void add_observed_page();
+
   std::vector<std::function<std::uint64_t(std::int64_t)>> numbers_;
-  std::uint64_t *staged_ = nullptr, *on_device_ = nullptr;   ///< Of `numbers_`: pinned, and where kernels read them.
-  double* observed_ = nullptr;
+  std::vector<Page> pages_;              ///< Of `numbers_`.
   std::vector<Observation> observations_;
+  std::vector<double*> observed_pages_;  ///< Of `observations_`, pinned.
 };
 
 }  // namespace rehearse::cuda

@@ -104,7 +104,11 @@ inline Laid lay_out(const OperatorCase& c, ElementType type) {
   return out;
 }
 
-struct Result { std::vector<std::vector<double>> values; Observations observed; };
+struct Result {
+  std::vector<std::vector<double>> values;
+  Observations observed;
+  Bytes peak{};   ///< Of the device's memory.
+};
 
 inline Result on_reference(const OperatorCase& c, ElementType type) {
   Laid laid = lay_out(c, type);
@@ -146,6 +150,7 @@ inline Result on_device(const OperatorCase& c, ElementType type) {
     device->read(*memory[i], 0, bytes);
     out.values.push_back(decoded(bytes, laid.call.operands[i].type));
   }
+  out.peak = cuda_memory(*device).peak;
   return out;
 }
 

@@ -1,6 +1,6 @@
 // Steps that are replayed leave the bits that issued ones leave: losses, parameters, moments. What may not be replayed says why.
 #include "gpu_backend/repeats.hpp"
-#include "tests/gpu/device_under_test.hpp"
+#include "tests/gpu/against_cpu.hpp"
 #include "tests/gpu/staged_transport.hpp"
 #include "tests/parity/jobs.hpp"
 #include "tests/support/catch.hpp"
@@ -93,6 +93,38 @@ TEST_CASE("every optimizer's numbers of the step are those of the step that is r
     INFO("optimizer " << static_cast<int>(optimizer));
     const Program program = small_job(Net::mlp, optimizer).lower();
     check_same_bits(train(program, 4, Numerics::fp32, false), train(program, 4, Numerics::fp32, true));
+  }
+}
+
+TEST_CASE("numbers that change from step to step are as many as a step has", "[graphs]") {
+  ON_A_DEVICE();
+  OperatorCase adam{task_of(ComputeOp::optimizer, "adamw"), {in({60}), inout({60}), inout({60}), given(inout({60}), whole_numbers(60, 9, 5))}};
+  adam.task.scalars = {1e-2, 0.1, 0.9, 0.999, 1e-8};
+  adam.step = 6;
+  for (const int others : {0, 40'000}) {   // Updates of no tensor: two numbers each.
+    INFO(others << " others before it");
+    const auto device = device_under_test(Numerics::fp64);
+    Laid laid = lay_out(adam, ElementType::real64);
+    std::vector<std::shared_ptr<Storage>> memory;
+    for (const std::vector<double>& values : laid.values) {
+      memory.push_back(device->allocate(values.size() * sizeof(double)));
+      device->write(*memory.back(), 0, encoded(values, ElementType::real64));
+    }
+    laid.call.step = 0;   // The step it is recorded in; it is replayed as another.
+    const Operator* op = device->find(operator_name(adam.task));
+    REQUIRE(op != nullptr);
+    const auto run = [&] {
+      OperatorCall none = laid.call;
+      none.operands.clear();
+      for (int i = 0; i < others; ++i) device->execute(*op, none);
+      for (std::size_t i = 0; i < memory.size(); ++i) laid.call.operands[i].data = memory[i]->data();
+      device->execute(*op, laid.call);
+    };
+    const auto recording = device->record([&] { (void)device->submit(0, {}, {.run = run, .start = {}, .name = "update"}); });
+    device->wait(device->replay(*recording, adam.step));
+    std::vector<std::byte> weights(60 * sizeof(double));
+    device->read(*memory[1], 0, weights);
+    CHECK(relative(decoded(weights, ElementType::real64), on_reference(adam, ElementType::real64).values[1]) < 1e-12);
   }
 }
 

@@ -261,6 +261,21 @@ TEST_CASE("Adafactor: statistics of rows and columns of what a rank holds") {
   check_adafactor({in({6, 4, 3, 3}), in({6}), in({4, 3, 3})});                                                                      // A convolution's.
 }
 
+TEST_CASE("an update of many tensors takes scratch for one of them at a time") {
+  ON_A_DEVICE();
+  const std::vector<std::int64_t> shape{1024, 64};
+  // Sums of columns are made of 64 rows each, in fp64.
+  const double scratch = 1024.0 / 64 * 64 * 8, rounding = 512, operands = 2 * 4.0 * 1024 * 64 + 4 + 4 * 1024 + 4 * 64;
+  const auto peak = [&](int tensors) {
+    OperatorCase squares{task_of(ComputeOp::square_sum, "adafactor"), {}};
+    squares.task.scalars = {1e-2, 0.1, 1e-30, 1e-3, 1.0, 0.8, 1, 1};
+    for (int i = 0; i < tensors; ++i)
+      for (const Slot& s : {in(shape, Holds::sums), in(shape, Holds::sums), out({1}, Holds::sums), out({1024}, Holds::sums), out({64}, Holds::sums)}) squares.slots.push_back(s);
+    return on_device(squares, ElementType::real32).peak.value();
+  };
+  CHECK(peak(6) - peak(1) < 5 * (operands + 5 * rounding) + scratch);
+}
+
 namespace {
 
 OperatorCase attention_case(std::int64_t sequence, std::int64_t heads, std::int64_t kv_heads, std::int64_t width, double dropped, bool zigzag = false) {

@@ -107,82 +107,52 @@ TEST_CASE("without the charting library a page has its sentences and tables, and
   CHECK(page.text.find("no pictures") != std::string::npos);
 }
 
-TEST_CASE("simulate: experts, a CNN, machines of two kinds, and a closed form without a pipeline", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("simulate scenarios/mixtral_8x7b_h100_64.json"), 5, 60);
-  check(page_of("simulate scenarios/resnet50_v100_8.json"), 5, 30);
-  check(page_of("simulate scenarios/mixed_a100_v100.json"), 5, 40);
-  check(page_of("estimate scenarios/llama3_70b_h100_64.json"), 2, 40);
-  check(page_of("memory scenarios/llama3_70b_h100_64.json"), 1, 30);
-}
+namespace {
 
-TEST_CASE("a run on this machine: loss, step by step, and the pipeline of the last one", "[browser]") {
-  NEEDS_A_BROWSER();
-  const test::ShownPage page = page_of("run scenarios/tiny_gpt2.json --device cpu --ranks 2 --steps 3");
-  check(page, 3, 12);
-  CHECK(page.text.find("The last step took") != std::string::npos);
-}
+/// What a command shows at the least, and words that stand on its page.
+struct Example {
+  const char* what;
+  const char* command;
+  int pictures;
+  std::size_t figures;
+  std::vector<const char*> says{};
+  int exit = 0;
+};
+const std::vector<Example> kExamples{
+    {"experts", "simulate scenarios/mixtral_8x7b_h100_64.json", 5, 60},
+    {"a CNN", "simulate scenarios/resnet50_v100_8.json", 5, 30},
+    {"machines of two kinds", "simulate scenarios/mixed_a100_v100.json", 5, 40},
+    {"a plan that does not fit", "simulate scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none", 1, 30, {}, 3},
+    {"a closed form without a pipeline", "estimate scenarios/llama3_70b_h100_64.json", 2, 40},
+    {"memory alone", "memory scenarios/llama3_70b_h100_64.json", 1, 30},
+    {"a run on this machine: loss, step by step, and the pipeline of the last one", "run scenarios/tiny_gpt2.json --device cpu --ranks 2 --steps 3", 3, 12, {"The last step took"}},
+    {"lesson: plans side by side", "lesson naive_pipeline", 3, 8},
+    {"replay: predictions beside measurements", "replay goyal_p100", 2, 8},
+    {"search: the front, the best plans and where their steps go", "search scenarios/llama3_8b_h100_8.json --fix tp=8 --simulate 2", 2, 20, {"Time against memory"}},
+    {"compare: where each step goes, and what makes the difference", "compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8", 4, 20, {"llama3_8b_h100_8 tp=8"}},
+    {"validate: the scoreboard", "validate --measurements tests/published/data/torchtitan.json", 2, 20},
+    {"curves of a collective", "collectives --cluster dgx_h100 --nodes 4 --network rail_ndr -b 1K -e 4G -f 16", 2, 10},
+    {"how a machine is wired", "topology show dgx_a100_80gb", 1, 3},
+    {"the buyer's question: cost and days with their ranges", "plan scenarios/plans/llama3_8b_two_weeks.json", 3, 10},
+    {"sweep over machines: the pace beside growth in proportion", "sweep scenarios/llama3_70b_h100_64.json --vary cluster.nodes=8,16,32", 4, 20, {"of growth in proportion (dashed)"}},
+    {"sweep: curves of what varies", "sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2", 2, 20},
+    {"sweep where nothing fits: every point with its memory against the capacity", "sweep scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none --vary strategy.microbatch=1,2,4", 1, 6,
+     {"3 do not fit", "What this rests on"}, 3}};
 
-TEST_CASE("lesson and replay: plans side by side, and predictions beside measurements", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("lesson naive_pipeline"), 3, 8);
-  check(page_of("replay goyal_p100"), 2, 8);
-}
+}  // namespace
 
-TEST_CASE("search: the front, the best plans and where their steps go", "[browser]") {
+TEST_CASE("pages of commands that go through to their end", "[browser]") {
   NEEDS_A_BROWSER();
-  const test::ShownPage page = page_of("search scenarios/llama3_8b_h100_8.json --fix tp=8 --simulate 2");
-  check(page, 2, 20);
-  CHECK(page.text.find("Time against memory") != std::string::npos);
-}
-
-TEST_CASE("compare: where each step goes, and what makes the difference", "[browser]") {
-  NEEDS_A_BROWSER();
-  const test::ShownPage page = page_of("compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8");
-  check(page, 4, 20);
-  CHECK(page.text.find("llama3_8b_h100_8 tp=8") != std::string::npos);
-}
-
-TEST_CASE("validate: the scoreboard", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("validate --measurements tests/published/data/torchtitan.json"), 2, 20);
-}
-
-TEST_CASE("a plan that does not fit has its page, too", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("simulate scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none", 3), 1, 30);
-}
-
-TEST_CASE("networks: curves of a collective, and how a machine is wired", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("collectives --cluster dgx_h100 --nodes 4 --network rail_ndr -b 1K -e 4G -f 16"), 2, 10);
-  check(page_of("topology show dgx_a100_80gb"), 1, 3);
-}
-
-TEST_CASE("the buyer's question: cost and days with their ranges", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("plan scenarios/plans/llama3_8b_two_weeks.json"), 3, 10);
-}
-
-TEST_CASE("sweep over machines: the pace beside growth in proportion", "[browser]") {
-  NEEDS_A_BROWSER();
-  const test::ShownPage page = page_of("sweep scenarios/llama3_70b_h100_64.json --vary cluster.nodes=8,16,32");
-  check(page, 4, 20);
-  CHECK(page.text.find("of growth in proportion (dashed)") != std::string::npos);
-}
-
-TEST_CASE("sweep: curves of what varies", "[browser]") {
-  NEEDS_A_BROWSER();
-  check(page_of("sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2"), 2, 20);
-}
-
-TEST_CASE("sweep where nothing fits: every point with its memory against the capacity", "[browser]") {
-  NEEDS_A_BROWSER();
-  const test::ShownPage page = page_of("sweep scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none --vary strategy.microbatch=1,2,4", 3);
-  check(page, 1, 6);
-  CHECK(page.text.find("3 do not fit") != std::string::npos);
-  CHECK(page.text.find("What this rests on") != std::string::npos);
-  CHECK(page.text.find("Interrupted") == std::string::npos);
+  for (const Example& e : kExamples)
+    DYNAMIC_SECTION(e.what) {
+      const test::ShownPage page = page_of(e.command, e.exit);
+      check(page, e.pictures, e.figures);
+      CHECK(page.text.find("Interrupted") == std::string::npos);
+      for (const char* words : e.says) {
+        INFO(words);
+        CHECK(page.text.find(words) != std::string::npos);
+      }
+    }
 }
 
 TEST_CASE("what was interrupted says so, with and without a result", "[browser]") {

@@ -107,6 +107,7 @@ TEST_CASE("a path that cannot be is refused before the work", "[html]") {
   const Folder folder;
   CHECK_THROWS_AS(check_output_path((folder.path / "none" / "report.html").string()), Error);
   CHECK_THROWS_AS(check_output_path(folder.path.string()), Error);
+  CHECK_THROWS_AS(check_output_path((folder.path / std::string(5000, 'a')).string()), Error);  // A longer name than any system takes.
   CHECK_NOTHROW(check_output_path((folder.path / "report.html").string()));
   CHECK(folder.files() == 0);
 }

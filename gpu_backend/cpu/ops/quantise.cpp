@@ -5,29 +5,22 @@
 #include <cmath>
 
 #include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/quantised.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// e4m3 or e5m2: mantissa bits, exponent of the smallest normal number, largest number.
-struct Format {
-  int mantissa, smallest;
-  double largest;
-
-  /// Rounds to nearest, ties to even; too large becomes the largest.
-  [[nodiscard]] double round(double x) const {
-    if (x == 0 || std::isnan(x)) return x;
-    const int exponent = std::max(std::ilogb(x), smallest);
-    const double step = std::ldexp(1.0, exponent - mantissa);
-    return std::clamp(std::nearbyint(x / step) * step, -largest, largest);
-  }
-};
-
-Format format_of(const ComputeTask& t) { return {static_cast<int>(t.scalars.at(0)), static_cast<int>(t.scalars.at(1)), t.scalars.at(2)}; }
+/// To nearest, ties to even; too large becomes the largest.
+double rounded(double x, const Fp8Format& f) {
+  if (x == 0 || std::isnan(x)) return x;
+  const int exponent = std::max(std::ilogb(x), f.smallest);
+  const double step = std::ldexp(1.0, exponent - f.mantissa);
+  return std::clamp(std::nearbyint(x / step) * step, -f.largest, f.largest);
+}
 
 /// Scale that brings `largest` to the largest number of the format.
-double scale_for(double largest, const Format& f) { return largest > 0 ? f.largest / largest : 1.0; }
+double scale_for(double largest, const Fp8Format& f) { return largest > 0 ? f.largest / largest : 1.0; }
 
 template <class T>
 double largest_of(const T* x, std::int64_t n) {
@@ -36,39 +29,26 @@ double largest_of(const T* x, std::int64_t n) {
   return out;
 }
 
-/// A matrix of `rows` by `columns` in blocks that share a scale; `power_of_two` rounds scales down to one.
+/// A matrix of `rows` by `columns` in blocks that share a scale; `power_of_two` rounds scales down to one, exactly: a logarithm could round up.
 template <class T>
-void cast_blocks(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t high, std::int64_t wide, const Format& f, bool power_of_two) {
+void cast_blocks(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t high, std::int64_t wide, const Fp8Format& f, bool power_of_two) {
   for (std::int64_t r = 0; r < rows; r += high)
     for (std::int64_t c = 0; c < columns; c += wide) {
       const std::int64_t bottom = std::min(r + high, rows), right = std::min(c + wide, columns);
       double largest = 0;
       for (std::int64_t i = r; i < bottom; ++i) largest = std::max(largest, largest_of(from + i * columns + c, right - c));
       double scale = scale_for(largest, f);
-      if (power_of_two) scale = std::exp2(std::floor(std::log2(scale)));
+      if (power_of_two) scale = std::ldexp(1.0, std::ilogb(scale));
       for (std::int64_t i = r; i < bottom; ++i)
-        for (std::int64_t j = c; j < right; ++j) to[i * columns + j] = static_cast<T>(f.round(static_cast<double>(from[i * columns + j]) * scale) / scale);
+        for (std::int64_t j = c; j < right; ++j) to[i * columns + j] = static_cast<T>(rounded(static_cast<double>(from[i * columns + j]) * scale, f) / scale);
     }
 }
 
-/// Operands in their order: per tensor what is read, then the copies that are made of it.
-template <class Visit>
-void for_each_tensor(const OperatorCall& c, std::size_t first, Visit visit) {
-  const bool rows = c.task->scalars.at(4) != 0, columns = c.task->scalars.at(5) != 0;
-  std::size_t number = 0;
-  for (std::size_t i = first; i < c.operands.size(); ++number) {
-    const TensorView& from = c.operand(i++);
-    const TensorView* row_copy = rows ? &c.operand(i++) : nullptr;
-    const TensorView* column_copy = columns ? &c.operand(i++) : nullptr;
-    visit(number, from, row_copy, column_copy);
-  }
-}
-
 template <class T>
-void cast_all(const TensorView& from, const TensorView* copy, double scale, const Format& f) {
+void cast_all(const TensorView& from, const TensorView* copy, double scale, const Fp8Format& f) {
   if (copy == nullptr) return;
   for (std::int64_t i = 0; i < from.elements(); ++i)
-    copy->as<T>()[i] = scale > 0 ? static_cast<T>(f.round(static_cast<double>(from.as<T>()[i]) * scale) / scale) : from.as<T>()[i];
+    copy->as<T>()[i] = scale > 0 ? static_cast<T>(rounded(static_cast<double>(from.as<T>()[i]) * scale, f) / scale) : from.as<T>()[i];
 }
 
 /// Scales of the three roles and this step's largest values; then tensors. Without a scale (the first step) values are not rounded: one of 1, as
@@ -76,11 +56,11 @@ void cast_all(const TensorView& from, const TensorView* copy, double scale, cons
 template <class T>
 struct Delayed {
   static void run(const OperatorCall& c) {
-    const Format f = format_of(*c.task);
+    const Fp8Format f = fp8_format(*c.task);
     T* state = c.operand(0).as<T>();
-    const auto role = static_cast<std::size_t>(c.task->scalars.at(3));
+    const std::size_t role = fp8_role(*c.task);
     const auto scale = static_cast<double>(state[role]);
-    for_each_tensor(c, 1, [&](std::size_t, const TensorView& from, const TensorView* rows, const TensorView* columns) {
+    for_each_cast(c, 1, [&](std::size_t, const TensorView& from, const TensorView* rows, const TensorView* columns) {
       state[3 + role] = std::max(state[3 + role], static_cast<T>(largest_of(from.as<T>(), from.elements())));
       cast_all<T>(from, rows, scale, f);
       cast_all<T>(from, columns, scale, f);
@@ -92,11 +72,10 @@ struct Delayed {
 template <class T>
 struct UpdateScales {
   static void run(const OperatorCall& c) {
-    constexpr double kLargest[3] = {448, 448, 57344};  // e4m3 for inputs and weights, e5m2 for gradients.
     for (const TensorView& x : c.operands)
       for (std::size_t role = 0; role < 3; ++role) {
         T* state = x.as<T>();
-        state[role] = static_cast<T>(state[3 + role] > 0 ? kLargest[role] / static_cast<double>(state[3 + role]) : 0.0);
+        state[role] = static_cast<T>(state[3 + role] > 0 ? kFormatOfRole[role].largest / static_cast<double>(state[3 + role]) : 0.0);
         state[3 + role] = T{0};
       }
   }
@@ -114,8 +93,8 @@ struct Amax {
 template <class T>
 struct Tensorwise {
   static void run(const OperatorCall& c) {
-    const Format f = format_of(*c.task);
-    for_each_tensor(c, 1, [&](std::size_t number, const TensorView& from, const TensorView* rows, const TensorView* columns) {
+    const Fp8Format f = fp8_format(*c.task);
+    for_each_cast(c, 1, [&](std::size_t number, const TensorView& from, const TensorView* rows, const TensorView* columns) {
       const double scale = scale_for(static_cast<double>(c.operand(0).as<T>()[number]), f);
       cast_all<T>(from, rows, scale, f);
       cast_all<T>(from, columns, scale, f);
@@ -123,15 +102,11 @@ struct Tensorwise {
   }
 };
 
-/// Block sizes of inputs and gradients, and of weights; a row or column is as long as it is.
-struct Blocks { std::int64_t along, weight_high; bool power_of_two; };
-constexpr Blocks kRowwise{INT64_MAX / 4, 1, false}, kBlockwise{128, 128, false}, kMx{32, 1, true};
-
 template <class T>
-void cast_in_blocks(const OperatorCall& c, const Blocks& b) {
-  const Format f = format_of(*c.task);
-  const std::int64_t across = c.task->scalars.at(3) == 1 ? b.weight_high : 1;
-  for_each_tensor(c, 0, [&](std::size_t number, const TensorView& from, const TensorView* rows, const TensorView* columns) {
+void cast_in_blocks(const OperatorCall& c, const Fp8Blocks& b) {
+  const Fp8Format f = fp8_format(*c.task);
+  const std::int64_t across = block_height(*c.task, b);
+  for_each_cast(c, 0, [&](std::size_t number, const TensorView& from, const TensorView* rows, const TensorView* columns) {
     const std::int64_t wide = std::max<std::int64_t>(1, c.dims.at(number)), high = from.elements() / wide;
     if (rows != nullptr) cast_blocks(from.as<T>(), rows->as<T>(), high, wide, across, b.along, f, b.power_of_two);
     if (columns != nullptr) cast_blocks(from.as<T>(), columns->as<T>(), high, wide, b.along, across, f, b.power_of_two);

@@ -1,39 +1,13 @@
-// LAMB and Adafactor. Sums are made in chunks whose number the sizes give, then added in order.
+// LAMB and Adafactor. Sums over columns, too, are made in chunks whose number the sizes give, then added in order.
 
-#include "gpu_backend/cuda/kernels/numbers.cuh"
 #include "gpu_backend/cuda/kernels/optimizer_norms.hpp"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 
 namespace rehearse::cuda {
 
 namespace {
 
-constexpr std::int64_t kPerBlock = 16 * kThreads;
 constexpr std::int64_t kRowsPerChunk = 64, kMostChunks = 64;
-
-std::int64_t parts_of(std::int64_t n) { return n < 1 ? 1 : (n + kPerBlock - 1) / kPerBlock; }
-
-/// Adds f(i), a number, over all i below n: a part per block.
-template <class F>
-__global__ void sum_parts_kernel(F f, std::int64_t n, double* parts) {
-  double sum = 0;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kPerBlock;
-  for (std::int64_t i = first + threadIdx.x; i < first + kPerBlock && i < n; i += blockDim.x) sum += static_cast<double>(f(i));
-  sum = over_block<Sum>(sum, 0.0);
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
-}
-__global__ void sum_up_kernel(const double* parts, std::int64_t n, Reals to, std::int64_t at) {
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += parts[i];
-  sum = over_block<Sum>(sum, 0.0);
-  if (threadIdx.x == 0) put(to, at, sum);
-}
-/// Element `at` of `to` becomes the sum of f over all i below n.
-template <class F>
-void sum_of(cudaStream_t stream, F f, std::int64_t n, Reals to, std::int64_t at, void* scratch) {
-  auto* parts = static_cast<double*>(scratch);
-  launch(&sum_parts_kernel<F>, dim3(static_cast<unsigned>(parts_of(n))), dim3(kThreads), 0, stream, f, n, parts);
-  launch(&sum_up_kernel, dim3(1), dim3(1024), 0, stream, parts, parts_of(n), to, at);
-}
 
 // ---- LAMB
 
@@ -288,20 +262,20 @@ struct AdafactorVector {
 std::int64_t experts_held(const Matrix& m) { return !m.experts ? 1 : m.rows_complete ? m.rows.extents[0] : m.columns.extents[0]; }
 }  // namespace
 
-std::size_t sum_scratch_bytes(std::int64_t n) { return static_cast<std::size_t>(parts_of(n)) * sizeof(double); }
+std::size_t sum_scratch_bytes(std::int64_t n) { return parts_bytes(n); }
 std::size_t factor_scratch_bytes(const Matrix& m) {
   const Local z(m);
-  const std::int64_t columns = chunks_of(z) * z.experts * z.columns, experts = experts_held(m);
-  return static_cast<std::size_t>(columns > experts ? columns : experts) * sizeof(double);
+  return static_cast<std::size_t>(chunks_of(z) * z.experts * z.columns) * sizeof(double);
 }
+std::size_t means_bytes(const Matrix& m) { return static_cast<std::size_t>(experts_held(m)) * sizeof(double); }
 
 void lamb_moments(cudaStream_t stream, const LambTensor& t, const LambRule& rule, void* scratch) {
   with_sums_of(t.first.type, [&](auto a) {
     using A = decltype(a);
     const LambStep<A> step{t, rule};
     each_one(stream, LambMoments<A>{step}, t.n);
-    sum_of(stream, SquareOf<A>{t.weights}, t.n, t.norms, 0, scratch);
-    sum_of(stream, SquareOfDirection<A>{step}, t.n, t.norms, 1, scratch);
+    over_all<Sum>(stream, SquareOf<A>{t.weights}, t.n, t.norms, 0, scratch);
+    over_all<Sum>(stream, SquareOfDirection<A>{step}, t.n, t.norms, 1, scratch);
   });
 }
 void lamb(cudaStream_t stream, const LambTensor& t, const LambRule& rule) {
@@ -329,13 +303,13 @@ void factor_means(cudaStream_t stream, const Statistics& s, const Matrix& m, dou
          per_expert(m.rows_complete ? m.rows : m.columns, m.experts), means);
 }
 void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const Matrix& m, const double* means, Reals change, void* scratch) {
-  sum_of(stream, FactoredChange{gradient, s, m, means}, m.weight.stored, change, 0, scratch);
+  over_all<Sum>(stream, FactoredChange{gradient, s, m, means}, m.weight.stored, change, 0, scratch);
 }
 void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_t n, double epsilon, PerStep<double> keep, Reals change, void* scratch) {
   with_sums_of(second.type, [&](auto a) {
     using A = decltype(a);
     each_one(stream, WholeMoment<A>{gradient, second, static_cast<A>(epsilon), keep}, n);
-    sum_of(stream, WholeChange<A>{gradient, second}, n, change, 0, scratch);
+    over_all<Sum>(stream, WholeChange<A>{gradient, second}, n, change, 0, scratch);
   });
 }
 

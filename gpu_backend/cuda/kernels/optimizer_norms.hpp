@@ -15,7 +15,7 @@ struct LambTensor {
   bool scaled;
 };
 struct LambRule { double rate, beta1, beta2, epsilon; PerStep<double> correct1, correct2; };
-/// Updates the moments and writes the norms. `scratch` holds sum_scratch_bytes() of the largest tensor, twice.
+/// Updates the moments and writes the norms. `scratch` holds sum_scratch_bytes() of the tensor.
 void lamb_moments(cudaStream_t, const LambTensor& tensor, const LambRule& rule, void* scratch);
 void lamb(cudaStream_t, const LambTensor& tensor, const LambRule& rule);
 
@@ -42,11 +42,12 @@ struct Statistics { Reals rows, columns; };
 
 [[nodiscard]] std::size_t sum_scratch_bytes(std::int64_t n);
 [[nodiscard]] std::size_t factor_scratch_bytes(const Matrix& m);
+[[nodiscard]] std::size_t means_bytes(const Matrix& m);
 /// Sums of squared gradients plus epsilon, by row and by column. `scratch` holds factor_scratch_bytes().
 void factor_sums(cudaStream_t, Reals gradient, const Statistics& sums, const Matrix& m, double epsilon, void* scratch);
 /// statistic = keep * statistic + (1 - keep) * sum / over
 void blend(cudaStream_t, Reals sum, Reals statistic, std::int64_t n, double over, PerStep<double> keep);
-/// Mean of the statistics of each expert held. `means` holds as many doubles as factor_scratch_bytes() has room for.
+/// Mean of the statistics of each expert held. `means` holds means_bytes().
 void factor_means(cudaStream_t, const Statistics& statistics, const Matrix& m, double* means);
 /// Sum of gradient^2 / second moment. `scratch` holds sum_scratch_bytes() of the elements.
 void factored_change(cudaStream_t, Reals gradient, const Statistics& statistics, const Matrix& m, const double* means, Reals change, void* scratch);

@@ -1,15 +1,11 @@
 // Casts to fp8. Scaling and rounding are in fp64, as the CPU's: a product that is rounded before it is compared would fall to the other side of a tie.
 
-#include "gpu_backend/cuda/kernels/numbers.cuh"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 #include "gpu_backend/cuda/kernels/quantise.hpp"
 
 namespace rehearse::cuda {
 
 namespace {
-
-constexpr std::int64_t kPerBlock = 16 * kThreads;
-
-std::int64_t parts_of(std::int64_t n) { return n < 1 ? 1 : (n + kPerBlock - 1) / kPerBlock; }
 
 __device__ inline double absolute(double x) { return x < 0 ? -x : x; }
 /// To nearest, ties to even; too large becomes the largest.
@@ -21,19 +17,10 @@ __device__ inline double rounded(double x, const Fp8Format& f) {
 }
 __device__ inline double scale_for(double largest, const Fp8Format& f) { return largest > 0 ? f.largest / largest : 1.0; }
 
-__global__ void largest_parts_kernel(Reals x, std::int64_t n, double* parts) {
-  double most = 0;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kPerBlock;
-  for (std::int64_t i = first + threadIdx.x; i < first + kPerBlock && i < n; i += blockDim.x) most = Max::of(most, absolute(get<double>(x, i)));
-  most = over_block<Max>(most, 0.0);
-  if (threadIdx.x == 0) parts[blockIdx.x] = most;
-}
-__global__ void largest_kernel(const double* parts, std::int64_t n, Reals to, std::int64_t at, bool keeps) {
-  double most = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) most = Max::of(most, parts[i]);
-  most = over_block<Max>(most, 0.0);
-  if (threadIdx.x == 0) put(to, at, keeps ? Max::of(most, get<double>(to, at)) : most);
-}
+struct AbsoluteOf {
+  Reals x;
+  __device__ double operator()(std::int64_t i) const { return absolute(get<double>(x, i)); }
+};
 
 struct CastByScale {
   Reals from, to, scales;
@@ -56,7 +43,7 @@ __global__ void cast_blocks_kernel(Reals from, Reals to, BlockScales z, Fp8Forma
     double most = 0;
     for (std::int64_t i = threadIdx.x; i < high * wide; i += blockDim.x) most = Max::of(most, absolute(get<double>(from, (top + i / wide) * z.columns + left + i % wide)));
     double scale = scale_for(over_block<Max>(most, 0.0), format);
-    if (z.power_of_two) scale = exp2(floor(log2(scale)));
+    if (z.power_of_two) scale = ldexp(1.0, ilogb(scale));
     for (std::int64_t i = threadIdx.x; i < high * wide; i += blockDim.x) {
       const std::int64_t at = (top + i / wide) * z.columns + left + i % wide;
       put(to, at, rounded(get<double>(from, at) * scale, format) / scale);
@@ -66,21 +53,20 @@ __global__ void cast_blocks_kernel(Reals from, Reals to, BlockScales z, Fp8Forma
 
 struct UpdateScales {
   Reals state;
+  RoleFormats formats;
   template <int>
   __device__ void at(std::int64_t role) const {
-    const double most = get<double>(state, 3 + role), largest = role == 2 ? 57344.0 : 448.0;   // e4m3 for inputs and weights, e5m2 for gradients.
-    put(state, role, most > 0 ? largest / most : 0.0);
+    const double most = get<double>(state, 3 + role);
+    put(state, role, most > 0 ? formats.of[role].largest / most : 0.0);
     put(state, 3 + role, 0.0);
   }
 };
 
 }  // namespace
 
-std::size_t largest_scratch_bytes(std::int64_t n) { return static_cast<std::size_t>(parts_of(n)) * sizeof(double); }
+std::size_t largest_scratch_bytes(std::int64_t n) { return parts_bytes(n); }
 void largest(cudaStream_t stream, Reals x, std::int64_t n, Reals to, std::int64_t at, bool keeps, void* scratch) {
-  auto* parts = static_cast<double*>(scratch);
-  launch(&largest_parts_kernel, dim3(static_cast<unsigned>(parts_of(n))), dim3(kThreads), 0, stream, x, n, parts);
-  launch(&largest_kernel, dim3(1), dim3(1024), 0, stream, parts, parts_of(n), to, at, keeps);
+  over_all<Max>(stream, AbsoluteOf{x}, n, to, at, scratch, keeps);
 }
 void cast_by_scale(cudaStream_t stream, Reals from, Reals to, std::int64_t n, Reals scales, std::int64_t at, const Fp8Format& format) {
   each_one(stream, CastByScale{from, to, scales, at, format, false}, n);
@@ -95,6 +81,6 @@ void cast_blocks(cudaStream_t stream, Reals from, Reals to, const BlockScales& s
   const std::int64_t jobs = (z.columns + z.wide - 1) / z.wide * ((z.rows + z.high - 1) / z.high);
   launch(&cast_blocks_kernel, dim3(blocks_for(jobs)), dim3(z.high * z.wide > kWarp ? kThreads : kWarp), 0, stream, from, to, z, format);
 }
-void update_scales(cudaStream_t stream, Reals state) { each_one(stream, UpdateScales{state}, 3); }
+void update_scales(cudaStream_t stream, Reals state, const RoleFormats& formats) { each_one(stream, UpdateScales{state, formats}, 3); }
 
 }  // namespace rehearse::cuda

@@ -1,12 +1,10 @@
 #pragma once
 // Launchers of casts to fp8, as kernels.hpp has them: values become the nearest that a format and a scale can express, and are stored in the copy's type.
 
+#include "core/program/fp8_format.hpp"
 #include "gpu_backend/cuda/kernels/kernels.hpp"
 
 namespace rehearse::cuda {
-
-/// e4m3 or e5m2: mantissa bits, exponent of the smallest normal number, largest number.
-struct Fp8Format { int mantissa, smallest; double largest; };
 
 [[nodiscard]] std::size_t largest_scratch_bytes(std::int64_t n);
 /// Element `at` of `to` becomes the largest absolute value of x, or of it and what it is. `scratch` holds largest_scratch_bytes().
@@ -19,6 +17,7 @@ void cast_by_largest(cudaStream_t, Reals from, Reals to, std::int64_t n, Reals l
 struct BlockScales { std::int64_t rows, columns, high, wide; bool power_of_two; };
 void cast_blocks(cudaStream_t, Reals from, Reals to, const BlockScales& shape, const Fp8Format& format);
 /// state: scales of inputs, weights and gradients, and their largest values since the last update, which begin at zero again.
-void update_scales(cudaStream_t, Reals state);
+struct RoleFormats { Fp8Format of[3]; };
+void update_scales(cudaStream_t, Reals state, const RoleFormats& formats);
 
 }  // namespace rehearse::cuda

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "gpu_backend/cuda/kernels/common.cuh"
+#include "gpu_backend/cuda/kernels/parts.cuh"
 
 namespace rehearse::cuda {
 
 namespace {
 
 constexpr int kPerLaunch = 40;                      // Tensors; their list is passed by value.
-constexpr std::int64_t kPerBlock = 16 * kThreads;   // Elements.
 
 template <class Item>
 struct List { Item at[kPerLaunch]; int count = 0; };
@@ -53,24 +52,13 @@ __global__ void sgd_kernel(List<Updated> tensors, Acc<W> rate, Acc<W> momentum) 
 }
 
 template <class T>
-__global__ void square_parts_kernel(const T* x, std::int64_t n, double* parts) {
-  double sum = 0;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kPerBlock;
-  for (std::int64_t i = first + threadIdx.x; i < first + kPerBlock && i < n; i += blockDim.x) {
-    const Acc<T> v = widen(x[i]);
-    sum += static_cast<double>(v) * static_cast<double>(v);
+struct SquareOf {
+  const T* x;
+  __device__ double operator()(std::int64_t i) const {
+    const auto v = static_cast<double>(widen(x[i]));
+    return v * v;
   }
-  sum = over_block<Sum>(sum, 0.0);
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
-}
-
-template <class T>
-__global__ void add_up_kernel(const double* parts, std::int64_t n, T* sum) {
-  double mine = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += parts[i];
-  mine = over_block<Sum>(mine, 0.0);
-  if (threadIdx.x == 0) *sum = static_cast<T>(mine);
-}
+};
 
 template <class T, class S>
 __global__ void clip_kernel(List<Counted> tensors, const S* sum, double largest, double* observed) {
@@ -94,11 +82,9 @@ void in_lists(const Item* tensors, int count, F f) {
       list.at[list.count] = tensors[first + list.count];
       longest = std::max(longest, list.at[list.count].n);
     }
-    f(list, dim3(blocks_for(std::min<std::int64_t>((longest + kPerBlock - 1) / kPerBlock, 4096)), static_cast<unsigned>(list.count)));
+    f(list, dim3(blocks_for(std::min<std::int64_t>(parts_of(longest), 4096)), static_cast<unsigned>(list.count)));
   }
 }
-
-std::int64_t parts_of(std::int64_t n) { return (n + kPerBlock - 1) / kPerBlock; }
 
 /// Gradients and weights of an update: equal types, or one of the two in 16 bits.
 template <class F>
@@ -148,15 +134,12 @@ void square_sum(cudaStream_t stream, const Counted* tensors, int count, Reals su
     if (tensors[i].n == 0) continue;
     with_real(tensors[i].values.type, [&](auto t) {
       using T = decltype(t);
-      launch(&square_parts_kernel<T>, dim3(static_cast<unsigned>(parts_of(tensors[i].n))), dim3(kThreads), 0, stream, in<T>(tensors[i].values), tensors[i].n, parts + used);
+      in_parts<Sum>(stream, SquareOf<T>{in<T>(tensors[i].values)}, tensors[i].n, parts + used);
     });
     used += parts_of(tensors[i].n);
   }
-  with_real(sum.type, [&](auto t) {
-    using T = decltype(t);
-    if constexpr (std::is_same_v<T, Acc<T>>) launch(&add_up_kernel<T>, dim3(1), dim3(1024), 0, stream, parts, used, out<T>(sum));
-    else throw std::logic_error("a norm in 16 bits");
-  });
+  if (sum.type == ElementType::real16) throw std::logic_error("a norm in 16 bits");
+  put_together<Sum>(stream, parts, used, sum, 0, false);
 }
 
 void clip(cudaStream_t stream, const Counted* tensors, int count, Reals sum, double largest, double* observed) {

@@ -67,8 +67,6 @@ void run_clip(const OperatorCall& c) {
   clip(stream(c), scaled.data(), static_cast<int>(scaled.size()), reals(c.operands.back()), c.task->scalars.at(0), c.launch->observe([observed = c.observed](double sum) { observed->norm_squared = sum; }));
 }
 
-double decay_of(const OperatorCall& c, const TensorView& weights) { return weights.held->shape.size() >= 2 ? c.task->scalars.at(1) : 0.0; }
-
 /// Calls f(tensors, types) for tensors of equal types together. Per parameter: gradient, weights, `states` further tensors.
 template <class F>
 void by_types(const OperatorCall& c, std::size_t states, F f) {

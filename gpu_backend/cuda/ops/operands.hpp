@@ -43,6 +43,25 @@ namespace rehearse::cuda {
   return out;
 }
 
+[[nodiscard]] inline bool is_matrix(const TensorView& weights) { return weights.held->shape.size() >= 2; }
+/// Of an update whose scalar 1 it is: vectors (biases, norms) have none.
+[[nodiscard]] inline double decay_of(const OperatorCall& c, const TensorView& weights) { return is_matrix(weights) ? c.task->scalars.at(1) : 0.0; }
+
+/// Scratch of a task that goes through many tensors one after the other: what one has used is there for the next, in order of the stream.
+class ScratchInTurn {
+ public:
+  explicit ScratchInTurn(const OperatorCall& c) : launch_(*c.launch) {}
+  [[nodiscard]] void* of(std::size_t bytes) {
+    if (block_ == nullptr || bytes > bytes_) block_ = launch_.scratch(bytes), bytes_ = bytes;
+    return block_;
+  }
+
+ private:
+  LaunchContext& launch_;
+  void* block_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 /// `now`, and for other steps `of(step)`: what kernels may not be told once for all steps.
 template <class T, class F>
 [[nodiscard]] PerStep<T> per_step(const OperatorCall& c, T now, F of) {

@@ -1,5 +1,6 @@
 // LAMB and Adafactor. Operands as in cpu/ops/optimizer_norms.cpp.
 
+#include <algorithm>
 #include <cmath>
 
 #include "gpu_backend/cuda/check.hpp"
@@ -10,23 +11,21 @@ namespace rehearse::cuda {
 
 namespace {
 
-bool is_matrix(const TensorView& weights) { return weights.held->shape.size() >= 2; }
-
 // ---- LAMB. scalars: learning rate, weight decay, beta 1, beta 2, epsilon
 
 LambRule lamb_rule(const OperatorCall& c) {
   const auto& s = c.task->scalars;
   return {s.at(0), s.at(2), s.at(3), s.at(4), correction(c, s.at(2)), correction(c, s.at(3))};
 }
-double decay_of(const OperatorCall& c, const TensorView& weights) { return is_matrix(weights) ? c.task->scalars.at(1) : 0.0; }
 
 /// Per parameter: gradient, weights, moments, sums of squares of weights and direction
 void run_lamb_moments(const OperatorCall& c) {
   const LambRule rule = lamb_rule(c);
+  ScratchInTurn scratch(c);
   for (std::size_t i = 0; i + 4 < c.operands.size(); i += 5) {
     const TensorView &g = c.operand(i), &w = c.operand(i + 1);
     lamb_moments(stream(c), {reals(g), reals(w), reals(c.operand(i + 2)), reals(c.operand(i + 3)), reals(c.operand(i + 4)), g.elements(), decay_of(c, w), is_matrix(w)}, rule,
-                 c.launch->scratch(sum_scratch_bytes(g.elements())));
+                 scratch.of(sum_scratch_bytes(g.elements())));
   }
 }
 /// Per parameter: weights, moments, sums of squares
@@ -64,22 +63,23 @@ double columns_of(const Matrix& m) {
   for (int d = m.experts ? 2 : 1; d < m.weight.rank; ++d) n *= static_cast<double>(m.weight.shape[d]);
   return n;
 }
-double* means_of(const OperatorCall& c, const Matrix& m, const Statistics& statistics) {
-  auto* means = static_cast<double*>(c.launch->scratch(factor_scratch_bytes(m)));
+double* means_of(const OperatorCall& c, const Matrix& m, const Statistics& statistics, ScratchInTurn& scratch) {
+  auto* means = static_cast<double*>(scratch.of(means_bytes(m)));
   factor_means(stream(c), statistics, m, means);
   return means;
 }
 
 /// Per parameter: gradient, weights, sum of the weights' squares; of a matrix then sums of squared gradients by row and by column
 void run_squares(const OperatorCall& c) {
+  ScratchInTurn scratch(c);
   for (std::size_t i = 0; i + 2 < c.operands.size();) {
     const TensorView &g = c.operand(i), &w = c.operand(i + 1);
     const Counted weights{reals(w), w.elements()};
-    square_sum(stream(c), &weights, 1, reals(c.operand(i + 2)), c.launch->scratch(square_scratch_bytes(&weights, 1)));
+    square_sum(stream(c), &weights, 1, reals(c.operand(i + 2)), scratch.of(square_scratch_bytes(&weights, 1)));
     const bool matrix = is_matrix(w);
     if (matrix) {
       const Matrix m = matrix_of(w, c.operand(i + 3), c.operand(i + 4));
-      factor_sums(stream(c), reals(g), {reals(c.operand(i + 3)), reals(c.operand(i + 4))}, m, c.task->scalars.at(2), c.launch->scratch(factor_scratch_bytes(m)));
+      factor_sums(stream(c), reals(g), {reals(c.operand(i + 3)), reals(c.operand(i + 4))}, m, c.task->scalars.at(2), scratch.of(factor_scratch_bytes(m)));
     }
     i += matrix ? 5 : 3;
   }
@@ -93,9 +93,10 @@ PerStep<double> kept(const OperatorCall& c) {
 /// moment
 void run_statistics(const OperatorCall& c) {
   const PerStep<double> keep = kept(c);
+  ScratchInTurn parts(c), means(c);
   for (std::size_t i = 0; i + 2 < c.operands.size();) {
     const TensorView &g = c.operand(i), &change = c.operand(i + 1);
-    void* scratch = c.launch->scratch(sum_scratch_bytes(g.elements()));
+    void* scratch = parts.of(sum_scratch_bytes(g.elements()));
     if (!is_matrix(g)) {
       whole_change(stream(c), reals(g), reals(c.operand(i + 2)), g.elements(), c.task->scalars.at(2), keep, reals(change), scratch);
       i += 3;
@@ -106,7 +107,7 @@ void run_statistics(const OperatorCall& c) {
     blend(stream(c), reals(c.operand(i + 2)), reals(rows), rows.elements(), columns_of(m), keep);
     blend(stream(c), reals(c.operand(i + 4)), reals(columns), columns.elements(), rows_of(m), keep);
     const Statistics statistics{reals(rows), reals(columns)};
-    factored_change(stream(c), reals(g), statistics, m, means_of(c, m, statistics), reals(change), scratch);
+    factored_change(stream(c), reals(g), statistics, m, means_of(c, m, statistics, means), reals(change), scratch);
     i += 6;
   }
 }
@@ -120,6 +121,7 @@ AdafactorRule adafactor_rule(const OperatorCall& c, const TensorView& weights) {
 }
 /// Per parameter: gradient, weights, sums of squares of weights and change; of a matrix then statistics of rows and columns, of a vector its second moment
 void run_adafactor(const OperatorCall& c) {
+  ScratchInTurn means(c);
   for (std::size_t i = 0; i + 4 < c.operands.size();) {
     const TensorView &g = c.operand(i), &w = c.operand(i + 1), &size = c.operand(i + 2), &change = c.operand(i + 3);
     const AdafactorRule rule = adafactor_rule(c, w);
@@ -130,7 +132,7 @@ void run_adafactor(const OperatorCall& c) {
     }
     const Statistics statistics{reals(c.operand(i + 4)), reals(c.operand(i + 5))};
     const Matrix m = matrix_of(w, c.operand(i + 4), c.operand(i + 5));
-    adafactor(stream(c), reals(g), reals(w), reals(size), reals(change), statistics, m, means_of(c, m, statistics), rule);
+    adafactor(stream(c), reals(g), reals(w), reals(size), reals(change), statistics, m, means_of(c, m, statistics, means), rule);
     i += 6;
   }
 }

@@ -2,25 +2,15 @@
 
 usage: check_changes.py REHEARSE FOLDER_OF_SCENARIOS
 """
-import json
 import os
-import subprocess
 import sys
 import tempfile
 
-rehearse, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from command_line import Program
+
+rehearse, folder = Program(sys.argv[1]), os.path.abspath(sys.argv[2])
 failures = []
-
-
-def run(*words):
-    done = subprocess.run([rehearse, *words], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: {done.stderr}")
-    return done.stdout
-
-
-def ask(*words):
-    return json.loads(run(*words, "--format", "json"))
 
 
 def expect(what, got, wanted, tolerance=1e-6):
@@ -43,10 +33,10 @@ def what_if(*changes):
 def straggler():
     """Replicas that reduce once, after all kernels: the step gets longer by what the slow rank's kernels do, and by twice that at three times the time."""
     base = [scenario("gpt2_v100.json"), *settings(strategy__overlap__grad_reduce="false")]
-    step = ask("simulate", *base)
+    step = rehearse.ask("simulate", *base)
     kernels = sum(step["breakdown"][part] for part in ("matmul", "attention", "memory_bound", "loss", "optimizer"))
     for factor in (2, 3):
-        slow = ask("simulate", *base, *what_if(f"straggler=3:{factor}"))
+        slow = rehearse.ask("simulate", *base, *what_if(f"straggler=3:{factor}"))
         expect(f"a straggler of {factor}", slow["step_time_s"] - step["step_time_s"], (factor - 1) * kernels, 1e-4)
         if slow["slowest_rank"] != 3:
             failures.append(f"a straggler of {factor}: rank {slow['slowest_rank']} is called the slowest, not 3")
@@ -59,7 +49,7 @@ def links_and_nics():
     wire = 1024 * 768 * 2 / 25e9
 
     def message(*changes):
-        return ask("simulate", *base, *what_if("link=node*/NIC*:0.01", *changes))["breakdown"]["exposed_pp"]
+        return rehearse.ask("simulate", *base, *what_if("link=node*/NIC*:0.01", *changes))["breakdown"]["exposed_pp"]
 
     full, half, quarter = message(), message("link=node*/NIC*:0.5"), message("link=node*/NIC*:0.25")
     slope = half - full  # Bytes over rate, once more.
@@ -74,7 +64,7 @@ def links_and_nics():
 def memory_over_time():
     """GPT-2 on one stage, 8 sequences of 1024 tokens: each layer of forward keeps s b h (34 + 5 a s / h) bytes (Korthikanti et al. 2022, eq. 1), and backward gives
     them back; weights, gradients and optimizer state stay."""
-    curve = ask("memory", scenario("gpt2_v100.json"), "--over-time")["curves"][0]
+    curve = rehearse.ask("memory", scenario("gpt2_v100.json"), "--over-time")["curves"][0]
     points = curve["points"]
     layer = 1024 * 8 * 768 * (34 + 5 * 12 * 1024 / 768)
     by_layer = {(p["body"], p["block"]): p["after"] for p in points if p["microbatch"] == 0 and p["body"].startswith("layer.")}
@@ -95,9 +85,9 @@ def compare_with_trace(where):
     communication takes what it took."""
     plan, same_plan = [scenario("gpt2_v100.json"), *settings(strategy__overlap__grad_reduce="false")], scenario("gpt2_v100.json") + "@strategy.overlap.grad_reduce=false"
     trace = os.path.join(where, "trace.json")
-    slow = ask("simulate", *plan, *what_if("straggler=3:2"), "--no-fold", "--trace", trace, "--trace-ranks", "0-7")
-    step = ask("simulate", *plan)
-    both = ask("compare", trace, same_plan)
+    slow = rehearse.ask("simulate", *plan, *what_if("straggler=3:2"), "--no-fold", "--trace", trace, "--trace-ranks", "0-7")
+    step = rehearse.ask("simulate", *plan)
+    both = rehearse.ask("compare", trace, same_plan)
     late = sum(step["breakdown"][part] for part in ("matmul", "attention", "memory_bound", "loss"))
     waiting = {side: sum(v[side] for v in both["waiting"].values()) for side in ("traced_s", "simulated_s")}
     # Part of what is booked as the optimizer comes before its own, second reduction: the norm.
@@ -129,8 +119,8 @@ def parts_of_a_search(where):
 def in_parts(where, verb, *job):
     parts = [os.path.join(where, f"{verb}{i}.json") for i in (1, 2, 3)]
     for i, part in enumerate(parts, 1):
-        run(verb, *job, "--shard", f"{i}/3", "-o", part)
-    return ask(verb, *job), json.loads(run("merge", *reversed(parts), "--format", "json"))
+        rehearse.run(verb, *job, "--shard", f"{i}/3", "-o", part)
+    return rehearse.ask(verb, *job), rehearse.ask("merge", *reversed(parts))
 
 
 def main():

@@ -88,6 +88,12 @@ TEST_CASE("MXFP8 scales by powers of two") {
   call(cast("mxfp8"), {in(x), out(y)}, {32});
   CHECK(y.real[1] == 1.0);
   CHECK(y.real[0] == 288.0);
+  // By 8 the largest would pass 448 by a bit: the scale is 4, and 2^-12 half the smallest step.
+  x.real[0] = std::nextafter(448.0 / 8, 448.0);
+  x.real[1] = std::ldexp(1, -12);
+  call(cast("mxfp8"), {in(x), out(y)}, {32});
+  CHECK(y.real[1] == 0.0);
+  CHECK(y.real[0] == 56.0);
 }
 
 TEST_CASE("LAMB: the step of a matrix has the parameter's norm times the rate, whatever the gradient's size") {

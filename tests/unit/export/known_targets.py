@@ -3,10 +3,7 @@ import json
 import os
 import re
 
-try:
-    import jsonschema
-except ImportError:
-    jsonschema = None
+import jsonschema
 
 KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "known")
 

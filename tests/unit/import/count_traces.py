@@ -5,11 +5,13 @@ usage: count_traces.py REHEARSE FOLDER
 import collections
 import gzip
 import json
-import statistics
-import subprocess
+import os
 import sys
 
-rehearse, folder = sys.argv[1:3]
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from command_line import Program
+
+rehearse, folder = Program(sys.argv[1]), sys.argv[2]
 failures = []
 
 
@@ -27,10 +29,7 @@ def load(name):
 
 
 def imported(*names):
-    out = subprocess.run([rehearse, "import", "trace", *[f"{folder}/{n}" for n in names], "--format", "json"], capture_output=True, text=True)
-    if out.returncode != 0:
-        sys.exit(f"{names}: {out.stderr}")
-    return json.loads(out.stdout)
+    return rehearse.ask("import", "trace", *[f"{folder}/{n}" for n in names])
 
 
 OPERATION = {"AllReduce": "all_reduce", "Broadcast": "broadcast", "SendRecv": "send_recv", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter"}

@@ -14,7 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-rehearse, scenario, package = os.path.abspath(sys.argv[1]), sys.argv[2], os.path.abspath(sys.argv[3])
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from command_line import Program
+
+rehearse, scenario, package = Program(sys.argv[1]), sys.argv[2], os.path.abspath(sys.argv[3])
 release = os.path.join(package, "dist", "release")
 failures = []
 
@@ -28,12 +31,6 @@ setInterval(() => { if (!document.getElementById("read")) window.dispatchEvent(n
 def skip(reason):
     print("skipped:", reason)
     sys.exit(77)
-
-
-def run(*words):
-    done = subprocess.run([rehearse, *words], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: {done.stderr}")
 
 
 def speedscope(browser, trace, where):
@@ -95,9 +92,9 @@ if not os.path.exists(os.path.join(release, "index.html")):
 with tempfile.TemporaryDirectory() as where:
     simulated, real = os.path.join(where, "simulated.json"), os.path.join(where, "real.json")
     plan = ["--set", "cluster.machine=dgx_a100_80gb", "--set", "strategy.tp=2", "--set", "strategy.dp=auto", "--set", "strategy.dp_replicate=auto"]
-    run("simulate", scenario, *plan, "--trace", simulated, "--trace-ranks", "0-1", "-o", os.path.join(where, "simulated.txt"))
+    rehearse.run("simulate", scenario, *plan, "--trace", simulated, "--trace-ranks", "0-1", "-o", os.path.join(where, "simulated.txt"))
     check(browser, "simulated", simulated, where)
-    run("run", scenario, "--ranks", "2", "--set", "strategy.tp=2", "--steps", "2", "--trace", real, "-o", os.path.join(where, "real.txt"))
+    rehearse.run("run", scenario, "--ranks", "2", "--set", "strategy.tp=2", "--steps", "2", "--trace", real, "-o", os.path.join(where, "real.txt"))
     check(browser, "real", real, where)
 print("\n".join(failures) or "another reader finds the same")
 sys.exit(1 if failures else 0)

@@ -4,19 +4,14 @@ usage: same_fields.py REHEARSE SCENARIO
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-rehearse, scenario = os.path.abspath(sys.argv[1]), sys.argv[2]
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from command_line import Program
+
+rehearse, scenario = Program(sys.argv[1]), sys.argv[2]
 failures = []
-
-
-def run(*words):
-    done = subprocess.run([rehearse, *words], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: {done.stderr}")
-    return done.stdout
 
 
 def fields(path):
@@ -38,14 +33,14 @@ def fields(path):
 with tempfile.TemporaryDirectory() as where:
     simulated, real = os.path.join(where, "simulated.json"), os.path.join(where, "real.json")
     plan = ["--set", "cluster.machine=dgx_a100_80gb", "--set", "strategy.tp=2", "--set", "strategy.dp=auto", "--set", "strategy.dp_replicate=auto"]
-    run("simulate", scenario, *plan, "--trace", simulated, "--trace-ranks", "0-1", "--no-fold", "--all-flows", "-o", os.path.join(where, "simulated.txt"))
-    run("run", scenario, "--ranks", "4", "--set", "strategy.tp=2", "--steps", "3", "--trace", real, "-o", os.path.join(where, "real.txt"))
+    rehearse.run("simulate", scenario, *plan, "--trace", simulated, "--trace-ranks", "0-1", "--no-fold", "--all-flows", "-o", os.path.join(where, "simulated.txt"))
+    rehearse.run("run", scenario, "--ranks", "4", "--set", "strategy.tp=2", "--steps", "3", "--trace", real, "-o", os.path.join(where, "real.txt"))
     (told, _), (did, _) = fields(simulated), fields(real)
     for kind in told:
         if told[kind] != did[kind]:
             failures.append(f"{kind}: only simulated {sorted(told[kind] - did[kind])}, only real {sorted(did[kind] - told[kind])}")
     for path in (simulated, real):
-        report = json.loads(run("import", "trace", path, "--format", "json"))
+        report = rehearse.ask("import", "trace", path)
         kernels = sum(t["count"] for r in report["ranks"] for k in ("kernels", "calls") for t in r[k].values())
         if kernels < fields(path)[1]:
             failures.append(f"{path}: {kernels} events imported of {fields(path)[1]}")
