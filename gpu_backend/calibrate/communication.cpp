@@ -172,30 +172,61 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
 
 BesideCompute beside_compute(const ComputeDevice& device) { return device.queues() ? BesideCompute{4096, 16777216} : BesideCompute{256, 1048576}; }
 
+namespace {
+
+/// Kernels and all-reduces of a team on one device, alone and at the same time.
+class SideBySide {
+ public:
+  SideBySide(Team& team, Communicator& communicator, const KernelCase& product, std::int64_t elements)
+      : team_(team), device_(team.device()), communicator_(communicator), kernel_(device_, product), call_(device_, CollectiveOp::all_reduce, elements, team.ranks()) {}
+
+  /// Share of a kernel's speed that is lost.
+  double taken(double seconds) {
+    team_.meet();
+    std::vector<double> alone;
+    const double begin = device_.now();
+    while (alone.size() < 5 || device_.now() - begin < seconds / 2) alone.push_back(kernel_.once());
+    const double each = (device_.now() - begin) / static_cast<double>(alone.size());
+    const double call = mean_over_team(team_, 0, [&] { return timed(device_, [&](const Done& done) { call_.start(communicator_, done); }); });
+    const int calls = std::clamp(static_cast<int>(seconds / 2 / call), 4, 100);
+    team_.meet();
+    const double first = device_.now();
+    const std::vector<double> beside = kernels_beside(calls);
+    // What was under way when the last calls ended ran alone: the median is not theirs.
+    if (device_.queues()) return 1 - spread_of(alone).median / spread_of(beside).median;
+    // A processor's calls and kernels take turns: few kernels are held up, for long. Their loss is told over the time that calls are priced at, in which nothing is beside them.
+    return (device_.now() - first - static_cast<double>(beside.size()) * each) / (calls * call);
+  }
+
+ private:
+  /// Times of kernels until all calls have ended.
+  std::vector<double> kernels_beside(int calls) {
+    std::vector<double> out;
+    std::vector<EventPtr> under_way;
+    device_.measure(true);  // Their times tell when the last has ended.
+    for (int i = 0; i < calls; ++i) under_way.push_back(device_.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call_.start(communicator_, done); }}));
+    while (!device_.times(under_way.back()) || out.size() < 5) out.push_back(kernel_.once());
+    for (const EventPtr& e : under_way) device_.wait(e);
+    return out;
+  }
+
+  Team& team_;
+  ComputeDevice& device_;
+  Communicator& communicator_;
+  KernelRun kernel_;
+  Call call_;
+};
+
+}  // namespace
+
 double taken_by_communication(Team& team, Transport& transport, double seconds, const BesideCompute& sizes) {
   std::vector<int> members(static_cast<std::size_t>(team.ranks()));
   std::iota(members.begin(), members.end(), 0);
   const auto communicator = transport.communicator("calibrate beside compute", members);
   transport.ready();
-  ComputeDevice& device = team.device();
-  const KernelCase product = product_case(device, "linear", sizes.side, sizes.side, sizes.side);
+  const KernelCase product = product_case(team.device(), "linear", sizes.side, sizes.side, sizes.side);
   if (product.op == nullptr) return 0;
-  KernelRun kernel(device, product);
-  Call call(device, CollectiveOp::all_reduce, sizes.elements, team.ranks());
-  std::vector<double> alone, beside;
-  team.meet();
-  const double begin = device.now();
-  while (alone.size() < 5 || device.now() - begin < seconds / 2) alone.push_back(kernel.once());
-  const double one_call = mean_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
-  const int calls = std::clamp(static_cast<int>(seconds / 2 / one_call), 4, 100);
-  team.meet();
-  std::vector<EventPtr> under_way;
-  device.measure(true);  // Their times tell when the last has ended.
-  for (int i = 0; i < calls; ++i) under_way.push_back(device.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call.start(*communicator, done); }}));
-  while (!device.times(under_way.back()) || beside.size() < 5) beside.push_back(kernel.once());
-  for (const EventPtr& e : under_way) device.wait(e);
-  // What was under way when the last calls ended ran alone: the median is not theirs.
-  std::vector<double> taken{1 - spread_of(alone).median / spread_of(beside).median};
+  std::vector<double> taken{SideBySide(team, *communicator, product, sizes.elements).taken(seconds)};
   team.sum(taken);
   return std::clamp(taken[0] / team.ranks(), 0.0, 0.95);
 }

@@ -1,4 +1,4 @@
-// Ranks as threads and ranks over TCP do the same.
+// Ranks as threads, ranks over TCP and ranks that share memory do the same.
 
 #include <atomic>
 #include <future>
@@ -20,12 +20,12 @@ namespace {
 constexpr int kRanks = 3;
 using Body = std::function<void(Transport&)>;
 
-void over_tcp(const Body& body) {
+void joined(Neighbourhood neighbourhood, const Body& body) {
   net::RendezvousServer server(0, true);
   std::vector<std::future<void>> ranks;
   for (int r = 0; r < kRanks; ++r)
     ranks.push_back(std::async(std::launch::async, [&, r] {
-      const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {});
+      const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {}, neighbourhood);
       body(*transport);
       std::vector<double> all{1};
       transport->sum(all);  // Nobody leaves while others still talk to it.
@@ -105,8 +105,10 @@ void messages_in_order(Transport& t) {
 
 TEST_CASE("collectives between threads") { run_locally(kRanks, every_collective); }
 TEST_CASE("messages between threads") { run_locally(kRanks, messages_in_order); }
-TEST_CASE("collectives over TCP", "[tcp]") { over_tcp(every_collective); }
-TEST_CASE("messages over TCP", "[tcp]") { over_tcp(messages_in_order); }
+TEST_CASE("collectives over TCP", "[tcp]") { joined(Neighbourhood::over_tcp, every_collective); }
+TEST_CASE("messages over TCP", "[tcp]") { joined(Neighbourhood::over_tcp, messages_in_order); }
+TEST_CASE("collectives through memory", "[tcp]") { joined(Neighbourhood::through_memory, every_collective); }
+TEST_CASE("messages through memory", "[tcp]") { joined(Neighbourhood::through_memory, messages_in_order); }
 
 TEST_CASE("a thread that fails ends the others with its cause") {
   try {
