@@ -111,10 +111,11 @@ class Pipes::Progress {
   bool headed_ = false;
 };
 
+std::size_t Pipes::shared_bytes(int members) { return sizeof(Bell) + static_cast<std::size_t>(members) * (sizeof(Pipe::Counts) + pipe_bytes(members)); }
+
 Pipes::Pipes(const MeetingBoard& board, const std::string& name, int member, int members) : name_(name), member_(member), members_(members), capacity_(pipe_bytes(members)) {
   const auto key = [&](int of) { return fmt::format("memory {} {}", name, of); };
-  const std::size_t pipes = static_cast<std::size_t>(members) * (sizeof(Pipe::Counts) + capacity_);
-  auto mine = std::make_unique<SharedBlock>(sizeof(Bell) + pipes);
+  auto mine = std::make_unique<SharedBlock>(shared_bytes(members));
   board.set(key(member), mine->address());
   for (int i = 0; i < members; ++i) blocks_.push_back(i == member ? std::move(mine) : std::make_unique<SharedBlock>(board.get(key(i))));
 }

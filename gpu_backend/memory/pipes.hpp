@@ -31,6 +31,9 @@ class Pipes {
     bool behind_sent = false;  ///< An element only after the first of `sent` has taken it away: both are the same memory.
   };
 
+  /// What one member of a group of `members` shares.
+  [[nodiscard]] static std::size_t shared_bytes(int members);
+
   /// Member `member` of `members`, who all make one of the same `name`. Waits for them.
   Pipes(const MeetingBoard& board, const std::string& name, int member, int members);
   ~Pipes();
