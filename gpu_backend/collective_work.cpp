@@ -11,6 +11,8 @@ namespace rehearse {
 
 namespace {
 
+constexpr std::int64_t kPiece = 16384;  // Elements: their bytes fit into any core's own cache.
+
 Blocks whole(const Held& h) { return {{0, h.elements()}}; }
 
 /// Whether every rank of a group numbers the elements for itself.
@@ -205,15 +207,22 @@ void CollectiveWork::unpack_into(ComputeDevice& device, const std::vector<std::b
     for (std::size_t i = 0; i < of_member.size(); ++i) from = device.unpack_blocks(from, of_member[i], call_.type, data[pairs_[i].out]);
 }
 
-/// A mean is divided operand by operand, while what was just unpacked is in a cache.
+/// A mean is divided piece by piece on a processor, while what was just unpacked is in its cache.
 void CollectiveWork::finish(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& buffer) const {
-  const bool each_in_turn = buffer.storage != nullptr && receive_.size() == 1;
-  const std::byte* from = buffer.data;
-  if (!each_in_turn) unpack_into(device, data, buffer);
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    if (each_in_turn) from = device.unpack_blocks(from, receive_[0][i], call_.type, data[pairs_[i].out]);
-    divide(device, data[pairs_[i].out], out_elements_[i]);
+  if (buffer.storage == nullptr || receive_.size() != 1 || divisor_ == 1 || device.queues()) {
+    unpack_into(device, data, buffer);
+    for (std::size_t i = 0; i < pairs_.size(); ++i) divide(device, data[pairs_[i].out], out_elements_[i]);
+    return;
   }
+  const std::byte* from = buffer.data;
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    for (const Block& block : receive_[0][i])
+      for (std::int64_t at = 0; at < block.length; at += kPiece) {
+        const Block piece{block.first + at, std::min(kPiece, block.length - at)};
+        std::byte* const to = data[pairs_[i].out];
+        from = device.unpack_blocks(from, {piece}, call_.type, to);
+        divide(device, to + static_cast<std::size_t>(piece.first) * size_of(call_.type), piece.length);
+      }
 }
 
 void CollectiveWork::divide(ComputeDevice& device, std::byte* data, std::int64_t n) const {

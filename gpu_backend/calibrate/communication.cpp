@@ -86,7 +86,9 @@ double timed(ComputeDevice& device, const std::function<void(Done)>& start) {
 /// the few that the system held up count in their sum.
 double mean_over_team(Team& team, double seconds, const std::function<double()>& once) {
   (void)once();
-  std::vector<double> first{once()};
+  const double begin = team.device().now();
+  (void)once();
+  std::vector<double> first{team.device().now() - begin};
   team.sum(first);
   const double each = first[0] / team.ranks();
   const int repetitions = std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kLeast, kMost);
@@ -113,8 +115,8 @@ std::vector<int> group_sizes(int ranks) {
   return out;
 }
 
-/// `compute` comes before every call, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
-DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, int pass, double seconds, const std::function<void()>& compute) {
+/// `compute` gets a call's bytes and comes before it, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
+DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, int pass, double seconds, const std::function<void(Bytes)>& compute) {
   std::vector<int> members(static_cast<std::size_t>(group));
   std::iota(members.begin(), members.end(), team.rank() / group * group);
   const auto communicator = transport.communicator(fmt::format("calibrate {} {} {}", name_of(op), group, pass), members);
@@ -124,7 +126,7 @@ DeviceProfile::Collective measure_collective(Team& team, Transport& transport, C
     Call call(team.device(), op, elements, group);
     team.meet();
     const auto once = [&] {
-      compute();
+      compute(call.bytes());
       return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); });
     };
     const double t = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once);
@@ -175,8 +177,12 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
   KernelRun kernel(team.device(), product);
   const bool computes = !team.device().queues() && product.op != nullptr;
   const int products = computes ? 1 + static_cast<int>(kBetween / mean_over_team(team, kBetween, [&] { return kernel.once(); })) : 0;
-  const auto compute = [&] {
+  const OtherMemory other;
+  const auto compute = [&](Bytes bytes) {
     for (int i = 0; i < products; ++i) (void)kernel.once();
+    if (!computes || bytes < own_cache()) return;
+    other.walk();  // Gradients of a whole backward pass are in no cache when they are summed.
+    team.meet();   // Ranks walk for unlike times, but compute for alike.
   };
   for (int pass = 0; pass < kPasses; ++pass) {
     std::vector<DeviceProfile::Collective> measured;
