@@ -180,9 +180,9 @@ std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transpo
   const OtherMemory other;
   const auto compute = [&](Bytes bytes) {
     for (int i = 0; i < products; ++i) (void)kernel.once();
-    if (!computes || bytes < own_cache()) return;
-    other.walk();  // Gradients of a whole backward pass are in no cache when they are summed.
-    team.meet();   // Ranks walk for unlike times, but compute for alike.
+    if (!computes) return;
+    if (bytes >= own_cache()) other.walk();  // Gradients of a whole backward pass are in no cache when they are summed.
+    team.meet();                             // Waiting for the slowest rank is in the pace of kernels.
   };
   for (int pass = 0; pass < kPasses; ++pass) {
     std::vector<DeviceProfile::Collective> measured;
