@@ -11,6 +11,8 @@ namespace rehearse {
 
 namespace {
 
+constexpr std::int64_t kPiece = 16384;  // Elements: their bytes fit into any core's own cache.
+
 Blocks whole(const Held& h) { return {{0, h.elements()}}; }
 
 /// Whether every rank of a group numbers the elements for itself.
@@ -187,11 +189,14 @@ CollectiveWork::Buffer CollectiveWork::room(ComputeDevice& device, const Parts& 
   return out;
 }
 
-CollectiveWork::Buffer CollectiveWork::packed(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const {
-  Buffer out = room(device, parts, data, inputs);
-  std::byte* to = out.data;
-  for (const auto& of_member : parts)
-    for (std::size_t i = 0; out.storage && i < of_member.size(); ++i) to = device.pack_blocks(data[inputs ? pairs_[i].in : pairs_[i].out], of_member[i], call_.type, to);
+void CollectiveWork::pack_inputs(ComputeDevice& device, const std::vector<std::byte*>& data, std::byte* to) const {
+  for (const auto& of_member : send_)
+    for (std::size_t i = 0; i < of_member.size(); ++i) to = device.pack_blocks(data[pairs_[i].in], of_member[i], call_.type, to);
+}
+
+CollectiveWork::Buffer CollectiveWork::packed_inputs(ComputeDevice& device, const std::vector<std::byte*>& data) const {
+  Buffer out = room(device, send_, data, true);
+  if (out.storage) pack_inputs(device, data, out.data);
   return out;
 }
 
@@ -202,6 +207,24 @@ void CollectiveWork::unpack_into(ComputeDevice& device, const std::vector<std::b
     for (std::size_t i = 0; i < of_member.size(); ++i) from = device.unpack_blocks(from, of_member[i], call_.type, data[pairs_[i].out]);
 }
 
+/// A mean is divided piece by piece on a processor, while what was just unpacked is in its cache.
+void CollectiveWork::finish(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& buffer) const {
+  if (buffer.storage == nullptr || receive_.size() != 1 || divisor_ == 1 || device.queues()) {
+    unpack_into(device, data, buffer);
+    for (std::size_t i = 0; i < pairs_.size(); ++i) divide(device, data[pairs_[i].out], out_elements_[i]);
+    return;
+  }
+  const std::byte* from = buffer.data;
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    for (const Block& block : receive_[0][i])
+      for (std::int64_t at = 0; at < block.length; at += kPiece) {
+        const Block piece{block.first + at, std::min(kPiece, block.length - at)};
+        std::byte* const to = data[pairs_[i].out];
+        from = device.unpack_blocks(from, {piece}, call_.type, to);
+        divide(device, to + static_cast<std::size_t>(piece.first) * size_of(call_.type), piece.length);
+      }
+}
+
 void CollectiveWork::divide(ComputeDevice& device, std::byte* data, std::int64_t n) const {
   if (divisor_ == 1) return;
   if (call_.type == ElementType::int64 || call_.type == ElementType::byte) throw std::logic_error(call_.name + ": a mean of integers");
@@ -210,15 +233,12 @@ void CollectiveWork::divide(ComputeDevice& device, std::byte* data, std::int64_t
 
 /// A group of one: its members' part is all there is.
 void CollectiveWork::copy_through(ComputeDevice& device, const std::vector<std::byte*>& data) const {
-  if (!in_place_) {
-    const Buffer from = packed(device, send_, data, true);
-    Buffer to = room(device, receive_, data, false);
-    std::int64_t n = 0;
-    for (const std::int64_t c : call_.receive_counts) n += c;
-    device.copy(to.data, from.data, static_cast<std::size_t>(n) * size_of(call_.type));
-    unpack_into(device, data, to);
-  }
-  for (std::size_t i = 0; i < pairs_.size(); ++i) divide(device, data[pairs_[i].out], out_elements_[i]);
+  if (in_place_) return divide(device, data[pairs_[0].out], out_elements_[0]);
+  const Buffer from = packed_inputs(device, data), to = room(device, receive_, data, false);
+  std::int64_t n = 0;
+  for (const std::int64_t c : call_.receive_counts) n += c;
+  device.copy(to.data, from.data, static_cast<std::size_t>(n) * size_of(call_.type));
+  finish(device, data, to);
 }
 
 void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>& data, Done done) const {
@@ -235,21 +255,17 @@ void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>&
   if (reduces_in_place && in_place_) {
     call.receive = data[pairs_[0].in];
   } else if (reduces_in_place) {
-    buffers->send = packed(device, send_, data, true);
     buffers->receive = room(device, receive_, data, false);
     call.receive = buffers->receive.data;
-    device.copy(call.receive, buffers->send.data, static_cast<std::size_t>(call.receive_counts[0]) * size_of(call.type));
+    pack_inputs(device, data, call.receive);
   } else {
-    buffers->send = packed(device, send_, data, true);
+    buffers->send = packed_inputs(device, data);
     buffers->receive = room(device, receive_, data, false);
     call.send = buffers->send.data;
     call.receive = buffers->receive.data;
   }
   communicator_->start(std::move(call), [this, &device, buffers, data, done = std::move(done)](std::exception_ptr failed) {
-    if (failed == nullptr) {
-      unpack_into(device, data, buffers->receive);
-      for (std::size_t i = 0; i < pairs_.size(); ++i) divide(device, data[pairs_[i].out], out_elements_[i]);
-    }
+    if (failed == nullptr) finish(device, data, buffers->receive);
     done(failed);
   });
 }

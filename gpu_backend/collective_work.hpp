@@ -34,8 +34,10 @@ class CollectiveWork {
   /// Elements of all parts, one after the other: memory of the device, or the operand itself where they lie there like that.
   struct Buffer { std::shared_ptr<Storage> storage; std::byte* data = nullptr; };
   [[nodiscard]] Buffer room(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
-  [[nodiscard]] Buffer packed(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
+  void pack_inputs(ComputeDevice& device, const std::vector<std::byte*>& data, std::byte* to) const;
+  [[nodiscard]] Buffer packed_inputs(ComputeDevice& device, const std::vector<std::byte*>& data) const;
   void unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& from) const;
+  void finish(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& received) const;
   void copy_through(ComputeDevice& device, const std::vector<std::byte*>& data) const;
   void copy_own(ComputeDevice& device, const std::vector<std::byte*>& data) const;
   void divide(ComputeDevice& device, std::byte* data, std::int64_t n) const;

@@ -1,13 +1,10 @@
 #include "gpu_backend/gloo_world.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <future>
-#include <mutex>
 #include <numeric>
-#include <thread>
+#include <optional>
 
 #include <fmt/format.h>
 #include <gloo/allgatherv.h>
@@ -19,7 +16,10 @@
 #include <gloo/transport/tcp/device.h>
 
 #include "core/units/error.hpp"
+#include "gpu_backend/caller.hpp"
 #include "gpu_backend/local_world.hpp"
+#include "gpu_backend/memory/memory_communicator.hpp"
+#include "gpu_backend/memory/neighbours.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
 
 namespace rehearse {
@@ -57,50 +57,6 @@ struct World {
     attributes.hostname = client.local_address();
     device = gloo::transport::tcp::CreateDevice(attributes);
   }
-};
-
-/// A thread that makes blocking calls one after the other.
-class Caller {
- public:
-  Caller() : thread_([this] { work(); }) {}
-  ~Caller() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-      filled_.notify_one();
-    }
-    thread_.join();
-  }
-  void call(std::function<void()> what, Done done) {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(what), std::move(done)});
-    filled_.notify_one();
-  }
-
- private:
-  struct Job { std::function<void()> what; Done done; };
-  void work() {
-    while (true) {
-      std::unique_lock lock(mutex_);
-      filled_.wait(lock, [this] { return ending_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      const Job job = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      std::exception_ptr failed;
-      try {
-        job.what();
-      } catch (...) {
-        failed = std::current_exception();
-      }
-      job.done(failed);
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<Job> queue_;
-  bool ending_ = false;
-  std::thread thread_;
 };
 
 /// Some ranks' connections. They are made by the thread that first uses them: ranks make their groups in different orders.
@@ -249,7 +205,9 @@ class GlooChannel final : public Channel {
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string&)> on_failure) : world_(rank, ranks, at, std::move(on_failure)) {
+  GlooTransport(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string&)> on_failure, Neighbourhood neighbourhood)
+      : world_(rank, ranks, at, std::move(on_failure)) {
+    if (neighbourhood == Neighbourhood::through_memory) neighbours_.emplace(board(), rank, ranks);
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     control_ = communicator("control", all);
@@ -258,11 +216,16 @@ class GlooTransport final : public Transport {
   int ranks() const override { return world_.ranks; }
   std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override {
     const auto at = std::find(members.begin(), members.end(), world_.rank);
-    return std::make_unique<GlooCommunicator>(world_, fmt::format("{}:{}", name, fmt::join(members, ",")), static_cast<int>(at - members.begin()),
-                                              static_cast<int>(members.size()));
+    const int member = static_cast<int>(at - members.begin()), size = static_cast<int>(members.size());
+    const std::string unique = fmt::format("{}:{}", name, fmt::join(members, ","));
+    if (neighbours_ && neighbours_->share_memory(members)) return memory_communicator(board(), unique, member, size);
+    return std::make_unique<GlooCommunicator>(world_, unique, member, size);
   }
   std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override {
-    return std::make_unique<GlooChannel>(world_, fmt::format("{}:{}>{}", name, from, to), from == world_.rank);
+    const bool sends = from == world_.rank;
+    const std::string unique = fmt::format("{}:{}>{}", name, from, to);
+    if (neighbours_ && neighbours_->share_memory({from, to})) return memory_channel(board(), unique, sends);
+    return std::make_unique<GlooChannel>(world_, unique, sends);
   }
   void sum(std::vector<double>& values) override {
     CollectiveCall call;
@@ -277,14 +240,19 @@ class GlooTransport final : public Transport {
   void fail(const std::string& cause) noexcept override { world_.client.fail(cause); }
 
  private:
+  MeetingBoard board() {
+    return {[this](const std::string& key, const std::string& value) { world_.client.set(key, value); }, [this](const std::string& key) { return world_.client.get(key); }};
+  }
+
   World world_;
+  std::optional<Neighbours> neighbours_;
   std::unique_ptr<Communicator> control_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> join_gloo(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string& cause)> on_failure) {
-  return std::make_unique<GlooTransport>(rank, ranks, at, std::move(on_failure));
+std::unique_ptr<Transport> join_gloo(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string& cause)> on_failure, Neighbourhood neighbourhood) {
+  return std::make_unique<GlooTransport>(rank, ranks, at, std::move(on_failure), neighbourhood);
 }
 
 }  // namespace rehearse

@@ -30,7 +30,7 @@ namespace rehearse {
 struct DeviceProfile {
   struct Row {
     std::vector<double> size;
-    Seconds time;          ///< Median over repetitions, mean over ranks. Dispatch is not in it.
+    Seconds time;          ///< Median over repetitions, mean over ranks; of several CPU ranks, at the pace of the slowest. Dispatch is not in it.
     double spread = 0;     ///< Half the distance from the 25th to the 75th percentile, over the median.
     bool operator==(const Row&) const = default;
   };
@@ -45,7 +45,7 @@ struct DeviceProfile {
     int threads = 1;                       ///< Of one rank.
     Seconds dispatch;                      ///< From one task of a rank to the next, beyond the kernel.
     std::optional<BytesPerSecond> copy_rate;  ///< Read and written by one rank in a long copy, where that was measured.
-    double taken_by_communication = 0;     ///< Share of its speed that a rank's compute loses while a collective is under way, [0, 0.95].
+    double taken_by_communication = 0;     ///< Share of the time that a collective takes by itself which a rank's compute loses to it, [0, 0.95].
     std::map<std::string, Operator, std::less<>> operators;
     bool operator==(const Setting&) const = default;
   };

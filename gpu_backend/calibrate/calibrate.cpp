@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <span>
 
 #include <fmt/format.h>
@@ -25,6 +26,9 @@ constexpr int kMostCold = 30;          // The same of calls that have memory of 
 constexpr std::size_t kTogether = 8;   // Cases whose calls find the same caches emptied.
 constexpr double kColdBytes = 128e6;   // Of their memory.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
+constexpr double kApartSeconds = 0.05; // Of computing between two meetings of ranks.
+constexpr int kMeetings = 20;
+constexpr std::int64_t kSide = 256;    // Of a product.
 
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
@@ -111,7 +115,7 @@ class Calibration {
       if (std::none_of(out.begin(), out.end(), [&](const auto& s) { return s.arithmetic == c.arithmetic; })) {
         out.push_back({team.ranks(), c.arithmetic, threads, between, std::nullopt, 0, {}});
       }
-    collect(team, cases, samples, out);
+    collect(team, cases, samples, slowest_to_mean(team, other), out);
     return out;
   }
 
@@ -141,7 +145,40 @@ class Calibration {
     }
   }
 
-  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, std::vector<DeviceProfile::Setting>& settings) {
+  /// Ranks that share a machine meet when the slowest has come: how much longer that one takes for the same work than their mean. Which one it is changes, so no
+  /// mean of a rank's times shows it.
+  static double slowest_to_mean(Team& team, const OtherMemory& other) {
+    const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
+    if (team.ranks() < 2 || team.device().queues() || product.op == nullptr) return 1;
+    KernelRun kernel(team.device(), product);
+    const auto seconds = [&](int products) {
+      team.meet();
+      const double begin = team.device().now();
+      for (int i = 0; i < products; ++i) (void)kernel.once();
+      other.walk();
+      return team.device().now() - begin;
+    };
+    const auto ranks = static_cast<std::size_t>(team.ranks());
+    const auto all = [&](double mine) {
+      std::vector<double> out(ranks);
+      out[static_cast<std::size_t>(team.rank())] = mine;
+      team.sum(out);
+      return out;
+    };
+    const auto total = [](const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0); };
+    constexpr int kFew = 16;
+    const double few = total(all(seconds(kFew))) / static_cast<double>(ranks);
+    const int products = std::max(kFew, static_cast<int>(kFew * kApartSeconds / few));
+    double slowest = 0, mean = 0;
+    for (int i = 0; i < kMeetings; ++i) {
+      const std::vector<double> times = all(seconds(products));
+      slowest += *std::max_element(times.begin(), times.end());
+      mean += total(times) / static_cast<double>(ranks);
+    }
+    return slowest / mean;
+  }
+
+  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, double slowest, std::vector<DeviceProfile::Setting>& settings) {
     std::vector<double> figures;
     for (const auto& s : samples) {
       const Spread spread = spread_of(s);
@@ -155,7 +192,7 @@ class Calibration {
       const SizedOperation& what = cases[i].what;
       auto& op = out.operators[what.name];
       op.axes = what.axes;
-      const double time = std::max(figures[2 * i], 1e-9);
+      const double time = std::max(slowest * figures[2 * i], 1e-9);
       op.rows.push_back({what.size, Seconds{time}, figures[2 * i + 1]});
       if (what.name == "add" && what.size[0] > copied) {  // Two read, one written, and nothing computed: memory's own pace.
         copied = what.size[0];

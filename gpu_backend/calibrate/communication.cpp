@@ -21,6 +21,8 @@ std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
 }
 constexpr std::int64_t kSide = 256;  // Of a product between calls.
 constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
+constexpr int kPasses = 2;
+constexpr double kBetween = 2e-3;    // Seconds of computing before a call: tasks between the collectives of a step take about as long.
 
 /// One call of one member, packed and unpacked on the device as tasks do it.
 class Call {
@@ -84,7 +86,9 @@ double timed(ComputeDevice& device, const std::function<void(Done)>& start) {
 /// the few that the system held up count in their sum.
 double mean_over_team(Team& team, double seconds, const std::function<double()>& once) {
   (void)once();
-  std::vector<double> first{once()};
+  const double begin = team.device().now();
+  (void)once();
+  std::vector<double> first{team.device().now() - begin};
   team.sum(first);
   const double each = first[0] / team.ranks();
   const int repetitions = std::clamp(static_cast<int>(seconds / std::max(1e-7, each)), kLeast, kMost);
@@ -94,6 +98,16 @@ double mean_over_team(Team& team, double seconds, const std::function<double()>&
   return sum[0] / repetitions / team.ranks();
 }
 
+/// What else a machine does lasts longer than a case: a pass that it fell into does not count.
+void keep_shorter(std::vector<DeviceProfile::Collective>& all, std::vector<DeviceProfile::Collective> pass) {
+  if (all.empty()) {
+    all = std::move(pass);
+    return;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t k = 0; k < all[i].rows.size(); ++k) all[i].rows[k].second = min(all[i].rows[k].second, pass[i].rows[k].second);
+}
+
 std::vector<int> group_sizes(int ranks) {
   std::vector<int> out;
   for (const int k : calibrated_ranks(ranks))
@@ -101,18 +115,18 @@ std::vector<int> group_sizes(int ranks) {
   return out;
 }
 
-/// `compute` comes before every call, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
-DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, double seconds, const std::function<void()>& compute) {
+/// `compute` gets a call's bytes and comes before it, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
+DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, int pass, double seconds, const std::function<void(Bytes)>& compute) {
   std::vector<int> members(static_cast<std::size_t>(group));
   std::iota(members.begin(), members.end(), team.rank() / group * group);
-  const auto communicator = transport.communicator(fmt::format("calibrate {} {}", name_of(op), group), members);
+  const auto communicator = transport.communicator(fmt::format("calibrate {} {} {}", name_of(op), group, pass), members);
   transport.ready();
   DeviceProfile::Collective out{op, group, {}};
   for (const std::int64_t elements : sizes_on(team.device())) {
     Call call(team.device(), op, elements, group);
     team.meet();
     const auto once = [&] {
-      compute();
+      compute(call.bytes());
       return timed(team.device(), [&](const Done& done) { call.start(*communicator, done); });
     };
     const double t = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once);
@@ -122,13 +136,13 @@ DeviceProfile::Collective measure_collective(Team& team, Transport& transport, C
 }
 
 /// There and back between neighbours, halved.
-DeviceProfile::Collective measure_messages(Team& team, Transport& transport, double seconds) {
+DeviceProfile::Collective measure_messages(Team& team, Transport& transport, int pass, double seconds) {
   DeviceProfile::Collective out{CollectiveOp::send_recv, 2, {}};
   const int partner = team.rank() ^ 1;
   const bool plays = partner < team.ranks();
   std::unique_ptr<Channel> there, back;
   if (plays) {
-    const auto name = [](int from, int to) { return fmt::format("calibrate {}>{}", from, to); };
+    const auto name = [pass](int from, int to) { return fmt::format("calibrate {}>{} {}", from, to, pass); };
     there = transport.channel(name(team.rank(), partner), team.rank(), partner);
     back = transport.channel(name(partner, team.rank()), partner, team.rank());
   }
@@ -157,45 +171,86 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, dou
 std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transport& transport, double seconds) {
   const auto groups = group_sizes(team.ranks());
   const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::broadcast, CollectiveOp::all_to_all};
-  const double each = seconds / static_cast<double>(groups.size() * ops.size() + 1);
+  const double each = seconds / kPasses / static_cast<double>(groups.size() * ops.size() + 1);
   std::vector<DeviceProfile::Collective> out;
   const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
   KernelRun kernel(team.device(), product);
-  const auto compute = [&] {
-    if (!team.device().queues() && product.op != nullptr) (void)kernel.once();
+  const bool computes = !team.device().queues() && product.op != nullptr;
+  const int products = computes ? 1 + static_cast<int>(kBetween / mean_over_team(team, kBetween, [&] { return kernel.once(); })) : 0;
+  const OtherMemory other;
+  const auto compute = [&](Bytes bytes) {
+    for (int i = 0; i < products; ++i) (void)kernel.once();
+    if (!computes) return;
+    if (bytes >= own_cache()) other.walk();  // Gradients of a whole backward pass are in no cache when they are summed.
+    team.meet();                             // Waiting for the slowest rank is in the pace of kernels.
   };
-  for (const int group : groups)
-    for (const CollectiveOp op : ops) out.push_back(measure_collective(team, transport, op, group, each, compute));
-  out.push_back(measure_messages(team, transport, each));
+  for (int pass = 0; pass < kPasses; ++pass) {
+    std::vector<DeviceProfile::Collective> measured;
+    for (const int group : groups)
+      for (const CollectiveOp op : ops) measured.push_back(measure_collective(team, transport, op, group, pass, each, compute));
+    measured.push_back(measure_messages(team, transport, pass, each));
+    keep_shorter(out, std::move(measured));
+  }
   return out;
 }
 
 BesideCompute beside_compute(const ComputeDevice& device) { return device.queues() ? BesideCompute{4096, 16777216} : BesideCompute{256, 1048576}; }
+
+namespace {
+
+/// Kernels and all-reduces of a team on one device, alone and at the same time.
+class SideBySide {
+ public:
+  SideBySide(Team& team, Communicator& communicator, const KernelCase& product, std::int64_t elements)
+      : team_(team), device_(team.device()), communicator_(communicator), kernel_(device_, product), call_(device_, CollectiveOp::all_reduce, elements, team.ranks()) {}
+
+  /// Share of a kernel's speed that is lost.
+  double taken(double seconds) {
+    team_.meet();
+    std::vector<double> alone;
+    const double begin = device_.now();
+    while (alone.size() < 5 || device_.now() - begin < seconds / 2) alone.push_back(kernel_.once());
+    const double each = (device_.now() - begin) / static_cast<double>(alone.size());
+    const double call = mean_over_team(team_, 0, [&] { return timed(device_, [&](const Done& done) { call_.start(communicator_, done); }); });
+    const int calls = std::clamp(static_cast<int>(seconds / 2 / call), 4, 100);
+    team_.meet();
+    const double first = device_.now();
+    const std::vector<double> beside = kernels_beside(calls);
+    // What was under way when the last calls ended ran alone: the median is not theirs.
+    if (device_.queues()) return 1 - spread_of(alone).median / spread_of(beside).median;
+    // A processor's calls and kernels take turns: few kernels are held up, for long. Their loss is told over the time that calls are priced at, in which nothing is beside them.
+    return (device_.now() - first - static_cast<double>(beside.size()) * each) / (calls * call);
+  }
+
+ private:
+  /// Times of kernels until all calls have ended.
+  std::vector<double> kernels_beside(int calls) {
+    std::vector<double> out;
+    std::vector<EventPtr> under_way;
+    device_.measure(true);  // Their times tell when the last has ended.
+    for (int i = 0; i < calls; ++i) under_way.push_back(device_.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call_.start(communicator_, done); }}));
+    while (!device_.times(under_way.back()) || out.size() < 5) out.push_back(kernel_.once());
+    for (const EventPtr& e : under_way) device_.wait(e);
+    return out;
+  }
+
+  Team& team_;
+  ComputeDevice& device_;
+  Communicator& communicator_;
+  KernelRun kernel_;
+  Call call_;
+};
+
+}  // namespace
 
 double taken_by_communication(Team& team, Transport& transport, double seconds, const BesideCompute& sizes) {
   std::vector<int> members(static_cast<std::size_t>(team.ranks()));
   std::iota(members.begin(), members.end(), 0);
   const auto communicator = transport.communicator("calibrate beside compute", members);
   transport.ready();
-  ComputeDevice& device = team.device();
-  const KernelCase product = product_case(device, "linear", sizes.side, sizes.side, sizes.side);
+  const KernelCase product = product_case(team.device(), "linear", sizes.side, sizes.side, sizes.side);
   if (product.op == nullptr) return 0;
-  KernelRun kernel(device, product);
-  Call call(device, CollectiveOp::all_reduce, sizes.elements, team.ranks());
-  std::vector<double> alone, beside;
-  team.meet();
-  const double begin = device.now();
-  while (alone.size() < 5 || device.now() - begin < seconds / 2) alone.push_back(kernel.once());
-  const double one_call = mean_over_team(team, 0, [&] { return timed(device, [&](const Done& done) { call.start(*communicator, done); }); });
-  const int calls = std::clamp(static_cast<int>(seconds / 2 / one_call), 4, 100);
-  team.meet();
-  std::vector<EventPtr> under_way;
-  device.measure(true);  // Their times tell when the last has ended.
-  for (int i = 0; i < calls; ++i) under_way.push_back(device.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call.start(*communicator, done); }}));
-  while (!device.times(under_way.back()) || beside.size() < 5) beside.push_back(kernel.once());
-  for (const EventPtr& e : under_way) device.wait(e);
-  // What was under way when the last calls ended ran alone: the median is not theirs.
-  std::vector<double> taken{1 - spread_of(alone).median / spread_of(beside).median};
+  std::vector<double> taken{SideBySide(team, *communicator, product, sizes.elements).taken(seconds)};
   team.sum(taken);
   return std::clamp(taken[0] / team.ranks(), 0.0, 0.95);
 }

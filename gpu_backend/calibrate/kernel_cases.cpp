@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "gpu_backend/calibrate/probes.hpp"
 #include "gpu_backend/plan.hpp"
@@ -92,10 +93,11 @@ double bytes_of(const KernelCase& c) {
 
 void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::vector<KernelCase>& out) {
   std::set<std::tuple<DType, std::string, std::vector<double>>> seen;
-  std::set<std::string> earlier;
+  std::set<std::string> earlier, here;  // Operators of kinds before, and of this one.
+  int kind = 0;
   for (Probe& p : calibration_probes(grid)) {
+    if (std::exchange(kind, p.kind) != p.kind) earlier.merge(here);
     const auto probe = std::make_shared<ProbePlan>(std::move(p.program));
-    std::set<std::string> here;
     for (const Instruction& in : probe->plan.step()) {
       const auto* c = std::get_if<ComputeTask>(&in.task->kind);
       const Operator* op = c != nullptr ? device.find(operation_name(*c)) : nullptr;
@@ -109,8 +111,6 @@ void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::ve
       KernelCase made = case_of(probe, in, sized.front(), op, device);
       if (grid.most_bytes <= 0 || bytes_of(made) <= grid.most_bytes) out.push_back(std::move(made));
     }
-    if (!p.fills_gaps) earlier.merge(here);
-    else earlier.insert(here.begin(), here.end());
   }
 }
 

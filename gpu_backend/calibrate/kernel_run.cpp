@@ -23,12 +23,6 @@ void touch(const std::byte* from, std::size_t bytes) {
   [[maybe_unused]] volatile unsigned read = sum;  // So that the walk is not left out.
 }
 
-/// Twice the cache that a core has to itself.
-std::size_t own_cache_twice() {
-  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return 2 * (bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{2} << 20);
-}
-
 /// Numbers in [0, 1), drawn once.
 const std::vector<double>& drawn() {
   static const std::vector<double> numbers = [] {
@@ -67,6 +61,11 @@ bool alone_in_a_call(const KernelCase::Buffer& b) { return b.state == KernelCase
 
 }  // namespace
 
+Bytes own_cache() {
+  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return Bytes{bytes > 0 ? static_cast<double>(bytes) : 2 * 1024.0 * 1024.0};
+}
+
 OtherMemory::OtherMemory() : bytes_(kSharedCaches) {}
 void OtherMemory::walk() const { touch(bytes_.data(), bytes_.size()); }
 
@@ -93,7 +92,7 @@ KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what, int cold) : 
     }
     if (b.updated && !device.queues()) original = std::move(values);
   }
-  if (cold_) own_cache_.resize(own_cache_twice());
+  if (cold_) own_cache_.resize(2 * static_cast<std::size_t>(own_cache().value()));
 }
 
 EventPtr KernelRun::submit() {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/units/units.hpp"
 #include "gpu_backend/calibrate/kernel_cases.hpp"
 
 namespace rehearse {
@@ -17,6 +18,9 @@ class OtherMemory {
  private:
   std::vector<std::byte> bytes_;
 };
+
+/// What a core has to itself.
+[[nodiscard]] Bytes own_cache();
 
 class KernelRun {
  public:

@@ -88,13 +88,21 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
           for (const auto model : {gpt_exact, gpt_with_dropout}) {
             if (kernel == AttentionKernel::unfused && model == gpt_exact) continue;
             const Variant v{model, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
-            out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false});
+            out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false, 0});
           }
         }
-  // Rows and widths.
-  for (const Variant& v : variants())
-    for (const std::int64_t tokens : grid.tokens)
-      for (const ProbeGrid::Width w : grid.widths) out.push_back({lowered(adapted(v), {tokens / 64, 64, w.width, w.width / 32, w.vocabulary}), false, v.fills_gaps});
+  // Rows and widths. What fills gaps is measured at the corners: an operator at one size says nothing of what a row takes, and what a number in it.
+  int kind = 0;
+  for (const Variant& v : variants()) {
+    ++kind;
+    for (std::size_t t = 0; t < grid.tokens.size(); ++t)
+      for (std::size_t i = 0; i < grid.widths.size(); ++i) {
+        const bool corner = (t == 0 || t + 1 == grid.tokens.size()) && (i == 0 || i + 1 == grid.widths.size());
+        if (v.fills_gaps && !corner) continue;
+        const ProbeGrid::Width w = grid.widths[i];
+        out.push_back({lowered(adapted(v), {grid.tokens[t] / 64, 64, w.width, w.width / 32, w.vocabulary}), false, v.fills_gaps, kind});
+      }
+  }
   return out;
 }
 

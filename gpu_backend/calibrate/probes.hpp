@@ -12,7 +12,8 @@ namespace rehearse {
 struct Probe {
   Program program;      ///< Of one rank, or seen from the first.
   bool heads;           ///< Its lengths and heads lie on the grid: operators sized by these are measured in it, and no others.
-  bool fills_gaps;      ///< Only operators that no probe before it has are measured in it.
+  bool fills_gaps;      ///< Only operators that no probe of a kind before it has are measured in it.
+  int kind;             ///< Alike but for their sizes; ascending.
 };
 
 /// Sizes at which operators are measured.

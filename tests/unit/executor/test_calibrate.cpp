@@ -1,6 +1,7 @@
 // Calibration without timing: what it would measure, that it can be called, and that a measured step adds up.
 
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -46,6 +47,21 @@ TEST_CASE("calibration measures every operator that a plan of sequences uses, at
                   CHECK(measured.contains(measured_name(*c)));
                 }
           }
+}
+
+TEST_CASE("an operator of rows, widths or elements is measured at several of each") {
+  const auto device = make_cpu_device(Numerics::fp32);
+  std::map<std::string, std::vector<std::set<double>>> sizes;
+  for (const KernelCase& c : kernel_cases(*device)) {
+    auto& of_axes = sizes[c.what.name];
+    of_axes.resize(c.what.size.size());
+    for (std::size_t i = 0; i < of_axes.size(); ++i) of_axes[i].insert(c.what.size[i]);
+  }
+  for (const char* name : {"rope", "rope_grad", "activation.gelu", "activation_grad.gelu", "activation.silu_mul", "activation_grad.silu_mul", "norm.rms_norm", "norm.layer_norm", "add"}) {
+    INFO(name);
+    REQUIRE(sizes.contains(name));
+    for (const std::set<double>& axis : sizes.at(name)) CHECK(axis.size() >= 2);
+  }
 }
 
 TEST_CASE("every case of calibration can be called, again and again") {

@@ -1,17 +1,22 @@
-// Ranks as threads and ranks over TCP do the same.
+// Ranks as threads, ranks over TCP and ranks that share memory do the same.
 
 #include <atomic>
+#include <cmath>
 #include <future>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "core/program/body.hpp"
 #include "core/units/error.hpp"
+#include "gpu_backend/cpu/cpu_device.hpp"
+#include "gpu_backend/executor.hpp"
 #include "gpu_backend/gloo_world.hpp"
 #include "gpu_backend/launch.hpp"
 #include "gpu_backend/local_world.hpp"
 #include "gpu_backend/net/rendezvous.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
 
@@ -20,12 +25,12 @@ namespace {
 constexpr int kRanks = 3;
 using Body = std::function<void(Transport&)>;
 
-void over_tcp(const Body& body) {
+void joined(Neighbourhood neighbourhood, const Body& body) {
   net::RendezvousServer server(0, true);
   std::vector<std::future<void>> ranks;
   for (int r = 0; r < kRanks; ++r)
     ranks.push_back(std::async(std::launch::async, [&, r] {
-      const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {});
+      const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {}, neighbourhood);
       body(*transport);
       std::vector<double> all{1};
       transport->sum(all);  // Nobody leaves while others still talk to it.
@@ -105,8 +110,40 @@ void messages_in_order(Transport& t) {
 
 TEST_CASE("collectives between threads") { run_locally(kRanks, every_collective); }
 TEST_CASE("messages between threads") { run_locally(kRanks, messages_in_order); }
-TEST_CASE("collectives over TCP", "[tcp]") { over_tcp(every_collective); }
-TEST_CASE("messages over TCP", "[tcp]") { over_tcp(messages_in_order); }
+TEST_CASE("collectives over TCP", "[tcp]") { joined(Neighbourhood::over_tcp, every_collective); }
+TEST_CASE("messages over TCP", "[tcp]") { joined(Neighbourhood::over_tcp, messages_in_order); }
+TEST_CASE("collectives through memory", "[tcp]") { joined(Neighbourhood::through_memory, every_collective); }
+TEST_CASE("messages through memory", "[tcp]") { joined(Neighbourhood::through_memory, messages_in_order); }
+
+/// Losses and gradient norms of some steps in fp64, by however many ranks the job asks for.
+std::vector<double> told_by_steps(const test::Job& job) {
+  const Program program = job.lower();
+  const auto data = synthetic_tokens(program.seed, 64);
+  std::mutex mutex;
+  std::vector<double> out;
+  run_locally(job.ranks(), [&](Transport& t) {
+    const auto device = make_cpu_device(Numerics::fp64);
+    Executor executor(program, *device, t, *data, {});
+    for (int i = 0; i < 3; ++i) {
+      const StepResult r = executor.step();
+      const std::lock_guard lock(mutex);
+      if (t.rank() == 0) out.insert(out.end(), {r.loss, r.gradient_norm});
+    }
+  });
+  return out;
+}
+
+TEST_CASE("gradients of many thousand elements are averaged over replicas, every one of them") {
+  test::Job job(test::changed("tiny_gpt2", {{"n_layer", 1}, {"n_embd", 64}, {"n_head", 4}, {"n_inner", 1100}, {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}, {"resid_pdrop", 0.0}}), 16);
+  job.workload.training.precision = Precision::fp32;
+  job.microbatches = 2;
+  const std::vector<double> one = told_by_steps(job);  // Two samples of one rank, then one of each of two.
+  job.strategy.dp = 2, job.microbatches = 1;
+  const std::vector<double> two = told_by_steps(job);
+  REQUIRE(one.size() == two.size());
+  for (std::size_t i = 0; i < one.size(); ++i) CHECK(std::abs(one[i] - two[i]) <= 1e-9 * std::abs(one[i]));
+  CHECK(one[4] != one[0]);
+}
 
 TEST_CASE("a thread that fails ends the others with its cause") {
   try {
