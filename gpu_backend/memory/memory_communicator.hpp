@@ -1,6 +1,6 @@
 #pragma once
 // Collectives and messages between ranks of one machine, through memory that they share: without the copies into and out of the system that TCP makes, and
-// without a thread of its own that competes with computing.
+// without a thread that polls beside computing. Calls run one after the other on a thread of the communicator's, or of the channel's end.
 
 #include <memory>
 #include <string>
