@@ -138,6 +138,8 @@ class Lowering {
       case Precision::bf16_mixed: break;
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
       case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
+      // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
+      case Precision::fp4_mixed: frame_.fp8 = Fp8Settings{Fp8Recipe::tensorwise, false}; frame_.narrow = DType::fp4; break;
     }
     frame_.samples_first = workload_.kernels.samples_first;
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
