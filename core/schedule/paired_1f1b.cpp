@@ -23,6 +23,8 @@ class Paired final : public Schedule {
                   "strategy.schedule", "change training.global_batch, strategy.microbatch or strategy.dp so that pp divides the microbatches");
   }
 
+  [[nodiscard]] bool pairs() const override { return true; }
+
   std::vector<Slot> order(int stage, const PipelineShape& shape) const override {
     const int total = shape.microbatches * shape.virtual_stages;
     const int ahead = warmup(stage, shape);

@@ -73,7 +73,7 @@ std::vector<std::int64_t> layers_of(const std::string& text) {
   const auto number = [&] {
     int n = 0;
     const auto [next, failed] = std::from_chars(at, end, n);
-    if (failed != std::errc{} || n < 1 || n > 10'000) throw RowSkipped("malformed row", "stage_layers: " + text.substr(0, 60));
+    if (failed != std::errc{} || n < 0 || n > 10'000) throw RowSkipped("malformed row", "stage_layers: " + text.substr(0, 60));
     at = next;
     return n;
   };

@@ -232,7 +232,7 @@ class Lowering {
       backward.backward();
       made.backward = backward.finish();
       if (schedule_.splits_backward()) split(b, made);
-      if (schedule_.copies() > 1)
+      if (schedule_.pairs())
         for (const int body : {made.forward.body, made.backward.body})
           if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
       if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
