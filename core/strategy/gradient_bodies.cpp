@@ -139,7 +139,8 @@ void StepBodies::copy_pieces(BodyBuilder& body, const char* name, int from, int 
   copy.op = ComputeOp::copy;
   copy.kernels = plan_.lists_of;
   copy.passes = 2;
-  body.compute(name, copy, {read(from), write(to)}, Phase::other);
+  // In turn with the calls: the device is idle before each.
+  body.add({.name = name, .kind = copy, .operands = {read(from), write(to)}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
 }
 
 /// One gather of the pairs (slice, whole) in `moved`, into buffers from which the pieces are copied.
