@@ -312,7 +312,7 @@ void add_sharding(std::vector<Field>& t) {
                   .like("1e9")
                   .more("DeepSpeed's stage3_max_reuse_distance. Where whole layers run again in backward, it decides which of their parameters are gathered once more."));
   t.push_back(zero3("lists", &Zero3Settings::lists, "Each parameter is gathered, and its gradient scattered, through a list of tensors, one per rank.")
-                  .more("As DeepSpeed did until September 2021: the host waits for the device, makes a view and launches a copy for every rank. Thousands of ranks then cost "
+                  .more("As DeepSpeed did until October 2021: the host waits for the device, makes a view and launches a copy for every rank. Thousands of ranks then cost "
                         "more than the wire."));
 }
 

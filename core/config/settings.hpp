@@ -224,7 +224,7 @@ struct Zero3Settings {
   double persistence_threshold = 1e5;  ///< Smaller parameters stay whole on every rank.
   /// Parameters whose next use is further away are dropped: those that a recomputed layer used long before its backward are gathered again.
   double reuse_distance = 1e9;
-  /// Every parameter is a call of its own over a list of tensors, one per rank, before which the device is idle (DeepSpeed until September 2021).
+  /// Every parameter is a call of its own over a list of tensors, one per rank, before which the device is idle (DeepSpeed until October 2021).
   bool lists = false;
 
   bool operator==(const Zero3Settings&) const = default;
