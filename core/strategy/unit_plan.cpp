@@ -42,7 +42,7 @@ double UnitPlan::elements_of(const ParamRef& p) const {
 /// Between the use of a parameter in a layer that runs again and its use in the layer's backward lie the parameters after it, twice. Those of a
 /// recomputed layer stay whole in between where that is less than the reuse distance (DeepSpeed, stage3_max_reuse_distance).
 std::vector<ParamRef> UnitPlan::used_far_apart(const Unit& unit) const {
-  if (settings_.fsdp.enabled || pass_.forward || settings_.recompute != Recompute::full) return {};
+  if (settings_.fsdp.enabled || pass_.forward || !plan_.blocks[static_cast<std::size_t>(unit.params.front().block)].recompute_all) return {};
   std::vector<ParamRef> out;
   double between = 0;
   for (auto p = unit.params.rbegin(); p != unit.params.rend(); ++p) {
