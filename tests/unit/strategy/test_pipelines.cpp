@@ -154,6 +154,15 @@ TEST_CASE("paired 1F1B interleaves the forward of one microbatch with the backwa
   }
 }
 
+TEST_CASE("two passes at once gather no parameters") {
+  Job job = pipeline("paired_1f1b", 1, 4);
+  job.strategy.dp = job.strategy.dp_replicate = 2;
+  job.strategy.zero_stage = 2;
+  CHECK_NOTHROW(job.lower());
+  job.strategy.zero_stage = 3;
+  CHECK_THROWS_WITH(job.lower(), Catch::Matchers::Contains("two passes at once"));
+}
+
 TEST_CASE("interleaved bodies take turns where they communicate") {
   Job job = pipeline("dualpipe", 2, 4);
   job.strategy.tp = 2;
