@@ -49,7 +49,9 @@ void Accounts::close_gap(Books& b, double now, const PlayOp* cause) {
     b.breakdown[TimeCategory::launch] += Seconds{launching};
     gap -= launching;
   }
-  if (cause != nullptr && cause->kind != PlayOp::Kind::compute) {
+  // Kernels between calls of a communicator, on its stream, count as waiting for it.
+  const auto on_wire = [this](const PlayOp& op) { return op.stream != 0 && category_of_stream(p_, op.stream) == TimeCategory::exposed_dp; };
+  if (cause != nullptr && (cause->kind != PlayOp::Kind::compute || on_wire(*cause))) {
     for (int s = 0; s < static_cast<int>(p_.streams.size()) && gap > 0; ++s) {
       if ((cause->cause_streams >> s & 1) == 0) continue;
       const double moved = std::clamp(active(b, s, now) - b.active_at_idle[static_cast<std::size_t>(s)], 0.0, gap);

@@ -210,7 +210,7 @@ void add_training(std::vector<Field>& t) {
           .like("bf16_mixed")
           .more("The mixed precisions keep fp32 master weights and optimizer state beside 16-bit working weights; bf16 keeps everything "
                 "in bf16; fp8_mixed computes the linear layers between embedding and head in fp8 and leaves attention, norms, router, embedding and "
-                "head in bf16; tf32 stores fp32."));
+                "head in bf16; fp4_mixed computes them in NVFP4 and is simulated only; tf32 stores fp32."));
   t.push_back(training("gradient_dtype", &TrainingSettings::gradient_dtype, "Type in which gradients are accumulated and reduced.")
                   .more("fp32 is Megatron's main_grad; model is the type of the working weights, with half the bytes on the wire in mixed "
                         "precision."));
@@ -307,6 +307,13 @@ void add_sharding(std::vector<Field>& t) {
                   .in(0, 1e15)
                   .like("1e6")
                   .more("DeepSpeed's stage3_param_persistence_threshold: many small gathers become one after the update."));
+  t.push_back(zero3("reuse_distance", &Zero3Settings::reuse_distance, "Parameters used again after fewer elements of others are kept whole until then.")
+                  .in(0, 1e15)
+                  .like("1e9")
+                  .more("DeepSpeed's stage3_max_reuse_distance. Where whole layers run again in backward, it decides which of their parameters are gathered once more."));
+  t.push_back(zero3("lists", &Zero3Settings::lists, "Each parameter is gathered, and its gradient scattered, through a list of tensors, one per rank.")
+                  .more("As DeepSpeed did until October 2021: the host waits for the device, makes a view and launches a copy for every rank. Thousands of ranks then cost "
+                        "more than the wire."));
 }
 
 void add_strategy(std::vector<Field>& t) {
@@ -322,7 +329,8 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("dispatch_node", &StrategySettings::dispatch_node, "Neighbouring expert-parallel ranks that one copy of a token serves.")
                   .in(0, kMaxSize)
                   .like("8")
-                  .more("For hierarchical dispatch. 0 takes the ranks that hold one of the model's groups of experts."));
+                  .more("For hierarchical dispatch. 0 takes the ranks that hold one of the model's groups of experts; 1 sends a copy to each rank that a token visits, as "
+                        "DeepEP does."));
   t.push_back(strategy("schedule", &StrategySettings::schedule, "Order of the microbatches in the pipeline.")
                   .like("interleaved_1f1b")
                   .more("One of: rehearse list schedules."));
@@ -434,6 +442,8 @@ void add_kernels(std::vector<Field>& t) {
   t.push_back(
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("fused_experts", &KernelSettings::fused_experts, "Experts' gated activation, and the casts to fp8 around it, run inside their products.")
+                  .more("As cuDNN's fused grouped MLP in Transformer Engine: the activation moves no bytes of its own."));
   t.push_back(kernels("samples_first", &KernelSettings::samples_first, "Samples are the first dimension of activations, as in PyTorch's DTensor.")
                   .more("Tensor parallelism then puts pieces of several samples in order by a copy after a gather and before a scatter of sequences, and turns fp8 operands that it "
                         "gathered for the weight gradient (torchao). false: sequences come first, as in Megatron."));

@@ -4,7 +4,7 @@ namespace rehearse {
 
 template <>
 const std::vector<std::string>& names_of<Precision>() {
-  static const std::vector<std::string> names{"fp32", "tf32", "bf16", "fp16_mixed", "bf16_mixed", "fp8_mixed"};
+  static const std::vector<std::string> names{"fp32", "tf32", "bf16", "fp16_mixed", "bf16_mixed", "fp8_mixed", "fp4_mixed"};
   return names;
 }
 template <>

@@ -11,7 +11,7 @@
 
 namespace rehearse {
 
-enum class Precision { fp32, tf32, bf16, fp16_mixed, bf16_mixed, fp8_mixed };
+enum class Precision { fp32, tf32, bf16, fp16_mixed, bf16_mixed, fp8_mixed, fp4_mixed };
 /// How numbers are brought into the range of fp8.
 enum class Fp8Recipe {
   delayed,    ///< A scale per tensor, from its largest value of the step before (Micikevicius et al. 2022; Transformer Engine): one pass casts.
@@ -222,6 +222,10 @@ struct FsdpSettings {
 struct Zero3Settings {
   double prefetch_bucket = 5e7;        ///< Parameters gathered ahead of the block at work.
   double persistence_threshold = 1e5;  ///< Smaller parameters stay whole on every rank.
+  /// Parameters whose next use is further away are dropped: those that a recomputed layer used long before its backward are gathered again.
+  double reuse_distance = 1e9;
+  /// Every parameter is a call of its own over a list of tensors, one per rank, before which the device is idle (DeepSpeed until October 2021).
+  bool lists = false;
 
   bool operator==(const Zero3Settings&) const = default;
 };
@@ -278,6 +282,7 @@ struct KernelSettings {
   bool fused_norm = true;            ///< Norm, bias, dropout, residual, rotation and gated activation are a kernel each; else PyTorch's eager operators.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+  bool fused_experts = false;        ///< Gated activation of experts and the casts of what it reads and writes run inside their products.
   FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   HostCode host = HostCode::eager;
   ProductCalls products = ProductCalls::transformer_engine;

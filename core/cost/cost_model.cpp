@@ -276,6 +276,8 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
   out.sm_sensitivity = t.sm_sensitivity;
   out.hbm_sensitivity = t.hbm_sensitivity;
   out.kernels = kernel.launches;
+  // The device waits for a host that launches piece after piece.
+  if (c.op == ComputeOp::copy && c.kernels > 1) out.time += m.launch_overhead() * c.kernels;
   return out;
 }
 

@@ -75,7 +75,7 @@ bool recurrence_holds(const Program& program, const CostModel& cost, const Strat
   const Schedule& schedule = *schedules().at(s.schedule).value;
   for (int stage = 0; stage < s.pp; ++stage)
     for (const Slot& slot : schedule.order(stage, {s.pp, s.virtual_stages, program.microbatches}))
-      if ((slot.pass != Pass::forward && slot.pass != Pass::backward) || slot.copy != 0) return false;
+      if ((slot.pass != Pass::forward && slot.pass != Pass::backward) || slot.copy != 0 || slot.paired) return false;
   return true;
 }
 

@@ -135,7 +135,7 @@ bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
   if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every) return false;
   if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty()) return false;
-  if (t.precision == Precision::fp8_mixed || (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block))) return false;
+  if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed || (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block))) return false;
   const std::int64_t chunks = std::int64_t{s.pp} * s.virtual_stages;
   return layers % chunks == 0 && (s.pp > 1 || s.virtual_stages == 1) && lies_well(s);
 }

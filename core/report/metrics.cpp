@@ -13,6 +13,7 @@ DType arithmetic_of(Precision precision) {
     case Precision::bf16: case Precision::bf16_mixed: return DType::bf16;
     case Precision::fp16_mixed: return DType::fp16;
     case Precision::fp8_mixed: return DType::fp8;
+    case Precision::fp4_mixed: return DType::fp4;
   }
   return DType::fp32;
 }

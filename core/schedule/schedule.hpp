@@ -52,6 +52,8 @@ class Schedule {
   [[nodiscard]] virtual int copies() const { return 1; }
   /// Whether any slot is half a backward.
   [[nodiscard]] virtual bool splits_backward() const { return false; }
+  /// Whether any two slots are paired.
+  [[nodiscard]] virtual bool pairs() const { return copies() > 1; }
   /// Every pass of `stage`, in the order its compute stream runs them.
   [[nodiscard]] virtual std::vector<Slot> order(int stage, const PipelineShape& shape) const = 0;
   /// Idle over ideal time with equal stages and free communication, from the first pass to the last of any stage.

@@ -13,6 +13,7 @@
 #include "core/model/library.hpp"
 #include "core/report/metrics.hpp"
 #include "core/report/step_report.hpp"
+#include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse {
@@ -106,6 +107,32 @@ struct RowPredictor::Impl {
     return *at;
   }
 
+  Estimate estimated(const Workload& workload, const RowJob& job, const Site& at) const {
+    Program program = lower(workload, job.scenario.strategy, job.gpus);
+    program.device_of_rank = devices_of(job, at.cluster);
+    return estimate(program, at.cost, job.scenario.strategy, steps_of(job.scenario.strategy));
+  }
+
+  /// Pairs are played pass by pass. Once every stage is at work, times grow evenly with the number of microbatches: two short steps tell a long one.
+  Estimate long_step(Workload workload, const RowJob& job, const Site& at) const {
+    constexpr std::int64_t kShort = 3, kLonger = 4;  // Rounds of the pipeline.
+    const StrategySettings& s = job.scenario.strategy;
+    const std::int64_t per_microbatch = s.microbatch * s.dp, all = workload.training.global_batch;
+    if (all <= (kShort + kLonger) * s.pp * per_microbatch) return estimated(workload, job, at);
+    workload.training.global_batch = kShort * s.pp * per_microbatch;
+    Estimate shorter = estimated(workload, job, at);
+    workload.training.global_batch = kLonger * s.pp * per_microbatch;
+    Estimate out = estimated(workload, job, at);
+    const double more = static_cast<double>(all - workload.training.global_batch) / static_cast<double>((kLonger - kShort) * s.pp * per_microbatch);
+    out.step_time += (out.step_time - shorter.step_time) * more;
+    shorter.breakdown *= -more;
+    Breakdown grown = out.breakdown;
+    grown *= 1 + more;
+    grown += shorter.breakdown;
+    out.breakdown = grown;
+    return out;
+  }
+
   void play(const Program& program, const Site& at, int steps, Prediction& out) const {
     RunOptions options;
     options.steps = steps;
@@ -128,18 +155,22 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const ModelRef& model = s.model;
   const Workload workload{impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}};
   const Site& at = impl_->site(job);
-  Program program = lower(workload, s.strategy, job.gpus);
-  program.device_of_rank = devices_of(job, at.cluster);
   Prediction out;
   if (impl_->backend == "estimate") {
-    const Estimate e = estimate(program, at.cost, s.strategy, steps_of(s.strategy));
+    const Estimate e = schedules().at(s.strategy.schedule).value->pairs() ? impl_->long_step(workload, job, at) : impl_->estimated(workload, job, at);
     out.step_time = e.step_time;
     out.breakdown = e.breakdown;
-  } else {
-    impl_->play(program, at, steps_of(s.strategy), out);
   }
+  const bool memory = job.measured.peak_allocated || job.measured.peak_reserved;
+  if (!memory && impl_->backend == "estimate") {
+    out.bound_by = bound_by(out.breakdown);
+    return out;
+  }
+  Program program = lower(workload, s.strategy, job.gpus);
+  program.device_of_rank = devices_of(job, at.cluster);
+  if (impl_->backend != "estimate") impl_->play(program, at, steps_of(s.strategy), out);
   out.bound_by = bound_by(out.breakdown);
-  if (!job.measured.peak_allocated && !job.measured.peak_reserved) return out;
+  if (!memory) return out;
   const MemoryRule rule;
   for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
   out.peak_allocated += gradient_placeholders(program, workload, s.strategy);

@@ -65,16 +65,39 @@ void map_batch(RowFields& f, RowJob& job) {
   job.scenario.training.global_batch = *batch;
 }
 
+/// "4x15,1": layers of each chunk in model order, n times where "xn" follows.
+std::vector<std::int64_t> layers_of(const std::string& text) {
+  std::vector<std::int64_t> out;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&] {
+    int n = 0;
+    const auto [next, failed] = std::from_chars(at, end, n);
+    if (failed != std::errc{} || n < 0 || n > 10'000) throw RowSkipped("malformed row", "stage_layers: " + text.substr(0, 60));
+    at = next;
+    return n;
+  };
+  while (at != end) {
+    const int layers = number();
+    const int times = at != end && *at == 'x' ? (++at, number()) : 1;
+    out.insert(out.end(), static_cast<std::size_t>(times), layers);
+    if (at != end && *at++ != ',') throw RowSkipped("malformed row", "stage_layers: " + text.substr(0, 60));
+  }
+  return out;
+}
+
 void map_schedule(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  if (s.pp == 1) return;
   const std::string schedule = f.text("schedule");
+  if (schedule == "paired_1f1b") s.schedule = schedule;
+  if (s.pp == 1) return;
+  if (const std::string layers = f.text("stage_layers"); !layers.empty()) s.layers_per_stage = layers_of(layers);
   const auto chunks = f.whole("vpp", 1000);
   const bool interleaved = holds(schedule, "interleaved");
   if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
   s.virtual_stages = static_cast<int>(chunks.value_or(1));
-  s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : holds(schedule, "gpipe") ? "gpipe" : "1f1b";
-  s.uneven_layers = true;
+  if (schedule != "paired_1f1b") s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : holds(schedule, "gpipe") ? "gpipe" : "1f1b";
+  s.uneven_layers = s.layers_per_stage.empty();
 }
 
 /// Scales as the row's words have them ("MXFP8", "FP8-CS", "float8 rowwise"), else as its software does.
@@ -92,8 +115,8 @@ Fp8Recipe recipe_of(RowFields& f, const std::string& precision, const std::strin
 void map_precision(RowFields& f, RowJob& job) {
   TrainingSettings& t = job.scenario.training;
   const std::string p = f.needed_text("precision");
-  if (holds(p, "fp4")) throw RowSkipped("strategy not lowered yet", "fp4");
-  if (holds(p, "fp8") || holds(p, "float8")) {
+  if (holds(p, "fp4")) t.precision = Precision::fp4_mixed;
+  else if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
     t.fp8.recipe = recipe_of(f, p, job.generation);
     t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
@@ -107,6 +130,17 @@ void map_precision(RowFields& f, RowJob& job) {
   const std::string optimizer = f.text("optimizer");
   t.optimizer = holds(optimizer, "sgd") ? Optimizer::sgd : holds(optimizer, "adamw") ? Optimizer::adamw : Optimizer::adam;
   t.clip_gradients = f.truth("clip_gradients");
+}
+
+/// "modules:mla_up_proj,mlp": what selective recomputation makes again.
+void map_modules(StrategySettings& s, const std::string& names) {
+  s.recompute = Recompute::selective;
+  s.recompute_modules.clear();
+  for (std::size_t at = 0; at <= names.size();) {
+    const std::size_t end = std::min(names.find(',', at), names.size());
+    s.recompute_modules.push_back(names.substr(at, end - at));
+    at = end + 1;
+  }
 }
 
 /// PyTorch's checkpoints stop early; those by operator keep every second product.
@@ -134,6 +168,7 @@ void map_recompute(RowFields& f, RowJob& job) {
   }
   if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
   if (r.starts_with("full:")) return map_first_layers(s, r);
+  if (r.starts_with("modules:")) return map_modules(s, r.substr(8));
   s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
 }
 
@@ -151,6 +186,7 @@ void map_sharding(RowFields& f, RowJob& job) {
     return;
   }
   s.zero_stage = s.dp * s.cp > 1 ? zero : 0;  // State is divided over both.
+  s.zero3.lists = zero == 3 && f.truth("zero3_lists");
 }
 
 void map_overlap(RowFields& f, RowJob& job) {
@@ -163,6 +199,15 @@ void map_overlap(RowFields& f, RowJob& job) {
   s.overlap.tp_backward = tp != "none";
   s.scatter_gather = s.pp > 1 && s.tp > 1 && f.truth("scatter_gather");
   s.sequence_parallel = s.tp > 1 && f.truth("sequence_parallel");
+}
+
+/// "alltoall" sends a row for each expert. "per_rank" a copy to each rank that a token visits (DeepEP, HybridEP), between NVLink domains one to each domain.
+void map_dispatch(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  if (s.ep == 1 || f.text("dispatch") != "per_rank") return;
+  const bool crosses = s.ep * s.etp > job.gpus_per_domain;
+  s.dispatch = Dispatch::hierarchical;
+  s.dispatch_node = crosses ? job.gpus_per_domain / s.etp : 1;
 }
 
 /// "unfused", or the flash implementation as its calibration group is named. Rows also describe the attention layer under this name ("MLA"): that
@@ -186,6 +231,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.fused_norm = f.truth("fused_kernels");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");
+  k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");
   k.samples_first = f.truth("samples_first");
 }
 
@@ -199,6 +245,7 @@ void map_strategy(RowFields& f, RowJob& job) {
   map_precision(f, job);
   map_sharding(f, job);
   map_overlap(f, job);
+  map_dispatch(f, job);
   map_kernels(f, job);
   map_recompute(f, job);
   job.strategy = strategy_family(job.scenario.strategy);

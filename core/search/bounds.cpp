@@ -175,8 +175,8 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   Bytes held = state_on_device(s, costs.weights, costs.gradients, costs.optimizer) * (schedule.copies() / stages);
   if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
-  const double waits = schedule.copies() > 1 ? kPairedMargin : kExposedMargin;
-  const Seconds compute = schedule.copies() > 1 ? costs.compute - costs.launch : costs.compute;
+  const double waits = schedule.pairs() ? kPairedMargin : kExposedMargin;
+  const Seconds compute = schedule.pairs() ? costs.compute - costs.launch : costs.compute;
   const Seconds mean = (compute * kBoundMargin + costs.exposed * waits) / stages;
   const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
   const int most = schedule.copies() > 1 || s.pp * s.virtual_stages > costs.layers ? 0 : *std::max_element(held_layers.begin(), held_layers.end());

@@ -87,6 +87,9 @@ std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
   for (std::uint8_t s = 0; s < schedule_names_.size(); ++s) {
     const std::string& name = schedule_names_[s];
     if (fixed("schedule") ? name != own_.schedule : mesh.pp == 1 && name != alone) continue;
+    // Without experts a pair has nothing to hide.
+    const Schedule& schedule = *schedules().entries()[s].value;
+    if (!fixed("schedule") && schedule.pairs() && schedule.copies() == 1 && workload_.network.routing() == nullptr) continue;
     for (const std::int16_t v : chunk_counts(mesh)) {
       const bool uneven = !workload_.network.uneven() && workload_.network.layers() % (mesh.pp * v) != 0;
       if (uneven && fixed("uneven_layers") && !own_.uneven_layers) continue;

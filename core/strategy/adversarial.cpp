@@ -24,7 +24,7 @@ class Adversarial final : public Strategy {
            "the discriminator passes three times a step, with an update between, for which no pipeline schedule has slots", "strategy.pp",
            "set strategy.pp and strategy.virtual_stages to 1, and use dp");
     const Schedule& schedule = *schedules().at(s.schedule).value;
-    refuse(schedule.splits_backward() || schedule.copies() > 1, fmt::format("schedule {} orders the passes of one", s.schedule), "strategy.schedule", "set strategy.schedule to 1f1b");
+    refuse(schedule.splits_backward() || schedule.pairs(), fmt::format("schedule {} orders the passes of one", s.schedule), "strategy.schedule", "set strategy.schedule to 1f1b");
     refuse(s.tile_h * s.tile_w > 1, "halos of images that are read and of those that are made would be filled at different places", "strategy.tile_h",
            "set strategy.tile_h and strategy.tile_w to 1, and use dp");
     refuse(s.zero_stage >= 2, "gradients and parameters of the discriminator would be gathered and scattered by passes that add to none", "strategy.zero_stage",

@@ -43,15 +43,26 @@ ExprId row_length(BlockBody& b, int formal) {
 struct Cast { int from; Fp8Copies to; };
 
 /// Whether the kernel that makes what is cast finds its largest value on the way: norms, and activations in both directions, where kernels are
-/// fused (Transformer Engine #2004, #2013; torch.compile). Products and attention leave that to a pass of its own.
+/// fused (Transformer Engine #2004, #2013; torch.compile); that of fp4 is taken after a rotation that no other kernel does. Products and attention leave that to a pass of its own.
 bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
-  if (!b.options().kernels.fused_norm || role == Role::weight) return false;
+  if (!b.options().kernels.fused_norm || role == Role::weight || b.builder().frame().narrow == DType::fp4) return false;
   const auto activation = [](const OpSpec& o) { return o.kind == OpKind::gelu || o.kind == OpKind::silu_mul || o.kind == OpKind::weighted_silu_mul; };
   const auto norm = [](const OpSpec& o) { return o.kind == OpKind::layer_norm || o.kind == OpKind::rms_norm; };
   const auto& ops = b.tensors().spec->ops;
   const auto holds = [](const std::vector<int>& tensors, int t) { return std::find(tensors.begin(), tensors.end(), t) != tensors.end(); };
   if (role == Role::input) return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.outputs, op.inputs[0]) && (norm(o) || activation(o)); });
   return std::all_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.inputs, t) && activation(o); }); });
+}
+
+/// Whether a fused kernel of the experts' products casts on its way: what their activation writes, in both directions.
+bool cast_in_products(BlockBody& b, const OpSpec& op, Role role) {
+  if (!b.options().kernels.fused_experts || op.kind != OpKind::grouped_linear || role == Role::weight) return false;
+  const auto& ops = b.tensors().spec->ops;
+  const std::vector<int>& cast = role == Role::input ? op.inputs : op.outputs;
+  return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) {
+    const std::vector<int>& made = role == Role::input ? o.outputs : o.inputs;
+    return o.kind == OpKind::weighted_silu_mul && std::find(made.begin(), made.end(), cast.front()) != made.end();
+  });
 }
 
 /// One pass that reads each tensor and writes its copies.
@@ -61,6 +72,7 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
   const Fp8Format format = role == Role::output_grad && per_tensor(recipe) ? kE5m2 : kE4m3;
   ComputeTask t = pass(ComputeOp::quantise, name_of(recipe));
   t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(role)};
+  if (cast_in_products(b, op, role)) t.passes = 0;
   std::vector<Operand> operands;
   if (recipe == Fp8Recipe::delayed) operands.push_back(update(state_of(b, op)));
   if (recipe == Fp8Recipe::tensorwise) {
@@ -96,7 +108,7 @@ Fp8Copies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
     const std::string name = op.name + (copy == &kept.rows ? ".weight.fp8" : ".weight.fp8_columns");
     Tensor t = weight;
     t.name = b.tensors().spec->name + ".{layer}." + name;
-    t.dtype = DType::fp8;
+    t.dtype = b.builder().frame().narrow;
     t.initial = "zeros";
     t.initial_key.clear();
     *copy = b.builder().bound(name, b.persistent(name, std::move(t)));
@@ -132,10 +144,10 @@ int input_made_again_by(const BlockTensors& tensors, const OpSpec& op) {
 int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout) {
   const int x = b.value(op.inputs[0]);
   const Tensor t = b.builder().tensor(x);
-  const int rows = b.scratch_like(op.name + ".input.fp8", x, DType::fp8);
+  const int rows = b.scratch_like(op.name + ".input.fp8", x, b.builder().frame().narrow);
   // Who runs again makes the copy for backward then.
   const bool keeps = b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), op) >= 0);
-  const int columns = keeps ? b.extra(op.name + ".input.fp8_columns", t.shape, DType::fp8, without_halos(t.layout), true) : -1;
+  const int columns = keeps ? b.extra(op.name + ".input.fp8_columns", t.shape, b.builder().frame().narrow, without_halos(t.layout), true) : -1;
   cast(b, op, Role::input, op.name + ".input.cast", {{x, {rows, columns}}}, cast_phase(b));
   return b.builder().redistribute(rows, layout, op.name, b.phase());
 }
@@ -152,7 +164,7 @@ Fp8Copies fp8_weight(BlockBody& b, const OpSpec& op) {
   if (!keeps_copies(whole)) {
     const bool forward = b.phase() == Phase::forward || b.phase() == Phase::recompute;
     Fp8Copies made;
-    (forward ? made.rows : made.columns) = b.scratch_like(op.name + ".weight.fp8", w, DType::fp8);
+    (forward ? made.rows : made.columns) = b.scratch_like(op.name + ".weight.fp8", w, b.builder().frame().narrow);
     cast(b, op, Role::weight, op.name + ".weight.cast", {{w, made}}, cast_phase(b));
     return made;
   }
@@ -178,8 +190,8 @@ std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (
     const int g = b.grad(t, gradient_layout(b.stored(t)), op.name);
     if (g < 0) return {};
     const bool moves = gradient_layout(layout(b, op, t)) != b.builder().tensor(g).layout;
-    Fp8Copies made{b.scratch_like(op.name + ".output_grad.fp8", g, DType::fp8), -1};
-    if (!moves) made.columns = b.scratch_like(op.name + ".output_grad.fp8_columns", g, DType::fp8);
+    Fp8Copies made{b.scratch_like(op.name + ".output_grad.fp8", g, b.builder().frame().narrow), -1};
+    if (!moves) made.columns = b.scratch_like(op.name + ".output_grad.fp8_columns", g, b.builder().frame().narrow);
     casts.push_back({g, made});
   }
   cast(b, op, Role::output_grad, op.name + ".output_grad.cast", casts, Phase::input_grad);

@@ -108,6 +108,7 @@ void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& par
   CollectiveTask c;
   c.op = CollectiveOp::all_gather;
   c.group = frame_.group(axes.contains(Axis::edp) ? "edp" : "dp", axes);
+  if (plan_.lists_of > 0) return gather_lists(body, c, operands);
   body.add({.name = "parameters", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
 }
 
@@ -117,6 +118,48 @@ AxisSet StepBodies::shard_axes() const {
   AxisSet axes;
   for (const auto& [axis, l] : plan_.optimizer) axes.insert(axis);
   return axes;
+}
+
+/// The buffer of a call through a list of tensors.
+int StepBodies::flat_like(BodyBuilder& body, int whole) {
+  Tensor flat = body.tensor(whole);
+  flat.name += "@flat";
+  flat.lifetime = Lifetime::scratch;
+  flat.category = MemoryCategory::communication;
+  flat.per_layer = false;
+  flat.initial.clear();
+  flat.initial_key.clear();
+  return body.scratch("flat", frame_.add_tensor(std::move(flat)));
+}
+
+/// A copy for every rank's piece (torch.distributed all_gather and reduce_scatter with lists). Bytes: beside the copy itself, parameters are set to zero
+/// before and their norm is taken after, gradients are divided by the number of ranks (microsoft/DeepSpeed v0.4.0, partition_parameters.py, stage3.py).
+void StepBodies::copy_pieces(BodyBuilder& body, const char* name, int from, int to) {
+  ComputeTask copy;
+  copy.op = ComputeOp::copy;
+  copy.kernels = plan_.lists_of;
+  copy.passes = 2;
+  // In turn with the calls: the device is idle before each.
+  body.add({.name = name, .kind = copy, .operands = {read(from), write(to)}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+}
+
+/// One gather of the pairs (slice, whole) in `moved`, into buffers from which the pieces are copied.
+void StepBodies::gather_lists(BodyBuilder& body, const CollectiveTask& gather, std::vector<Operand> moved) {
+  std::vector<std::pair<int, int>> copies;
+  for (std::size_t i = 1; i < moved.size(); i += 2) {
+    copies.emplace_back(flat_like(body, moved[i].formal), moved[i].formal);
+    moved[i] = write(copies.back().first);
+  }
+  body.add({.name = "parameters", .kind = gather, .operands = std::move(moved), .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+  for (const auto& [flat, whole] : copies) copy_pieces(body, "parameters.pieces", flat, whole);
+}
+
+void StepBodies::scatter_lists(BodyBuilder& body, const std::vector<Operand>& moved) {
+  for (std::size_t i = 0; i < moved.size(); i += 2) {
+    const int whole = moved[i].formal, flat = flat_like(body, whole);
+    copy_pieces(body, "gradients.pieces", whole, flat);
+    body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, shard_axes()), .operands = {read(flat), moved[i + 1]}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+  }
 }
 
 /// Whole gradients, a rank's terms of the sum, become the slices it updates; what is still a sum between copies is then all-reduced.
@@ -145,7 +188,10 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
     moved.push_back(write(slice));
     copies.push_back(update(slice));
   }
-  body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, shard_axes()), .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+  if (plan_.lists_of > 0)
+    scatter_lists(body, moved);
+  else
+    body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, shard_axes()), .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
   if (!between.empty())
     body.add({.name = "gradients.copies", .kind = grad_collective(CollectiveOp::all_reduce, between), .operands = copies, .stream = frame_.dp_replicate, .phase = Phase::other, .predicate = ExprPool::kOne});
   if (!add) return;
@@ -192,6 +238,8 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
   CollectiveTask c;
   c.op = CollectiveOp::all_gather;
   c.group = frame_.group("dp", shard_axes());
+  for (std::size_t i = 0; plan_.lists_of > 0 && i < moved.size(); i += 2) gather_lists(body, c, {moved[i], moved[i + 1]});
+  if (plan_.lists_of > 0) return;
   body.add({.name = "parameters", .kind = c, .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
 }
 

@@ -137,6 +137,8 @@ class Lowering {
       case Precision::bf16_mixed: break;
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
       case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
+      // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
+      case Precision::fp4_mixed: frame_.fp8 = Fp8Settings{Fp8Recipe::tensorwise, false}; frame_.narrow = DType::fp4; break;
     }
     frame_.samples_first = workload_.kernels.samples_first;
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
@@ -229,7 +231,7 @@ class Lowering {
       backward.backward();
       made.backward = backward.finish();
       if (schedule_.splits_backward()) split(b, made);
-      if (schedule_.copies() > 1)
+      if (schedule_.pairs())
         for (const int body : {made.forward.body, made.backward.body})
           if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
       if (frame_.fp8) made.weights = cast_weights(tensors_[b]);

@@ -24,8 +24,8 @@ void refuse_unlowered(const Workload& w, const StrategySettings& s) {
     refuse("tp", s.tp);
     refuse("cp", s.cp);
   }
-  if (w.training.precision == Precision::fp8_mixed && s.data_parallel != DataParallelism::replicas)
-    throw Error(ErrorKind::usage, fmt::format("fp8_mixed keeps fp8 copies and scales on every rank, which data_parallel '{}' does not", name_of(s.data_parallel)),
+  if ((w.training.precision == Precision::fp8_mixed || w.training.precision == Precision::fp4_mixed) && s.data_parallel != DataParallelism::replicas)
+    throw Error(ErrorKind::usage, fmt::format("{} keeps copies of weights and their scales on every rank, which data_parallel '{}' does not", name_of(w.training.precision), name_of(s.data_parallel)),
                 "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
 }
 
@@ -89,6 +89,10 @@ void check_machines(const Workload& workload, const StrategySettings& strategy, 
   if (strategy.data_parallel == DataParallelism::funnel && cluster.node_count() > 1)
     throw Error(ErrorKind::usage, fmt::format("one process drives the GPUs of one machine, not of {}", cluster.node_count()), "strategy.data_parallel",
                 "set cluster.nodes to 1, or strategy.data_parallel to replicas");
+  if (workload.training.precision == Precision::fp4_mixed)
+    for (const Cluster::Part& part : cluster.parts())
+      if (part.gpu->compute_capability < 100)
+        throw Error(ErrorKind::usage, fmt::format("{} has no tensor cores for fp4", part.gpu->name), "training.precision", "fp4_mixed needs Blackwell; set training.precision to fp8_mixed");
   if (workload.training.precision == Precision::fp8_mixed && workload.training.fp8.recipe == Fp8Recipe::mxfp8)
     for (const Cluster::Part& part : cluster.parts())
       if (part.gpu->compute_capability < 100)

@@ -3,6 +3,7 @@
 //
 //   one exchange      permute | all-to-all over ep | sort
 //   hierarchical      one copy per node | all-to-all between nodes | copies to rows | all-to-all inside nodes | sort
+//   of nodes of one   one copy per rank | all-to-all | copies to rows in expert order (deepseek-ai/DeepEP: both directions)
 
 #include <fmt/format.h>
 
@@ -32,6 +33,7 @@ class Exchange {
     if (plan_.node > 0) {
       const Rows arrived = at_source("copies");
       all_to_all("dispatch.nodes", between_nodes(), from, arrived, Counted::no);
+      if (plan_.node == 1) return permute("fan_out", arrived, to);
       from = spread("rows");
       permute("fan_out", arrived, from);
     }
@@ -42,6 +44,11 @@ class Exchange {
 
   void from_experts(Rows from, const Rows& to) {
     if (plan_.ep == 1) return;
+    if (plan_.node == 1) {
+      const Rows added = at_source("copies");
+      permute("fan_in", from, added);
+      return all_to_all("combine.nodes", between_nodes(), added, to, Counted::no);
+    }
     if (sorts()) {
       const Rows unsorted = ordered("unsorted");
       permute("unsort", from, unsorted);

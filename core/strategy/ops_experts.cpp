@@ -34,7 +34,7 @@ void add_product(BlockBody& b, const OpSpec& op, const std::string& name, std::v
   ComputeTask t = pass(ComputeOp::grouped_matmul, forward ? "linear" : weight_grad ? "linear_weight_grad" : "linear_input_grad");
   t.dims = std::move(dims);
   t.scalars = {static_cast<double>(plan.etp)};
-  t.arithmetic = in_fp8(b, op) ? DType::fp8 : b.builder().frame().arithmetic_dtype;
+  t.arithmetic = in_fp8(b, op) ? b.builder().frame().narrow : b.builder().frame().arithmetic_dtype;
   if (!plan.padded) {
     t.group_sizes = b.shared("rows_all", plan.counts_all);
     operands.push_back(read(t.group_sizes));
@@ -104,10 +104,16 @@ Layout weights_layout(BlockBody& b, const OpSpec& op) {
   return is_split(b.stored(op.outputs[0]), 1) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
 }
 
+/// What fused kernels compute while they write a product, or read one.
+ComputeTask inside_products(BlockBody& b, ComputeTask task) {
+  if (b.options().kernels.fused_experts) task.passes = 0;
+  return task;
+}
+
 void activation_forward(BlockBody& b, const OpSpec& op) {
   const int gate = b.value(op.inputs[0]), up = b.value(op.inputs[1]), weights = b.value(op.inputs[2], weights_layout(b, op), op.name);
   const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  b.builder().compute(op.name, pass(ComputeOp::activation, "weighted_silu_mul"), {read(gate), read(up), read(weights), write(y)}, b.phase());
+  b.builder().compute(op.name, inside_products(b, pass(ComputeOp::activation, "weighted_silu_mul")), {read(gate), read(up), read(weights), write(y)}, b.phase());
 }
 
 void activation_backward(BlockBody& b, const OpSpec& op) {
@@ -120,7 +126,7 @@ void activation_backward(BlockBody& b, const OpSpec& op) {
   // Every rank sums over its part of the inner size.
   const bool split = is_split(b.stored(op.outputs[0]), 1);
   const int dweights = b.scratch_like(op.name + ".weights_grad", weights, split ? with_axis(all, Axis::etp, Partial{}) : all);
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, "weighted_silu_mul"),
+  b.builder().compute(op.name + ".input_grad", inside_products(b, pass(ComputeOp::activation_grad, "weighted_silu_mul")),
                       {read(dy), read(gate), read(up), read(weights), write(dgate), write(dup), write(dweights)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dgate, op.name);
   b.add_grad(op.inputs[1], dup, op.name);

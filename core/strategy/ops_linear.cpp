@@ -17,7 +17,7 @@ bool is_shard(const Layout& layout, Axis axis, int dim) {
 
 ComputeTask product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t = linear_product(b, variant, m, n, k);
-  if (in_fp8(b, op)) t.arithmetic = DType::fp8;
+  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow;
   return t;
 }
 

@@ -80,7 +80,7 @@ bool is_shard(const Layout& layout, int dim) {
 /// In the type that the op's products run in.
 ComputeTask piece_product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t = linear_product(b, variant, m, n, k);
-  if (in_fp8(b, op)) t.arithmetic = DType::fp8;
+  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow;
   return t;
 }
 

@@ -14,7 +14,8 @@ class PipelineParallel final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override {
     const auto& s = request.settings;
-    return s.pp > 1 || s.virtual_stages > 1 || !s.layers_per_stage.empty() || schedules().at(s.schedule).value->splits_backward();
+    const Schedule& schedule = *schedules().at(s.schedule).value;
+    return s.pp > 1 || s.virtual_stages > 1 || !s.layers_per_stage.empty() || schedule.splits_backward() || schedule.pairs();
   }
   void check(const PlanRequest& request) const override {
     const auto& s = request.settings;
@@ -47,6 +48,9 @@ class PipelineParallel final : public Strategy {
     if (schedule.splits_backward() && (s.zero_stage >= 2 || s.fsdp.enabled))
       refuse("computes a layer's weight gradients long after its input's: sharded gradients and parameters would stay whole in between", "strategy.schedule",
              "set strategy.zero_stage to 0 or 1 and strategy.fsdp.enabled to false, or strategy.schedule to 1f1b");
+    if (schedule.pairs() && (s.zero_stage >= 3 || s.fsdp.enabled))
+      refuse("runs two passes at once: parameters gathered for one would be dropped under the other", "strategy.schedule",
+             "set strategy.zero_stage below 3 and strategy.fsdp.enabled to false, or strategy.schedule to 1f1b");
     if (schedule.splits_backward() && s.data_parallel != DataParallelism::replicas && s.dp > 1)
       refuse(fmt::format("splits backward, which a {} does not", name_of(s.data_parallel)), "strategy.schedule", "set strategy.schedule to 1f1b");
     const bool both_ways = schedule.copies() > 1 || (s.virtual_stages > 1 && schedule.stage_of(s.pp, {s.pp, s.virtual_stages, 1}) == s.pp - 1);

@@ -117,7 +117,13 @@ class StageRole {
       if (after >= 0) call.waits.push_back({after});
       call.record = true;
       if (first_gather_ < 0) first_gather_ = static_cast<int>(entries_.role().step.size());
-      whole_[g.unit] = entries_.add(call);
+      EventId whole = entries_.add(call);
+      if (!g.again.empty()) {
+        RoleCall drop{step_.drop_unit(g.again, base), frame_.compute, base, walk.slot.chunk, walk.slot.microbatch, 0, {{whole}}, true};
+        RoleCall again{step_.gather_unit(g.again, base), frame_.dp, base, walk.slot.chunk, walk.slot.microbatch, 0, {{entries_.add(drop)}}, true};
+        whole = entries_.add(again);
+      }
+      whole_[g.unit] = whole;
     }
     if (const auto at = whole_.find(units_.unit_at(walk.positions[static_cast<std::size_t>(k)])); at != whole_.end()) {
       walk.waits.push_back({at->second});

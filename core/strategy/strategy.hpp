@@ -39,6 +39,8 @@ struct LayoutPlan {
   bool gather_master = false;
   /// ... but for parameters of fewer elements, which stay whole.
   double whole_below = 0;
+  /// Ranks of a list of tensors that each parameter's gather and each gradient's scatter goes through, one parameter at a time; 0: one call, no lists.
+  int lists_of = 0;
   /// One rank updates a parameter for all: gradients come to it, and no norm is taken over ranks.
   bool central_update = false;
   /// Optimizer state is in host memory and updated there.

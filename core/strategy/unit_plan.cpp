@@ -9,7 +9,7 @@ bool reshards(Reshard choice, const StrategySettings& settings) {
   return choice == Reshard::automatic ? settings.pp == 1 : choice == Reshard::always;
 }
 
-UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : settings_(plan.settings) {
+UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : settings_(plan.settings), plan_(plan) {
   if (!step.shards_parameters()) return;
   if (settings_.fsdp.enabled) {
     drop_after_forward_ = reshards(settings_.fsdp.reshard_after_forward, settings_);
@@ -32,7 +32,25 @@ UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : se
     }
   }
   for (Unit& u : units_)
-    for (const ParamRef& p : u.params) u.elements += static_cast<double>(plan.blocks[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)].elements());
+    for (const ParamRef& p : u.params) u.elements += elements_of(p);
+}
+
+double UnitPlan::elements_of(const ParamRef& p) const {
+  return static_cast<double>(plan_.blocks[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)].elements());
+}
+
+/// Between the use of a parameter in a layer that runs again and its use in the layer's backward lie the parameters after it, twice. Those of a
+/// recomputed layer stay whole in between where that is less than the reuse distance (DeepSpeed, stage3_max_reuse_distance).
+std::vector<ParamRef> UnitPlan::used_far_apart(const Unit& unit) const {
+  if (settings_.fsdp.enabled || pass_.forward || !plan_.blocks[static_cast<std::size_t>(unit.params.front().block)].recompute_all) return {};
+  std::vector<ParamRef> out;
+  double between = 0;
+  for (auto p = unit.params.rbegin(); p != unit.params.rend(); ++p) {
+    if (between > settings_.zero3.reuse_distance) out.push_back(*p);
+    between += 2 * elements_of(*p);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 void UnitPlan::add(int chunk, int position, const std::vector<ParamRef>& params, bool root) {
@@ -80,9 +98,10 @@ std::vector<UnitPlan::Gather> UnitPlan::before(int k) {
     if (index < 0 || units_[static_cast<std::size_t>(index)].held) continue;
     Unit& unit = units_[static_cast<std::size_t>(index)];
     unit.held = true;
-    Gather g{index, {}, k - 1};
+    Gather g{index, {}, {}, k - 1};
     for (const ParamRef& p : unit.params)
       if (holders_[p]++ == 0) g.params.push_back(p);
+    if (g.params.size() == unit.params.size()) g.again = used_far_apart(unit);
     if (!g.params.empty()) out.push_back(std::move(g));
   }
   return out;

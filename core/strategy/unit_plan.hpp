@@ -22,6 +22,7 @@ class UnitPlan {
   struct Gather {
     int unit = 0;
     std::vector<ParamRef> params;
+    std::vector<ParamRef> again;  ///< Of them: dropped after the layer has run again, and gathered anew for its backward.
     int after = -1;  ///< Starts after this position of the pass (an index) is done; -1: as soon as the pass may.
   };
 
@@ -50,9 +51,12 @@ class UnitPlan {
 
   void add(int chunk, int position, const std::vector<ParamRef>& params, bool root);
   [[nodiscard]] int reach(int k) const;
+  [[nodiscard]] std::vector<ParamRef> used_far_apart(const Unit& unit) const;
+  [[nodiscard]] double elements_of(const ParamRef& p) const;
   [[nodiscard]] bool drops(const Unit& unit) const;
 
   const StrategySettings& settings_;
+  const RolePlan& plan_;
   std::vector<Unit> units_;
   std::map<int, std::size_t> unit_at_;        ///< By position.
   std::map<int, std::size_t> root_of_chunk_;

@@ -85,11 +85,11 @@ TEST_CASE("figures of a plan follow from one another") {
 }
 
 TEST_CASE("no size tried is better") {
-  check_property("of the points of the curve that are in time none is better by the objective, but for fewer machines at 2 % more cost or energy; more machines are never slower", [] {
+  check_property("of the points of the curve that are in time none is better by the objective, but for fewer machines at 5 % more cost or energy; more machines are never slower", [] {
     Plan plan = any_plan();
     plan.objective = *rc::gen::element(PlanObjective::cost, PlanObjective::days, PlanObjective::energy);
     const CandidateAnswer c = answer(plan, {});
-    const double margin = plan.objective == PlanObjective::days ? 0 : 0.02;
+    const double margin = plan.objective == PlanObjective::days ? 0 : 0.05;
     if (c.meets_deadline)
       for (const PlanPoint& p : c.curve)
         RC_ASSERT(p.duration > plan.deadline || objective_value(plan.objective, p) * (1 + margin + 1e-6) >= objective_value(plan.objective, *c.point));

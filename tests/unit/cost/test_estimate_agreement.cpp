@@ -66,7 +66,7 @@ TEST_CASE("sharded strategies are estimated as they are played") {
 TEST_CASE("pipelines of every order, and unequal shares, are estimated as they are played") {
   struct Plan { std::string schedule; int virtual_stages; std::vector<std::int64_t> layers, batch; };
   std::vector<Compared> rows;
-  for (const Plan& plan : std::vector<Plan>{{"model_parallel", 1, {}, {}}, {"zb_h1", 1, {}, {}}, {"zb_v", 2, {}, {}}, {"dualpipe", 1, {}, {}},
+  for (const Plan& plan : std::vector<Plan>{{"model_parallel", 1, {}, {}}, {"zb_h1", 1, {}, {}}, {"zb_v", 2, {}, {}}, {"dualpipe", 1, {}, {}}, {"paired_1f1b", 1, {}, {}}, {"paired_1f1b", 3, {}, {}},
                                             {"1f1b", 1, {2, 4, 4, 2}, {}}, {"1f1b", 1, {}, {20, 12}}, {"zb_h1", 1, {4, 3, 3, 2}, {18, 14}}}) {
     const Site& dgx = site({"dgx_a100_80gb", 2, "selene"});
     Workload w;

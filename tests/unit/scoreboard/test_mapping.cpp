@@ -68,7 +68,8 @@ TEST_CASE("rows are skipped for stated reasons") {
   CHECK(with("layers", nullptr) == "field missing: layers");
   CHECK(with("seq_len", nullptr) == "field missing: seq_len");
   CHECK(with("precision", nullptr) == "field missing: precision");
-  CHECK(with("precision", "nvfp4") == "strategy not lowered yet");
+  CHECK(with("task", "LoRA") == "strategy not lowered yet");
+  CHECK(with("stage_layers", "4xx2") == "predicted");  // Without a pipeline nobody asks for it.
   CHECK(with("model_family", "mamba") == "model unknown");
   CHECK(with("hidden", "wide") == "malformed row");
   CHECK(with("hidden", -1) == "malformed row");
@@ -78,6 +79,36 @@ TEST_CASE("rows are skipped for stated reasons") {
   CHECK(with("global_batch", 15) == "contradiction in the row");
   CHECK(with("zero_stage", 7) == "malformed row");
   CHECK(with("anything else", "x") == "predicted");
+}
+
+TEST_CASE("what recipes say of pipelines, experts and modules becomes settings") {
+  nlohmann::json row = row_json();
+  nlohmann::json& config = row["config"];
+  config.update({{"tp", 1}, {"sequence_parallel", false}, {"pp", 2}, {"dp", 4}, {"global_batch", 32}, {"vpp", 2}, {"stage_layers", "9x3,5"}, {"schedule", "paired_1f1b"},
+                 {"recompute", "modules:core_attn,mlp"}, {"precision", "NVFP4"}});
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  const StrategySettings& s = m.job->scenario.strategy;
+  CHECK(s.layers_per_stage == std::vector<std::int64_t>{9, 9, 9, 5});
+  CHECK_FALSE(s.uneven_layers);
+  CHECK(s.schedule == "paired_1f1b");
+  CHECK(s.virtual_stages == 2);
+  CHECK(s.recompute == Recompute::selective);
+  CHECK(s.recompute_modules == std::vector<std::string>{"core_attn", "mlp"});
+  CHECK(m.job->scenario.training.precision == Precision::fp4_mixed);
+  config["stage_layers"] = "9,x";
+  CHECK(mapped(row).skipped == "malformed row");
+}
+
+TEST_CASE("copies of tokens go to ranks inside an NVLink domain, and to domains beyond it") {
+  nlohmann::json row = row_json();
+  nlohmann::json& config = row["config"];
+  config.update({{"model_family", "mixtral"}, {"experts", 16}, {"experts_per_token", 2}, {"tp", 1}, {"sequence_parallel", false}, {"dp", 8}, {"ep", 8}, {"dispatch", "per_rank"}});
+  CHECK(mapped(row).job->scenario.strategy.dispatch_node == 1);
+  config.update({{"gpus", 16}, {"dp", 16}, {"ep", 16}});
+  CHECK(mapped(row).job->scenario.strategy.dispatch_node == 8);
+  config["dispatch"] = "alltoall";
+  CHECK(mapped(row).job->scenario.strategy.dispatch == Dispatch::all_to_all);
 }
 
 TEST_CASE("a row from memory is no evidence") {

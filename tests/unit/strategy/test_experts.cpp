@@ -305,6 +305,47 @@ TEST_CASE("hierarchical dispatch sends one copy of a token to each node it visit
   CHECK(executed_matmul_flops(p).value() == executed_matmul_flops(flat).value());
 }
 
+TEST_CASE("one copy of a token for each rank it visits becomes rows there, and rows are added up before they leave") {
+  Job job = moe(8, 8, "tiny_deepseek");
+  const Program flat = job.lower();
+  job.strategy.dispatch = Dispatch::hierarchical;
+  job.strategy.dispatch_node = 1;
+  const Program p = job.lower();
+  validate(p);
+  const auto forward = calls(p, "layer.forward");
+  const double k = 4, copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 8));
+  CHECK(copies < k * kTokens);
+  CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kHidden + k * kTokens * 4);
+  CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kHidden);
+  for_each_task(p, 0, [](const Entry&, const Body&, const Task& task) {
+    CHECK(task.name != "moe.dispatch.dispatch");
+    CHECK(task.name != "moe.dispatch.sort");
+    CHECK(task.name != "moe.combine.unsort");
+  });
+  CHECK(p.hardware_flops_per_step == flat.hardware_flops_per_step);
+}
+
+TEST_CASE("fused experts move no bytes for their activation and the casts beside it") {
+  Job job = moe(2, 2);
+  job.workload.training.precision = Precision::fp8_mixed;
+  const auto passes = [&](const std::string& name) {
+    double sum = 0;
+    for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && task.name == name) sum += c->passes;
+    });
+    return sum;
+  };
+  const std::vector<std::string> inside{"moe.silu_mul", "moe.silu_mul.input_grad", "moe.down.input.cast", "moe.gate_up.output_grad.cast"};
+  const std::vector<std::string> outside{"moe.gate_up.input.cast", "moe.down.output_grad.cast", "norm2"};
+  std::map<std::string, double> apart;
+  for (const auto& names : {inside, outside})
+    for (const std::string& name : names) apart[name] = passes(name);
+  for (const std::string& name : inside) CHECK(apart[name] > 0);
+  job.workload.kernels.fused_experts = true;
+  for (const std::string& name : inside) CHECK(passes(name) == 0);
+  for (const std::string& name : outside) CHECK(passes(name) == apart[name]);
+}
+
 TEST_CASE("what makes no sense with experts is refused with the reason") {
   Job job = moe(4, 3);
   job.strategy.dp = job.strategy.dp_replicate = 3;

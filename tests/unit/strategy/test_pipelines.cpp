@@ -135,6 +135,35 @@ TEST_CASE("DualPipe holds every chunk twice, sums the copies' gradients and inte
   }
 }
 
+TEST_CASE("paired 1F1B interleaves the forward of one microbatch with the backward of an earlier one") {
+  for (const int stages : {1, 2}) {
+    const Program p = pipeline("paired_1f1b", stages, 8).lower();
+    validate(p);
+    for (const Role& role : p.roles) {
+      int pairs = 0;
+      for (std::size_t i = 0; i < role.step.size(); ++i) {
+        const Entry& e = role.step[i];
+        if (e.interleave != static_cast<int>(i) + 1) continue;
+        const Entry& other = role.step[i + 1];
+        CHECK(p.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward);
+        CHECK(other.interleave == static_cast<int>(i));
+        CHECK(e.microbatch > other.microbatch);
+        ++pairs;
+      }
+      CHECK(pairs > 0);
+    }
+  }
+}
+
+TEST_CASE("two passes at once gather no parameters") {
+  Job job = pipeline("paired_1f1b", 1, 4);
+  job.strategy.dp = job.strategy.dp_replicate = 2;
+  job.strategy.zero_stage = 2;
+  CHECK_NOTHROW(job.lower());
+  job.strategy.zero_stage = 3;
+  CHECK_THROWS_WITH(job.lower(), Catch::Matchers::Contains("two passes at once"));
+}
+
 TEST_CASE("interleaved bodies take turns where they communicate") {
   Job job = pipeline("dualpipe", 2, 4);
   job.strategy.tp = 2;

@@ -50,6 +50,33 @@ TEST_CASE("the products of linear layers run in fp8, attention, head and router 
   CHECK(in_bf16.count("logits") == 1);
 }
 
+TEST_CASE("in fp4_mixed the same products run in fp4, on half a byte an element, and each cast looks for the largest value first") {
+  const auto names = [](const Program& p, DType type) {
+    std::set<std::string> out;
+    for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
+      const auto* c = std::get_if<ComputeTask>(&task.kind);
+      if (c == nullptr || c->op != ComputeOp::matmul || c->arithmetic != type) return;
+      out.insert(task.name);
+      for (const Operand& o : task.operands)
+        if (o.access == Access::read) CHECK(operand_type(p, body, o) == type);
+    });
+    return out;
+  };
+  const Program p = llama(Precision::fp4_mixed).lower();
+  validate(p);
+  CHECK(names(p, DType::fp4) == names(llama().lower(), DType::fp8));
+  CHECK(names(p, DType::fp8).empty());
+  int looks = 0, casts = 0;
+  for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    if (c == nullptr || c->op != ComputeOp::quantise) return;
+    ++(c->variant == "amax" ? looks : casts);
+    CHECK(c->passes == 1);
+  });
+  CHECK(looks == casts);
+  CHECK(casts > 0);
+}
+
 TEST_CASE("products whose sizes tensor cores do not take in fp8 stay in bf16") {
   Job job(changed("tiny_llama", {{"num_hidden_layers", 1}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 4}, {"intermediate_size", 88}, {"vocab_size", 128}}));
   job.workload.training.precision = Precision::fp8_mixed;

@@ -225,6 +225,49 @@ TEST_CASE("a ZeRO-3 prefetch bucket that holds everything gathers all blocks at 
   CHECK(most_layers_whole(job.lower()) == 1);
 }
 
+TEST_CASE("through lists every parameter is a call of its own, and every rank's piece a copy") {
+  Job job = sharded(4);
+  job.strategy.zero_stage = 3;
+  const Program whole = job.lower();
+  job.strategy.zero3.lists = true;
+  const Program p = job.lower();
+  validate(p);
+  CHECK(sent(p).gathered == sent(whole).gathered);
+  CHECK(sent(p).scattered == sent(whole).scattered);
+  const auto count = [](const Program& program, auto&& wanted) {
+    int n = 0;
+    for_each_task(program, 0, [&](const Entry&, const Body&, const Task& task) { n += wanted(task); });
+    return n;
+  };
+  const auto scatters = [](const Task& task) { return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).op == CollectiveOp::reduce_scatter; };
+  const auto pieces = [](const Task& task) {
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    return c != nullptr && c->op == ComputeOp::copy && c->kernels == 4;
+  };
+  int parameters = 0;
+  for (std::size_t b = 0; b < job.workload.network.blocks.size(); ++b)
+    parameters += job.workload.network.repeat[b] * static_cast<int>(job.workload.network.blocks[b].params.size());
+  CHECK(count(whole, scatters) < parameters);
+  CHECK(count(p, scatters) >= parameters - 1);  // Tied embeddings are one.
+  CHECK(count(whole, pieces) == 0);
+  CHECK(count(p, pieces) >= 3 * (parameters - 1));  // Gathered for forward and for backward, scattered once.
+}
+
+TEST_CASE("what a recomputed layer uses again late is gathered a third time, what it used last is not") {
+  Job job = sharded(2);
+  job.strategy.zero_stage = 3;
+  job.strategy.recompute = Recompute::full;
+  const double near = sent(job.lower()).gathered;
+  job.strategy.zero3.reuse_distance = 0;
+  const Program p = job.lower();
+  validate(p);
+  double last = 0;  // Of a layer.
+  for (const BlockSpec& b : job.workload.network.blocks)
+    if (b.input >= 0 && b.output >= 0) last = static_cast<double>(b.params.back().elements());
+  CHECK(sent(p).gathered - near == Approx(4 * (layer_parameters(job) - last) * 2 / 2));  // 4 layers, 2 bytes, half of them from the other rank.
+  CHECK(peak_of_stage(p, 0).value() <= peak_of_stage(job.lower(), 0).value());
+}
+
 TEST_CASE("the first gather of a forward waits for the pass before, those of a depth of none for the layer before") {
   Job job = fsdp(2, 1, 2, 4);
   job.strategy.fsdp.prefetch_forward = job.strategy.fsdp.prefetch_backward = 0;
