@@ -23,11 +23,17 @@ namespace ops {
 /// Formals of one tensor in fp8; -1 for the copy that is not made.
 struct Fp8Copies { int rows = -1, columns = -1; };
 
+/// Whether wires carry operands as they are and what arrives is cast, once for each dimension: torchao's products with scales of rows
+/// (pytorch/torchtitan #1207, pytorch/pytorch #149990).
+[[nodiscard]] bool casts_gathered(const ProgramFrame& frame);
+
 /// The op's input, cast as it is stored and then brought to `layout`: wires carry one byte an element. Its other copy is kept for backward.
 /// The module that makes the input of a product again in backward, which is cast again then instead of being kept; -1: none does.
 [[nodiscard]] int input_made_again_by(const BlockTensors& tensors, const OpSpec& op);
 [[nodiscard]] int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout);
-/// That copy, in backward.
+/// The input in fp8 in `layout` where the body has it; -1 before.
+[[nodiscard]] int& fp8_brought(BlockBody& b, const OpSpec& op, const Layout& layout);
+/// The input's other copy, in backward.
 [[nodiscard]] int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout);
 /// The op's weight. Copies of a weight that a rank stores whole are kept through a step: fp8_cast_weights makes them before the first forward.
 /// Where whole weights live around their use only, each pass casts what it reads.
