@@ -435,8 +435,10 @@ void add_kernels(std::vector<Field>& t) {
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
   t.push_back(kernels("samples_first", &KernelSettings::samples_first, "Samples are the first dimension of activations, as in PyTorch's DTensor.")
-                  .more("Tensor parallelism then puts pieces of several samples in order by a copy after a gather and before a scatter of sequences, and turns fp8 operands that it "
-                        "gathered for the weight gradient (torchao). false: sequences come first, as in Megatron."));
+                  .more("Tensor parallelism then puts pieces of several samples in order by a copy after a gather and before a scatter of sequences, adds gradients of products that "
+                        "read one value before it reduces them, and in fp8 does as torchao: what several products read is cast once, operands that were gathered are turned for the "
+                        "weight gradient, scales of a tensor are agreed on by all ranks before each cast, scales of rows are found after a gather in bf16. A context-parallel ring then "
+                        "sends keys and values of every query head and gradients in fp32, and waits for them. false: sequences come first, as in Megatron."));
   t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
                   .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
                         "topologies/calibration."));

@@ -225,7 +225,9 @@ std::size_t BlockBody::column_parallel_readers(int t) const {
 }
 
 int BlockBody::sum_of(int t, const std::vector<int>& terms) {
-  // Terms of a value with several readers are added as the framework adds them, one kernel per term.
+  // Terms of a value with several readers are added as the framework adds them, one kernel per term; torch.compile reads all in one.
+  const double n = static_cast<double>(terms.size());
+  const double passes = options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1)) : 1;
   const BlockSpec& spec = *tensors_.spec;
   const std::string& name = spec.tensors[static_cast<std::size_t>(t)].name;
   const bool leaves = t == spec.input && builder_.tensor(terms[0]).layout == gradient_layout(stored(t));
@@ -234,6 +236,7 @@ int BlockBody::sum_of(int t, const std::vector<int>& terms) {
     const int next = i + 1 == terms.size() && leaves ? builder_.bound("input.grad", input_grad(), {{}, true, false}) : scratch_like(name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
     ComputeTask add;
     add.op = ComputeOp::add;
+    add.passes = passes;
     builder_.compute(name + ".grad.add", add, {read(sum), read(terms[i]), write(next)}, Phase::input_grad);
     sum = next;
   }

@@ -74,12 +74,6 @@ void largest_of_all(BlockBody& b, int amax, const std::string& name, Phase phase
   b.builder().add(std::move(task));
 }
 
-/// What torch.compile's kernels move for a cast, in bytes for an element of 16 bits over forward and backward, where scales are those of rows: three
-/// constants on every second cell of a table of speedups by shape on H100 (pytorch/ao @6243040, docs/static/fp8-rowwise-perf.png; tests/published/data/
-/// fp8_linear_speedup.csv). Its ideal is 10: 3 for the copy in rows; the other is turned in 16 bits first and then cast.
-struct RowwiseBytes { double input = 32.2, output_grad = 14.5, weight = 24.8, rows = 3; };
-constexpr RowwiseBytes kRowwiseBytes;
-
 /// What a kernel that torch.compile makes loses where it writes the other dimension: 1.4 of the 2.2 TB/s that its others reach on an H100 of 2.4 TB/s
 /// (pytorch/pytorch #133242).
 constexpr double kTurningPasses = 2.2 / 1.4;
