@@ -192,7 +192,7 @@ std::string shared_name(BlockBody& b, const OpSpec& casting, const char* what, c
 }
 
 int cast_rows(BlockBody& b, const OpSpec& by, const Layout& layout) {
-  int& made = b.shared_formal(shared_name(b, by, ".rows", {}));
+  int& made = b.shared_formal(shared_name(b, by, ".cast", {}));
   if (made < 0) {
     const int x = casts_gathered(b.builder().frame()) ? b.value(by.inputs[0], layout, by.name) : b.value(by.inputs[0]);
     const Tensor t = b.builder().tensor(x);

@@ -150,8 +150,8 @@ int widened(BlockBody& b, const OpSpec& op, int term) {
 /// Gradients of keys or values as the model has them: in its own type, added up over query heads that share one.
 int narrowed(BlockBody& b, const OpSpec& op, int sum, std::size_t input) {
   if (!torch_calls(b)) return sum;
-  const int x = b.value(op.inputs[input]), out = b.scratch_like(key(op, "narrow"), x, b.builder().tensor(x).layout);
-  const bool shared = b.builder().tensor(x).shape[kHeads] != b.builder().tensor(sum).shape[kHeads];
+  const int x = op.inputs[input], out = b.scratch_of(x, key(op, "narrow"), b.stored(x));
+  const bool shared = b.builder().tensor(out).shape[kHeads] != b.builder().tensor(sum).shape[kHeads];
   b.builder().compute(key(op, "narrow"), shared ? pass(ComputeOp::copy, "sum_heads") : pass(ComputeOp::cast), {read(sum), write(out)}, Phase::input_grad);
   return out;
 }
