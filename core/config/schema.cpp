@@ -445,8 +445,10 @@ void add_kernels(std::vector<Field>& t) {
   t.push_back(kernels("fused_experts", &KernelSettings::fused_experts, "Experts' gated activation, and the casts to fp8 around it, run inside their products.")
                   .more("As cuDNN's fused grouped MLP in Transformer Engine: the activation moves no bytes of its own."));
   t.push_back(kernels("samples_first", &KernelSettings::samples_first, "Samples are the first dimension of activations, as in PyTorch's DTensor.")
-                  .more("Tensor parallelism then puts pieces of several samples in order by a copy after a gather and before a scatter of sequences, and turns fp8 operands that it "
-                        "gathered for the weight gradient (torchao). false: sequences come first, as in Megatron."));
+                  .more("Tensor parallelism then puts pieces of several samples in order by a copy after a gather and before a scatter of sequences, adds gradients of products that "
+                        "read one value before it reduces them, and in fp8 does as torchao: what several products read is cast once, operands that were gathered are turned for the "
+                        "weight gradient, scales of a tensor are agreed on by all ranks before each cast, scales of rows are found after a gather in bf16. A context-parallel ring then "
+                        "sends keys and values of every query head and gradients in fp32, and waits for them. false: sequences come first, as in Megatron."));
   t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
                   .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
                         "topologies/calibration."));

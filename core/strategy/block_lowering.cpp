@@ -200,6 +200,7 @@ bool BlockBody::wants_grad(int t) const {
 
 int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
   const BlockSpec& spec = *tensors_.spec;
+  reduce_partial_grads(t, why);
   auto& terms = grads_[t];
   if (t == spec.output && handed_grads_.insert(t).second) {
     const int hidden_grad = builder_.frame().edges[static_cast<std::size_t>(tensors_.out_edge)].grad;
@@ -208,25 +209,53 @@ int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
   if (const auto skip = tensors_.skips_out.find(t); skip != tensors_.skips_out.end() && handed_grads_.insert(t).second)
     terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".skip.grad", skip->second.grad, {{}, false, true}));
   if (terms.empty()) return -1;
-  if (terms.size() > 1) {
-    // Terms of a value with several readers are added as the framework adds them, one kernel per term.
-    int sum = terms[0];
-    for (std::size_t i = 1; i < terms.size(); ++i) {
-      const int next = i + 1 == terms.size() && t == spec.input ? builder_.bound("input.grad", input_grad(), {{}, true, false})
-                                                                : scratch_like(spec.tensors[static_cast<std::size_t>(t)].name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
-      ComputeTask add;
-      add.op = ComputeOp::add;
-      builder_.compute(spec.tensors[static_cast<std::size_t>(t)].name + ".grad.add", add, {read(sum), read(terms[i]), write(next)}, Phase::input_grad);
-      sum = next;
-    }
-    terms = {sum};
-  }
+  if (terms.size() > 1) terms = {sum_of(t, terms)};
   if (builder_.tensor(terms[0]).layout == layout) return terms[0];
   return builder_.redistribute(terms[0], layout, why, Phase::input_grad);
 }
 
+std::size_t BlockBody::column_parallel_readers(int t) const {
+  const auto splits_outputs = [&](const OpSpec& op) {
+    const AxisLayout l = layout_on(param_layout(op.params[0]), Axis::tp);
+    const auto* shard = std::get_if<Shard>(&l);
+    return shard != nullptr && shard->dim == 0;
+  };
+  const auto& ops = tensors_.spec->ops;
+  return static_cast<std::size_t>(std::count_if(ops.begin(), ops.end(), [&](const OpSpec& op) { return op.kind == OpKind::linear && op.inputs[0] == t && splits_outputs(op); }));
+}
+
+int BlockBody::sum_of(int t, const std::vector<int>& terms) {
+  // Terms of a value with several readers are added as the framework adds them, one kernel per term; torch.compile reads all in one.
+  const double n = static_cast<double>(terms.size());
+  const double passes = options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1)) : 1;
+  const BlockSpec& spec = *tensors_.spec;
+  const std::string& name = spec.tensors[static_cast<std::size_t>(t)].name;
+  const bool leaves = t == spec.input && builder_.tensor(terms[0]).layout == gradient_layout(stored(t));
+  int sum = terms[0];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const int next = i + 1 == terms.size() && leaves ? builder_.bound("input.grad", input_grad(), {{}, true, false}) : scratch_like(name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
+    ComputeTask add;
+    add.op = ComputeOp::add;
+    add.passes = passes;
+    builder_.compute(name + ".grad.add", add, {read(sum), read(terms[i]), write(next)}, Phase::input_grad);
+    sum = next;
+  }
+  return sum;
+}
+
+void BlockBody::reduce_partial_grads(int t, const std::string& why) {
+  const std::vector<int> terms = std::exchange(partial_grads_[t], {});
+  if (!terms.empty()) grads_[t].push_back(builder_.redistribute(sum_of(t, terms), gradient_layout(stored(t)), why, Phase::input_grad));
+}
+
 void BlockBody::add_grad(int t, int formal, const std::string& why) {
   const Layout target = gradient_layout(stored(t));
+  // DTensor adds gradients up before it reduces them; Megatron-LM's layers each reduce their own.
+  if (const std::size_t readers = column_parallel_readers(t); options_.kernels.samples_first && readers > 1 && builder_.tensor(formal).layout != target) {
+    partial_grads_[t].push_back(formal);
+    if (partial_grads_[t].size() == readers) reduce_partial_grads(t, why);
+    return;
+  }
   grads_[t].push_back(builder_.tensor(formal).layout == target ? formal : builder_.redistribute(formal, target, why, Phase::input_grad));
 }
 
@@ -261,13 +290,13 @@ void BlockBody::run_again(int m) {
 
 int BlockBody::casts_again(std::size_t op) const {
   const OpSpec& o = tensors_.spec->ops[op];
-  return tensors_.module_of[op] < 0 && ops::in_fp8(builder_.frame(), *tensors_.spec, o) ? ops::input_made_again_by(tensors_, o) : -1;
+  return tensors_.module_of[op] < 0 && ops::in_fp8(builder_.frame(), *tensors_.spec, o) && !ops::casts_gathered(builder_.frame()) ? ops::input_made_again_by(tensors_, o) : -1;
 }
 
 void BlockBody::run_again(const OpSpec& op, bool unread) {
   if (!unread) return lowering_of(op.kind).forward(*this, op);
   // Of a product in fp8 backward still reads the cast input.
-  if (op.kind == OpKind::linear && ops::in_fp8(*this, op)) (void)ops::fp8_input(*this, op, stored(op.inputs[0]));
+  if (op.kind == OpKind::linear && ops::in_fp8(*this, op) && !ops::casts_gathered(builder_.frame())) (void)ops::fp8_input(*this, op, stored(op.inputs[0]));
 }
 
 int BlockBody::persistent(const std::string& name, Tensor like) {

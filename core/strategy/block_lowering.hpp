@@ -120,6 +120,8 @@ class BlockBody {
   void all_reduce(int formal, AxisSet axes, const std::string& name, Phase phase);
   /// The value with its halos filled by the neighbours, once per body; the stored value itself where none has a halo.
   int with_halos(int t, const std::string& why);
+  /// What ops of the body share by a name of their own, such as one cast of a value that several products read; -1 until it is set.
+  int& shared_formal(const std::string& name) { return shared_formals_.try_emplace(name, -1).first->second; }
   ExprId tokens(int formal) { return builder_.frame().local_product(builder_.tensor(formal), 0, 2); }
 
   /// Replicas that share a value's samples, and those whose gradients a reduction divides by: a loss is a mean over the others.
@@ -147,6 +149,12 @@ class BlockBody {
   /// The module after which a kept product's input is cast again; -1: it kept its copy, or has none.
   [[nodiscard]] int casts_again(std::size_t op) const;
   void run_again(const OpSpec& op, bool unread);
+  /// Column-parallel products that read `t`: each leaves a partial sum of its gradient.
+  [[nodiscard]] std::size_t column_parallel_readers(int t) const;
+  /// The sum of `terms`, which lie alike.
+  int sum_of(int t, const std::vector<int>& terms);
+  /// Adds up the partial gradients of `t` that wait for one another, and reduces their sum.
+  void reduce_partial_grads(int t, const std::string& why);
   void export_grad(int formal, int tensor, const Hold& hold);
   void release_unread();
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }
@@ -161,7 +169,8 @@ class BlockBody {
   bool hands_on_ = false;       ///< Run again, the output is the next layer's input.
   std::map<int, int> values_;
   std::map<std::pair<int, std::string>, int> fetched_;
-  std::map<int, std::vector<int>> grads_;
+  std::map<std::string, int> shared_formals_;
+  std::map<int, std::vector<int>> grads_, partial_grads_;
   std::map<std::string, int> extras_;
   std::map<int, int> dead_;     ///< Tensors of values recomputed for this block alone.
   std::set<int> handed_grads_;  ///< Values handed to other blocks whose gradient from there has been counted.

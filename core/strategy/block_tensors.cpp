@@ -56,7 +56,7 @@ std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec,
   std::vector<bool> needed(spec.tensors.size(), false);
   if (block.recompute_all) return needed;
   for (const OpSpec& op : spec.ops)
-    if (!ops::in_fp8(frame, spec, op))  // Their inputs are kept in fp8.
+    if (!ops::in_fp8(frame, spec, op) || ops::casts_gathered(frame))  // The others' inputs are kept in fp8.
       for (const int t : lowering_of(op.kind).saved(op, options, frame)) needed[static_cast<std::size_t>(t)] = true;
   return kept_values(spec, std::move(needed), block.module_of, block.unread_again);
 }

@@ -65,6 +65,36 @@ bool cast_in_products(BlockBody& b, const OpSpec& op, Role role) {
   });
 }
 
+/// The largest value over tensor-parallel ranks, which share a scale: torchao's scales are DTensors, and every cast waits for its own.
+void largest_of_all(BlockBody& b, int amax, const std::string& name, Phase phase) {
+  ProgramFrame& f = b.builder().frame();
+  if (f.program.mesh.islands().front().extent(Axis::tp) < 2) return;
+  CollectiveTask c;
+  c.op = CollectiveOp::all_reduce;
+  c.reduce = ReduceOp::max;
+  c.group = f.group("tp", {Axis::tp});
+  Task task;
+  task.name = name + ".amax.all_reduce";
+  task.kind = c;
+  task.operands = {update(amax)};
+  task.stream = f.tp;
+  task.phase = phase;
+  b.builder().add(std::move(task));
+}
+
+/// What a kernel that torch.compile makes loses where it writes the other dimension: 1.4 of the 2.2 TB/s that its others reach on an H100 of 2.4 TB/s
+/// (pytorch/pytorch #133242).
+constexpr double kTurningPasses = 2.2 / 1.4;
+
+/// Passes of a cast that writes these copies.
+double passes_of(const ProgramFrame& f, Role role, bool rows, bool columns) {
+  if (!f.samples_first || !columns) return 1;
+  if (per_tensor(f.fp8->recipe)) return kTurningPasses;
+  if (f.fp8->recipe != Fp8Recipe::rowwise) return 1;
+  const double bytes = role == Role::input ? kRowwiseBytes.input : role == Role::weight ? kRowwiseBytes.weight : kRowwiseBytes.output_grad;
+  return rows ? bytes / (kRowwiseBytes.rows + 1) : (bytes - kRowwiseBytes.rows) / kRowwiseBytes.rows;
+}
+
 /// One pass that reads each tensor and writes its copies.
 void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, const std::vector<Cast>& what, Phase phase) {
   BodyBuilder& body = b.builder();
@@ -72,7 +102,6 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
   const Fp8Format format = role == Role::output_grad && per_tensor(recipe) ? kE5m2 : kE4m3;
   ComputeTask t = pass(ComputeOp::quantise, name_of(recipe));
   t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(role)};
-  if (cast_in_products(b, op, role)) t.passes = 0;
   std::vector<Operand> operands;
   if (recipe == Fp8Recipe::delayed) operands.push_back(update(state_of(b, op)));
   if (recipe == Fp8Recipe::tensorwise) {
@@ -86,6 +115,7 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
     ComputeTask find = pass(ComputeOp::quantise, "amax");
     if (largest_known(b, op, role)) find.passes = 0;
     body.compute(name + ".amax", std::move(find), looked_at, phase);
+    if (body.frame().samples_first) largest_of_all(b, amax, name, phase);
     operands.push_back(read(amax));
   }
   for (const Cast& c : what) {
@@ -97,6 +127,7 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
   // Which copies there are: a kernel tells them by their order.
   t.scalars.push_back(what.front().to.rows >= 0 ? 1 : 0);
   t.scalars.push_back(what.front().to.columns >= 0 ? 1 : 0);
+  t.passes = cast_in_products(b, op, role) ? 0 : passes_of(body.frame(), role, what.front().to.rows >= 0, what.front().to.columns >= 0);
   body.compute(name, std::move(t), std::move(operands), phase);
 }
 
@@ -122,7 +153,9 @@ int turned(BlockBody& b, int gathered, const std::string& name, Phase phase) {
   ProgramFrame& f = b.builder().frame();
   if (!per_tensor(f.fp8->recipe) || !f.samples_first) return gathered;
   const int out = b.scratch_like(name + ".turned", gathered, b.builder().tensor(gathered).layout);
-  b.builder().compute(name + ".turn", pass(ComputeOp::copy), {read(gathered), write(out)}, phase);
+  ComputeTask turn = pass(ComputeOp::copy);
+  turn.passes = kTurningPasses;
+  b.builder().compute(name + ".turn", std::move(turn), {read(gathered), write(out)}, phase);
   return out;
 }
 
@@ -141,20 +174,69 @@ int input_made_again_by(const BlockTensors& tensors, const OpSpec& op) {
   return writer < 0 ? -1 : tensors.module_of[static_cast<std::size_t>(writer)];
 }
 
-int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout) {
-  const int x = b.value(op.inputs[0]);
-  const Tensor t = b.builder().tensor(x);
-  const int rows = b.scratch_like(op.name + ".input.fp8", x, b.builder().frame().narrow);
-  // Who runs again makes the copy for backward then.
-  const bool keeps = b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), op) >= 0);
-  const int columns = keeps ? b.extra(op.name + ".input.fp8_columns", t.shape, b.builder().frame().narrow, without_halos(t.layout), true) : -1;
-  cast(b, op, Role::input, op.name + ".input.cast", {{x, {rows, columns}}}, cast_phase(b));
-  return b.builder().redistribute(rows, layout, op.name, b.phase());
+bool casts_gathered(const ProgramFrame& f) { return f.fp8 && f.fp8->recipe == Fp8Recipe::rowwise && f.samples_first; }
+
+namespace {
+
+/// Whether the copy of an op's input for backward is made in forward.
+bool casts_ahead(const BlockTensors& tensors, const OpSpec& op) {
+  const auto at = static_cast<std::size_t>(&op - tensors.spec->ops.data());
+  return !(tensors.recompute_all || tensors.module_of[at] >= 0 || input_made_again_by(tensors, op) >= 0);
 }
 
+/// The product whose casts of its input `op` uses: the first of those that read it and keep it alike. torchao casts what several products read once
+/// (PrepareFloat8ModuleInput; without tensor parallelism torch.compile drops equal casts); elsewhere they are one product, or each has its own.
+const OpSpec& casting_op(BlockBody& b, const OpSpec& op) {
+  if (!b.builder().frame().samples_first || op.kind != OpKind::linear) return op;
+  const auto& ops = b.tensors().spec->ops;
+  return *std::find_if(ops.begin(), ops.end(), [&](const OpSpec& o) {
+    return o.kind == OpKind::linear && o.inputs[0] == op.inputs[0] && in_fp8(b, o) && casts_ahead(b.tensors(), o) == casts_ahead(b.tensors(), op);
+  });
+}
+
+/// Name of what products share of their common input: `what` it is, in which layout, in which phase.
+std::string shared_name(BlockBody& b, const OpSpec& casting, const char* what, const Layout& layout) {
+  return casting.name + what + std::to_string(static_cast<int>(b.phase())) + to_string(layout);
+}
+
+int cast_rows(BlockBody& b, const OpSpec& by, const Layout& layout) {
+  int& made = b.shared_formal(shared_name(b, by, ".cast", {}));
+  if (made < 0) {
+    const int x = casts_gathered(b.builder().frame()) ? b.value(by.inputs[0], layout, by.name) : b.value(by.inputs[0]);
+    const Tensor t = b.builder().tensor(x);
+    made = b.scratch_like(by.name + ".input.fp8", x, b.builder().frame().narrow);
+    // Who runs again makes the copy for backward then.
+    const bool keeps = !casts_gathered(b.builder().frame()) && (b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), by) >= 0));
+    const int columns = keeps ? b.extra(by.name + ".input.fp8_columns", t.shape, b.builder().frame().narrow, without_halos(t.layout), true) : -1;
+    cast(b, by, Role::input, by.name + ".input.cast", {{x, {made, columns}}}, cast_phase(b));
+  }
+  return made;
+}
+
+}  // namespace
+
+int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout) {
+  const OpSpec& by = casting_op(b, op);
+  const int rows = cast_rows(b, by, layout);
+  if (b.builder().tensor(rows).layout == layout) return rows;
+  int& brought = fp8_brought(b, op, layout);
+  return brought >= 0 ? brought : brought = b.builder().redistribute(rows, layout, by.name, b.phase());
+}
+
+int& fp8_brought(BlockBody& b, const OpSpec& op, const Layout& layout) { return b.shared_formal(shared_name(b, casting_op(b, op), ".rows", layout)); }
+
 int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout) {
-  const int own = b.extra(op.name + ".input.fp8_columns"), whole = b.builder().redistribute(own, layout, op.name + ".again", b.phase());
-  return whole == own ? own : turned(b, whole, op.name + ".input", b.phase());
+  const OpSpec& by = casting_op(b, op);
+  int& made = b.shared_formal(shared_name(b, by, ".columns", layout));
+  if (made >= 0) return made;
+  if (casts_gathered(b.builder().frame())) {
+    const int x = b.value(by.inputs[0], layout, by.name + ".again");
+    made = b.scratch_like(by.name + ".input.fp8_columns", x, b.builder().frame().narrow);
+    cast(b, by, Role::input, by.name + ".input.cast_again", {{x, {-1, made}}}, Phase::weight_grad);
+    return made;
+  }
+  const int own = b.extra(by.name + ".input.fp8_columns"), whole = b.builder().redistribute(own, layout, by.name + ".again", b.phase());
+  return made = whole == own ? own : turned(b, whole, by.name + ".input", b.phase());
 }
 
 Fp8Copies fp8_weight(BlockBody& b, const OpSpec& op) {
@@ -187,7 +269,7 @@ std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (
   std::vector<Cast> casts;
   std::vector<Fp8Copies> out;
   for (const int t : op.outputs) {
-    const int g = b.grad(t, gradient_layout(b.stored(t)), op.name);
+    const int g = b.grad(t, gradient_layout(casts_gathered(b.builder().frame()) ? layout(b, op, t) : b.stored(t)), op.name);
     if (g < 0) return {};
     const bool moves = gradient_layout(layout(b, op, t)) != b.builder().tensor(g).layout;
     Fp8Copies made{b.scratch_like(op.name + ".output_grad.fp8", g, b.builder().frame().narrow), -1};

@@ -23,11 +23,24 @@ namespace ops {
 /// Formals of one tensor in fp8; -1 for the copy that is not made.
 struct Fp8Copies { int rows = -1, columns = -1; };
 
+/// What torch.compile's kernels move to cast an operand whose scales are those of rows, in bytes for an element of 16 bits over forward and backward.
+/// Ideal are 10: 3 for the copy in rows, and the other is turned in 16 bits first and cast then. Fitted on every second cell of a table of speedups by
+/// shape on an H100 (pytorch/ao @6243040, docs/static/fp8-rowwise-perf.png; tests/published/data/fp8_linear_speedup.csv); the other cells are met within
+/// 5 % in the median.
+struct RowwiseBytes { double input = 32.5, output_grad = 13.1, weight = 24.8, rows = 3; };
+inline constexpr RowwiseBytes kRowwiseBytes;
+
+/// Whether wires carry operands as they are and what arrives is cast, once for each dimension: torchao's products with scales of rows
+/// (pytorch/torchtitan #1207, pytorch/pytorch #149990).
+[[nodiscard]] bool casts_gathered(const ProgramFrame& frame);
+
 /// The op's input, cast as it is stored and then brought to `layout`: wires carry one byte an element. Its other copy is kept for backward.
 /// The module that makes the input of a product again in backward, which is cast again then instead of being kept; -1: none does.
 [[nodiscard]] int input_made_again_by(const BlockTensors& tensors, const OpSpec& op);
 [[nodiscard]] int fp8_input(BlockBody& b, const OpSpec& op, const Layout& layout);
-/// That copy, in backward.
+/// The input in fp8 in `layout` where the body has it; -1 before.
+[[nodiscard]] int& fp8_brought(BlockBody& b, const OpSpec& op, const Layout& layout);
+/// The input's other copy, in backward.
 [[nodiscard]] int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout);
 /// The op's weight. Copies of a weight that a rank stores whole are kept through a step: fp8_cast_weights makes them before the first forward.
 /// Where whole weights live around their use only, each pass casts what it reads.

@@ -9,6 +9,7 @@
 // All-gather (Dubey et al. 2024, sec. 3.3.2): every rank has all keys and values.
 
 #include <array>
+#include <vector>
 
 #include "core/strategy/ops_attention.hpp"
 
@@ -21,6 +22,9 @@ constexpr int kSequence = 1, kHeads = 2;
 std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
 
 int ranks_of(BlockBody& b) { return b.builder().frame().program.mesh.islands().front().extent(Axis::cp); }
+
+/// Whether context parallelism is PyTorch's.
+bool torch_calls(BlockBody& b) { return b.options().kernels.samples_first; }
 
 /// `layout` with its slices of the sequence moved on by `hops` ranks.
 Layout turned(Layout layout, int hops) {
@@ -91,31 +95,64 @@ ComputeTask merge_task(const AttentionSizes& z, const ComputeTask& block) {
   return t;
 }
 
+/// Keys and values, once for every query head that reads them (repeat_kv of pytorch/torchtitan @9dec370, models/llama/model.py).
+KeyValue repeated(BlockBody& b, const OpSpec& op, const KeyValue& own, int q) {
+  BodyBuilder& body = b.builder();
+  KeyValue out = own;
+  if (!torch_calls(b) || body.tensor(own[0]).shape[kHeads] == body.tensor(q).shape[kHeads]) return out;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = b.scratch_like(key(op, "repeated"), q, body.tensor(q).layout);
+    body.compute(key(op, "repeat"), pass(ComputeOp::copy, "repeat_heads"), {read(own[i]), write(out[i])}, b.phase());
+  }
+  return out;
+}
+
 void ring_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]), ranks = ranks_of(b);
-  const KeyValue own{k, v};
-  const AttentionSizes z = attention_sizes(b, q, k, v);
+  const KeyValue own = repeated(b, op, {k, v}, q);
+  const AttentionSizes z = attention_sizes(b, q, own[0], own[1]);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0])), lse = log_sum_exp(b, op, q);
-  KeyValue at = own;
+  std::vector<KeyValue> at{own};
+  const auto fetch = [&] {
+    const int hops = static_cast<int>(at.size());
+    at.push_back(hops + 1 == ranks ? last_block(b, op, own) : buffers(b, op, "keys_values", own, hops));
+    hop(b, key(op, "ring"), at[at.size() - 2], at.back(), b.phase());
+  };
+  while (torch_calls(b) && static_cast<int>(at.size()) < ranks) fetch();
   for (int hops = 0; hops < ranks; ++hops) {
-    KeyValue next = at;
-    if (hops + 1 < ranks) {
-      next = hops + 2 == ranks ? last_block(b, op, own) : buffers(b, op, "keys_values", own, hops + 1);
-      hop(b, key(op, "ring"), at, next, b.phase());
-    }
+    if (!torch_calls(b) && hops + 1 < ranks) fetch();
     const ComputeTask block = block_task(b, op, ComputeOp::attention, z, hops);
     const int part = hops == 0 ? out : b.scratch_like(key(op, "part"), out, body.tensor(out).layout);
     const int part_lse = hops == 0 ? lse : b.scratch_like(key(op, "part_log_sum_exp"), lse, body.tensor(lse).layout);
-    body.compute(op.name, block, {read(q), read(at[0]), read(at[1]), write(part), write(part_lse)}, b.phase());
+    const auto i = static_cast<std::size_t>(hops);
+    std::vector<Operand> operands{read(q), read(at[i][0]), read(at[i][1]), write(part), write(part_lse)};
+    if (torch_calls(b)) operands.push_back(read(at.back()[0]));
+    body.compute(op.name, block, std::move(operands), b.phase());
     if (hops > 0) body.compute(key(op, "merge"), merge_task(z, block), {update(out), update(lse), read(part), read(part_lse)}, b.phase());
-    at = next;
   }
 }
 
 int added(BlockBody& b, const OpSpec& op, int sum, int term) {
-  const int out = b.scratch_like(key(op, "sum"), term, b.builder().tensor(term).layout);
+  const int out = b.scratch_like(key(op, "sum"), sum, b.builder().tensor(term).layout);
   b.builder().compute(key(op, "add"), pass(ComputeOp::add), {read(sum), read(term), write(out)}, Phase::input_grad);
+  return out;
+}
+
+/// In the type that travels.
+int widened(BlockBody& b, const OpSpec& op, int term) {
+  if (!torch_calls(b)) return term;
+  const int out = b.scratch_like(key(op, "wide"), term, DType::fp32);
+  b.builder().compute(key(op, "widen"), pass(ComputeOp::cast), {read(term), write(out)}, Phase::input_grad);
+  return out;
+}
+
+/// Gradients of keys or values as the model has them: in its own type, added up over query heads that share one.
+int narrowed(BlockBody& b, const OpSpec& op, int sum, std::size_t input) {
+  if (!torch_calls(b)) return sum;
+  const int x = op.inputs[input], out = b.scratch_of(x, key(op, "narrow"), b.stored(x));
+  const bool shared = b.builder().tensor(out).shape[kHeads] != b.builder().tensor(sum).shape[kHeads];
+  b.builder().compute(key(op, "narrow"), shared ? pass(ComputeOp::copy, "sum_heads") : pass(ComputeOp::cast), {read(sum), write(out)}, Phase::input_grad);
   return out;
 }
 
@@ -126,30 +163,33 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), out = b.value(op.outputs[0]), lse = b.extra(key(op, "log_sum_exp")), ranks = ranks_of(b);
   const KeyValue last{b.extra(key(op, "last_keys")), b.extra(key(op, "last_values"))};
   const AttentionSizes z = attention_sizes(b, q, last[0], last[1]);
-  KeyValue at = last, sum{};
+  std::vector<KeyValue> at{last};
+  const auto fetch = [&](int hops) {
+    at.push_back(buffers(b, op, "keys_values", last, hops));
+    hop(b, key(op, "ring"), at[at.size() - 2], at.back(), Phase::input_grad);
+  };
+  for (int hops = ranks - 1; torch_calls(b) && hops > 0; --hops) fetch(hops - 1);
+  KeyValue sum{};
   int dq = -1;
   for (int hops = ranks - 1; hops >= 0; --hops) {
-    KeyValue next = at, arrived{};
-    if (hops > 0) {
-      next = buffers(b, op, "keys_values", last, hops - 1);
-      hop(b, key(op, "ring"), at, next, Phase::input_grad);
-    }
-    if (hops + 1 < ranks) {
-      arrived = buffers(b, op, "gradients", last, hops);
+    KeyValue arrived{};
+    if (!torch_calls(b) && hops > 0) fetch(hops - 1);
+    const bool first = hops + 1 == ranks;
+    if (!first) {
+      for (std::size_t i = 0; i < arrived.size(); ++i) arrived[i] = b.scratch_like(key(op, "gradients"), sum[i], turned(body.tensor(last[i]).layout, hops));
       hop(b, key(op, "ring_grad"), sum, arrived, Phase::input_grad);
     }
     const int dq_part = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
-    const KeyValue part = buffers(b, op, "kv_grad", last, hops);
-    body.compute(op.name + ".input_grad", block_task(b, op, ComputeOp::attention_grad, z, hops),
-                 {read(dout), read(q), read(at[0]), read(at[1]), read(out), read(lse), write(dq_part), write(part[0]), write(part[1])}, Phase::input_grad);
-    const bool first = hops + 1 == ranks;
-    dq = first ? dq_part : added(b, op, dq, dq_part);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = first ? part[i] : added(b, op, arrived[i], part[i]);
-    at = next;
+    const KeyValue part = buffers(b, op, "kv_grad", last, hops), &keys = at[static_cast<std::size_t>(ranks - 1 - hops)];
+    std::vector<Operand> operands{read(dout), read(q), read(keys[0]), read(keys[1]), read(out), read(lse), write(dq_part), write(part[0]), write(part[1])};
+    if (torch_calls(b)) operands.push_back(read(first ? at.back()[0] : arrived[0]));
+    body.compute(op.name + ".input_grad", block_task(b, op, ComputeOp::attention_grad, z, hops), std::move(operands), Phase::input_grad);
+    dq = first ? widened(b, op, dq_part) : added(b, op, dq, dq_part);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = first ? widened(b, op, part[i]) : added(b, op, arrived[i], part[i]);
   }
-  b.add_grad(op.inputs[0], dq, op.name);
-  b.add_grad(op.inputs[1], sum[0], op.name);
-  b.add_grad(op.inputs[2], sum[1], op.name);
+  b.add_grad(op.inputs[0], narrowed(b, op, dq, 0), op.name);
+  b.add_grad(op.inputs[1], narrowed(b, op, sum[0], 1), op.name);
+  b.add_grad(op.inputs[2], narrowed(b, op, sum[1], 2), op.name);
 }
 
 // ---- Ulysses

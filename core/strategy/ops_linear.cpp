@@ -104,7 +104,7 @@ void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
 }
 
 void backward(BlockBody& b, const OpSpec& op) {
-  if (scatters_in_pieces(b, op)) {
+  if (scatters_in_pieces(b, op) && !(in_fp8(b, op) && casts_gathered(b.builder().frame()))) {
     const int whole = piecewise_input_grad(b, op);
     if (whole >= 0) weight_gradient(b, op, in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
     return;

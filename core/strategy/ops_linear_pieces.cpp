@@ -99,6 +99,7 @@ bool in_pieces(BlockBody& b) { return b.options().overlap_tp && b.tensors().spec
 }  // namespace
 
 bool gathers_in_pieces(BlockBody& b, const OpSpec& op) {
+  if (in_fp8(b, op) && (casts_gathered(b.builder().frame()) || fp8_brought(b, op, linear_input(b, op)) >= 0)) return false;
   return in_pieces(b) && is_shard(b.param_layout(op.params[0]), 0) && is_shard(b.stored(op.inputs[0]), kSequence) && !b.has_value(op.inputs[0], linear_input(b, op));
 }
 
@@ -124,7 +125,8 @@ void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
     body.compute(op.name, t, operands, b.phase());
   }
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
-  if (!fp8) b.has_now(op.inputs[0], linear_input(b, op), x.whole);
+  if (fp8) fp8_brought(b, op, linear_input(b, op)) = x.whole;
+  else b.has_now(op.inputs[0], linear_input(b, op), x.whole);
 }
 
 void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {

@@ -319,6 +319,14 @@ TEST_CASE("samples that come first compute the same", "[parity]") {
   }
 }
 
+TEST_CASE("a ring that waits for keys and values of every query head computes the same", "[parity]") {
+  Job job = small_job(Net::llama);
+  const Outcome expected = run(spread(job, {}), kPairSteps, Numerics::fp64);
+  job.workload.kernels.samples_first = true;
+  const Variation ring{"cp, PyTorch's", 2, [](StrategySettings& s) { s.cp *= 2; }};
+  check_equal(expected, run(spread(job, {ring}), kPairSteps, Numerics::fp64), kTolerance);
+}
+
 TEST_CASE("every fp8 recipe trains near what fp32 does", "[parity]") {
   for (const std::string& recipe : names_of<Fp8Recipe>()) {
     INFO(recipe);

@@ -7,6 +7,7 @@
 
 #include "core/cost/fit_data.hpp"
 #include "core/cost/kernel.hpp"
+#include "core/strategy/fp8.hpp"
 #include "tests/published/gpus.hpp"
 #include "tests/published/layer_22b.hpp"
 #include "tests/support/catch.hpp"
@@ -158,4 +159,41 @@ TEST_CASE("a 22B layer put together from kernels takes the time of Korthikanti e
   std::printf("parts, ms: forward kernels %.2f, attention core %.2f, backward kernels %.2f, weight gradients %.2f\n",
               total(model, layer.forward()), total(model, layer.attention_core_forward()), total(model, layer.backward()),
               total(model, layer.plain_weight_gradients()) + total(model, layer.covering_weight_gradients()));
+}
+
+namespace {
+
+/// Time of a linear layer between a LayerNorm and a sigmoid, forward and backward, on one GPU.
+double norm_linear_sigmoid(const KernelModel& model, const GemmShape& s, bool fp8) {
+  const DType type = fp8 ? DType::fp8 : DType::bf16;
+  double out = 0;
+  for (const GemmShape& product : {GemmShape{1, s.m, s.n, s.k}, GemmShape{1, s.m, s.k, s.n}, GemmShape{1, s.n, s.k, s.m}}) out += model.price(make_gemm(product, type, DType::bf16)).time.value();
+  const auto moved = [&](double elements, double bytes) { return model.price(make_memory_bound(KernelClass::elementwise, Bytes{elements * bytes}, {}, DType::bf16)).time.value(); };
+  out += moved(s.m * s.k, 10) + moved(s.m * s.n, 10);  // Both read and write once forward, and read two and write one backward.
+  if (fp8) out += moved(s.m * s.k, ops::kRowwiseBytes.input) + moved(s.m * s.n, ops::kRowwiseBytes.output_grad) + moved(s.n * s.k, ops::kRowwiseBytes.weight);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("float8 with scales of rows is as much faster than bf16 as torchao's table says, on cells that no constant saw") {
+  const GpuSpec gpu = published::gpu("h100_96_500w");
+  const KernelModel model{gpu, load_calibration(kRoot + "/topologies/calibration", gpu, {.products = "pytorch"})};
+  std::ifstream table(kRoot + "/tests/published/data/fp8_linear_speedup.csv");
+  std::string line;
+  std::getline(table, line);
+  std::vector<double> predicted, measured;
+  for (int row = 0; std::getline(table, line); ++row) {
+    GemmShape s;
+    double speedup = 0;
+    REQUIRE(std::sscanf(line.c_str(), "%lf,%lf,%lf,%lf", &s.m, &s.n, &s.k, &speedup) == 4);
+    if (row % 2 == 0 || s.m * s.n * s.k < std::pow(2, 35)) continue;  // Smaller ones take as long as their launches.
+    predicted.push_back(norm_linear_sigmoid(model, s, false) / norm_linear_sigmoid(model, s, true));
+    measured.push_back(speedup);
+  }
+  const auto e = summarise_errors(predicted, measured);
+  std::printf("%-14s %-18s %5d rows  median %5.1f %%  p90 %5.1f %%  bias %+5.1f %%\n", gpu.id.c_str(), "fp8_linear_speedup", e.rows, 100 * e.median, 100 * e.p90, 100 * e.bias);
+  CHECK(e.rows == 95);
+  CHECK(e.median < 0.06);
+  CHECK(e.p90 < 0.14);
 }

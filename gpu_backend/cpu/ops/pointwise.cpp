@@ -51,6 +51,32 @@ struct Copy {
   }
 };
 
+/// [sample, token, head, d] of few heads, the same of a multiple of them: each head stands there as often as query heads read it.
+template <class T>
+struct RepeatHeads {
+  static void run(const OperatorCall& c) {
+    each_pair(c.operand(0), c.operand(1), [&](std::int64_t few, std::int64_t many, std::int64_t d) { std::copy_n(c.operand(0).as<T>() + few, d, c.operand(1).as<T>() + many); });
+  }
+  /// Calls f(offset in `few`, offset in `many`, d) for every head of `many`.
+  template <class F>
+  static void each_pair(const TensorView& few, const TensorView& many, const F& f) {
+    const std::int64_t d = few.extent(3), heads = few.extent(2), copies = many.extent(2) / heads, rows = few.elements() / (heads * d);
+    for (std::int64_t i = 0; i < rows * heads * copies; ++i) f(i / copies * d, i * d, d);
+  }
+};
+
+/// The other way round: the sum of a head's copies.
+template <class T>
+struct SumHeads {
+  static void run(const OperatorCall& c) {
+    const TensorView &many = c.operand(0), &few = c.operand(1);
+    std::fill_n(few.as<T>(), few.elements(), T{0});
+    RepeatHeads<T>::each_pair(few, many, [&](std::int64_t at, std::int64_t from, std::int64_t d) {
+      for (std::int64_t i = 0; i < d; ++i) few.as<T>()[at + i] += many.as<T>()[from + i];
+    });
+  }
+};
+
 /// Everything it writes becomes zero.
 template <class T>
 struct Zeros {
@@ -63,6 +89,8 @@ struct Zeros {
                                          cpu_operators().add({"cast", "to another type", {}, both<Cast>()}) &&
                                          cpu_operators().add({"cast.from_master", "master weights to the model's", {}, both<Cast>()}) &&
                                          cpu_operators().add({"copy", "a slice of a whole", {}, both<Copy>()}) &&
+                                         cpu_operators().add({"copy.repeat_heads", "keys or values once for every query head", {}, both<RepeatHeads>()}) &&
+                                         cpu_operators().add({"copy.sum_heads", "their gradients added up", {}, both<SumHeads>()}) &&
                                          cpu_operators().add({"fill.zeros", "zeros", {}, both<Zeros>()});
 
 }  // namespace

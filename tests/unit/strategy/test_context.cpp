@@ -85,6 +85,26 @@ TEST_CASE("ring attention: k - 1 hops of keys and values, and as many again of t
   }
 }
 
+TEST_CASE("PyTorch's context_parallel sends keys and values of every query head, their gradients in fp32, and waits for them") {
+  const int cp = 4;
+  Job job = split(cp, ContextExchange::ring);
+  job.workload.kernels.samples_first = true;
+  const Program p = job.lower();
+  validate(p);
+  const double block = kTwo * 2 * kHidden * kSequence / cp;
+  for (int rank = 0; rank < cp; ++rank) {
+    CHECK(sent(p, "layer.forward", rank) == std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
+    CHECK(sent(p, "layer.backward", rank) == std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (1 + 2) * (cp - 1) * block}});
+  }
+  for (const Body& b : p.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
+      const auto* c = std::get_if<ComputeTask>(&b.graph[v].kind);
+      if (c == nullptr || (c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad)) continue;
+      const auto before = boost::make_iterator_range(boost::in_edges(v, b.graph));
+      CHECK(std::any_of(before.begin(), before.end(), [&](const auto& e) { return std::holds_alternative<CollectiveTask>(b.graph[boost::source(e, b.graph)].kind); }));
+    }
+}
+
 TEST_CASE("Ulysses: q, k, v and the output change hands once each way, 1/k of a rank's part staying (Jacobs et al. 2023)") {
   const int cp = 2;
   const Program p = split(cp, ContextExchange::ulysses).lower();

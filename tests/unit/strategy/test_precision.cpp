@@ -169,6 +169,53 @@ TEST_CASE("where samples come first, sequences of several are put in order and g
   }
 }
 
+namespace {
+
+/// Layers of apart projections, as PyTorch's models have them, on two tensor-parallel ranks.
+Job apart(Precision precision, Fp8Recipe recipe, bool samples_first) {
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}, {"merged_projections", false}}));
+  job.workload.training.precision = precision;
+  job.workload.training.fp8.recipe = recipe;
+  job.workload.kernels.samples_first = samples_first;
+  job.strategy.tp = 2;
+  job.strategy.sequence_parallel = true;
+  job.microbatches = 1;
+  return job;
+}
+
+/// Tasks of rank 0 whose names end so.
+int count(const Program& p, const char* suffix) {
+  int out = 0;
+  for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) { out += task.name.ends_with(suffix) ? 1 : 0; });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("PyTorch casts what several products read once; elsewhere each product casts its own") {
+  // Of each of two layers: q, k, v share an input, gate and up another; out and down have one each.
+  CHECK(count(apart(Precision::fp8_mixed, Fp8Recipe::tensorwise, true).lower(), ".input.cast") == 2 * 4);
+  CHECK(count(apart(Precision::fp8_mixed, Fp8Recipe::tensorwise, false).lower(), ".input.cast") == 2 * 7);
+}
+
+TEST_CASE("PyTorch adds the gradients of products that read one value before it reduces them") {
+  // Scatters of each of two layers: sums of out and down forward, gradients of their two inputs backward, or one for each of five products.
+  const auto scatters = [](bool samples_first) { return count(apart(Precision::bf16_mixed, Fp8Recipe::tensorwise, samples_first).lower(), ".reduce_scatter"); };
+  CHECK(scatters(false) - scatters(true) == 2 * (5 - 2));
+}
+
+TEST_CASE("scales of a whole tensor are agreed on by tensor-parallel ranks before each cast") {
+  const Program p = apart(Precision::fp8_mixed, Fp8Recipe::tensorwise, true).lower();
+  CHECK(count(p, ".amax.all_reduce") == count(p, ".amax"));
+  CHECK(count(p, ".amax") > 0);
+}
+
+TEST_CASE("scales of rows: PyTorch gathers in bf16 and casts what arrived") {
+  const double bf16 = tensor_parallel_bytes(apart(Precision::bf16_mixed, Fp8Recipe::rowwise, true).lower());
+  CHECK(tensor_parallel_bytes(apart(Precision::fp8_mixed, Fp8Recipe::rowwise, true).lower()) == Approx(bf16));
+  CHECK(tensor_parallel_bytes(apart(Precision::fp8_mixed, Fp8Recipe::tensorwise, true).lower()) < bf16);
+}
+
 TEST_CASE("FSDP gathers weights in bf16, or in fp8 where they are stored so") {
   const auto gathered = [](bool parameters) {
     Job job = llama();
