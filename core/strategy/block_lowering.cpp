@@ -100,6 +100,7 @@ void BlockBody::keep(int t, int formal, const std::string& why) {
   const std::vector<LayoutStep> steps = redistribution(builder_.tensor(formal).layout, stored(t));
   const int target = result(t, stored(t));
   if (steps.size() != 1) throw std::logic_error(tensors_.spec->tensors[i].name + ": a result changes layout on one axis at a time");
+  if (steps[0].op == CollectiveOp::reduce_scatter) formal = builder_.in_order_of_ranks(formal, steps[0].axis, why, phase_);
   Task task;
   task.phase = phase_;
   CollectiveTask c;

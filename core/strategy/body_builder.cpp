@@ -185,13 +185,15 @@ int reordered(BodyBuilder& body, int formal, const std::string& name, Phase phas
 
 }  // namespace
 
+int BodyBuilder::in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase) { return reorders(*this, formal, axis) ? reordered(*this, formal, name, phase) : formal; }
+
 int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& name, Phase phase) {
   const std::vector<LayoutStep> steps = redistribution(tensor(formal).layout, to);
   int current = formal;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const LayoutStep& step = steps[i];
     const bool scatters = step.op == CollectiveOp::reduce_scatter, gathers = step.op == CollectiveOp::all_gather;
-    if (scatters && reorders(*this, current, step.axis)) current = reordered(*this, current, name, phase);
+    if (scatters) current = in_order_of_ranks(current, step.axis, name, phase);
     Tensor result = tensor(current);
     result.layout = i + 1 == steps.size() ? to : with_axis(result.layout, step.axis, layout_on(to, step.axis));
     result.lifetime = Lifetime::scratch;

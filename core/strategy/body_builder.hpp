@@ -78,6 +78,8 @@ class BodyBuilder {
   int compute(const std::string& name, ComputeTask work, std::vector<Operand> operands, Phase phase);
   /// Redistributes `formal` to `to`; returns the formal that holds the result, `formal` itself where nothing changes.
   int redistribute(int formal, const Layout& to, const std::string& name, Phase phase);
+  /// What a scatter along `axis` reads: `formal`, or a copy of it in the order of ranks where samples come first.
+  int in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase);
 
   [[nodiscard]] ProgramFrame& frame() { return frame_; }
   [[nodiscard]] ExprId dim(int formal, int d) { return frame_.local(tensor(formal), d); }
