@@ -282,6 +282,7 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.layers = layers / (s.pp * s.virtual_stages);
   out.blocking = !s.overlap.pp;
   out.steps = steps;
+  out.late_gathers = steps > 1 && s.overlap.param_gather;
   return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() && (steps == 1 || out.mesh->meets()) &&
          (s.cp == 1 || !out.mesh->unlike());
 }

@@ -105,10 +105,10 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
   go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
 }
 
-/// More chunks per stage than a few likewise.
+/// More chunks per stage than a few likewise; not where passes wait for the step before: the shorter the first ones are, the more of its gathers they wait for.
 void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
   const int v = shape.virtual_stages;
-  if (v < kManyChunks) return play_rounds(parts, shape, lanes);
+  if (v < kManyChunks || parts.late_gathers) return play_rounds(parts, shape, lanes);
   chunks_ = lanes;
   play_rounds(parts, {shape.stages, kFewChunks, shape.microbatches}, chunks_);
   play_rounds(parts, {shape.stages, kMoreChunks, shape.microbatches}, lanes);

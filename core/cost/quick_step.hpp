@@ -23,6 +23,7 @@ struct QuickParts {
   int layers = 0;           ///< Per chunk.
   bool blocking = false;
   int steps = 1;
+  bool late_gathers = false;  ///< Passes wait for parameters that the step before has updated.
 };
 
 class QuickStep {

@@ -55,6 +55,10 @@ const PlanPoint* choose(const Plan& plan, const std::vector<const PlanPoint*>& s
   return sizes.empty() ? nullptr : sizes.back();
 }
 
+/// Sizes that nothing divides are no choice of anybody: large ones that are tried are multiples of it.
+int unit_of(double machines) { return machines < 16 ? 1 : machines < 64 ? 4 : 8; }
+int in_units(double machines) { return static_cast<int>(std::ceil(machines / unit_of(machines))) * unit_of(machines); }
+
 std::string machines_text(int machines, int gpus) { return fmt::format("{} machine{} ({} GPU{})", with_commas(machines), machines == 1 ? "" : "s", with_commas(gpus), gpus == 1 ? "" : "s"); }
 
 class CountSearch {
@@ -153,7 +157,7 @@ class CountSearch {
     const int meets = bracket();
     if (meets == 0) return 0;
     const int first = std::max({1, static_cast<int>(std::ceil(floor_)), static_cast<int>(std::ceil(1 / best_rate()))});
-    for (int n = first, tried = 0; n < meets && tried < kMostScanned; ++n, ++tried)
+    for (int n = in_units(first), tried = 0; n < meets && tried < kMostScanned; n += unit_of(n), ++tried)
       if (in_time(n)) return n;
     return meets;
   }
@@ -191,8 +195,7 @@ class CountSearch {
 
   void add_curve(int around) {
     for (const double factor : kCurve) {
-      // Sizes that nothing divides are no choice of anybody: the larger ones are multiples of 4 or 8.
-      const double wanted = around * factor, unit = factor == 1 || wanted < 16 ? 1 : wanted < 64 ? 4 : 8;
+      const double wanted = around * factor, unit = factor == 1 ? 1 : unit_of(wanted);
       if (const int n = static_cast<int>(std::round(wanted / unit) * unit); n >= 1 && n <= limit_) (void)at(n);
     }
   }
@@ -218,7 +221,7 @@ class CountSearch {
       if (meets != 0 ? meets - fails <= 1 : n == limit_) break;
       const double guess = p ? n * (p->duration / plan_.deadline) : 2.0 * n;
       const int next = static_cast<int>(std::ceil(std::min<double>(guess, limit_)));
-      if (meets == 0) n = std::clamp(next, n + 1, limit_);
+      if (meets == 0) n = std::clamp(in_units(next), n + 1, limit_);
       else n = next > fails && next < meets && tried % 3 != 2 ? next : fails + (meets - fails) / 2;
     }
     return meets;

@@ -80,12 +80,13 @@ Drawn draw_long(std::mt19937_64& random) {
     s.recompute = any_of(random, std::vector{Recompute::none, Recompute::selective, Recompute::full});
     s.sequence_parallel = s.tp > 1 && random() % 2 == 0;
     s.zero_stage = static_cast<int>(random() % 2);
+    s.overlap.param_gather = s.zero_stage == 1 && random() % 2 == 0;
     d.workload.network = network("gpt3_175b");
     d.workload.training.global_batch = m * s.microbatch * s.dp;
     d.workload.training.sequence_length = 2048;
     d.site = &site({"dgx_a100_80gb", ranks / 8, "selene"});
-    d.name = fmt::format("{} tp {} pp {} v {} dp {} m {} x {} zero {} {}recompute {}", s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage,
-                         s.sequence_parallel ? "sp " : "", name_of(s.recompute));
+    d.name = fmt::format("{} tp {} pp {} v {} dp {} m {} x {} zero {}{} {}recompute {}", s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage,
+                         s.overlap.param_gather ? " late" : "", s.sequence_parallel ? "sp " : "", name_of(s.recompute));
     return d;
   }
 }
@@ -113,7 +114,27 @@ TEST_CASE("long pipelines are extrapolated as they are played") {
   const Worst long_worst = compare_quick("quick, long pipelines", draws(8), 1, 61, draw_long);
   check(long_worst);
   CHECK(long_worst.closed_form == draws(8));
-  check(compare_quick("quick, long pipelines, period", draws(4), 2, 62, draw_long));
+  check(compare_quick("quick, long pipelines, period", draws(8), 2, 62, draw_long));
+}
+
+TEST_CASE("the more chunks, the longer the first of them wait for gathers of the step before") {
+  const auto llama = [](std::mt19937_64&) {
+    Drawn d;
+    StrategySettings& s = d.strategy;
+    s.tp = 8, s.pp = 4, s.virtual_stages = 10, s.dp = s.dp_replicate = 8;
+    s.schedule = "interleaved_1f1b";
+    s.sequence_parallel = s.overlap.param_gather = true;
+    s.zero_stage = 1;
+    d.workload.network = network("llama3_70b");
+    d.workload.training.global_batch = 4 * s.dp;
+    d.workload.training.sequence_length = 8192;
+    d.site = &site({"dgx_a100_80gb", 32, "selene"});
+    d.name = "llama3_70b, 10 chunks";
+    return d;
+  };
+  const Worst worst = compare_quick("quick, late gathers", 1, 2, 0, llama);
+  check(worst);
+  CHECK(worst.closed_form == 1);
 }
 
 TEST_CASE("an answer does not depend on those given before") {
