@@ -60,6 +60,8 @@ TEST_CASE("attention in pieces, with key heads that are shared") {
   ComputeTask mask = task_of(ComputeOp::scale, "mask");
   mask.causal = true;
   check({mask, {inout({2, 3, 9, 9})}});
+  check({task_of(ComputeOp::copy, "repeat_heads"), {in({2, 7, 2, 5}), out({2, 7, 6, 5})}});
+  check({task_of(ComputeOp::copy, "sum_heads"), {in({2, 7, 6, 5}), out({2, 7, 2, 5})}});
 }
 
 TEST_CASE("norms of rows of any width") {

@@ -99,6 +99,10 @@ void attention_grad(cudaStream_t, Reals dout, Reals q, Reals k, Reals v, Reals o
 [[nodiscard]] std::size_t attention_scratch_bytes(const AttentionShape& shape, ElementType type);
 /// Joins out [rows, width] and its log-sum-exp with those of further keys.
 void attention_merge(cudaStream_t, Reals out, Reals lse, Reals more, Reals more_lse, std::int64_t rows, std::int64_t width);
+/// few [rows, heads, width], many [rows, heads x copies, width]; `heads` here counts those of all rows.
+struct SharedHeads { std::int64_t heads, copies, width; };
+void repeat_heads(cudaStream_t, Reals few, Reals many, const SharedHeads& shape);
+void sum_heads(cudaStream_t, Reals many, Reals few, const SharedHeads& shape);
 void fill(cudaStream_t, Reals x, std::int64_t n, double value);
 inline constexpr std::int64_t kMaxHeadDim = 256;
 /// The same on tensor cores, for bfloat16: attention() and attention_grad() use it where this holds.

@@ -1,4 +1,4 @@
-// Attention of some queries to the first of the keys, and the merging of two sets of keys. Operands as in cpu/ops/flash_attention.cpp. A block is attention
+// Attention of some queries to the first of the keys, the merging of two sets of keys, and keys repeated for the query heads that share them. Operands as in cpu/ops/flash_attention.cpp. A block is attention
 // whose operands begin later: sample by sample, because samples lie as far apart as whole ones.
 
 #include <limits>
@@ -66,9 +66,17 @@ void run_merge(const OperatorCall& c) {
   attention_merge(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), c.operand(1).elements(), c.operand(0).extent(3));
 }
 
+SharedHeads shared_heads(const TensorView& few, const TensorView& many) { return {few.elements() / few.extent(3), many.extent(2) / few.extent(2), few.extent(3)}; }
+/// few, many [samples, tokens, heads, width]
+void run_repeat(const OperatorCall& c) { repeat_heads(stream(c), reals(c.operand(0)), reals(c.operand(1)), shared_heads(c.operand(0), c.operand(1))); }
+/// many, few
+void run_sum(const OperatorCall& c) { sum_heads(stream(c), reals(c.operand(0)), reals(c.operand(1)), shared_heads(c.operand(1), c.operand(0))); }
+
 [[maybe_unused]] const bool registered = cuda_operators().add({"attention_merge", "joins attention over two sets of keys", {}, any(run_merge)}) &&
                                          cuda_operators().add({"attention.flash_block", "attention of some queries to some keys", {}, any(run_block)}) &&
-                                         cuda_operators().add({"attention_grad.flash_block", "its gradients", {}, any(run_block_grad)});
+                                         cuda_operators().add({"attention_grad.flash_block", "its gradients", {}, any(run_block_grad)}) &&
+                                         cuda_operators().add({"copy.repeat_heads", "keys or values once for every query head", {}, any(run_repeat)}) &&
+                                         cuda_operators().add({"copy.sum_heads", "their gradients added up", {}, any(run_sum)});
 
 }  // namespace
 
