@@ -100,7 +100,8 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
   BodyBuilder& body = b.builder();
   const Fp8Recipe recipe = body.frame().fp8->recipe;
   const Fp8Format format = role == Role::output_grad && per_tensor(recipe) ? kE5m2 : kE4m3;
-  ComputeTask t = pass(ComputeOp::quantise, name_of(recipe));
+  // No device has the rounding of NVFP4: runs are refused by this name.
+  ComputeTask t = pass(ComputeOp::quantise, body.frame().narrow == DType::fp4 ? "nvfp4" : name_of(recipe));
   t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(role)};
   std::vector<Operand> operands;
   if (recipe == Fp8Recipe::delayed) operands.push_back(update(state_of(b, op)));
