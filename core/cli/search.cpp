@@ -133,7 +133,7 @@ Verb search_verb() {
              {"--max-memory", "SIZE", "most that a plan may need per GPU", "what the GPUs have"},
              {"--price", "USD", "of a GPU hour, for cost_per_token"},
              {"--top", "N", "plans to show", "10"},
-             {"--seconds", "N", "after three quarters of these nothing more is bounded by lowering, or lowered; what is left is counted", std::to_string(kSeconds)},
+             {"--seconds", "N", "after three quarters of these nothing more is bounded by lowering, or lowered, and at their end nothing is played; what is left is counted", std::to_string(kSeconds)},
              {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
              backend_option(),
              jobs_option(),

@@ -14,6 +14,7 @@
 #include "core/report/metrics.hpp"
 #include "core/report/step_report.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/search/evaluation.hpp"
 #include "core/strategy/lower.hpp"
 
 namespace rehearse {
@@ -48,9 +49,6 @@ struct Site {
 
 /// Which attention constants the prices take; those of unfused attention take none.
 std::string flash_of(const KernelSettings& k) { return k.attention == AttentionKernel::flash ? name_of(k.flash) : ""; }
-
-/// A period needs a second step where one hands work to the next.
-int steps_of(const StrategySettings& s) { return s.fsdp.enabled || (s.zero_stage > 0 && s.dp > 1 && s.overlap.param_gather) ? 2 : 1; }
 
 /// A caching allocator keeps the half-precision logits' block when they are freed. Every fp32 tensor of the loss is larger and takes a block of its
 /// own, so that this one lies idle beside them (PyTorch documentation, CUDA semantics, memory management).
@@ -110,7 +108,7 @@ struct RowPredictor::Impl {
   Estimate estimated(const Workload& workload, const RowJob& job, const Site& at) const {
     Program program = lower(workload, job.scenario.strategy, job.gpus);
     program.device_of_rank = devices_of(job, at.cluster);
-    return estimate(program, at.cost, job.scenario.strategy, steps_of(job.scenario.strategy));
+    return estimate(program, at.cost, job.scenario.strategy, steps_in_period(job.scenario.strategy, job.scenario.input));
   }
 
   /// Pairs are played pass by pass. Once every stage is at work, times grow evenly with the number of microbatches: two short steps tell a long one.
@@ -168,7 +166,7 @@ Prediction RowPredictor::predict(const RowJob& job) {
   }
   Program program = lower(workload, s.strategy, job.gpus);
   program.device_of_rank = devices_of(job, at.cluster);
-  if (impl_->backend != "estimate") impl_->play(program, at, steps_of(s.strategy), out);
+  if (impl_->backend != "estimate") impl_->play(program, at, steps_in_period(s.strategy, s.input), out);
   out.bound_by = bound_by(out.breakdown);
   if (!memory) return out;
   const MemoryRule rule;
