@@ -185,6 +185,17 @@ int reordered(BodyBuilder& body, int formal, const std::string& name, Phase phas
 
 }  // namespace
 
+int BodyBuilder::buffer_like(int formal, const std::string& name, const std::string& suffix, MemoryCategory category) {
+  Tensor made = tensor(formal);
+  made.name += "@" + suffix;
+  made.lifetime = Lifetime::scratch;
+  made.category = category;
+  made.per_layer = false;
+  made.initial.clear();
+  made.initial_key.clear();
+  return scratch(name, frame_.add_tensor(std::move(made)));
+}
+
 int BodyBuilder::in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase) { return reorders(*this, formal, axis) ? reordered(*this, formal, name, phase) : formal; }
 
 int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& name, Phase phase) {

@@ -78,6 +78,8 @@ class BodyBuilder {
   int compute(const std::string& name, ComputeTask work, std::vector<Operand> operands, Phase phase);
   /// Redistributes `formal` to `to`; returns the formal that holds the result, `formal` itself where nothing changes.
   int redistribute(int formal, const Layout& to, const std::string& name, Phase phase);
+  /// A buffer like `formal`, of this body alone: `name` in the body, "TENSOR@SUFFIX" in the Program, which counts it as `category`.
+  int buffer_like(int formal, const std::string& name, const std::string& suffix, MemoryCategory category);
   /// What a scatter along `axis` reads: `formal`, or a copy of it in the order of ranks where samples come first.
   int in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase);
 

@@ -121,16 +121,7 @@ AxisSet StepBodies::shard_axes() const {
 }
 
 /// The buffer of a call through a list of tensors.
-int StepBodies::flat_like(BodyBuilder& body, int whole) {
-  Tensor flat = body.tensor(whole);
-  flat.name += "@flat";
-  flat.lifetime = Lifetime::scratch;
-  flat.category = MemoryCategory::communication;
-  flat.per_layer = false;
-  flat.initial.clear();
-  flat.initial_key.clear();
-  return body.scratch("flat", frame_.add_tensor(std::move(flat)));
-}
+int StepBodies::flat_like(BodyBuilder& body, int whole) { return body.buffer_like(whole, "flat", "flat", MemoryCategory::communication); }
 
 /// A copy for every rank's piece (torch.distributed all_gather and reduce_scatter with lists). Bytes: beside the copy itself, parameters are set to zero
 /// before and their norm is taken after, gradients are divided by the number of ranks (microsoft/DeepSpeed v0.4.0, partition_parameters.py, stage3.py).
@@ -174,13 +165,7 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
     int slice = body.bound("slice", state(p).reduced, {at, false, false});
     const int sum = slice;
     if (add) {
-      Tensor received = body.tensor(slice);
-      received.name += "@received";
-      received.lifetime = Lifetime::scratch;
-      received.category = MemoryCategory::communication;
-      received.per_layer = false;
-      received.initial.clear();
-      slice = body.scratch("received", frame_.add_tensor(std::move(received)));
+      slice = body.buffer_like(slice, "received", "received", MemoryCategory::communication);
       added.push_back(read(slice));
       added.push_back(update(sum));
     }
