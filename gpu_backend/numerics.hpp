@@ -25,6 +25,7 @@ enum class ElementType : std::uint8_t { real32, real64, int64, byte, real16 };
     case DType::bf16:
     case DType::fp16:
     case DType::fp8:
+    case DType::mxfp8:
       if (numerics == Numerics::plan) return ElementType::real16;
       [[fallthrough]];
     default: return numerics == Numerics::fp64 ? ElementType::real64 : ElementType::real32;

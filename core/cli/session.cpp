@@ -150,7 +150,7 @@ Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved)
   if (resolved) resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
   if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
-  Workload workload{std::move(network), scenario.training, scenario.kernels, scenario.input};
+  Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
   Session out{std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload), std::move(profile)};
   if (StrategySettings& strategy = out.scenario.strategy; resolved && strategy.balance != Balance::none)
     strategy = in_scenario(out.scenario, "strategy.balance", [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });

@@ -242,6 +242,13 @@ void add_training(std::vector<Field>& t) {
                         "pass. rowwise: a scale per row. blockwise: 1 x 128 and 128 x 128 (DeepSeek-V3). mxfp8: 1 x 32, on Blackwell."));
   t.push_back(fp8("parameters", &Fp8Settings::parameters, "Working weights are stored and gathered in fp8.")
                   .more("Megatron's --fp8-param-gather, torchao's enable_fsdp_float8_all_gather: half the bytes of weights and of their all-gathers."));
+  t.push_back(fp8("copies", &Fp8Settings::copies, "Copies that a cast with a scale per tensor writes.")
+                  .like("two")
+                  .more("two: the second along the other dimension, which the weight gradient reads (Hopper). one: tensor cores read either dimension (Blackwell). auto: as the GPUs "
+                        "need. With other recipes always two."));
+  t.push_back(fp8("attention", &Fp8Settings::attention, "The products of fused attention run in fp8 too.")
+                  .more("Transformer Engine's fp8_dot_product_attention: queries, keys, values and the output's gradient are cast, in mxfp8 or with a scale per tensor. Not with "
+                        "context parallelism."));
   t.push_back(adafactor("relative_step", &AdafactorSettings::relative_step, "Step min(1e-2, 1/sqrt(t)) instead of the learning rate."));
   t.push_back(adafactor("scale_parameter", &AdafactorSettings::scale_parameter, "Steps in proportion to a parameter's root mean square."));
   t.push_back(adafactor("clip_threshold", &AdafactorSettings::clip_threshold, "Largest root mean square of an update.").in(1e-6, 1e6).like("1"));
@@ -435,7 +442,7 @@ void add_kernels(std::vector<Field>& t) {
   t.push_back(kernels("flash", &KernelSettings::flash, "Which flash attention runs.")
                   .like("flash2")
                   .more("auto: what frameworks prefer on the GPU's generation. flash1, flash2, flash3: Dao-AILab's; flash_triton: its first version in Triton; cudnn: NVIDIA's, which Transformer "
-                        "Engine prefers from Hopper on. Without effect where attention is unfused."));
+                        "Engine prefers from Hopper on; cudnn_9.13: its versions up to 9.13, slower on Blackwell. Without effect where attention is unfused."));
   t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout, residual, rotation and gated activation run as fused kernels.")
                   .more("Norms and activations then also find the largest values that fp8 scales are made of. false: RMSNorm, rotation and gated activation move the "
                         "bytes of PyTorch's eager operators, and attention that is unfused runs operator by operator."));

@@ -18,6 +18,11 @@ const std::vector<std::string>& names_of<RecomputeMethod>() {
   return names;
 }
 template <>
+const std::vector<std::string>& names_of<Fp8Copies>() {
+  static const std::vector<std::string> names{"auto", "two", "one"};
+  return names;
+}
+template <>
 const std::vector<std::string>& names_of<Recompute>() {
   static const std::vector<std::string> names{"none", "selective", "full"};
   return names;
@@ -29,7 +34,7 @@ const std::vector<std::string>& names_of<AttentionKernel>() {
 }
 template <>
 const std::vector<std::string>& names_of<FlashKernel>() {
-  static const std::vector<std::string> names{"auto", "flash_triton", "flash1", "flash2", "flash3", "cudnn"};
+  static const std::vector<std::string> names{"auto", "flash_triton", "flash1", "flash2", "flash3", "cudnn_9.13", "cudnn"};
   return names;
 }
 template <>

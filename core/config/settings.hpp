@@ -20,6 +20,12 @@ enum class Fp8Recipe {
   blockwise,  ///< 1 x 128 of activations and gradients, 128 x 128 of weights (DeepSeek-AI 2024, sec. 3.3.2).
   mxfp8       ///< 1 x 32, scales that are powers of two, applied by the tensor cores (OCP Microscaling v1.0): from Blackwell on.
 };
+/// How many copies a cast to fp8 with one scale per tensor writes.
+enum class Fp8Copies {
+  automatic, ///< As the GPUs need: lower() with a cluster, or on_machines().
+  two,       ///< A product reads both operands along its inner dimension (Hopper): one copy in rows, one turned.
+  one        ///< It reads them along either (Blackwell).
+};
 enum class Recompute { none, selective, full };
 /// Which layers full recomputation is for (Megatron's --recompute-method).
 enum class RecomputeMethod {
@@ -28,7 +34,7 @@ enum class RecomputeMethod {
 };
 enum class AttentionKernel { unfused, flash };
 /// Which flash attention runs; automatic takes the one that frameworks prefer on the GPU's generation.
-enum class FlashKernel { automatic, flash_triton, flash1, flash2, flash3, cudnn };
+enum class FlashKernel { automatic, flash_triton, flash1, flash2, flash3, cudnn_9_13, cudnn };
 /// Whose code launches kernels: what the CPU spends on each differs.
 enum class HostCode {
   eager,              ///< PyTorch eager mode, one launch per kernel.
@@ -99,6 +105,7 @@ template <class Enum>
 [[nodiscard]] const std::vector<std::string>& names_of();
 template <> const std::vector<std::string>& names_of<Precision>();
 template <> const std::vector<std::string>& names_of<Fp8Recipe>();
+template <> const std::vector<std::string>& names_of<Fp8Copies>();
 template <> const std::vector<std::string>& names_of<RecomputeMethod>();
 template <> const std::vector<std::string>& names_of<Recompute>();
 template <> const std::vector<std::string>& names_of<AttentionKernel>();
@@ -120,6 +127,7 @@ template <> const std::vector<std::string>& names_of<ContextExchange>();
 
 [[nodiscard]] inline const std::string& name_of(Precision v) { return names_of<Precision>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Fp8Recipe v) { return names_of<Fp8Recipe>()[static_cast<std::size_t>(v)]; }
+[[nodiscard]] inline const std::string& name_of(Fp8Copies v) { return names_of<Fp8Copies>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(RecomputeMethod v) { return names_of<RecomputeMethod>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(Recompute v) { return names_of<Recompute>()[static_cast<std::size_t>(v)]; }
 [[nodiscard]] inline const std::string& name_of(AttentionKernel v) { return names_of<AttentionKernel>()[static_cast<std::size_t>(v)]; }
@@ -153,6 +161,8 @@ struct ExpertSettings {
 struct Fp8Settings {
   Fp8Recipe recipe = Fp8Recipe::delayed;
   bool parameters = false;  ///< Working weights are stored, and gathered, in fp8 instead of bf16.
+  Fp8Copies copies = Fp8Copies::automatic;
+  bool attention = false;   ///< Products of fused attention too.
 
   bool operator==(const Fp8Settings&) const = default;
 };

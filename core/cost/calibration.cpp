@@ -68,31 +68,23 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   scale_products(p, std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before, energy->source);
 }
 
-/// Clock that the power limit allows, over that of the chip that the generation was measured on: dynamic power goes with V^2 f, and V with f, so
-/// that the clock goes with the cube root of the power per unit of peak.
-double clock_at(const CalibrationProfile& p, const GpuSpec& gpu) {
-  const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
-  if (!reference || !(gpu.tdp.value() > 0)) return 1;
-  return std::cbrt(gpu.tdp.value() / (gpu.peak(DType::bf16).value() * reference->value));
-}
-
 // Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
   if (!energy || !reference) return;
-  const double cap = reference->value / energy->value * clock_at(p, gpu), before = p.value("gemm", "efficiency");
+  const double cap = reference->value / energy->value * power_clock(p, gpu), before = p.value("gemm", "efficiency");
   if (cap >= before) return;
   scale_products(p, cap / before, energy->source);
   for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
 }
 
 void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
-  const double clock = clock_at(p, gpu);
+  const double clock = power_clock(p, gpu);
   if (clock == 1) return;
   const std::string source = find_constant(p, "power", "reference_joules_per_flop")->source;
   for (auto& [name, group] : p.groups)
-    if (name.starts_with("attention_"))
+    if (name.find("attention_") != std::string::npos)
       for (auto& [key, constant] : group.constants)
         if (key.starts_with("efficiency_")) constant = {std::min(1.0, constant.value * clock), source, 0, 0};
 }
@@ -107,6 +99,9 @@ std::vector<std::string> implementations(const CalibrationProfile& p) {
 void choose_attention(CalibrationProfile& p, const std::string& wanted) {
   if (wanted.empty()) return;
   const auto valid = implementations(p);
+  // Versions of a library that nobody measured apart on this generation are all alike.
+  const std::string newest = wanted.substr(0, wanted.find("_9."));
+  if (newest != wanted && !p.find("attention_" + wanted) && p.find("attention_" + newest)) return choose_attention(p, newest);
   if (std::find(valid.begin(), valid.end(), wanted) == valid.end()) throw unknown_name("attention implementation", wanted, valid);
   p.attention = "attention_" + wanted;
 }
@@ -179,6 +174,12 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   for (auto& [name, group] : p.groups)
     if (!group.measured_on.empty() && !was_measured(p, name, gpu.id)) group.held_out = {};
   return p;
+}
+
+double power_clock(const CalibrationProfile& p, const GpuSpec& gpu) {
+  const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
+  if (!reference || !(gpu.tdp.value() > 0)) return 1;
+  return std::cbrt(gpu.tdp.value() / (gpu.peak(DType::bf16).value() * reference->value));
 }
 
 EvidenceItem evidence_of(const CalibrationProfile& p, std::string_view group) {

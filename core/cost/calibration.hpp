@@ -128,6 +128,10 @@ void apply(CalibrationProfile& profile, const std::vector<StepConstant>& constan
 [[nodiscard]] CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu,
                                                   const CalibrationOptions& options = {});
 
+/// Clock that the power limit allows, over that of the chip whose constants a generation states (`power.reference_joules_per_flop`): dynamic power
+/// goes with V^2 f, and V with f, so that the clock goes with the cube root of the power per unit of peak. 1 where no such chip is stated.
+[[nodiscard]] double power_clock(const CalibrationProfile& profile, const GpuSpec& gpu);
+
 /// The evidence of a group: the worst of its constants' sources.
 [[nodiscard]] EvidenceItem evidence_of(const CalibrationProfile& profile, std::string_view group);
 

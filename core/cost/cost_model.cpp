@@ -439,9 +439,9 @@ std::set<std::string, std::less<>> groups_used(const Program& program, bool& com
       if (cls == KernelClass::convolution)
         used.insert(convolution_group_of(*c));
       else if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
-        used.insert(c->arithmetic == DType::fp8 ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
+        used.insert(c->arithmetic == DType::fp8 || c->arithmetic == DType::mxfp8 ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
       else
-        used.insert(cls == KernelClass::attention_flash ? "attention_" : std::string(name_of(cls)));
+        used.insert(cls != KernelClass::attention_flash ? std::string(name_of(cls)) : c->arithmetic == DType::fp8 || c->arithmetic == DType::mxfp8 ? std::string(name_of(c->arithmetic)) + "_attention_" : "attention_");
     }
   return used;
 }
@@ -478,8 +478,8 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
   std::vector<EvidenceItem> out;
   for (const auto& [id, model] : impl_->kernels)
     for (EvidenceItem item : model.evidence()) {
-      const bool flash = item.what.rfind("attention_", 0) == 0;
-      if (used.count(flash ? "attention_" : item.what) == 0) continue;
+      const auto flash = item.what.find("attention_");
+      if (used.count(flash == std::string::npos ? item.what : item.what.substr(0, flash) + "attention_") == 0) continue;
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }

@@ -54,8 +54,9 @@ std::vector<double> sensitivities(std::span<const MeasuredGemm> rows, const Gemm
   return out;
 }
 
+constexpr double kBytesPerElement = 2;
+
 double flash_seconds(const MeasuredAttention& row, const FlashConstants& c) {
-  constexpr double kBytesPerElement = 2;
   double total = flash_time(row.shape, kBytesPerElement, false, c, row.rates).total.value();
   if (row.with_backward) total += flash_time(row.shape, kBytesPerElement, true, c, row.rates).total.value();
   return total;
@@ -83,19 +84,39 @@ void store_sensitivity(std::span<const MeasuredAttention> rows, FlashFit& fit) {
   }
 }
 
+// The ratio by which a backward pass is slower, from rows that hold both passes.
+void level_backward(const std::vector<const MeasuredAttention*>& rows, FlashConstants& constants, int head_dim) {
+  const auto has_both = [](const auto* row) { return row->with_backward; };
+  if (std::none_of(rows.begin(), rows.end(), has_both)) return;
+  double& ratio = constants.backward_ratios[head_dim];
+  ratio = 0.75;
+  for (int pass = 0; pass < 3; ++pass) {
+    std::vector<double> ratios;
+    for (const auto* row : rows) {
+      if (!row->with_backward) continue;
+      const double forward = flash_time(row->shape, kBytesPerElement, false, constants, row->rates).total.value();
+      ratios.push_back((flash_seconds(*row, constants) - forward) / (row->time.value() - forward));
+    }
+    ratio *= median_of(std::move(ratios));
+  }
+}
+
 // With S0 and B set, time is close to inversely proportional to the efficiency: the median ratio, taken twice, gives it.
 void level(std::span<const MeasuredAttention> rows, FlashFit& fit) {
   std::map<std::pair<std::string, int>, std::vector<const MeasuredAttention*>> cells;
   for (const auto& row : rows) cells[{row.group, static_cast<int>(row.shape.head_dim)}].push_back(&row);
   for (const auto& [cell, members] : cells) {
     auto& constants = fit.groups.at(cell.first);
+    const bool both = constants.backward_ratio > 0;
     double& efficiency = constants.efficiency[cell.second];
     efficiency = 0.5;
     for (int pass = 0; pass < 3; ++pass) {
       std::vector<double> ratios;
-      for (const auto* row : members) ratios.push_back(flash_seconds(*row, constants) / row->time.value());
+      for (const auto* row : members)
+        if (both || !row->with_backward) ratios.push_back(flash_seconds(*row, constants) / row->time.value());
       efficiency *= median_of(std::move(ratios));
     }
+    if (!both) level_backward(members, constants, cell.second);
   }
 }
 

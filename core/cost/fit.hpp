@@ -98,6 +98,7 @@ struct FlashFit {
 };
 
 /// Fits both S0 and B over all rows and one efficiency per group and head dimension; `fixed`, `backward_ratio` and `causal_tail` stay as given.
+/// A `backward_ratio` of 0 is fitted too, per group and head dimension: rows of one pass alone then give the efficiency, the others the ratio.
 [[nodiscard]] FlashFit fit_flash(std::span<const MeasuredAttention> rows, const FlashConstants& given, double loss_scale = 0.1);
 
 [[nodiscard]] ErrorSummary flash_errors(std::span<const MeasuredAttention> rows, const FlashConstants& constants);

@@ -115,11 +115,15 @@ std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& f
     a.with_backward = csv.text("pass") == "fwd+bwd";
     const Flops work = attention_flops(a.shape, false) + (a.with_backward ? attention_flops(a.shape, true) : Flops{});
     a.time = work / FlopsPerSecond{csv.number("tflops") * 1e12};
-    rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("implementation")), std::move(a)});
+    const std::string implementation(csv.text("implementation"));
+    const DType type = implementation.ends_with("_mxfp8") ? DType::mxfp8 : implementation.ends_with("_fp8") ? DType::fp8 : DType::fp16;
+    rows.push_back({std::string(csv.text("gpu")), implementation, type, std::move(a)});
     rows.back().attention.group = rows.back().implementation + " " + rows.back().gpu;
   }
   return rows;
 }
+
+std::string AttentionRow::kernel() const { return type == DType::fp16 ? implementation : implementation.substr(0, implementation.rfind('_')); }
 
 bool in_fit_half(const GemmShape& s) {
   return first_half(digits(s.batch) + "x" + digits(s.m) + "x" + digits(s.n) + "x" + digits(s.k));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/cost/fit.hpp"
+#include "core/units/dtype.hpp"
 
 namespace rehearse {
 
@@ -57,8 +58,12 @@ struct GemmRow {
 /// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. Peaks are left to the caller.
 struct AttentionRow {
   std::string gpu;
-  std::string implementation;
+  std::string implementation;        ///< As in the file: with "_fp8" or "_mxfp8" at its end where operands are.
+  DType type = DType::fp16;          ///< Of operands.
   MeasuredAttention attention;
+
+  /// The name without what `type` says.
+  [[nodiscard]] std::string kernel() const;
 };
 [[nodiscard]] std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& file);
 

@@ -118,18 +118,36 @@ class Recipe {
     auto factor = pcie.constants.at(std::string(name_of(accumulate_factor)));
     p.groups["gemm"].constants["accumulate_factor"] = factor;
     p.gpus["a40"]["gemm"].constants["accumulate_factor"] = factor;
-    for (const char* implementation : {"flash2", "flash1", "flash_triton"}) flash(p, "a100_sxm4_80", implementation, "flash2");
+    for (const char* implementation : {"flash2", "flash1", "flash_triton"}) set_flash(p, "a100_sxm4_80", implementation, "flash2");
   }
 
   void hopper(CalibrationProfile& p) {
     p.groups["gemm"] = best_formula(p, "h100_sxm5_80");
     fp8(p, p.groups.at("gemm_fp8"), "h100_sxm5_80");
-    for (const char* implementation : {"flash2", "flash1"}) flash(p, "h100_sxm5_80", implementation, "flash2");
-    flash(p, "h100_sxm5_80", "flash3", "flash3");
-    flash(p, "h100_sxm5_80", "cudnn", "flash3");
+    for (const char* implementation : {"flash2", "flash1"}) set_flash(p, "h100_sxm5_80", implementation, "flash2");
+    set_flash(p, "h100_sxm5_80", "flash3", "flash3");
+    set_flash(p, "h100_sxm5_80", "cudnn", "flash3");
   }
 
-  void blackwell(CalibrationProfile& p) { fit_level(p, p.groups.at("gemm"), "b200_sxm", Flops{1e12}); }
+  void blackwell(CalibrationProfile& p) {
+    fit_level(p, p.groups.at("gemm"), "b200_sxm", Flops{1e12});
+    flash_blackwell(p, "attention_cudnn", "cudnn", "gb200");
+    flash_blackwell(p, "attention_cudnn_9.13", "cudnn_9.13", "b200_sxm");
+    flash_blackwell(p, "fp8_attention_cudnn", "cudnn_fp8", "gb200");
+    flash_blackwell(p, "mxfp8_attention_cudnn", "cudnn_mxfp8", "gb200");
+  }
+
+  // One kernel on the chip that has it measured and on Blackwell Ultra, whose exponentials are twice as fast. B300 is GB300's chip on less power.
+  void flash_blackwell(CalibrationProfile& p, const std::string& group, const std::string& implementation, const std::string& gpu) {
+    const KernelCalibration stated = p.groups.at(group);
+    p.groups[group] = flash(p, stated, gpu, implementation, "cudnn_frontend");
+    KernelCalibration ultra = flash(p, stated, "gb300", implementation, "cudnn_frontend");
+    for (const auto& [name, constant] : stated.constants) ultra.constants.erase(name);
+    p.gpus["gb300"][group] = ultra;
+    ultra.measured_on.clear();
+    ultra.held_out = {};
+    p.gpus["b300_sxm"][group] = ultra;
+  }
 
   // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped.
   KernelCalibration best_formula(CalibrationProfile& p, const std::string& gpu) {
@@ -187,23 +205,31 @@ class Recipe {
     report_classes(p, "gemm_fp8 " + gpu + " soft_roofline", rows.held_out, rates, fit.constants);
   }
 
-  // The first version walks keys in its outer loop, and Triton's kernel follows it; each later one has a pipeline of its own.
-  static std::string design_of(const std::string& implementation) { return implementation == "flash_triton" ? "flash1" : implementation; }
+  // The first version walks keys in its outer loop, and Triton's kernel follows it; each later one has a pipeline of its own, and cuDNN one for Blackwell.
+  std::string design_of(const std::string& implementation, const std::string& gpu) const {
+    if (gpu_(gpu).compute_capability >= 100) return "blackwell " + implementation;
+    return implementation == "flash_triton" ? "flash1" : implementation;
+  }
+
+  void set_flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation, const std::string& source) {
+    KernelCalibration& group = p.groups.at("attention_" + implementation);
+    group = flash(p, group, gpu, implementation, source);
+  }
 
   // S0 and B are shared by all implementations of one design, on all GPUs; the efficiencies of one implementation go to its group.
-  void flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation, const std::string& source) {
-    const std::string group_name = "attention_" + implementation;
-    auto& group = p.groups.at(group_name);
+  // Levels are stored for the clock of the chip that the generation states.
+  KernelCalibration flash(CalibrationProfile& p, KernelCalibration group, const std::string& gpu, const std::string& implementation, const std::string& source) {
     FlashConstants given;
-    given.backward_ratio = group.constants.at("backward_ratio").value;
+    const auto ratio = group.constants.find("backward_ratio");
+    given.backward_ratio = ratio == group.constants.end() ? 0 : ratio->second.value;
     given.fixed = Seconds{group.constants.at("fixed_s").value};
     if (const auto tail = group.constants.find("causal_tail"); tail != group.constants.end()) given.causal_tail = tail->second.value;
     given.bandwidth_fraction = 0.85;
     std::vector<MeasuredAttention> fit_rows, held_out;
     for (const auto& row : attention_) {
-      if (design_of(row.implementation) != design_of(implementation)) continue;
+      if (design_of(row.implementation, row.gpu) != design_of(implementation, gpu)) continue;
       MeasuredAttention a = row.attention;
-      a.rates = rates_of(gpu_(row.gpu), DType::fp16);
+      a.rates = rates_of(gpu_(row.gpu), row.type);
       note(kAttention, a.id);
       const bool wanted = row.gpu == gpu && row.implementation == implementation;
       if (in_fit_half(a)) fit_rows.push_back(a);
@@ -211,15 +237,19 @@ class Recipe {
     }
     const FlashFit fit = fit_flash(fit_rows, given, 0.05);
     const std::string fitted = implementation + " " + gpu;
+    const double clock = power_clock(p, gpu_(gpu));
     for (const auto& [d, value] : fit.groups.at(fitted).efficiency)
-      group.constants["efficiency_d" + std::to_string(d)] = {rounded(value), source, fit.rows.at(fitted), -1};
+      group.constants["efficiency_d" + std::to_string(d)] = {rounded(value / clock), source, fit.rows.at(fitted), -1};
+    for (const auto& [d, value] : fit.groups.at(fitted).backward_ratios)
+      group.constants["backward_ratio_d" + std::to_string(d)] = {rounded(value), source, fit.rows.at(fitted), -1};
     const int shared = static_cast<int>(fit_rows.size());
     group.constants["start_keys"] = {rounded(fit.start_keys), source, shared, rounded(fit.start_sensitivity)};
     if (fit.start_keys_backward != fit.start_keys) group.constants["start_keys_backward"] = {rounded(fit.start_keys_backward), source, shared, -1};
     group.constants["diagonal_keys"] = {rounded(fit.diagonal_keys), source, shared, rounded(fit.diagonal_sensitivity)};
     group.measured_on = {gpu};
     group.held_out = rounded(flash_errors(held_out, fit.groups.at(fitted)));
-    p.errors.push_back({group_name + " " + gpu, group.held_out});
+    p.errors.push_back({"attention_" + fitted, group.held_out});
+    return group;
   }
 
   Halves halves(const std::vector<GemmRow>& all, const std::string& file, const std::string& gpu, double fewest) {

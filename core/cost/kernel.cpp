@@ -45,20 +45,21 @@ GemmConstants gemm_group(const CalibrationProfile& p, std::string_view group) {
   return c;
 }
 
-FlashConstants flash_group(const CalibrationProfile& p) {
+FlashConstants flash_group(const CalibrationProfile& p, const std::string& group) {
   FlashConstants c;
-  const double gain = p.value_or(p.attention, "forward_gain", 1.0);  // Of a chip with more exponentials per clock than the one measured.
-  for (int d : {64, 128, 256})
-    if (const auto name = "efficiency_d" + std::to_string(d); p.find(p.attention)->constants.contains(name))
-      c.efficiency[d] = std::min(1.0, fraction(p, p.attention, name) * gain);
+  for (int d : {64, 128, 160, 256}) {
+    const std::string suffix = "_d" + std::to_string(d);
+    if (p.find(group)->constants.contains("efficiency" + suffix)) c.efficiency[d] = fraction(p, group, "efficiency" + suffix);
+    if (p.find(group)->constants.contains("backward_ratio" + suffix)) c.backward_ratios[d] = p.value(group, "backward_ratio" + suffix);
+  }
   if (c.efficiency.empty())
-    throw Error(ErrorKind::usage, p.attention + " has no efficiency_d64, _d128 or _d256", "calibration profile " + p.generation);
-  c.backward_ratio = p.value(p.attention, "backward_ratio") / gain;
-  c.start_keys = p.value(p.attention, "start_keys");
-  c.start_keys_backward = p.value_or(p.attention, "start_keys_backward", c.start_keys);
-  c.causal_tail = p.value_or(p.attention, "causal_tail", 0);
-  c.diagonal_keys = p.value(p.attention, "diagonal_keys");
-  c.fixed = Seconds{p.value(p.attention, "fixed_s")};
+    throw Error(ErrorKind::usage, group + " has no efficiency_d64, _d128, _d160 or _d256", "calibration profile " + p.generation);
+  if (c.backward_ratios.empty()) c.backward_ratio = p.value(group, "backward_ratio");
+  c.start_keys = p.value(group, "start_keys");
+  c.start_keys_backward = p.value_or(group, "start_keys_backward", c.start_keys);
+  c.causal_tail = p.value_or(group, "causal_tail", 0);
+  c.diagonal_keys = p.value(group, "diagonal_keys");
+  c.fixed = Seconds{p.value(group, "fixed_s")};
   c.bandwidth_fraction = fraction(p, "elementwise", "bandwidth_fraction");
   return c;
 }
@@ -141,9 +142,16 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   if (!(gpu.memory_bandwidth.value() > 0) || gpu.sm_count < 1)
     throw Error(ErrorKind::usage, "GPU '" + gpu.id + "' states no memory bandwidth or no SM count", "GPU " + gpu.id);
   gemm_ = gemm_group(profile, "gemm");
-  gemm_fp8_ = gemm_group(profile, "gemm_fp8");
+  gemm_fp8_ = gemm_mxfp8_ = gemm_group(profile, "gemm_fp8");
+  gemm_mxfp8_.efficiency *= profile.value_or("gemm_fp8", "block_scaled_factor", 1);
   gemm_fp4_ = gemm_group(profile, "gemm_fp4");
-  flash_ = flash_group(profile);
+  if (const double factor = profile.value_or("gemm_fp8", "fp4_factor", 0); factor > 0) {
+    gemm_fp4_ = gemm_fp8_;
+    gemm_fp4_.efficiency = std::min(1.0, gemm_fp8_.efficiency * factor * (gpu_.peak(DType::fp8) / gpu_.peak(DType::fp4)));
+  }
+  flash_ = flash_group(profile, profile.attention);
+  if (const std::string group = "fp8_" + profile.attention; profile.find(group)) flash_fp8_ = flash_group(profile, group);
+  if (const std::string group = "mxfp8_" + profile.attention; profile.find(group)) flash_mxfp8_ = flash_group(profile, group);
   for (int i = 0; i < kKernelClasses; ++i)
     if (const auto c = static_cast<KernelClass>(i); is_bandwidth_class(c))
       bandwidth_[index_of(c)] = {fraction(profile, name_of(c), "bandwidth_fraction"), profile.value(name_of(c), "fixed_s")};
@@ -153,11 +161,11 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   misaligned_factor_ = profile.value("alignment", "slowdown");
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   for (const auto& [name, group] : profile.groups)
-    if (name != "power" && (!name.starts_with("attention_") || name == profile.attention)) evidence_.push_back(evidence_of(profile, name));
+    if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
 }
 
 const GemmConstants& KernelModel::gemm_constants(DType t) const {
-  return t == DType::fp8 ? gemm_fp8_ : t == DType::fp4 ? gemm_fp4_ : gemm_;
+  return t == DType::fp8 ? gemm_fp8_ : t == DType::mxfp8 ? gemm_mxfp8_ : t == DType::fp4 ? gemm_fp4_ : gemm_;
 }
 
 KernelTime KernelModel::price(const Kernel& kernel) const {
@@ -188,7 +196,11 @@ KernelTime KernelModel::price_gemm(const Kernel& k) const {
 }
 
 KernelTime KernelModel::price_flash(const Kernel& k) const {
-  const FlashTime t = flash_time(k.attention, size_of(k.dtype), k.backward, flash_, {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count});
+  const std::optional<FlashConstants>& narrow = k.dtype == DType::fp8 ? flash_fp8_ : flash_mxfp8_;
+  const bool in_fp8 = k.dtype == DType::fp8 || k.dtype == DType::mxfp8;
+  // What nobody measured in fp8 is priced as in 16 bits.
+  const FlashConstants& constants = in_fp8 && narrow ? *narrow : flash_;
+  const FlashTime t = flash_time(k.attention, size_of(k.dtype), k.backward, constants, {gpu_.peak(in_fp8 && !narrow ? DType::bf16 : k.dtype), gpu_.memory_bandwidth, gpu_.sm_count});
   KernelTime r;
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;

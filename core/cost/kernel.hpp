@@ -5,6 +5,7 @@
 // because the CPU queues launches ahead of a busy GPU.
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "core/cost/calibration.hpp"
@@ -114,8 +115,9 @@ class KernelModel {
   [[nodiscard]] bool tensor_cores(DType t) const;
 
   GpuSpec gpu_;
-  GemmConstants gemm_, gemm_fp8_, gemm_fp4_;
+  GemmConstants gemm_, gemm_fp8_, gemm_mxfp8_, gemm_fp4_;
   FlashConstants flash_;
+  std::optional<FlashConstants> flash_fp8_, flash_mxfp8_;
   std::array<Bandwidth, kKernelClasses> bandwidth_{};
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;

@@ -24,16 +24,21 @@ double padded_head_dim(double d) {
   return at == sizes.end() ? d : *at;
 }
 
-}  // namespace
-
-double FlashConstants::efficiency_at(double head_dim) const {
-  const auto above = efficiency.lower_bound(static_cast<int>(std::ceil(head_dim)));
-  if (above == efficiency.end()) return std::prev(above)->second;
-  if (above == efficiency.begin()) return above->second;
+// Linear between the dimensions of `values`, the nearest one's outside.
+double between(const std::map<int, double>& values, double head_dim) {
+  const auto above = values.lower_bound(static_cast<int>(std::ceil(head_dim)));
+  if (above == values.end()) return std::prev(above)->second;
+  if (above == values.begin()) return above->second;
   const auto below = std::prev(above);
   const double t = (head_dim - below->first) / (above->first - below->first);
   return below->second + t * (above->second - below->second);
 }
+
+}  // namespace
+
+double FlashConstants::efficiency_at(double head_dim) const { return between(efficiency, head_dim); }
+
+double FlashConstants::backward_ratio_at(double head_dim) const { return backward_ratios.empty() ? backward_ratio : between(backward_ratios, head_dim); }
 
 double attended_keys(const AttentionShape& s) {
   if (!s.causal) return s.seq_k;
@@ -58,7 +63,7 @@ FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool bac
   const double d = padded_head_dim(s.head_dim);
   const double keys = attended_keys(s) + (backward ? c.start_keys_backward : c.start_keys) + (s.causal ? c.diagonal_keys / 2 : 0.0);
   const double work = 4.0 * s.batch * s.heads * s.seq_q * d * keys * (backward ? kBackwardProducts : 1.0);
-  const double rate = c.efficiency_at(d) * (backward ? c.backward_ratio : 1.0);
+  const double rate = c.efficiency_at(d) * (backward ? c.backward_ratio_at(d) : 1.0);
   FlashTime t;
   t.compute = Flops{work * tail_factor(s, c, rates.sms) / rate} / rates.peak;
   t.memory = attention_bytes(s, bytes_per_element, backward) / (c.bandwidth_fraction * rates.hbm);

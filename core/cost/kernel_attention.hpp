@@ -29,10 +29,11 @@ struct AttentionShape {
 };
 
 struct FlashConstants {
-  /// e by head dimension (64, 128, 256): share of the dense peak a forward pass reaches on long sequences. Between two of
+  /// e by head dimension (64, 128, 256; 160 is the mean of 192 and 128): share of the dense peak a forward pass reaches on long sequences. Between two of
   /// them e is linear in the dimension, outside it is the nearest one's.
   std::map<int, double> efficiency;
-  double backward_ratio = 1;       ///< e backward over e forward.
+  double backward_ratio = 1;       ///< e backward over e forward ...
+  std::map<int, double> backward_ratios;  ///< ... by head dimension, as `efficiency`, where it was measured.
   double start_keys = 0;           ///< S0 forward.
   double start_keys_backward = 0;  ///< S0 backward.
   double diagonal_keys = 0;        ///< B.
@@ -41,6 +42,7 @@ struct FlashConstants {
   Seconds fixed;                   ///< t0.
 
   [[nodiscard]] double efficiency_at(double head_dim) const;
+  [[nodiscard]] double backward_ratio_at(double head_dim) const;
 };
 
 struct FlashTime {

@@ -14,6 +14,7 @@ constexpr std::array<std::pair<Evidence, std::string_view>, 4> kEvidence{{{Evide
                                                                           {Evidence::estimate, "estimate"}}};
 
 DType fallback_of(DType t) {
+  if (t == DType::mxfp8) return DType::fp8;
   if (t == DType::bf16) return DType::fp16;
   if (t == DType::fp16 || t == DType::tf32) return DType::fp32;
   return t;

@@ -68,7 +68,7 @@ using KnownPasses = std::map<PassKey, PassCosts>;
 class SizeSearch {
  public:
   SizeSearch(const StepQuestion& question, const Cluster& cluster, const CostModel& cost, const ProfilesOf& profiles, KnownPasses& inside, const std::function<bool()>& stop)
-      : question_(question), workload_(question.workload), cluster_(cluster), inside_(inside), stop_(stop),
+      : question_(question), workload_(on_machines(question.workload, cluster)), cluster_(cluster), inside_(inside), stop_(stop),
         problem_{workload_, cluster, cost, question.own, cluster.device_count(), [this](const StrategySettings& s) { return lower(workload_, s, cluster_); }},
         alone_(workload_, cluster, cost, {}, 1), following_(workload_, cluster, cost, {}, 2) {
     if (cluster.parts().size() > 1) fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());

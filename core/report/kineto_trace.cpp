@@ -47,7 +47,7 @@ std::string_view dtype_of(DType t) {
     case DType::fp32: case DType::tf32: return "Float";
     case DType::bf16: return "BFloat16";
     case DType::fp16: return "Half";
-    case DType::fp8: return "Float8_e4m3fn";
+    case DType::fp8: case DType::mxfp8: return "Float8_e4m3fn";
     case DType::int64: return "Long";
     case DType::int32: return "Int";
     case DType::fp4: case DType::uint8: return "Byte";

@@ -57,9 +57,9 @@ class Kernels {
     for (const AttentionRow& row : read_attention(reader, file)) {
       const AttentionShape& s = row.attention.shape;
       KernelRow r{row.attention.id, fmt::format("attention {} d{:.0f} on {}", row.implementation, s.head_dim, row.gpu), in_fit_half(row.attention), {}, row.attention.time, {}};
-      const KernelModel& m = model(row.gpu, row.implementation);
-      r.predicted = m.price(make_flash_attention(s, DType::fp16)).time;
-      if (row.attention.with_backward) r.predicted += m.price(make_flash_attention(s, DType::fp16, true)).time;
+      const KernelModel& m = model(row.gpu, row.kernel());
+      r.predicted = m.price(make_flash_attention(s, row.type)).time;
+      if (row.attention.with_backward) r.predicted += m.price(make_flash_attention(s, row.type, true)).time;
       out.push_back(std::move(r));
     }
     return out;

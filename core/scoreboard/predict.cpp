@@ -151,8 +151,8 @@ const Catalogue& RowPredictor::catalogue() const { return impl_->catalogue; }
 Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;
   const ModelRef& model = s.model;
-  const Workload workload{impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}};
   const Site& at = impl_->site(job);
+  const Workload workload = on_machines({impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}}, at.cluster);
   Prediction out;
   if (impl_->backend == "estimate") {
     const Estimate e = schedules().at(s.strategy.schedule).value->pairs() ? impl_->long_step(workload, job, at) : impl_->estimated(workload, job, at);

@@ -119,6 +119,7 @@ void map_precision(RowFields& f, RowJob& job) {
   else if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
     t.fp8.recipe = recipe_of(f, p, job.generation);
+    t.fp8.attention = f.truth("fp8_attention");
     t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
   }
   else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
@@ -216,7 +217,7 @@ std::string attention_of(RowFields& f) {
   const std::string said = f.text("attention");
   if (holds(said, "unfused") || holds(said, "no flash")) return "unfused";
   const std::string meant = lowered(said);
-  for (const char* name : {"flash_triton", "flash1", "flash2", "flash3", "cudnn"})
+  for (const char* name : {"flash_triton", "flash1", "flash2", "flash3", "cudnn_9.13", "cudnn"})
     if (meant.find(name) != std::string::npos) return name;
   return f.fallback("attention");
 }

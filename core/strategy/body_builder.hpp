@@ -29,7 +29,8 @@ struct ProgramFrame {
   int chunk_copies = 1;                   ///< Of every chunk of the model, each on a stage of its own (DualPipe).
   StreamId tile = 0;                      ///< Halo exchanges and batch statistics over tiles.
   std::optional<Fp8Settings> fp8 = {};    ///< Products in fp8, or what `narrow` is (fp8.hpp).
-  DType narrow = DType::fp8;
+  DType narrow = DType::fp8;              ///< Storage of their operands ...
+  DType narrow_arithmetic = DType::fp8;   ///< ... and what they are multiplied in.
   bool samples_first = false;             ///< KernelSettings::samples_first.
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };

@@ -22,6 +22,9 @@ enum class Role { input, weight, output_grad };
 
 bool per_tensor(Fp8Recipe r) { return r == Fp8Recipe::delayed || r == Fp8Recipe::tensorwise; }
 
+/// Whether one copy serves all products. torchao's products want theirs along the inner dimension everywhere.
+bool one_copy(const ProgramFrame& f) { return per_tensor(f.fp8->recipe) && f.fp8->copies == Fp8Copies::one && f.narrow == DType::fp8 && !f.samples_first; }
+
 /// Scales (three roles) and largest values of this step, which make those of the next.
 int state_of(BlockBody& b, const OpSpec& op) {
   ProgramFrame& f = b.builder().frame();
@@ -40,7 +43,7 @@ ExprId row_length(BlockBody& b, int formal) {
   return b.builder().frame().local_product(t, rank >= 3 ? 2 : 1, rank);
 }
 
-struct Cast { int from; Fp8Copies to; };
+struct Cast { int from; OperandCopies to; };
 
 /// Whether the kernel that makes what is cast finds its largest value on the way: norms, and activations in both directions, where kernels are
 /// fused (Transformer Engine #2004, #2013; torch.compile); that of fp4 is taken after a rotation that no other kernel does. Products and attention leave that to a pass of its own.
@@ -134,9 +137,10 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
 
 bool keeps_copies(const Tensor& weight) { return weight.lifetime == Lifetime::persistent && weight.dtype != DType::fp8; }
 
-Fp8Copies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
-  Fp8Copies kept;
+OperandCopies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
+  OperandCopies kept;
   for (int* copy : {&kept.rows, &kept.columns}) {
+    if (copy == &kept.columns && one_copy(b.builder().frame())) break;
     const std::string name = op.name + (copy == &kept.rows ? ".weight.fp8" : ".weight.fp8_columns");
     Tensor t = weight;
     t.name = b.tensors().spec->name + ".{layer}." + name;
@@ -205,11 +209,12 @@ int cast_rows(BlockBody& b, const OpSpec& by, const Layout& layout) {
   if (made < 0) {
     const int x = casts_gathered(b.builder().frame()) ? b.value(by.inputs[0], layout, by.name) : b.value(by.inputs[0]);
     const Tensor t = b.builder().tensor(x);
-    made = b.scratch_like(by.name + ".input.fp8", x, b.builder().frame().narrow);
     // Who runs again makes the copy for backward then.
     const bool keeps = !casts_gathered(b.builder().frame()) && (b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), by) >= 0));
-    const int columns = keeps ? b.extra(by.name + ".input.fp8_columns", t.shape, b.builder().frame().narrow, without_halos(t.layout), true) : -1;
-    cast(b, by, Role::input, by.name + ".input.cast", {{x, {made, columns}}}, cast_phase(b));
+    const int kept = keeps ? b.extra(by.name + ".input.fp8_columns", t.shape, b.builder().frame().narrow, without_halos(t.layout), true) : -1;
+    const bool one = keeps && one_copy(b.builder().frame());
+    made = one ? kept : b.scratch_like(by.name + ".input.fp8", x, b.builder().frame().narrow);
+    cast(b, by, Role::input, by.name + ".input.cast", {{x, {made, one ? -1 : kept}}}, cast_phase(b));
   }
   return made;
 }
@@ -240,18 +245,20 @@ int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout) {
   return made = whole == own ? own : turned(b, whole, by.name + ".input", b.phase());
 }
 
-Fp8Copies fp8_weight(BlockBody& b, const OpSpec& op) {
+OperandCopies fp8_weight(BlockBody& b, const OpSpec& op) {
   const int w = b.param(op.params[0]);
   const Tensor whole = b.builder().tensor(w);
   if (whole.dtype == DType::fp8) return {w, w};
   if (!keeps_copies(whole)) {
     const bool forward = b.phase() == Phase::forward || b.phase() == Phase::recompute;
-    Fp8Copies made;
+    OperandCopies made;
     (forward ? made.rows : made.columns) = b.scratch_like(op.name + ".weight.fp8", w, b.builder().frame().narrow);
     cast(b, op, Role::weight, op.name + ".weight.cast", {{w, made}}, cast_phase(b));
     return made;
   }
-  return kept_copies(b, op, whole);
+  OperandCopies kept = kept_copies(b, op, whole);
+  if (kept.columns < 0) kept.columns = kept.rows;
+  return kept;
 }
 
 bool fp8_cast_weights(BlockBody& b) {
@@ -266,20 +273,20 @@ bool fp8_cast_weights(BlockBody& b) {
   return any;
 }
 
-std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (*layout)(BlockBody&, const OpSpec&, int)) {
+std::vector<OperandCopies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (*layout)(BlockBody&, const OpSpec&, int)) {
   std::vector<Cast> casts;
-  std::vector<Fp8Copies> out;
+  std::vector<OperandCopies> out;
   for (const int t : op.outputs) {
     const int g = b.grad(t, gradient_layout(casts_gathered(b.builder().frame()) ? layout(b, op, t) : b.stored(t)), op.name);
     if (g < 0) return {};
     const bool moves = gradient_layout(layout(b, op, t)) != b.builder().tensor(g).layout;
-    Fp8Copies made{b.scratch_like(op.name + ".output_grad.fp8", g, b.builder().frame().narrow), -1};
-    if (!moves) made.columns = b.scratch_like(op.name + ".output_grad.fp8_columns", g, b.builder().frame().narrow);
+    OperandCopies made{b.scratch_like(op.name + ".output_grad.fp8", g, b.builder().frame().narrow), -1};
+    if (!moves && !one_copy(b.builder().frame())) made.columns = b.scratch_like(op.name + ".output_grad.fp8_columns", g, b.builder().frame().narrow);
     casts.push_back({g, made});
   }
   cast(b, op, Role::output_grad, op.name + ".output_grad.cast", casts, Phase::input_grad);
   for (std::size_t i = 0; i < casts.size(); ++i) {
-    Fp8Copies made = casts[i].to;
+    OperandCopies made = casts[i].to;
     if (made.columns < 0) {
       made.rows = b.builder().redistribute(made.rows, gradient_layout(layout(b, op, op.outputs[i])), op.name, Phase::input_grad);
       made.columns = turned(b, made.rows, op.name + ".output_grad", Phase::input_grad);
@@ -287,6 +294,39 @@ std::vector<Fp8Copies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layout (
     out.push_back(made);
   }
   return out;
+}
+
+bool attention_in_fp8(const ProgramFrame& f) { return f.fp8 && f.fp8->attention; }
+
+DType attention_arithmetic(const ProgramFrame& f) { return f.fp8->recipe == Fp8Recipe::mxfp8 ? DType::mxfp8 : DType::fp8; }
+
+int fp8_attention_operand(BlockBody& b, const OpSpec& op, const std::string& what, int formal, bool made_before) {
+  BodyBuilder& body = b.builder();
+  const bool blocks = attention_arithmetic(body.frame()) == DType::mxfp8, gradient = what == "output_grad";
+  const std::string name = op.name + "." + what + ".cast";
+  const Phase phase = cast_phase(b);
+  const Fp8Format format = gradient && !blocks ? kE5m2 : kE4m3;
+  ComputeTask t = pass(ComputeOp::quantise, name_of(blocks ? Fp8Recipe::mxfp8 : Fp8Recipe::tensorwise));
+  t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(gradient ? Role::output_grad : Role::input), 1.0, blocks ? 1.0 : 0.0};
+  t.dims = {row_length(b, formal)};
+  t.passes = made_before ? 0 : 1;
+  std::vector<Operand> operands;
+  if (!blocks) {
+    Tensor largest;
+    largest.name = b.tensors().spec->name + "." + name + ".amax";
+    largest.shape = {body.frame().constant(1)};
+    const int amax = body.scratch(name + ".amax", body.frame().add_tensor(std::move(largest)));
+    ComputeTask find = pass(ComputeOp::quantise, "amax");
+    find.passes = t.passes;
+    body.compute(name + ".amax", std::move(find), {read(formal), write(amax)}, phase);
+    operands.push_back(read(amax));
+  }
+  const int rows = b.scratch_like(op.name + "." + what + ".fp8", formal, DType::fp8);
+  operands.insert(operands.end(), {read(formal), write(rows)});
+  // Products along the sequence read blocks along the sequence.
+  if (blocks) operands.push_back(write(b.scratch_like(op.name + "." + what + ".fp8_columns", formal, DType::fp8)));
+  body.compute(name, std::move(t), std::move(operands), phase);
+  return rows;
 }
 
 }  // namespace ops

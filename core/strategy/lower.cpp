@@ -136,9 +136,12 @@ class Lowering {
       case Precision::bf16: frame_.mixed = false; break;
       case Precision::bf16_mixed: break;
       case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
-      case Precision::fp8_mixed: frame_.fp8 = workload_.training.fp8; break;
+      case Precision::fp8_mixed:
+        frame_.fp8 = workload_.training.fp8;
+        if (frame_.fp8->recipe == Fp8Recipe::mxfp8) frame_.narrow_arithmetic = DType::mxfp8;
+        break;
       // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
-      case Precision::fp4_mixed: frame_.fp8 = Fp8Settings{Fp8Recipe::tensorwise, false}; frame_.narrow = DType::fp4; break;
+      case Precision::fp4_mixed: frame_.fp8 = Fp8Settings{.recipe = Fp8Recipe::tensorwise, .attention = workload_.training.fp8.attention}; frame_.narrow = frame_.narrow_arithmetic = DType::fp4; break;
     }
     frame_.samples_first = workload_.kernels.samples_first;
     frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
@@ -362,7 +365,16 @@ Program lower(const Workload& workload, const StrategySettings& strategy, int ra
 
 Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
   check_machines(workload, strategy, cluster);
-  return lower(workload, strategy, cluster.device_count());
+  const bool open = workload.training.precision == Precision::fp8_mixed && workload.training.fp8.copies == Fp8Copies::automatic;
+  return open ? lower(on_machines(workload, cluster), strategy, cluster.device_count()) : lower(workload, strategy, cluster.device_count());
+}
+
+Workload on_machines(Workload workload, const Cluster& cluster) {
+  Fp8Copies& copies = workload.training.fp8.copies;
+  // Data centres' Blackwell and later; not workstations' (compute capability 12).
+  const auto reads_either = [](const Cluster::Part& part) { return part.gpu->compute_capability >= 100 && part.gpu->compute_capability / 10 != 12; };
+  if (copies == Fp8Copies::automatic) copies = std::all_of(cluster.parts().begin(), cluster.parts().end(), reads_either) ? Fp8Copies::one : Fp8Copies::two;
+  return workload;
 }
 
 }  // namespace rehearse

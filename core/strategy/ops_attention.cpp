@@ -3,6 +3,9 @@
 
 #include <cmath>
 
+#include <array>
+
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/ops_attention.hpp"
 
 namespace rehearse::ops {
@@ -125,11 +128,22 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[2], dv, op.name);
 }
 
+/// Queries, keys and values as the kernel reads them.
+std::vector<int> narrow_operands(BlockBody& b, const OpSpec& op, std::vector<int> formals, bool made_before) {
+  if (!attention_in_fp8(b.builder().frame())) return formals;
+  const std::array<const char*, 3> names{"q", "k", "v"};
+  for (std::size_t i = 0; i < formals.size(); ++i) formals[i] = fp8_attention_operand(b, op, names.at(i), formals[i], made_before);
+  return formals;
+}
+
 void flash_forward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
   const int lse = log_sum_exp(b, op, q);
-  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+  std::vector<Operand> operands;
+  for (const int x : narrow_operands(b, op, {q, k, v}, false)) operands.push_back(read(x));
+  operands.insert(operands.end(), {write(out), write(lse)});
+  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), operands, b.phase());
 }
 
 void flash_backward(BlockBody& b, const OpSpec& op) {
@@ -137,7 +151,9 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
-  std::vector<Operand> operands{read(dout), read(q), read(k), read(v), read(b.value(op.outputs[0])), read(b.extra(key(op, "log_sum_exp")))};
+  std::vector<Operand> operands{read(attention_in_fp8(body.frame()) ? fp8_attention_operand(b, op, "output_grad", dout, false) : dout)};
+  for (const int x : narrow_operands(b, op, {q, k, v}, true)) operands.push_back(read(x));
+  operands.insert(operands.end(), {read(b.value(op.outputs[0])), read(b.extra(key(op, "log_sum_exp")))});
   std::vector<int> grads;
   for (const int x : {q, k, v}) {
     grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
@@ -178,7 +194,7 @@ ComputeTask flash_task(BlockBody& b, const OpSpec& op, ComputeOp kind, const Att
   ExprPool& e = b.builder().frame().program.exprs;
   const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
   t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
-  t.arithmetic = b.builder().frame().activation_dtype;
+  t.arithmetic = attention_in_fp8(b.builder().frame()) ? attention_arithmetic(b.builder().frame()) : b.builder().frame().activation_dtype;
   t.causal = op.causal;
   t.probability = op.p;
   t.random = op.name;

@@ -34,7 +34,7 @@ void add_product(BlockBody& b, const OpSpec& op, const std::string& name, std::v
   ComputeTask t = pass(ComputeOp::grouped_matmul, forward ? "linear" : weight_grad ? "linear_weight_grad" : "linear_input_grad");
   t.dims = std::move(dims);
   t.scalars = {static_cast<double>(plan.etp)};
-  t.arithmetic = in_fp8(b, op) ? b.builder().frame().narrow : b.builder().frame().arithmetic_dtype;
+  t.arithmetic = in_fp8(b, op) ? b.builder().frame().narrow_arithmetic : b.builder().frame().arithmetic_dtype;
   if (!plan.padded) {
     t.group_sizes = b.shared("rows_all", plan.counts_all);
     operands.push_back(read(t.group_sizes));
@@ -69,7 +69,7 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
   std::vector<Operand> dy, dy_columns;
   int x = -1, w = -1;
   if (in_fp8(b, op)) {
-    for (const Fp8Copies& g : fp8_output_grads(b, op, output_layout)) {
+    for (const OperandCopies& g : fp8_output_grads(b, op, output_layout)) {
       dy.push_back(read(g.rows));
       dy_columns.push_back(read(g.columns));
     }

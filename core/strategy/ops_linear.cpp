@@ -17,7 +17,7 @@ bool is_shard(const Layout& layout, Axis axis, int dim) {
 
 ComputeTask product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t = linear_product(b, variant, m, n, k);
-  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow;
+  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow_arithmetic;
   return t;
 }
 
@@ -58,7 +58,7 @@ struct Backward { int x = -1, w = -1; std::vector<int> dy, dy_columns; };
 
 bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
   if (in_fp8(b, op)) {
-    for (const Fp8Copies& g : fp8_output_grads(b, op, linear_output)) {
+    for (const OperandCopies& g : fp8_output_grads(b, op, linear_output)) {
       out.dy.push_back(g.rows);
       out.dy_columns.push_back(g.columns);
     }

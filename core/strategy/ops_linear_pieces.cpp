@@ -80,7 +80,7 @@ bool is_shard(const Layout& layout, int dim) {
 /// In the type that the op's products run in.
 ComputeTask piece_product(BlockBody& b, const OpSpec& op, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t = linear_product(b, variant, m, n, k);
-  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow;
+  if (in_fp8(b, op)) t.arithmetic = b.builder().frame().narrow_arithmetic;
   return t;
 }
 
@@ -89,7 +89,7 @@ Layout as_stored(BlockBody& b, const OpSpec&, int t) { return b.stored(t); }
 /// This rank's slice of the output's gradient, cast before it is sent where products are in fp8; -1 where nothing needs it.
 int own_output_grad(BlockBody& b, const OpSpec& op) {
   if (!in_fp8(b, op)) return b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
-  const std::vector<Fp8Copies> cast = fp8_output_grads(b, op, as_stored);
+  const std::vector<OperandCopies> cast = fp8_output_grads(b, op, as_stored);
   return cast.empty() ? -1 : cast.front().rows;
 }
 

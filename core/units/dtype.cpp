@@ -13,12 +13,13 @@ struct Named {
   DType type;
   std::string_view name;
 };
-constexpr std::array<Named, 10> kTypes{{{DType::fp64, "fp64"},
+constexpr std::array<Named, 11> kTypes{{{DType::fp64, "fp64"},
                                         {DType::fp32, "fp32"},
                                         {DType::tf32, "tf32"},
                                         {DType::bf16, "bf16"},
                                         {DType::fp16, "fp16"},
                                         {DType::fp8, "fp8"},
+                                        {DType::mxfp8, "mxfp8"},
                                         {DType::fp4, "fp4"},
                                         {DType::int64, "int64"},
                                         {DType::int32, "int32"},

@@ -50,12 +50,12 @@ ErrorSummary held_out_gemms(const std::string& gpu, const std::string& file, dou
 
 ErrorSummary held_out_attention(const std::string& gpu, const std::string& implementation) {
   FitReader reader(kRoot + "/tests/published/data");
-  const KernelModel model = model_of(gpu, implementation);
   std::vector<double> predicted, measured;
   for (const auto& row : read_attention(reader, "flash_attention.csv")) {
     if (row.gpu != gpu || row.implementation != implementation || in_fit_half(row.attention)) continue;
-    Seconds t = model.price(make_flash_attention(row.attention.shape, DType::fp16)).time;
-    if (row.attention.with_backward) t += model.price(make_flash_attention(row.attention.shape, DType::fp16, true)).time;
+    const KernelModel model = model_of(gpu, row.kernel());
+    Seconds t = model.price(make_flash_attention(row.attention.shape, row.type)).time;
+    if (row.attention.with_backward) t += model.price(make_flash_attention(row.attention.shape, row.type, true)).time;
     predicted.push_back(t.value());
     measured.push_back(row.attention.time.value());
   }
