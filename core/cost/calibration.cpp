@@ -1,6 +1,7 @@
 #include "core/cost/calibration.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -51,21 +52,24 @@ bool was_measured(const CalibrationProfile& p, std::string_view group, const std
   return g && std::find(g->measured_on.begin(), g->measured_on.end(), gpu) != g->measured_on.end();
 }
 
-void scale_products(CalibrationProfile& p, double factor, const std::string& source) {
-  for (const char* group : {"gemm", "gemm_fp8", "gemm_fp4"}) {
-    auto& constant = p.groups.at(group).constants.at("efficiency");
-    constant = {std::min(1.0, constant.value * factor), source, 0, 0};
-  }
+void scale(CalibrationProfile& p, const char* group, double factor, const std::string& source) {
+  auto& constant = p.groups.at(group).constants.at("efficiency");
+  constant = {std::min(1.0, constant.value * factor), source, 0, 0};
 }
 
+constexpr std::array kProducts{"gemm", "gemm_fp8", "gemm_fp4"};
+
 // The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
-// proportion: they are limited by the same watts.
+// proportion: they are limited by the same watts. What was measured on the GPU itself stays.
 void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "joules_per_flop");
-  if (!energy || !(gpu.tdp.value() > 0) || was_measured(p, "gemm", gpu.id)) return;
+  if (!energy || !(gpu.tdp.value() > 0)) return;
   const double before = p.value("gemm", "efficiency");
   const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value);
-  scale_products(p, std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before, energy->source);
+  const double factor = std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before;
+  const std::string source = energy->source;
+  for (const char* group : kProducts)
+    if (!was_measured(p, group, gpu.id)) scale(p, group, factor, source);
 }
 
 // Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
@@ -75,7 +79,7 @@ void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   if (!energy || !reference) return;
   const double cap = reference->value / energy->value * power_clock(p, gpu), before = p.value("gemm", "efficiency");
   if (cap >= before) return;
-  scale_products(p, cap / before, energy->source);
+  for (const char* group : kProducts) scale(p, group, cap / before, energy->source);
   for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
 }
 
