@@ -115,7 +115,8 @@ TEST_CASE("long products on B200 run at the sustained rate, not at the best of a
 TEST_CASE("flash attention of lengths that no fit saw") {
   struct Row { const char* gpu; const char* implementation; double median, p90; };
   for (const Row& r : {Row{"a100_sxm4_80", "flash2", 0.01, 0.035}, Row{"h100_sxm5_80", "flash2", 0.025, 0.05},
-                       Row{"h100_sxm5_80", "flash3", 0.04, 0.065}, Row{"h100_sxm5_80", "cudnn", 0.03, 0.065}}) {
+                       Row{"h100_sxm5_80", "flash3", 0.04, 0.065}, Row{"h100_sxm5_80", "cudnn", 0.03, 0.065}, Row{"gb200", "cudnn", 0.05, 0.1}, Row{"gb300", "cudnn", 0.04, 0.1},
+                       Row{"gb200", "cudnn_fp8", 0.03, 0.09}, Row{"gb300", "cudnn_fp8", 0.02, 0.07}, Row{"gb200", "cudnn_mxfp8", 0.03, 0.09}, Row{"gb300", "cudnn_mxfp8", 0.03, 0.06}}) {
     INFO(r.gpu << " " << r.implementation);
     const auto e = held_out_attention(r.gpu, r.implementation);
     CHECK(e.rows >= 14);

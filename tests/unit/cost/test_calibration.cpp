@@ -111,6 +111,44 @@ TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounde
   CHECK(level(published::gpu("h100_sxm5_80")) > 0.7);
 }
 
+TEST_CASE("the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
+  const GpuSpec b200 = published::gpu("b200_sxm");
+  const auto p = load_calibration(kShipped, b200, {.bursts = true}), kin = load_calibration(kShipped, blackwell("kin", 2250e12, 1000), {.bursts = true});
+  CHECK(p.value("gemm", "efficiency") < kin.value("gemm", "efficiency"));
+  CHECK(p.value("gemm_fp8", "efficiency") == Approx(kin.value("gemm_fp8", "efficiency")));
+}
+
+TEST_CASE("products of blocks with scales are slower than those of one scale, products in fp4 faster") {
+  const GpuSpec gpu = published::gpu("b300_sxm");
+  const KernelModel model(gpu, load_calibration(kShipped, gpu));
+  const auto rate = [&](DType t) { return 1 / model.price(make_gemm({1, 32768, 32768, 32768}, t, DType::bf16)).time.value(); };
+  CHECK(rate(DType::mxfp8) / rate(DType::fp8) == Approx(0.949).epsilon(0.01));
+  CHECK(rate(DType::fp4) / rate(DType::fp8) == Approx(1.85).epsilon(0.02));
+}
+
+TEST_CASE("versions of a library that were measured apart on one generation are one kernel on another") {
+  const auto shape = make_flash_attention({4, 32, 32, 8192, 8192, 128, true}, DType::bf16);
+  const auto time = [&](const char* gpu, const char* version) {
+    const GpuSpec g = published::gpu(gpu);
+    return KernelModel(g, load_calibration(kShipped, g, {version})).price(shape).time;
+  };
+  CHECK(time("h100_sxm5_80", "cudnn_9.13") == time("h100_sxm5_80", "cudnn"));
+  CHECK(time("gb300", "cudnn_9.13") > 1.1 * time("gb300", "cudnn"));
+}
+
+TEST_CASE("attention in fp8 is faster where it was measured, and as in 16 bits elsewhere") {
+  const auto gain = [](const char* gpu, DType t) {
+    const GpuSpec g = published::gpu(gpu);
+    const KernelModel model(g, load_calibration(kShipped, g));
+    const AttentionShape s{2, 64, 8, 16384, 16384, 128, true};
+    return model.price(make_flash_attention(s, DType::bf16)).time / model.price(make_flash_attention(s, t)).time;
+  };
+  CHECK(gain("gb300", DType::fp8) > 1.4);
+  CHECK(gain("gb300", DType::mxfp8) > 1.2);
+  CHECK(gain("gb300", DType::mxfp8) < gain("gb300", DType::fp8));
+  CHECK(gain("h100_sxm5_80", DType::fp8) == Approx(1));
+}
+
 TEST_CASE("constants carried over to a GPU nobody measured are estimates and claim no error figure") {
   GpuSpec kin = published::gpu("a100_sxm4_80");
   const auto measured = evidence_of(load_calibration(kShipped, kin), "gemm");
