@@ -339,6 +339,33 @@ TEST_CASE("every fp8 recipe trains near what fp32 does", "[parity]") {
   }
 }
 
+TEST_CASE("one fp8 copy of a tensor computes what two do, with the strategies that move and keep it", "[parity]") {
+  Job job = small_job(Net::llama);
+  job.workload.training.precision = Precision::fp8_mixed;
+  const Outcome expected = run(spread(job, {}), kPairSteps, Numerics::fp64);
+  job.workload.training.fp8.copies = Fp8Copies::one;
+  check_equal(expected, run(spread(job, {}), kPairSteps, Numerics::fp64), kTolerance);
+  for (const char* strategy : {"sequence_parallel", "recompute", "overlapped_tensor_parallel"})
+    for (const Variation& v : variations().at(strategy)) {
+      INFO(v.name);
+      check_equal(expected, run(spread(job, {v}), kPairSteps, Numerics::fp64), kTolerance);
+    }
+}
+
+TEST_CASE("attention in fp8 trains near what fp32 does", "[parity]") {
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::mxfp8}) {
+    Job job = small_job(Net::llama);
+    job.workload.training.precision = Precision::fp8_mixed;
+    job.workload.training.fp8.recipe = recipe;
+    const Outcome without = run(spread(job, {}), kSteps, Numerics::fp64);
+    job.workload.training.fp8.attention = true;
+    job.workload.kernels.attention = AttentionKernel::flash;
+    const Outcome got = run(spread(job, {}), kSteps, Numerics::fp64);
+    CHECK(got.losses.back() != without.losses.back());
+    CHECK(got.losses.back() == Approx(one_rank(Net::llama).losses.back()).epsilon(0.05));
+  }
+}
+
 TEST_CASE("a key's bias has no gradient, and nothing else does", "[parity]") {
   // Softmax does not change when all scores of a row do: the gradient of the bias of k is zero but for rounding.
   for (const auto& [name, values] : one_rank(Net::gpt).gradients.front()) {

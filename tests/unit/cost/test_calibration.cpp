@@ -113,7 +113,7 @@ TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounde
 
 TEST_CASE("the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
   const GpuSpec b200 = published::gpu("b200_sxm");
-  const auto p = load_calibration(kShipped, b200, {.bursts = true}), kin = load_calibration(kShipped, blackwell("kin", 2250e12, 1000), {.bursts = true});
+  const auto p = load_calibration(kShipped, b200), kin = load_calibration(kShipped, blackwell("kin", 2250e12, 1000));
   CHECK(p.value("gemm", "efficiency") < kin.value("gemm", "efficiency"));
   CHECK(p.value("gemm_fp8", "efficiency") == Approx(kin.value("gemm_fp8", "efficiency")));
 }
