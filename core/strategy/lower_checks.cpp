@@ -29,6 +29,15 @@ void refuse_unlowered(const Workload& w, const StrategySettings& s) {
                 "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
 }
 
+/// Scores that are kept whole have no window and no column for a sink.
+void check_attention(const Workload& w) {
+  if (w.kernels.attention != AttentionKernel::unfused) return;
+  for (const BlockSpec& block : w.network.blocks)
+    for (const OpSpec& op : block.ops)
+      if (op.kind == OpKind::attention && (op.attention_window > 0 || !op.params.empty()))
+        throw Error(ErrorKind::usage, fmt::format("unfused attention has no lowering for {} of {}", op.attention_window > 0 ? "the window" : "the sinks", w.network.name), "kernels.attention", "set kernels.attention to flash");
+}
+
 /// Settings of a network that there is not.
 void check_discriminator(const Workload& w) {
   if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
@@ -82,6 +91,7 @@ int microbatches_of(const Workload& w, const StrategySettings& s) {
 void check_workload(const Workload& workload, const StrategySettings& settings) {
   refuse_unlowered(workload, settings);
   check_sequence(workload);
+  check_attention(workload);
   check_discriminator(workload);
 }
 

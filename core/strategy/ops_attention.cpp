@@ -129,7 +129,9 @@ void flash_forward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
   const int lse = log_sum_exp(b, op, q);
-  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+  std::vector<Operand> operands{read(q), read(k), read(v), write(out), write(lse)};
+  for (const int p : op.params) operands.push_back(read(b.param(p)));
+  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), std::move(operands), b.phase());
 }
 
 void flash_backward(BlockBody& b, const OpSpec& op) {
@@ -143,7 +145,14 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
     grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
     operands.push_back(write(grads.back()));
   }
-  body.compute(op.name + ".input_grad", flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v)), operands, Phase::input_grad);
+  ComputeTask t = flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v));
+  for (const int p : op.params) {
+    operands.push_back(read(b.param(p)));
+    if (op.frozen) continue;
+    operands.push_back(update(b.grad_accumulator(p)));
+    t.accumulates = true;
+  }
+  body.compute(op.name + ".input_grad", std::move(t), std::move(operands), Phase::input_grad);
   for (std::size_t i = 0; i < grads.size(); ++i) b.add_grad(op.inputs[i], grads[i], op.name);
 }
 
@@ -173,11 +182,12 @@ AttentionSizes attention_sizes(BlockBody& b, int q, int k, int v) {
 }
 
 ComputeTask flash_task(BlockBody& b, const OpSpec& op, ComputeOp kind, const AttentionSizes& z) {
-  ComputeTask t = pass(kind, "flash");
+  ComputeTask t = pass(kind, std::string("flash") + (op.attention_window > 0 ? "_window" : "") + (op.params.empty() ? "" : "_sinks"));
   // Two products over d and v each: their mean gives work and bytes.
   ExprPool& e = b.builder().frame().program.exprs;
   const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
   t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
+  if (op.attention_window > 0) t.dims.push_back(e.constant(op.attention_window));
   t.arithmetic = b.builder().frame().activation_dtype;
   t.causal = op.causal;
   t.probability = op.p;
