@@ -10,6 +10,7 @@
 #include "core/cluster/make_cluster.hpp"
 #include "core/cost/estimate.hpp"
 #include "core/cost/memory_rule.hpp"
+#include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
 #include "core/report/metrics.hpp"
 #include "core/report/step_report.hpp"
@@ -151,7 +152,7 @@ const Catalogue& RowPredictor::catalogue() const { return impl_->catalogue; }
 Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;
   const ModelRef& model = s.model;
-  const Workload workload{impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}};
+  const Workload workload{with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training.lora), s.training, s.kernels, {}};
   const Site& at = impl_->site(job);
   Prediction out;
   if (impl_->backend == "estimate") {
