@@ -33,7 +33,7 @@ std::int64_t Network::active_parameter_count() const {
   for (std::size_t i = 0; i < blocks.size(); ++i)
     for (const auto& p : blocks[i].params) {
       if (!p.tied_to.empty()) continue;
-      const bool expert = route != nullptr && p.shape.front().tag == DimTag::experts && p.shape.size() == 3;
+      const bool expert = route != nullptr && p.shape.front().tag == DimTag::experts;
       n += (expert ? p.elements() / route->experts * route->top_k : p.elements()) * repeat[i];
     }
   return n;
