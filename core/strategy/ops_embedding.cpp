@@ -29,8 +29,11 @@ void embedding_forward(BlockBody& b, const OpSpec& op) {
   b.keep(op.outputs[0], out, op.name);
 }
 
-/// Where the table is frozen nothing comes before it: the gradient of its rows ends here.
-void drop_gradient(BlockBody& b, const OpSpec& op) { (void)b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name); }
+/// Where the table is frozen nothing comes before it: the gradient of its rows ends here, and so do the tokens.
+void drop_gradient(BlockBody& b, const OpSpec& op) {
+  (void)b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  (void)b.value(op.inputs[0]);
+}
 
 void embedding_backward(BlockBody& b, const OpSpec& op) {
   if (op.frozen) return drop_gradient(b, op);

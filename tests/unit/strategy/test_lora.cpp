@@ -62,6 +62,7 @@ TEST_CASE("a step multiplies frozen weights twice and adapters three times for a
 
 TEST_CASE("only adapters have gradients and optimizer state") {
   const Program p = adapted(kAll).lower();
+  CHECK_NOTHROW(validate(p));
   const double trained = adapters_of_all(), frozen = static_cast<double>(tiny_llama().parameter_count());
   CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == 2 * (trained + frozen));
   CHECK(persistent_bytes(p, 0, MemoryCategory::gradients) == 4 * trained);
