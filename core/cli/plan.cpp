@@ -16,6 +16,7 @@
 #include "core/cli/session.hpp"
 #include "core/cli/verbs.hpp"
 #include "core/cost/calibration.hpp"
+#include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
 #include "core/plan/rank.hpp"
 #include "core/plan/step_search.hpp"
@@ -47,6 +48,7 @@ Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandi
 std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const Plan& plan) {
   const ModelRef& m = plan.base.model;
   Network network = ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file);
+  network = with_adapters(std::move(network), plan.base.training.lora);
   if (!network.sequences) throw Error(ErrorKind::usage, fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name), plan.origin + ": /model");
   TrainingSettings training = plan.base.training;
   if (training.sequence_length == 0) training.sequence_length = network.max_sequence_length;

@@ -14,6 +14,7 @@
 #include "core/config/json_file.hpp"
 #include "core/cost/balance.hpp"
 #include "core/cost/calibration.hpp"
+#include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
 #include "core/schedule/schedule.hpp"
 #include "core/strategy/lower.hpp"
@@ -149,6 +150,7 @@ Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved)
   if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
   if (resolved) resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
+  network = in_scenario(scenario, "training.lora", [&] { return with_adapters(std::move(network), scenario.training.lora); });
   if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
   Session out{std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload), std::move(profile)};

@@ -74,6 +74,9 @@ Field experts(const std::string& name, auto member, std::string help) {
 Field fp8(const std::string& name, auto member, std::string help) {
   return row("training.fp8." + name, at(&Scenario::training, &TrainingSettings::fp8, member), std::move(help));
 }
+Field lora(const std::string& name, auto member, std::string help) {
+  return row("training.lora." + name, at(&Scenario::training, &TrainingSettings::lora, member), std::move(help));
+}
 Field adafactor(const std::string& name, auto member, std::string help) {
   return row("training.adafactor." + name, at(&Scenario::training, &TrainingSettings::adafactor, member), std::move(help));
 }
@@ -193,6 +196,25 @@ void add_experts(std::vector<Field>& t) {
   t.push_back(experts("zipf_exponent", &ExpertSettings::zipf_exponent, "How steeply popularity falls, for imbalance zipf.").in(0, 8).like("0.5"));
 }
 
+Field lora_targets_row() {
+  Field f{.key = "training.lora.targets", .help = "Products of a layer that have an adapter.", .type = Type::axes};
+  f.noun = "product", f.nouns = "products";
+  f.choices = {"qkv", "proj", "fc1", "fc2"};
+  f.read = [](const Field& self, Scenario& s, ObjectReader& r, bool) { s.training.lora.targets = read_axes(self, r); };
+  f.write = [](const Scenario& s) { return write_axes(s.training.lora.targets); };
+  return std::move(f).like("qkv,proj").more("Megatron-Bridge's linear_qkv, linear_proj, linear_fc1 and linear_fc2: those of attention's queries, keys and values and of its output, and "
+                                            "the first (with the gate) and the last of the MLP. Read where rank is above 0.");
+}
+
+void add_lora(std::vector<Field>& t) {
+  t.push_back(lora("rank", &LoraSettings::rank, "Rank of low-rank adapters (LoRA), beside frozen weights.")
+                  .in(0, 1 << 16)
+                  .like("16")
+                  .more("Only adapters are trained (Hu et al. 2021): the model's own weights have neither gradient nor optimizer state. 0 trains all weights."));
+  t.push_back(lora("alpha", &LoraSettings::alpha, "Adapters' results are multiplied by alpha / rank.").in(0, 1e6).like("32"));
+  t.push_back(lora_targets_row());
+}
+
 void add_training(std::vector<Field>& t) {
   t.push_back(training("global_batch", &TrainingSettings::global_batch, "Sequences per optimizer step.")
                   .in(1, kMaxSize)
@@ -257,6 +279,7 @@ void add_training(std::vector<Field>& t) {
                   .in(0, 1e3)
                   .like("2e-4")
                   .more("0 takes training.learning_rate."));
+  add_lora(t);
 }
 
 void add_axes(std::vector<Field>& t) {
@@ -493,6 +516,7 @@ const std::vector<Group>& groups() {
                                         {"training.fp8", "Products in fp8, for precision fp8_mixed."},
                                         {"training.adafactor", "The Adafactor update."},
                                         {"training.discriminator", "The discriminator's update, in networks that have one."},
+                                        {"training.lora", "Low-rank adapters, trained in place of the model's weights."},
                                         {"strategy", "How the work is split over the GPUs."},
                                         {"strategy.fsdp", "Fully sharded data parallelism."},
                                         {"strategy.zero3", "ZeRO stage 3."},

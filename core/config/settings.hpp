@@ -184,6 +184,16 @@ struct DiscriminatorSettings {
   bool operator==(const DiscriminatorSettings&) const = default;
 };
 
+/// Low-rank adapters (Hu et al. 2021, LoRA): beside a product W x a second one, alpha/rank B A x, of which A [rank, in] and B [out, rank] alone are
+/// trained.
+struct LoraSettings {
+  std::int64_t rank = 0;   ///< 0: no adapters, all weights are trained.
+  double alpha = 32;       ///< Of the factor alpha / rank.
+  std::vector<std::string> targets{"qkv", "proj", "fc1", "fc2"};  ///< Products of a layer that have one: of attention's input and output, of the MLP's.
+
+  bool operator==(const LoraSettings&) const = default;
+};
+
 struct TrainingSettings {
   std::int64_t global_batch = 0;     ///< Sequences per optimizer step.
   std::int64_t sequence_length = 0;  ///< Tokens per sequence; 0 takes the model's maximum, and stays 0 where samples are no sequences.
@@ -202,6 +212,7 @@ struct TrainingSettings {
   Fp8Settings fp8;
   AdafactorSettings adafactor;
   DiscriminatorSettings discriminator;
+  LoraSettings lora;
 
   bool operator==(const TrainingSettings&) const = default;
 };

@@ -236,7 +236,7 @@ Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body
     return k;
   }
   if (cls == KernelClass::attention_flash)
-    return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal}, c.arithmetic, c.op == ComputeOp::attention_grad);
+    return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal, d.size() > 6 ? d[6] : 0.0}, c.arithmetic, c.op == ComputeOp::attention_grad);
   Traffic t = traffic(p, task, body, at);
   if (c.op == ComputeOp::attention_merge) {
     const double part = d[0] * d[1] * d[2] * d[3] * size_of(out);  // Of the outputs, the queries of the block.

@@ -11,8 +11,11 @@ namespace {
 constexpr double kBackwardProducts = 2.5;  // five matrix products for the forward's two
 constexpr double kQueriesPerBlock = 128;
 
+/// Whether the window hides keys that a causal query would see.
+bool is_window(const AttentionShape& s) { return s.causal && s.window > 0 && s.window < s.seq_k; }
+
 double tail_factor(const AttentionShape& s, const FlashConstants& c, int sms) {
-  if (!s.causal) return 1;
+  if (!s.causal || is_window(s)) return 1;
   const double blocks = s.batch * s.heads * std::ceil(s.seq_q / kQueriesPerBlock);
   return 1 + c.causal_tail * std::min(1.0, sms / blocks);
 }
@@ -42,6 +45,10 @@ double FlashConstants::backward_ratio_at(double head_dim) const { return backwar
 
 double attended_keys(const AttentionShape& s) {
   if (!s.causal) return s.seq_k;
+  if (is_window(s)) {
+    const double lacking = std::max(0.0, s.window - std::max(0.0, s.seq_k - s.seq_q));
+    return s.window - lacking * lacking / (2 * s.seq_q);
+  }
   if (s.seq_k >= s.seq_q) return s.seq_k - s.seq_q / 2;
   return s.seq_k * s.seq_k / (2 * s.seq_q);
 }
@@ -61,7 +68,11 @@ Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool ba
 
 FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c, const GemmRates& rates) {
   const double d = padded_head_dim(s.head_dim);
-  const double keys = attended_keys(s) + (backward ? c.start_keys_backward : c.start_keys) + (s.causal ? c.diagonal_keys / 2 : 0.0);
+  const double start = backward ? c.start_keys_backward : c.start_keys, edge = s.causal ? c.diagonal_keys / 2 : 0.0;
+  AttentionShape whole = s;
+  whole.window = 0;
+  const double causal = attended_keys(whole) + start + edge;
+  const double keys = is_window(s) ? std::min(causal, attended_keys(s) + start + 2 * edge) : causal;
   const double work = 4.0 * s.batch * s.heads * s.seq_q * d * keys * (backward ? kBackwardProducts : 1.0);
   const double rate = c.efficiency_at(d) * (backward ? c.backward_ratio_at(d) : 1.0);
   FlashTime t;

@@ -1,13 +1,15 @@
 #pragma once
 // Time of fused (flash) attention.
 //
-//   F = 4 * b * h * s_q * d * L            L = keys a query sees on average: s_k, or causal (s_k - s_q/2 when s_k >= s_q)
+//   F = 4 * b * h * s_q * d * L            L = keys a query sees on average: s_k, or causal (s_k - s_q/2 when s_k >= s_q), or of a window of w keys
+//                                          w less what the first queries lack: (w - (s_k - s_q))^2 / 2 s_q where that base is positive
 //   T = t0 + 4 * b * h * s_q * d' * (L + S0 + [causal] B/2) / (e_d * Peak)
 //
 // S0 stands for the start of each query block (in keys; backward also for what prepares and converts gradients), B for the diagonal
 // blocks whose masked half is computed all the same, d' for the head dimension rounded up to the size the kernel is compiled for. For s_q = s_k = s this is the familiar
 // T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Causal blocks are of unlike length: the last ones leave SMs idle, which
-// multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / 128. Backward does 2.5 F (five products for two: Dao 2023,
+// multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / 128. A window's blocks are alike, and its far edge is a
+// second diagonal: no tail, B instead of B/2. Backward does 2.5 F (five products for two: Dao 2023,
 // FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
 
 #include <map>
@@ -26,6 +28,7 @@ struct AttentionShape {
   double seq_k = 1;
   double head_dim = 64;
   bool causal = false;  ///< Queries are the last seq_q positions of seq_k keys.
+  double window = 0;    ///< Keys up to its own position that a query sees at most, of causal passes; 0: all.
 };
 
 struct FlashConstants {

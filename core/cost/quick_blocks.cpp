@@ -64,10 +64,9 @@ double ChunkPass::offset(int blocks) const {
 }
 
 QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost) : blocks_(network.blocks.size()), stages_(program.roles.size() > 1) {
-  for (std::size_t b = 0; b < network.blocks.size(); ++b) {
-    block_at_.insert(block_at_.end(), static_cast<std::size_t>(network.repeat[b]), static_cast<int>(b));
+  block_at_ = network.order();
+  for (std::size_t b = 0; b < network.blocks.size(); ++b)
     if (network.blocks[b].is_layer()) layer_ = static_cast<int>(b);
-  }
   EstimatePrices prices(program, cost);
   for (std::size_t r = 0; r < program.roles.size(); ++r)
     for (const Entry& e : program.roles[r].step) read(program, e, static_cast<int>(r), prices);

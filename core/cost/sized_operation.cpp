@@ -20,7 +20,7 @@ class Reader {
     else if (c_.op == ComputeOp::matmul) out = {heads_of_product()};
     else if (c_.op == ComputeOp::grouped_matmul) out = {grouped()};
     else if (c_.op == ComputeOp::convolution || c_.op == ComputeOp::convolution_grad) out = {named({"m", "n", "k"}, {dim(1), dim(2), dim(3)}, dim(0))};
-    else if (c_.op == ComputeOp::attention || c_.op == ComputeOp::attention_grad) out = {named({"heads", "length", "head_dim"}, {dim(0) * dim(1), std::sqrt(dim(3) * dim(4)), dim(5)})};
+    else if (c_.op == ComputeOp::attention || c_.op == ComputeOp::attention_grad) out = {named({"heads", "length", "head_dim"}, {dim(0) * dim(1), std::sqrt(dim(3) * keys()), dim(5)})};
     else if (c_.op == ComputeOp::softmax || c_.op == ComputeOp::softmax_grad) out = {softmax()};
     else if (by_rows()) out = {rows()};
     else if (c_.op == ComputeOp::rope || c_.op == ComputeOp::rope_grad) out = {turned()};
@@ -33,6 +33,9 @@ class Reader {
   [[nodiscard]] const Tensor& tensor(const Operand& o) const { return p_.tensors[static_cast<std::size_t>(body_.formals[static_cast<std::size_t>(o.formal)].like)]; }
   [[nodiscard]] double elements(const Operand& o) const { return static_cast<double>(p_.local_elements(tensor(o), at_)); }
   [[nodiscard]] double dim(std::size_t i) const { return static_cast<double>(p_.exprs.evaluate(c_.dims.at(i), at_)); }
+
+  /// That a query of attention meets at most.
+  [[nodiscard]] double keys() const { return c_.dims.size() > 6 ? std::min(dim(4), dim(6)) : dim(4); }
 
   [[nodiscard]] SizedOperation named(std::vector<std::string> axes, std::vector<double> size, double repeats = 1) const {
     return {measured_name(c_), std::move(axes), std::move(size), repeats};

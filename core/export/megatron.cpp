@@ -243,7 +243,7 @@ Flags model_flags(const ExportInput& in) {
     out.push_back({"--rotary-base", static_cast<std::int64_t>(c.rope_theta)});
     if (c.rotary_dim != c.head_dim && c.latent.kv_rank == 0) out.push_back({"--rotary-percent", static_cast<double>(c.rotary_dim) / static_cast<double>(c.head_dim)});
   }
-  if (c.norm == OpKind::rms_norm) out.push_back({"--swiglu", nullptr});
+  if (c.norm == OpKind::rms_norm && c.experts.limit == 0) out.push_back({"--swiglu", nullptr});
   if (!c.mlp_bias && !c.attention_output_bias) out.push_back({"--disable-bias-linear", nullptr});
   if (c.qkv_bias && !c.attention_output_bias) out.push_back({"--add-qkv-bias", nullptr});
   if (!c.tied) out.push_back({"--untie-embeddings-and-output-weights", nullptr});
@@ -265,6 +265,9 @@ Flags model_flags(const ExportInput& in) {
     if (e.routing.z_loss > 0) out.push_back({"--moe-z-loss-coeff", e.routing.z_loss});
     if (e.dense_layers > 0) out.push_back({"--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, c.layers - e.dense_layers)});
   }
+  if (c.window > 0) out.insert(out.end(), {{"--window-size", fmt::format("{},0", c.window - 1)}, {"--window-attn-skip-freq", 2}});
+  if (c.sinks) out.push_back({"--softmax-type", "learnable"});
+  if (c.experts.limit > 0) out.insert(out.end(), {{"--quick-geglu", nullptr}, {"--glu-linear-offset", 1.0}, {"--activation-func-clamp-value", c.experts.limit}});
   if (c.predict_further > 0) out.push_back({"--mtp-num-layers", c.predict_further});
   return out;
 }

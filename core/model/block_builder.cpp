@@ -126,13 +126,16 @@ int BlockBuilder::append(const std::string& name, int x, int y) {
   return out;
 }
 
-int BlockBuilder::attention(const std::string& name, int q, int k, int v, double p, bool causal) {
+int BlockBuilder::attention(const std::string& name, int q, int k, int v, double p, const AttentionSpan& span) {
   Shape shape = block_.tensors[q].shape;
   shape.back() = block_.tensors[v].shape.back();
   const int y = tensor({.name = name, .shape = std::move(shape)});
-  auto& attention = op(OpKind::attention, name, {q, k, v}, {y});
+  std::vector<int> params;
+  if (span.sinks) params.push_back(param({.name = name + ".sinks", .shape = {block_.tensors[q].shape[kLeading]}}));
+  auto& attention = op(OpKind::attention, name, {q, k, v}, {y}, std::move(params));
   attention.p = p;
-  attention.causal = causal;
+  attention.causal = span.causal;
+  attention.attention_window = span.window;
   return y;
 }
 
@@ -160,11 +163,13 @@ int BlockBuilder::add(const std::string& name, int residual, int x) {
   return y;
 }
 
-int BlockBuilder::router(const std::string& name, int x, const Routing& routing, double init_std) {
+int BlockBuilder::router(const std::string& name, int x, const Routing& routing, const LinearOptions& options) {
   const Dim h = block_.tensors[x].shape.back();
-  const int weight = param({.name = name + ".weight", .shape = {{DimTag::fixed, routing.experts}, h}, .init_std = init_std});
+  const Dim experts{DimTag::fixed, routing.experts};
+  std::vector<int> params{param({.name = name + ".weight", .shape = {experts, h}, .init_std = options.init_std})};
+  if (options.bias) params.push_back(param({.name = name + ".bias", .shape = {experts}}));
   const int y = tensor({.name = name, .shape = activation({{DimTag::hidden, routing.top_k}}), .fp32 = true});
-  op(OpKind::router, name, {x}, {y}, {weight}).routing = routing;
+  op(OpKind::router, name, {x}, {y}, std::move(params)).routing = routing;
   return y;
 }
 
@@ -184,22 +189,22 @@ BlockBuilder::Routed BlockBuilder::dispatch(const std::string& name, int x, int 
 }
 
 std::vector<int> BlockBuilder::grouped_linear(const std::string& name, int rows, std::int64_t experts, Dim out,
-                                              const std::vector<std::string>& pieces, double init_std) {
+                                              const std::vector<std::string>& pieces, const LinearOptions& options, int row_weights) {
   const Shape from = block_.tensors[rows].shape;
   const auto count = static_cast<std::int64_t>(pieces.size());
-  const int weight = param({.name = name + ".weight",
-                            .shape = {{DimTag::experts, experts}, {out.tag, out.size * count}, from[1]},
-                            .segments = pieces.size() > 1 ? std::vector<std::int64_t>(pieces.size(), out.size) : std::vector<std::int64_t>{},
-                            .init_std = init_std});
+  const Dim made{out.tag, out.size * count}, each{DimTag::experts, experts};
+  const auto segments = pieces.size() > 1 ? std::vector<std::int64_t>(pieces.size(), out.size) : std::vector<std::int64_t>{};
+  std::vector<int> params{param({.name = name + ".weight", .shape = {each, made, from[1]}, .segments = segments, .init_std = options.init_std})};
+  if (options.bias) params.push_back(param({.name = name + ".bias", .shape = {each, made}, .segments = segments}));
   std::vector<int> outputs;
   for (const std::string& piece : pieces) outputs.push_back(tensor({.name = piece, .shape = {from[0], out}}));
-  op(OpKind::grouped_linear, name, {rows}, outputs, {weight});
+  op(OpKind::grouped_linear, name, options.bias && row_weights >= 0 ? std::vector{rows, row_weights} : std::vector{rows}, outputs, std::move(params));
   return outputs;
 }
 
-int BlockBuilder::weighted_silu_mul(const std::string& name, int gate, int up, int weights) {
+int BlockBuilder::weighted_silu_mul(const std::string& name, int gate, int up, int weights, double limit) {
   const int y = like(name, gate);
-  op(OpKind::weighted_silu_mul, name, {gate, up, weights}, {y});
+  op(OpKind::weighted_silu_mul, name, {gate, up, weights}, {y}).limit = limit;
   return y;
 }
 

@@ -21,6 +21,13 @@ struct LinearOptions {
   std::string tied_to = {};  ///< Full name of the parameter that the weight shares storage with, or empty.
 };
 
+/// What queries meet beside the keys of their own sequence up to themselves.
+struct AttentionSpan {
+  bool causal = true;
+  std::int64_t window = 0;  ///< As OpSpec::attention_window.
+  bool sinks = false;       ///< A learned score per head.
+};
+
 class BlockBuilder {
  public:
   explicit BlockBuilder(std::string name);
@@ -49,20 +56,22 @@ class BlockBuilder {
   /// `x` [b,s,a,d] with `y` [b,s,e] after each of its heads.
   int append(const std::string& name, int x, int y);
   /// Heads of `v` may be of another size than those of `q` and `k`; `p` is the dropout probability of the attention probabilities.
-  int attention(const std::string& name, int q, int k, int v, double p, bool causal = true);
+  int attention(const std::string& name, int q, int k, int v, double p, const AttentionSpan& span = {});
   int gelu(const std::string& name, int x, bool tanh_approximation);
   int squared_relu(const std::string& name, int x);
   int silu_mul(const std::string& name, int gate, int up);
   int add(const std::string& name, int residual, int x);
   /// Weights [b,s,k] of the experts that `routing` chooses for each token of `x`.
-  int router(const std::string& name, int x, const Routing& routing, double init_std);
+  int router(const std::string& name, int x, const Routing& routing, const LinearOptions& options);
   /// Rows of `x` in expert order, and the weight of each.
   struct Routed { int rows, weights; };
   Routed dispatch(const std::string& name, int x, int weights);
-  /// Weight [experts, sum of the pieces, in]; every piece has `size` features of `tag`. Returns one tensor per piece.
+  /// Weight [experts, sum of the pieces, in]; every piece has `size` features of `tag`. A bias is multiplied by `row_weights` [routed], where
+  /// they are given. Returns one tensor per piece.
   std::vector<int> grouped_linear(const std::string& name, int rows, std::int64_t experts, Dim out, const std::vector<std::string>& pieces,
-                                  double init_std);
-  int weighted_silu_mul(const std::string& name, int gate, int up, int weights);
+                                  const LinearOptions& options, int row_weights = -1);
+  /// `limit` as OpSpec::limit.
+  int weighted_silu_mul(const std::string& name, int gate, int up, int weights, double limit = 0.0);
   int combine(const std::string& name, int rows, int weights);
   /// Mean over tokens: a scalar in fp32.
   int cross_entropy(const std::string& name, int logits, int labels);

@@ -57,7 +57,7 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
     q = block.rope("attention.rope_q", q, c.rotary_dim, c.rope_theta);
     k = block.rope("attention.rope_k", k, c.rotary_dim, c.rope_theta);
   }
-  x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout, c.causal);
+  x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout, {c.causal, c.window, c.sinks});
   x = block.linear("attention.proj", x, hidden(c),
                    {.bias = c.attention_output_bias, .init_std = c.residual_init_std});
   return block.dropout("attention.dropout", x, c.hidden_dropout);

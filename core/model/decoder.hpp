@@ -11,6 +11,8 @@ namespace rehearse {
 [[nodiscard]] Network decoder_network(const TransformerConfig& c, BlockSpec layer);
 /// The same for a network with experts: "dense_layer" c.experts.dense_layers times, then "layer".
 [[nodiscard]] Network expert_network(const TransformerConfig& c);
+/// Layers with experts of which every second, from the first on, is a "window_layer" that attends to c.window tokens.
+[[nodiscard]] Network alternating_network(const TransformerConfig& c);
 
 /// Fused q, k, v projection, norms of q and k where there are any, rotary embedding, attention, output projection and dropout on `x`
 /// [b,s,h]: the branch, before its residual addition. Names start with "attention.".

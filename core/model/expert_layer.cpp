@@ -43,19 +43,20 @@ int latent_attention_branch(BlockBuilder& block, const TransformerConfig& c, int
                                {.init_std = c.init_std});
   const int turned = block.rope("attention.rope_k", down[1], l.rope, c.rope_theta);
   const int k = block.append("attention.k", up[0], turned);
-  x = block.attention("attention.core", q, k, up[1], c.attention_dropout, c.causal);
+  x = block.attention("attention.core", q, k, up[1], c.attention_dropout, {.causal = c.causal});
   return block.linear("attention.proj", x, hidden(c.hidden), {.init_std = c.residual_init_std});
 }
 
 int expert_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const ExpertLayers& e = c.experts;
   const Dim ffn{DimTag::expert_ffn, e.ffn};
-  const int weights = block.router("moe.router", x, e.routing, c.init_std);
+  const LinearOptions in{.bias = e.bias, .init_std = c.init_std}, out{.bias = e.bias, .init_std = c.residual_init_std};
+  const int weights = block.router("moe.router", x, e.routing, in);
   const auto [rows, row_weights] = block.dispatch("moe.dispatch", x, weights);
   const int shared = e.shared_ffn > 0 ? shared_experts(block, c, x) : -1;
-  const auto gate_up = block.grouped_linear("moe.gate_up", rows, e.routing.experts, ffn, {"moe.gate", "moe.up"}, c.init_std);
-  const int inner = block.weighted_silu_mul("moe.silu_mul", gate_up[0], gate_up[1], row_weights);
-  const auto down = block.grouped_linear("moe.down", inner, e.routing.experts, {DimTag::hidden, c.hidden}, {"moe.down"}, c.residual_init_std);
+  const auto gate_up = block.grouped_linear("moe.gate_up", rows, e.routing.experts, ffn, {"moe.gate", "moe.up"}, in);
+  const int inner = block.weighted_silu_mul("moe.silu_mul", gate_up[0], gate_up[1], row_weights, e.limit);
+  const auto down = block.grouped_linear("moe.down", inner, e.routing.experts, {DimTag::hidden, c.hidden}, {"moe.down"}, out, row_weights);
   const int routed = block.combine("moe.combine", down[0], weights);
   return shared < 0 ? routed : block.add("moe.add", routed, shared);
 }
@@ -82,6 +83,18 @@ Network expert_network(const TransformerConfig& c) {
   if (dense == 0) return network;
   network.blocks.insert(network.blocks.begin() + 1, sequential_layer(c, gated_branch, "dense_layer"));
   network.repeat = {1, static_cast<int>(dense), static_cast<int>(c.layers - dense), 1};
+  return network;
+}
+
+Network alternating_network(const TransformerConfig& c) {
+  TransformerConfig full = c;
+  full.window = 0;
+  Network network = decoder_network(c, sequential_layer(full, expert_branch));
+  if (c.window == 0) return network;
+  network.blocks.insert(network.blocks.begin() + 1, sequential_layer(c, expert_branch, "window_layer"));
+  const int layers = static_cast<int>(c.layers);
+  network.repeat = {1, (layers + 1) / 2, layers / 2, 1};
+  network.alternating = true;
   return network;
 }
 

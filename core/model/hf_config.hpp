@@ -27,6 +27,8 @@ struct ExpertLayers {
   std::int64_t ffn = 0;           ///< Inner size of one expert.
   std::int64_t shared_ffn = 0;    ///< Inner size of the shared experts together; 0: none.
   std::int64_t dense_layers = 0;  ///< First layers that have a plain MLP of TransformerConfig::ffn.
+  bool bias = false;              ///< Of router and experts.
+  double limit = 0.0;             ///< OpSpec::limit of their activation.
 };
 
 /// Dimensions and options of a stack of decoder layers. Sizes are elements, all at least 1.
@@ -54,6 +56,8 @@ struct TransformerConfig {
   bool tied = false;               ///< The output projection shares the word embedding.
   bool causal = true;              ///< A token sees only itself and those before it.
   bool qk_norm = false;            ///< Queries and keys are normalised per head.
+  bool sinks = false;              ///< A learned score per head stands in the softmax beside the keys'.
+  std::int64_t window = 0;         ///< Tokens that every second layer, from the first on, attends to at most; 0: all layers see all.
   LatentAttention latent;
   ExpertLayers experts;
   std::int64_t predict_further = 0;  ///< Multi-token prediction modules after the last layer (DeepSeek-V3, sec. 2.2).

@@ -33,10 +33,28 @@ std::int64_t Network::active_parameter_count() const {
   for (std::size_t i = 0; i < blocks.size(); ++i)
     for (const auto& p : blocks[i].params) {
       if (!p.tied_to.empty()) continue;
-      const bool expert = route != nullptr && p.shape.front().tag == DimTag::experts && p.shape.size() == 3;
+      const bool expert = route != nullptr && p.shape.front().tag == DimTag::experts;
       n += (expert ? p.elements() / route->experts * route->top_k : p.elements()) * repeat[i];
     }
   return n;
+}
+
+std::vector<int> Network::order() const {
+  std::vector<int> out, left = repeat;
+  const auto turns = [this](std::size_t b) { return alternating && blocks[b].is_layer(); };
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    if (!turns(b)) out.insert(out.end(), static_cast<std::size_t>(left[b]), static_cast<int>(b));
+    else
+      for (bool any = true; any;) {  // The first kind of layer brings the others' turns with it.
+        any = false;
+        for (std::size_t l = b; l < blocks.size(); ++l)
+          if (turns(l) && left[l] > 0) {
+            out.push_back(static_cast<int>(l));
+            any = --left[l] > 0 || any;
+          }
+      }
+  }
+  return out;
 }
 
 int Network::layers() const {
@@ -69,7 +87,10 @@ Flops model_flops(const Network& network, std::int64_t b, std::int64_t s) {
   Flops trained;
   for (std::size_t i = 0; i < network.blocks.size(); ++i) {
     Flops forward;
-    for (const auto& op : network.blocks[i].ops) forward += forward_matmul_flops(network.blocks[i], op, b, s, false);
+    for (const auto& op : network.blocks[i].ops) {
+      const Flops once = forward_matmul_flops(network.blocks[i], op, b, s, false);
+      forward += op.frozen ? once * ((kPasses - 1) / kPasses) : once;
+    }
     const bool judges = network.adversarial() && static_cast<int>(i) >= network.discriminator;
     trained += forward * (network.repeat[i] * (judges ? kDiscriminatorPasses : kPasses));
   }

@@ -42,17 +42,20 @@ enum class OpKind {
                        ///< batch and sequence, flattened. With several outputs (fused q, k, v; fused gate and up) these are the pieces of
                        ///< the product, in order, along its last dimension: views of one GEMM's result.
   rope,                ///< q or k [b,s,heads,d] -> rotated, in place; saves nothing
-  attention,           ///< q [b,s,a,d], k [b,s,kv,d], v [b,s,kv,e] -> [b,s,a,e]; causal or not
+  attention,           ///< q [b,s,a,d], k [b,s,kv,d], v [b,s,kv,e] -> [b,s,a,e]; causal or not, to all keys or those in a window. Optional
+                       ///< sinks [a]: a learned score per head that stands in the softmax beside the keys' and has no value.
   gelu,                ///< x -> gelu(x); saves x
   squared_relu,        ///< x -> max(x, 0)^2 (So et al. 2021, Primer); saves x
   silu_mul,            ///< gate, up -> silu(gate) * up; saves both
   add,                 ///< residual + x
   cross_entropy,       ///< logits [b,s,V], labels -> loss; fp32
   append,              ///< x [b,s,a,d], y [b,s,e] -> [b,s,a,d+e]: y after every head (the rotary part of a latent key)
-  router,              ///< x [b,s,h], weight [E,h] -> weights [b,s,k] of the experts chosen, fp32; saves x and the scores
+  router,              ///< x [b,s,h], weight [E,h], optional bias [E] -> weights [b,s,k] of the experts chosen, fp32; saves x and the scores
   dispatch,            ///< x [b,s,h], weights [b,s,k] -> rows [routed,h] in expert order, and the weight of each [routed]
-  grouped_linear,      ///< rows [routed,in], weight [E,out,in] -> [routed,out]: every row by its expert's weight; saves the rows
-  weighted_silu_mul,   ///< gate, up [routed,f], weights [routed] -> weight * silu(gate) * up; saves all three
+  grouped_linear,      ///< rows [routed,in], weight [E,out,in], optional bias [E,out] -> [routed,out]: every row by its expert's weight;
+                       ///< saves the rows. With the rows' weights [routed] as second input, those multiply the bias.
+  weighted_silu_mul,   ///< gate, up [routed,f], weights [routed] -> weight * silu(gate) * up; saves all three. With `limit` c (GPT-OSS,
+                       ///< arXiv:2508.10925): weight * g * sigmoid(1.702 g) * (u + 1), g = min(gate, c), u = up held to [-c, c]
   combine,             ///< rows [routed,h], weights [b,s,k] (whose routing it undoes) -> [b,s,h]: sum of each token's rows
   convolution,         ///< image, weight [out, in / groups, window...], optional bias [out] -> image; saves x. Transposed: weight
                        ///< [in, out / groups, window...], the gradient of a convolution by its input.
@@ -82,6 +85,7 @@ struct ParamSpec {
   double init_std = 0.0;        ///< Normal initialisation; 0 with `init_one` false is zeros.
   bool init_one = false;        ///< Norm weights.
   std::string tied_to = {};     ///< Full name ("embedding.word.weight") of the parameter that this one shares storage with, or empty.
+  bool frozen = false;          ///< Not trained: it has neither gradient nor optimizer state.
   [[nodiscard]] std::int64_t elements() const;
 };
 
@@ -126,6 +130,7 @@ struct OpSpec {
   double p = 0.0;            ///< Dropout probability; for attention that of the probabilities. 0 means no mask is made.
   double eps = 0.0;
   bool causal = true;        ///< Attention: a token sees only itself and those before it.
+  std::int64_t attention_window = 0;  ///< Causal attention: tokens that a token sees at most, itself among them; 0: all.
   bool tanh_gelu = false;    ///< GELU by its tanh approximation instead of erf.
   std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
   double rope_theta = 0.0;   ///< rope: base of the angles.
@@ -137,11 +142,16 @@ struct OpSpec {
   std::int64_t scale = 1;    ///< upsample.
   bool interpolated = false; ///< upsample: bilinear.
   double slope = 0.0;        ///< leaky_relu.
+  double limit = 0.0;        ///< weighted_silu_mul: bound of gate and up; 0: none.
+  double factor = 1.0;       ///< add: factor of the second operand.
+  bool frozen = false;       ///< Its parameters are: backward makes no gradients of them and keeps nothing for that.
+  bool low_rank = false;     ///< linear: of an adapter, whose products stay in the type of activations.
   bool hinge = false;        ///< adversarial_loss: the hinge loss (Lim and Ye 2017) instead of the logistic one (Goodfellow et al. 2014).
 };
 
 struct BlockSpec {
-  std::string name;  ///< "embedding", "layer", "head"; "dense_layer" where the first layers of a network have no experts.
+  std::string name;  ///< "embedding", "layer", "head"; "dense_layer" where the first layers of a network have no experts, "window_layer"
+                     ///< where some attend to a window only.
   std::vector<TensorSpec> tensors;
   std::vector<ParamSpec> params;
   std::vector<OpSpec> ops;
@@ -150,10 +160,10 @@ struct BlockSpec {
   /// Elements of one instance, tied parameters included: a stage that holds the block stores them all.
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Whether it is one of the layers that pipelines deal out.
-  [[nodiscard]] bool is_layer() const { return name == "layer" || name == "dense_layer"; }
+  [[nodiscard]] bool is_layer() const { return name == "layer" || name == "dense_layer" || name == "window_layer"; }
 };
 
-/// `blocks[i]` stands `repeat[i]` times in a row. Two networks that are trained against each other (Goodfellow et al. 2014) are one chain: the
+/// `blocks[i]` stands `repeat[i]` times: in a row, or, of layers that alternate, in turn with the others. Two networks that are trained against each other (Goodfellow et al. 2014) are one chain: the
 /// generator's blocks, then those of the discriminator, which judges real samples and what the generator makes.
 struct Network {
   std::string name;
@@ -162,6 +172,7 @@ struct Network {
   std::int64_t max_sequence_length = 0;  ///< 0: no bound.
   bool sequences = true;                 ///< Samples are sequences of tokens. Otherwise images or vectors, and sequence lengths are 0.
   int discriminator = 0;                 ///< Index of the discriminator's first block; 0: there is one network.
+  bool alternating = false;              ///< Kinds of layers take turns, the first listed first, for as long as each lasts.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;
@@ -171,6 +182,8 @@ struct Network {
   [[nodiscard]] std::int64_t active_parameter_count() const;
   /// Repeats of the blocks that are layers; of all blocks where none is.
   [[nodiscard]] int layers() const;
+  /// Index of the block at each position.
+  [[nodiscard]] std::vector<int> order() const;
   /// Whether blocks differ so that stages cannot be equal numbers of one layer.
   [[nodiscard]] bool uneven() const;
   /// The routing of the first block that routes; null for a network without experts.
@@ -182,12 +195,12 @@ struct Network {
 
 /// FLOPs of one forward pass of one op on global shapes, batch `b` and sequence `s`. Matrix products count 2mnk, convolutions 2 per
 /// output element, input channel of its group and window element (padding counts as image), attention 2 b a s^2 (d + e) with heads of d for
-/// queries and e for values (half of it when causal work is counted); everything else counts 0, as the field does for MFU. Experts count the k
-/// rows that each token is routed to.
+/// queries and e for values (half of it when causal work is counted; with a window of w < s tokens s w instead of s^2, less w^2 / 2 then);
+/// everything else counts 0, as the field does for MFU. Experts count the k rows that each token is routed to.
 [[nodiscard]] Flops forward_matmul_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half);
 
-/// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward, without
-/// recomputation. On a GPT with ffn = 4h this is 72 B s l h^2 (1 + s/6h + V/12lh): Megatron's 96 B s l h^2 (1 + s/6h + V/16lh)
+/// Forward + backward matmul FLOPs of the model for `b` sequences of length `s`, full-square attention: three times forward (twice for products
+/// with frozen weights), without recomputation. On a GPT with ffn = 4h this is 72 B s l h^2 (1 + s/6h + V/12lh): Megatron's 96 B s l h^2 (1 + s/6h + V/16lh)
 /// (Narayanan et al. 2021, eq. 3) less the recomputed forward of the layers, 24 B s l h^2 (1 + s/6h). A discriminator passes forward three
 /// times, backward twice for its weights and once for the generator alone: 3 + 3 + 2 times its forward.
 [[nodiscard]] Flops model_flops(const Network& network, std::int64_t b, std::int64_t s);

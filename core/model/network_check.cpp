@@ -58,7 +58,8 @@ class BlockCheck {
   void check(const OpSpec& op) {
     const OpInfo& info = op_info(op.kind);
     const auto params = static_cast<int>(op.params.size());
-    const bool arity = info.inputs == kAnyInputs ? op.inputs.size() >= 2 : static_cast<int>(op.inputs.size()) == info.inputs;
+    const bool weighted = op.kind == OpKind::grouped_linear && op.inputs.size() == 2 && params == 2;
+    const bool arity = weighted || info.inputs == kAnyInputs ? op.inputs.size() >= 2 : static_cast<int>(op.inputs.size()) == info.inputs;
     if (!arity || params < info.min_params || params > info.max_params || op.outputs.empty() ||
         (op.outputs.size() > 1 && op.kind != OpKind::linear && op.kind != OpKind::grouped_linear && op.kind != OpKind::dispatch))
       fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params, info.max_params));
@@ -177,6 +178,8 @@ class BlockCheck {
     if (!equal(made, out(op).shape)) fail(op.name, "the output has q's heads, of the size of v's");
     if (k[2].size < 1 || q[2].size % k[2].size != 0 || q[3].size != k[3].size)
       fail(op.name, "key/value heads do not divide the query heads");
+    if (!op.params.empty() && block_.params[op.params[0]].elements() != q[2].size) fail(op.name, "there is one sink for each query head");
+    if (op.attention_window < 0 || (op.attention_window > 0 && !op.causal)) fail(op.name, "a window is a number of tokens up to the query's own, of causal attention");
   }
 
   void check_append(const OpSpec& op) const {
@@ -190,6 +193,7 @@ class BlockCheck {
     const Shape& weight = block_.params[op.params[0]].shape;
     if (weight.size() != 2 || weight[0].size != op.routing.experts || weight[1].size != per_token(in(op, 0)))
       fail(op.name, "a router's weight is [experts, in]");
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != op.routing.experts) fail(op.name, "a router's bias is [experts]");
     if (per_token(out(op)) != op.routing.top_k || op.routing.top_k > op.routing.experts) fail(op.name, "a token has one weight for each of its experts");
   }
 
@@ -211,6 +215,8 @@ class BlockCheck {
       made += y[1].size;
     }
     if (made != weight[1].size) fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight[1].size, made));
+    if (op.params.size() == 2 && !equal(block_.params[op.params[1]].shape, {weight[0], weight[1]})) fail(op.name, "a grouped bias is [experts, out]");
+    if (op.inputs.size() == 2 && in(op, 1).shape.size() != 1) fail(op.name, "every row has one weight");
   }
 
   void check_weighted(const OpSpec& op) const {

@@ -1,5 +1,6 @@
 #include "core/model/op_table.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace rehearse {
@@ -17,9 +18,10 @@ Flops linear_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std
 }
 
 Flops attention_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half) {
-  const double products = causal_half && op.causal ? 1.0 : 2.0;
+  const double length = static_cast<double>(s), keys = op.attention_window > 0 ? static_cast<double>(std::min(op.attention_window, s)) : length;
+  const double seen = causal_half && op.causal ? keys - keys * keys / (2 * length) : keys;  // By a query, on average.
   const double out = static_cast<double>(elements(block.tensors[op.outputs[0]].shape, b, s));
-  return Flops{products * (size_in(block, op, b, s) + out) * static_cast<double>(s)};
+  return Flops{2.0 * (size_in(block, op, b, s) + out) * seen};
 }
 
 Flops router_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
@@ -65,16 +67,16 @@ constexpr std::array<OpInfo, 31> kTable{{
     {OpKind::rms_norm, "rms_norm", "root mean square 1 over hidden, then weight", 1, 1, 1, nullptr, once},
     {OpKind::linear, "linear", "matrix product with a weight, and a bias if it has one", 1, 1, 2, linear_flops, once},
     {OpKind::rope, "rope", "rotates pairs of elements of each head by the position", 1, 0, 0, nullptr, once},
-    {OpKind::attention, "attention", "softmax(q k^T / sqrt(d)) v, per head", 3, 0, 0, attention_flops, once},
+    {OpKind::attention, "attention", "softmax(q k^T / sqrt(d)) v, per head", 3, 0, 1, attention_flops, once},
     {OpKind::gelu, "gelu", "x times the normal distribution function of x", 1, 0, 0, nullptr, once},
     {OpKind::squared_relu, "squared_relu", "square of the larger of x and 0", 1, 0, 0, nullptr, once},
     {OpKind::silu_mul, "silu_mul", "gate * sigmoid(gate) * up", 2, 0, 0, nullptr, once},
     {OpKind::add, "add", "sum of two tensors", 2, 0, 0, nullptr, once},
     {OpKind::cross_entropy, "cross_entropy", "mean of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},
     {OpKind::append, "append", "appends one vector to every head", 2, 0, 0, nullptr, once},
-    {OpKind::router, "router", "scores the experts for each token and takes the best k", 1, 1, 1, router_flops, once},
+    {OpKind::router, "router", "scores the experts for each token and takes the best k", 1, 1, 2, router_flops, once},
     {OpKind::dispatch, "dispatch", "brings tokens to their experts, in expert order", 2, 0, 0, nullptr, once},
-    {OpKind::grouped_linear, "grouped_linear", "matrix product of each row with its expert's weight", 1, 1, 1, grouped_flops, once},
+    {OpKind::grouped_linear, "grouped_linear", "matrix product of each row with its expert's weight, and a bias if it has one", 1, 1, 2, grouped_flops, once},
     {OpKind::weighted_silu_mul, "weighted_silu_mul", "weight of the row * gate * sigmoid(gate) * up", 3, 0, 0, nullptr, once},
     {OpKind::combine, "combine", "brings rows back and adds up each token's", 2, 0, 0, nullptr, once},
     {OpKind::convolution, "convolution", "sums over a window and the input channels, for each output channel", 1, 1, 2, convolution_flops, once},

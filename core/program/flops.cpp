@@ -22,8 +22,13 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
   double product = factor;
   const bool grouped = task.op == ComputeOp::grouped_matmul;
   if (attention && task.scalars.size() > 1) product *= task.scalars[1];
-  for (std::size_t i = 0; i < task.dims.size(); ++i)
-    if (!(attention && i == 2) && !(grouped && i == 0)) product *= static_cast<double>(program.exprs.evaluate(task.dims[i], at));  // kv_heads adds no work; rows are those of all groups.
+  constexpr std::size_t kKeyHeads = 2, kKeys = 4, kWindow = 6;  // Dimensions of attention.
+  const auto size = [&](std::size_t i) { return static_cast<double>(program.exprs.evaluate(task.dims[i], at)); };
+  // Key heads add no work, a window takes away keys; rows are those of all groups.
+  for (std::size_t i = 0; i < task.dims.size(); ++i) {
+    if ((attention && (i == kKeyHeads || i == kWindow)) || (grouped && i == 0)) continue;
+    product *= attention && i == kKeys && task.dims.size() > kWindow ? std::min(size(i), size(kWindow)) : size(i);
+  }
   return Flops{product};
 }
 

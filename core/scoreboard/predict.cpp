@@ -10,6 +10,7 @@
 #include "core/cluster/make_cluster.hpp"
 #include "core/cost/estimate.hpp"
 #include "core/cost/memory_rule.hpp"
+#include "core/model/adapters.hpp"
 #include "core/model/library.hpp"
 #include "core/report/metrics.hpp"
 #include "core/report/step_report.hpp"
@@ -152,7 +153,7 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;
   const ModelRef& model = s.model;
   const Site& at = impl_->site(job);
-  const Workload workload = on_machines({impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training, s.kernels, {}}, at.cluster);
+  const Workload workload = on_machines({with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training.lora), s.training, s.kernels, {}}, at.cluster);
   Prediction out;
   if (impl_->backend == "estimate") {
     const Estimate e = schedules().at(s.strategy.schedule).value->pairs() ? impl_->long_step(workload, job, at) : impl_->estimated(workload, job, at);

@@ -18,9 +18,9 @@ constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
 
 /// Names that rows use, and the shipped model they mean. The first that a row's name holds counts.
 struct Known { const char* name; const char* model; };
-constexpr std::array<Known, 14> kKnown{{{"llama3.1_405b", "llama3_405b"}, {"llama3_405b", "llama3_405b"}, {"llama3_70b", "llama3_70b"}, {"llama-3.1 70b", "llama3_70b"},
+constexpr std::array<Known, 16> kKnown{{{"llama3.1_405b", "llama3_405b"}, {"llama3_405b", "llama3_405b"}, {"llama3_70b", "llama3_70b"}, {"llama-3.1 70b", "llama3_70b"},
                                         {"llama3_8b", "llama3_8b"}, {"llama-3.1 8b", "llama3_8b"}, {"llama2_7b", "llama2_7b"}, {"deepseekv3(w/omtp)", "deepseek_v3_without_mtp"}, {"deepseekv3", "deepseek_v3"},
-                                        {"kimi_k2", "kimi_k2"},
+                                        {"kimi_k2", "kimi_k2"}, {"gpt oss 120b", "gpt_oss_120b"}, {"gpt oss 20b", "gpt_oss_20b"},
                                         {"qwen3_235b", "qwen3_235b_a22b"}, {"qwen3_30b", "qwen3_30b_a3b"}, {"mixtral_8x7b", "mixtral_8x7b"}, {"mixtral 8x7b", "mixtral_8x7b"}}};
 
 std::string family_of(RowFields& f) {

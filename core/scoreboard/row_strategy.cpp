@@ -133,15 +133,30 @@ void map_precision(RowFields& f, RowJob& job) {
   t.clip_gradients = f.truth("clip_gradients");
 }
 
+/// "mla_up_proj,mlp"
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+/// Low-rank adapters, where the row's task is to train them.
+void map_adapters(RowFields& f, RowJob& job) {
+  if (!holds(f.text("task"), "lora")) return;
+  LoraSettings& lora = job.scenario.training.lora;
+  lora.rank = f.needed("lora_rank", 1 << 16);
+  lora.alpha = static_cast<double>(f.needed("lora_alpha", 1 << 20));
+  lora.targets = names_in(f.needed_text("lora_targets"));
+}
+
 /// "modules:mla_up_proj,mlp": what selective recomputation makes again.
 void map_modules(StrategySettings& s, const std::string& names) {
   s.recompute = Recompute::selective;
-  s.recompute_modules.clear();
-  for (std::size_t at = 0; at <= names.size();) {
-    const std::size_t end = std::min(names.find(',', at), names.size());
-    s.recompute_modules.push_back(names.substr(at, end - at));
-    at = end + 1;
-  }
+  s.recompute_modules = names_in(names);
 }
 
 /// PyTorch's checkpoints stop early; those by operator keep every second product.
@@ -239,11 +254,11 @@ void map_kernels(RowFields& f, RowJob& job) {
 }  // namespace
 
 void map_strategy(RowFields& f, RowJob& job) {
-  if (holds(f.text("task"), "lora")) throw RowSkipped("strategy not lowered yet", "low-rank adapters: most weights have no gradient");
   map_axes(f, job);
   map_batch(f, job);
   map_schedule(f, job);
   map_precision(f, job);
+  map_adapters(f, job);
   map_sharding(f, job);
   map_overlap(f, job);
   map_dispatch(f, job);

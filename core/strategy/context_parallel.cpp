@@ -39,6 +39,14 @@ void check_slices(const PlanRequest& request) {
              fmt::format("choose a sequence length that is a multiple of {}", k));
 }
 
+/// Blocks of keys that travel are joined whole: neither those that a window hides nor a score of no key's are told apart.
+void refuse_windows(const PlanRequest& request) {
+  for (const BlockSpec& block : request.workload.network.blocks)
+    for (const OpSpec& op : block.ops)
+      if (op.kind == OpKind::attention && (op.attention_window > 0 || !op.params.empty()))
+        refuse("strategy.cp", fmt::format("cp({}) has no lowering for attention {} ({})", request.settings.cp, op.attention_window > 0 ? "to a window" : "with sinks", block.name), "set strategy.cp to 1");
+}
+
 /// All-to-all deals heads to the ranks of both axes.
 void check_heads(const PlanRequest& request) {
   const StrategySettings& s = request.settings;
@@ -66,6 +74,7 @@ class ContextParallel final : public Strategy {
     if (request.workload.kernels.attention == AttentionKernel::unfused)
       refuse("kernels.attention", fmt::format("cp({}) joins blocks of attention by the log-sum-exp that fused kernels write; unfused ones keep whole rows of scores", request.settings.cp),
              "set kernels.attention to flash");
+    refuse_windows(request);
     check_slices(request);
     if (request.settings.context == ContextExchange::ulysses) check_heads(request);
   }

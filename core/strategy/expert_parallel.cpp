@@ -32,6 +32,12 @@ std::int64_t expert_width(const Network& network) {
   return 1;
 }
 
+bool biased_experts(const Network& network) {
+  return std::any_of(network.blocks.begin(), network.blocks.end(), [](const BlockSpec& block) {
+    return std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::grouped_linear && op.params.size() > 1; });
+  });
+}
+
 /// Ranks that share one copy of a token under hierarchical dispatch; 0 under a single exchange.
 int ranks_per_copy(const StrategySettings& s, const Routing& r) {
   if (s.dispatch == Dispatch::all_to_all) return 0;
@@ -60,6 +66,8 @@ class ExpertParallel final : public Strategy {
     const ExpertSettings& e = request.workload.training.experts;
     must_divide("ep", s.ep, "experts", r.experts);
     must_divide("etp", s.etp, "the experts' inner size", expert_width(request.workload.network));
+    if (s.etp > 1 && biased_experts(request.workload.network))
+      refuse("strategy.etp", fmt::format("etp({}) has no lowering for experts with biases: every rank would add the whole of one to its term", s.etp), "set strategy.etp to 1");
     if ((s.dp * s.cp * s.tp) % (s.ep * s.etp) != 0)
       refuse("strategy.ep", fmt::format("etp({}) * ep({}) = {} does not divide dp({}) * cp({}) * tp({}) = {}", s.etp, s.ep, s.etp * s.ep, s.dp, s.cp, s.tp, s.dp * s.cp * s.tp),
              "experts use the ranks of one stage: etp * ep * edp = dp * cp * tp");

@@ -169,7 +169,7 @@ Phase cast_phase(BlockBody& b) { return b.phase() == Phase::forward || b.phase()
 }  // namespace
 
 bool in_fp8(const ProgramFrame& frame, const BlockSpec& spec, const OpSpec& op) {
-  if (!frame.fp8 || spec.input < 0 || spec.output < 0 || (op.kind != OpKind::linear && op.kind != OpKind::grouped_linear)) return false;
+  if (!frame.fp8 || spec.input < 0 || spec.output < 0 || op.low_rank || (op.kind != OpKind::linear && op.kind != OpKind::grouped_linear)) return false;
   const Shape& weight = spec.params[static_cast<std::size_t>(op.params.at(0))].shape;
   return std::all_of(weight.end() - 2, weight.end(), [](const Dim& d) { return d.size % 16 == 0; });
 }
@@ -210,7 +210,7 @@ int cast_rows(BlockBody& b, const OpSpec& by, const Layout& layout) {
     const int x = casts_gathered(b.builder().frame()) ? b.value(by.inputs[0], layout, by.name) : b.value(by.inputs[0]);
     const Tensor t = b.builder().tensor(x);
     // Who runs again makes the copy for backward then.
-    const bool keeps = !casts_gathered(b.builder().frame()) && (b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), by) >= 0));
+    const bool keeps = !by.frozen && !casts_gathered(b.builder().frame()) && (b.phase() == Phase::recompute || !(b.drops() || input_made_again_by(b.tensors(), by) >= 0));
     const int kept = keeps ? b.extra(by.name + ".input.fp8_columns", t.shape, b.builder().frame().narrow, without_halos(t.layout), true) : -1;
     const bool one = keeps && one_copy(b.builder().frame());
     made = one ? kept : b.scratch_like(by.name + ".input.fp8", x, b.builder().frame().narrow);
@@ -281,7 +281,7 @@ std::vector<OperandCopies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layo
     if (g < 0) return {};
     const bool moves = gradient_layout(layout(b, op, t)) != b.builder().tensor(g).layout;
     OperandCopies made{b.scratch_like(op.name + ".output_grad.fp8", g, b.builder().frame().narrow), -1};
-    if (!moves && !one_copy(b.builder().frame())) made.columns = b.scratch_like(op.name + ".output_grad.fp8_columns", g, b.builder().frame().narrow);
+    if (!moves && !op.frozen && !one_copy(b.builder().frame())) made.columns = b.scratch_like(op.name + ".output_grad.fp8_columns", g, b.builder().frame().narrow);
     casts.push_back({g, made});
   }
   cast(b, op, Role::output_grad, op.name + ".output_grad.cast", casts, Phase::input_grad);
@@ -289,7 +289,7 @@ std::vector<OperandCopies> fp8_output_grads(BlockBody& b, const OpSpec& op, Layo
     OperandCopies made = casts[i].to;
     if (made.columns < 0) {
       made.rows = b.builder().redistribute(made.rows, gradient_layout(layout(b, op, op.outputs[i])), op.name, Phase::input_grad);
-      made.columns = turned(b, made.rows, op.name + ".output_grad", Phase::input_grad);
+      if (!op.frozen) made.columns = turned(b, made.rows, op.name + ".output_grad", Phase::input_grad);
     }
     out.push_back(made);
   }

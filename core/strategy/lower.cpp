@@ -160,12 +160,10 @@ class Lowering {
     options_.overlap_tp_backward = settings_.overlap.tp_backward;
     options_.framework_loss = settings_.fsdp.enabled;
     options_.experts = plan_experts(frame_, workload_, settings_);
-    int position = 0;
+    block_at_ = net.order();
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
       tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, {settings_.recompute, settings_.recompute_modules}));
-      tensors_.back().position = position;
-      for (int i = 0; i < net.repeat[b]; ++i) block_at_.push_back(static_cast<int>(b));
-      position += net.repeat[b];
+      tensors_.back().position = static_cast<int>(std::find(block_at_.begin(), block_at_.end(), static_cast<int>(b)) - block_at_.begin());
     }
   }
 

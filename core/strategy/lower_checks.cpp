@@ -33,6 +33,31 @@ void refuse_unlowered(const Workload& w, const StrategySettings& s) {
     throw Error(ErrorKind::usage, "attention in fp8 is one kernel", "training.fp8.attention", "set kernels.attention to flash, or training.fp8.attention to false");
 }
 
+bool freezes(const Network& network) {
+  return std::any_of(network.blocks.begin(), network.blocks.end(), [](const BlockSpec& b) { return std::any_of(b.params.begin(), b.params.end(), [](const ParamSpec& p) { return p.frozen; }); });
+}
+
+/// Frozen weights are copies on every replica: what divides weights or gradients, or keeps them elsewhere, is lowered for trained ones.
+void check_frozen(const Workload& w, const StrategySettings& s) {
+  if (!freezes(w.network)) return;
+  const auto refuse = [](const std::string& key, const std::string& what, const std::string& hint) {
+    throw Error(ErrorKind::usage, fmt::format("{} has no lowering for weights that are frozen (training.lora)", what), key, hint);
+  };
+  if (s.zero_stage > 1) refuse("strategy.zero_stage", fmt::format("zero_stage({})", s.zero_stage), "set strategy.zero_stage to 0 or 1");
+  if (s.fsdp.enabled) refuse("strategy.fsdp.enabled", "fully sharded data parallelism", "set strategy.fsdp.enabled to false");
+  if (s.data_parallel != DataParallelism::replicas) refuse("strategy.data_parallel", fmt::format("data_parallel '{}'", name_of(s.data_parallel)), "set strategy.data_parallel to replicas");
+  if (s.offload == Offload::optimizer || s.offload == Offload::all) refuse("strategy.offload", fmt::format("offload '{}'", name_of(s.offload)), "set strategy.offload to none or activations");
+}
+
+/// Scores that are kept whole have no window and no column for a sink.
+void check_attention(const Workload& w) {
+  if (w.kernels.attention != AttentionKernel::unfused) return;
+  for (const BlockSpec& block : w.network.blocks)
+    for (const OpSpec& op : block.ops)
+      if (op.kind == OpKind::attention && (op.attention_window > 0 || !op.params.empty()))
+        throw Error(ErrorKind::usage, fmt::format("unfused attention has no lowering for {} of {}", op.attention_window > 0 ? "the window" : "the sinks", w.network.name), "kernels.attention", "set kernels.attention to flash");
+}
+
 /// Settings of a network that there is not.
 void check_discriminator(const Workload& w) {
   if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
@@ -86,6 +111,8 @@ int microbatches_of(const Workload& w, const StrategySettings& s) {
 void check_workload(const Workload& workload, const StrategySettings& settings) {
   refuse_unlowered(workload, settings);
   check_sequence(workload);
+  check_attention(workload);
+  check_frozen(workload, settings);
   check_discriminator(workload);
 }
 

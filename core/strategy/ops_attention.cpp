@@ -143,7 +143,8 @@ void flash_forward(BlockBody& b, const OpSpec& op) {
   std::vector<Operand> operands;
   for (const int x : narrow_operands(b, op, {q, k, v}, false)) operands.push_back(read(x));
   operands.insert(operands.end(), {write(out), write(lse)});
-  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), operands, b.phase());
+  for (const int p : op.params) operands.push_back(read(b.param(p)));
+  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), std::move(operands), b.phase());
 }
 
 void flash_backward(BlockBody& b, const OpSpec& op) {
@@ -159,7 +160,14 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
     grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
     operands.push_back(write(grads.back()));
   }
-  body.compute(op.name + ".input_grad", flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v)), operands, Phase::input_grad);
+  ComputeTask t = flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v));
+  for (const int p : op.params) {
+    operands.push_back(read(b.param(p)));
+    if (op.frozen) continue;
+    operands.push_back(update(b.grad_accumulator(p)));
+    t.accumulates = true;
+  }
+  body.compute(op.name + ".input_grad", std::move(t), std::move(operands), Phase::input_grad);
   for (std::size_t i = 0; i < grads.size(); ++i) b.add_grad(op.inputs[i], grads[i], op.name);
 }
 
@@ -189,11 +197,12 @@ AttentionSizes attention_sizes(BlockBody& b, int q, int k, int v) {
 }
 
 ComputeTask flash_task(BlockBody& b, const OpSpec& op, ComputeOp kind, const AttentionSizes& z) {
-  ComputeTask t = pass(kind, "flash");
+  ComputeTask t = pass(kind, std::string("flash") + (op.attention_window > 0 ? "_window" : "") + (op.params.empty() ? "" : "_sinks"));
   // Two products over d and v each: their mean gives work and bytes.
   ExprPool& e = b.builder().frame().program.exprs;
   const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
   t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
+  if (op.attention_window > 0) t.dims.push_back(e.constant(op.attention_window));
   t.arithmetic = attention_in_fp8(b.builder().frame()) ? attention_arithmetic(b.builder().frame()) : b.builder().frame().activation_dtype;
   t.causal = op.causal;
   t.probability = op.p;

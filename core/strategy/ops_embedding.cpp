@@ -29,7 +29,14 @@ void embedding_forward(BlockBody& b, const OpSpec& op) {
   b.keep(op.outputs[0], out, op.name);
 }
 
+/// Where the table is frozen nothing comes before it: the gradient of its rows ends here, and so do the tokens.
+void drop_gradient(BlockBody& b, const OpSpec& op) {
+  (void)b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  (void)b.value(op.inputs[0]);
+}
+
 void embedding_backward(BlockBody& b, const OpSpec& op) {
+  if (op.frozen) return drop_gradient(b, op);
   const bool split = !std::holds_alternative<Replicate>(layout_on(b.param_layout(op.params[0]), Axis::tp));
   const Layout& stored = b.stored(op.outputs[0]);
   const int dy = b.grad(op.outputs[0], gradient_layout(split ? with_axis(stored, Axis::tp, Replicate{}) : stored), op.name);
@@ -50,10 +57,11 @@ void position_forward(BlockBody& b, const OpSpec& op) {
 void position_backward(BlockBody& b, const OpSpec& op) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0) return;
+  b.add_grad(op.inputs[0], dy, op.name);
+  if (op.frozen) return;
   ComputeTask t = pass(ComputeOp::embedding_grad, "position");
   t.accumulates = true;
   b.builder().compute(op.name + ".weight_grad", t, {read(dy), update(b.grad_accumulator(op.params[0]))}, Phase::weight_grad);
-  b.add_grad(op.inputs[0], dy, op.name);
 }
 
 std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }

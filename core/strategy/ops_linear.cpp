@@ -64,7 +64,7 @@ bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
     }
     if (out.dy.empty()) return false;
     out.w = fp8_weight(b, op).columns;
-    out.x = fp8_input_again(b, op, linear_input(b, op));
+    if (!op.frozen) out.x = fp8_input_again(b, op, linear_input(b, op));
     return true;
   }
   for (const int t : op.outputs) {
@@ -75,7 +75,7 @@ bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
   out.dy_columns = out.dy;
   out.w = b.param(op.params[0]);
   // Asked for before the input gradient is computed, so that a gather runs beside it.
-  out.x = b.value(op.inputs[0], linear_input(b, op), op.name + ".again");
+  if (!op.frozen) out.x = b.value(op.inputs[0], linear_input(b, op), op.name + ".again");
   return true;
 }
 
@@ -106,18 +106,18 @@ void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
 void backward(BlockBody& b, const OpSpec& op) {
   if (scatters_in_pieces(b, op) && !(in_fp8(b, op) && casts_gathered(b.builder().frame()))) {
     const int whole = piecewise_input_grad(b, op);
-    if (whole >= 0) weight_gradient(b, op, in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
+    if (whole >= 0 && !op.frozen) weight_gradient(b, op, in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
     return;
   }
   Backward of;
   if (!find_operands(b, op, of)) return;
   // What follows the input gradient hides its reduction.
   if (b.options().overlap_tp_backward) input_gradient(b, op, of);
-  if (b.wants_weight_grads()) weight_gradient(b, op, of.x, of.dy_columns);
+  if (b.wants_weight_grads() && !op.frozen) weight_gradient(b, op, of.x, of.dy_columns);
   if (!b.options().overlap_tp_backward) input_gradient(b, op, of);
 }
 
-std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }
+std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.frozen ? std::vector<int>{} : std::vector<int>{op.inputs[0]}; }
 
 }  // namespace
 

@@ -100,11 +100,11 @@ bool in_pieces(BlockBody& b) { return b.options().overlap_tp && b.tensors().spec
 
 bool gathers_in_pieces(BlockBody& b, const OpSpec& op) {
   if (in_fp8(b, op) && (casts_gathered(b.builder().frame()) || fp8_brought(b, op, linear_input(b, op)) >= 0)) return false;
-  return in_pieces(b) && is_shard(b.param_layout(op.params[0]), 0) && is_shard(b.stored(op.inputs[0]), kSequence) && !b.has_value(op.inputs[0], linear_input(b, op));
+  return in_pieces(b) && !op.low_rank && is_shard(b.param_layout(op.params[0]), 0) && is_shard(b.stored(op.inputs[0]), kSequence) && !b.has_value(op.inputs[0], linear_input(b, op));
 }
 
 bool scatters_in_pieces(BlockBody& b, const OpSpec& op) {
-  return in_pieces(b) && op.outputs.size() == 1 && is_shard(b.param_layout(op.params[0]), 1) && is_shard(b.stored(op.outputs[0]), kSequence);
+  return in_pieces(b) && !op.low_rank && op.outputs.size() == 1 && is_shard(b.param_layout(op.params[0]), 1) && is_shard(b.stored(op.outputs[0]), kSequence);
 }
 
 void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {

@@ -56,6 +56,9 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
 /// back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated activation is two
 /// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py.
 struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8; };
+/// The same of a sum whose second term has a factor: a product, then the sum, whatever else is fused (megatron/bridge/peft/utils.py,
+/// ParallelLinearAdapter.forward).
+constexpr double kScaledSum = 10.0 / 6;
 constexpr EagerPasses kEager;
 
 void unless_fused(BlockBody& b, ComputeTask& t, double passes) {
@@ -85,6 +88,7 @@ void norm_backward(BlockBody& b, const OpSpec& op) {
   if (op.kind == OpKind::rms_norm) unless_fused(b, input, kEager.norm_grad);
   b.builder().compute(op.name + ".input_grad", input, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
+  if (op.frozen) return;
   // The sums over tokens for weight and bias are a second pass.
   std::vector<Operand> operands{read(x), read(dy)};
   for (const int p : op.params) operands.push_back(update(b.grad_accumulator(p)));
@@ -119,7 +123,11 @@ void dropout_backward(BlockBody& b, const OpSpec& op) {
 
 void add_forward(BlockBody& b, const OpSpec& op) {
   const OpSpec* dropout = fused_dropout(b, op);
-  ComputeTask t = pass(dropout != nullptr ? ComputeOp::dropout_add : ComputeOp::add);
+  ComputeTask t = pass(dropout != nullptr ? ComputeOp::dropout_add : ComputeOp::add, op.factor != 1.0 ? "scaled" : "");
+  if (op.factor != 1.0) {
+    t.scalars = {op.factor};
+    t.passes = kScaledSum;
+  }
   std::vector<Operand> operands;
   for (const int input : op.inputs) {
     const bool dropped = dropout != nullptr && input == dropout->outputs[0];
@@ -139,6 +147,14 @@ void add_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0) return;
   const OpSpec* dropout = fused_dropout(b, op);
   for (const int input : op.inputs) {
+    if (op.factor != 1.0 && input == op.inputs[1]) {
+      const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
+      ComputeTask t = pass(ComputeOp::scale, "scaled");
+      t.scalars = {op.factor};
+      b.builder().compute(op.name + ".input_grad", t, {read(dy), write(dx)}, Phase::input_grad);
+      b.add_grad(input, dx, op.name);
+      continue;
+    }
     if (dropout == nullptr || input != dropout->outputs[0]) {
       b.add_grad(input, dy, op.name);
       continue;

@@ -67,7 +67,12 @@ void forward(BlockBody& b, const OpSpec& op) {
   const int scores = b.extra(key(op, "scores"), per_token(op.routing.experts), DType::fp32, layout, true);
   ComputeTask product = gate_product(b, "linear", b.tokens(x), body.dim(w, 0), body.dim(w, 1));
   product.transpose_b = true;
-  body.compute(op.name, product, {read(x), read(w), write(scores)}, b.phase());
+  std::vector<Operand> factors{read(x), read(w), write(scores)};
+  if (op.params.size() > 1) {
+    factors.push_back(read(b.param(op.params[1])));
+    product.offsets = {ExprPool::kOne};
+  }
+  body.compute(op.name, product, std::move(factors), b.phase());
   const int weights = b.result(op.outputs[0], layout);
   const int choice = b.extra(choice_of(op), per_token(op.routing.top_k), DType::int32, layout, true);
   std::vector<Operand> operands{read(scores), write(weights), write(choice)};
@@ -91,10 +96,15 @@ void backward(BlockBody& b, const OpSpec& op) {
   const int dx = b.scratch_like(key(op, "input_grad"), x, gradient_layout(layout));
   body.compute(key(op, "input_grad"), gate_product(b, "linear_input_grad", m, k, n), {read(w), write(dx), read(dscores)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
+  if (op.frozen) return;
   ComputeTask weight = gate_product(b, "linear_weight_grad", n, k, m);
   weight.transpose_a = weight.accumulates = true;
   weight.accumulate = body.frame().gradient_dtype;
   body.compute(key(op, "weight_grad"), weight, {read(x), update(b.grad_accumulator(op.params[0])), read(dscores)}, Phase::weight_grad);
+  if (op.params.size() < 2) return;
+  ComputeTask sum = pass(ComputeOp::add, "column_sum");
+  sum.accumulates = true;
+  body.compute(key(op, "bias_grad"), sum, {read(dscores), update(b.grad_accumulator(op.params[1]))}, Phase::weight_grad);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

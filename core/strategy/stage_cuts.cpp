@@ -22,8 +22,7 @@ double work_of(const BlockSpec& block) {
 
 std::vector<int> cut_by_work(const Network& network, int chunks) {
   std::vector<double> sum{0.0};  // Work of all positions before.
-  for (std::size_t b = 0; b < network.blocks.size(); ++b)
-    for (int i = 0; i < network.repeat[b]; ++i) sum.push_back(sum.back() + work_of(network.blocks[b]));
+  for (const int b : network.order()) sum.push_back(sum.back() + work_of(network.blocks[static_cast<std::size_t>(b)]));
   const auto n = sum.size() - 1, k = static_cast<std::size_t>(chunks);
   // heaviest[c][i]: of the best cut of the first i positions into c chunks; from[c][i]: where its last chunk begins.
   std::vector<std::vector<double>> heaviest(k + 1, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));

@@ -28,8 +28,11 @@ void StageGradients::list_parameters() {
         entries_.role().persistent.push_back({tensor, position});
         if (is_fp8_scales(name)) scales_.emplace_back(position, tensor);
       }
-      for (std::size_t p = 0; p < tensors.param.size(); ++p)
-        if (tensors.shared_with[p] < 0) params_.push_back({position, b, static_cast<int>(p)});
+      for (std::size_t p = 0; p < tensors.param.size(); ++p) {
+        if (tensors.shared_with[p] >= 0) continue;
+        if (tensors.spec->params[p].frozen) entries_.role().persistent.push_back({tensors.param[p], position});
+        else params_.push_back({position, b, static_cast<int>(p)});
+      }
     }
   }
   std::sort(params_.begin(), params_.end());  // Stages that hold copies of the same chunks list them alike.

@@ -1,6 +1,7 @@
 #pragma once
 // The strategies that parity is shown for, found from the registries, and the settings that turn each on at a number of ranks.
 
+#include "core/model/adapters.hpp"
 #include "core/schedule/schedule.hpp"
 #include "tests/parity/parity.hpp"
 
@@ -86,7 +87,7 @@ inline std::vector<Variation> all_variations() {
   return out;
 }
 
-enum class Net { gpt, llama, neox, mixtral, deepseek, mlp, cnn, segmenter, gan };
+enum class Net { gpt, llama, neox, mixtral, deepseek, gpt_oss, adapted, mlp, cnn, segmenter, gan };
 inline constexpr bool takes_images(Net net) { return net >= Net::mlp; }
 
 /// A layer list over images of 3 x 12 x 8, or vectors.
@@ -145,6 +146,13 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
       case Net::deepseek: return changed("tiny_deepseek", {{"hidden_size", 16}, {"intermediate_size", 24}, {"moe_intermediate_size", 12}, {"q_lora_rank", 8}, {"kv_lora_rank", 8}, {"qk_nope_head_dim", 4},
                                                            {"qk_rope_head_dim", 4}, {"v_head_dim", 6}, {"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"num_nextn_predict_layers", 0},
                                                            {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      // A window shorter than a sequence, and a bound that some gates and ups meet.
+      case Net::gpt_oss: return changed("tiny_gpt_oss", {{"hidden_size", 16}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 4}, {"intermediate_size", 12}, {"num_local_experts", 4},
+                                                         {"sliding_window", 3}, {"swiglu_limit", 0.004}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      case Net::adapted:
+        return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4}, {"hidden_size", 16}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
+                                                    {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}}),
+                             {2, 3, {"qkv", "proj", "fc1", "fc2"}});
       case Net::mlp: return small_mlp();
       case Net::cnn: return small_cnn();
       case Net::segmenter: return small_segmenter();

@@ -108,8 +108,21 @@ TEST_CASE("one strategy or schedule gives the result of one rank", "[parity]") {
       if (legal(net, {v})) check_parity(net, {v});
 }
 
+TEST_CASE("so it does where adapters alone are trained", "[parity]") {
+  REQUIRE_NOTHROW(spread(small_job(Net::adapted), {}));
+  int checked = 0;
+  for (const Variation& v : all_variations())
+    if (legal(Net::adapted, {v})) {
+      check_parity(Net::adapted, {v});
+      ++checked;
+    }
+  CHECK(checked >= 20);
+  // Two matrices for each of four products of four layers.
+  CHECK(one_rank(Net::adapted).gradients.front().size() == 2 * 4 * 4);
+}
+
 TEST_CASE("so it does for networks with experts", "[parity]") {
-  for (const Net net : {Net::mixtral, Net::deepseek}) {
+  for (const Net net : {Net::mixtral, Net::deepseek, Net::gpt_oss}) {
     REQUIRE_NOTHROW(spread(small_job(net), {}));
     int checked = 0;
     for (const Variation& v : all_variations())
@@ -203,7 +216,7 @@ TEST_CASE("two networks take batch statistics over all replicas", "[parity]") {
 }
 
 TEST_CASE("loss falls on one rank", "[parity]") {
-  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::mlp, Net::segmenter}) {
+  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::mlp, Net::segmenter}) {
     INFO(static_cast<int>(net));
     const std::vector<double>& losses = one_rank(net).losses;
     const auto mean = [](auto from) { return std::accumulate(from, from + 5, 0.0) / 5; };

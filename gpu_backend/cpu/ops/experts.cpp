@@ -269,6 +269,98 @@ struct WeightedSiluMulGrad {
   }
 };
 
+/// GPT-OSS's gated activation: gate at most c, up within c either way (arXiv 2508.10925).
+template <class T>
+struct ClampedGate {
+  static constexpr T kSlope = static_cast<T>(1.702);
+  T gate, up, sigma;  ///< `up` with the 1 that is added to it.
+  bool gate_moves, up_moves;
+  ClampedGate(T g, T u, T limit) : gate(std::min(g, limit)), up(std::clamp(u, -limit, limit) + T{1}), sigma(sigmoid(kSlope * gate)), gate_moves(g <= limit), up_moves(u >= -limit && u <= limit) {}
+  [[nodiscard]] T value() const { return gate * sigma * up; }
+  [[nodiscard]] T by_gate() const { return gate_moves ? up * sigma * (T{1} + kSlope * gate * (T{1} - sigma)) : T{0}; }
+  [[nodiscard]] T by_up() const { return up_moves ? gate * sigma : T{0}; }
+};
+
+/// gate [n, f], up [n, f], weights [n], y
+template <class T>
+struct WeightedClamped {
+  static void run(const OperatorCall& c) {
+    const TensorView& gate = c.operand(0);
+    const std::int64_t f = width(gate);
+    for (std::int64_t i = 0; i < gate.elements(); ++i)
+      c.operand(3).as<T>()[i] = c.operand(2).as<T>()[i / f] * ClampedGate<T>(gate.as<T>()[i], c.operand(1).as<T>()[i], static_cast<T>(c.task->scalars.at(0))).value();
+  }
+};
+/// dy, gate, up, weights, their gradients
+template <class T>
+struct WeightedClampedGrad {
+  static void run(const OperatorCall& c) {
+    const TensorView& gate = c.operand(1);
+    const std::int64_t f = width(gate);
+    std::fill_n(c.operand(6).as<T>(), c.operand(6).elements(), T{0});
+    for (std::int64_t i = 0; i < gate.elements(); ++i) {
+      const ClampedGate<T> y(gate.as<T>()[i], c.operand(2).as<T>()[i], static_cast<T>(c.task->scalars.at(0)));
+      const T dy = c.operand(0).as<T>()[i], w = c.operand(3).as<T>()[i / f];
+      c.operand(4).as<T>()[i] = dy * w * y.by_gate();
+      c.operand(5).as<T>()[i] = dy * w * y.by_up();
+      c.operand(6).as<T>()[i / f] += dy * y.value();
+    }
+  }
+};
+
+/// bias [E, out], [weights [n]], rows... (added to), [counts], [rows here]: every row gets its expert's bias, times its weight.
+template <class T, bool weighted>
+struct ExpertBias {
+  static void run(const OperatorCall& c) {
+    const TensorView& bias = c.operand(0);
+    const auto rows = outputs_from(c, weighted ? 2 : 1);
+    Groups(c, bias.extent(0), rows.front()->extent(0)).each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
+      const T* of_expert = bias.as<T>() + e * bias.extent(1);
+      for (const TensorView* y : rows) {
+        const std::int64_t out = width(*y);
+        for (std::int64_t r = first; r < first + n; ++r)
+          for (std::int64_t j = 0; j < out; ++j) y->as<T>()[r * out + j] += (weighted ? c.operand(1).as<T>()[r] : T{1}) * of_expert[j];
+        of_expert += out;
+      }
+    });
+  }
+};
+template <class T> using PlainBias = ExpertBias<T, false>;
+template <class T> using WeightedBias = ExpertBias<T, true>;
+
+/// bias gradient (added to), output gradients..., [counts], [rows here]
+template <class T>
+struct ExpertBiasGrad {
+  static void run(const OperatorCall& c) { sum(c, outputs_from(c, 1), [](std::int64_t) { return T{1}; }); }
+  template <class Weight>
+  static void sum(const OperatorCall& c, const std::vector<const TensorView*>& gradients, Weight weight) {
+    const TensorView& dbias = c.operand(0);
+    Groups(c, dbias.extent(0), gradients.front()->extent(0)).each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
+      T* of_expert = dbias.as<T>() + e * dbias.extent(1);
+      for (const TensorView* dy : gradients) {
+        const std::int64_t out = width(*dy);
+        for (std::int64_t r = first; r < first + n; ++r)
+          for (std::int64_t j = 0; j < out; ++j) of_expert[j] += weight(r) * dy->as<T>()[r * out + j];
+        of_expert += out;
+      }
+    });
+  }
+};
+/// bias gradient (added to), bias, weights, their gradient, output gradient, [counts], [rows here]
+template <class T>
+struct WeightedBiasGrad {
+  static void run(const OperatorCall& c) {
+    const TensorView &bias = c.operand(1), &weights = c.operand(2), &dweights = c.operand(3), &dy = c.operand(4);
+    ExpertBiasGrad<T>::sum(c, {&dy}, [&](std::int64_t r) { return weights.as<T>()[r]; });
+    std::fill_n(dweights.as<T>(), dweights.elements(), T{0});
+    const std::int64_t out = width(dy);
+    Groups(c, bias.extent(0), dy.extent(0)).each([&](std::int64_t e, std::int64_t first, std::int64_t n) {
+      for (std::int64_t r = first; r < first + n; ++r)
+        for (std::int64_t j = 0; j < out; ++j) dweights.as<T>()[r] += bias.as<T>()[e * out + j] * dy.as<T>()[r * out + j];
+    });
+  }
+};
+
 /// x [b, s, a, d], vector [b, s, e], y [b, s, a, d + e]: the vector after every head
 template <class T>
 struct Append {
@@ -309,6 +401,12 @@ struct AppendGrad {
                                          cpu_operators().add({"grouped_matmul.linear_weight_grad", "gradient of the experts' weights", {}, both<GroupedWeight>()}) &&
                                          cpu_operators().add({"activation.weighted_silu_mul", "SiLU of the gate times up, by the row's weight", {}, both<WeightedSiluMul>()}) &&
                                          cpu_operators().add({"activation_grad.weighted_silu_mul", "gradients of gate, up and weight", {}, both<WeightedSiluMulGrad>()}) &&
+                                         cpu_operators().add({"activation.weighted_clamped_silu_mul", "GPT-OSS's gated activation, by the row's weight", {}, both<WeightedClamped>()}) &&
+                                         cpu_operators().add({"activation_grad.weighted_clamped_silu_mul", "gradients of gate, up and weight", {}, both<WeightedClampedGrad>()}) &&
+                                         cpu_operators().add({"add.expert_bias", "its expert's bias to every row", {}, both<PlainBias>()}) &&
+                                         cpu_operators().add({"add.weighted_expert_bias", "the same times the row's weight", {}, both<WeightedBias>()}) &&
+                                         cpu_operators().add({"add.expert_bias_grad", "gradient of the experts' biases", {}, both<ExpertBiasGrad>()}) &&
+                                         cpu_operators().add({"add.weighted_expert_bias_grad", "gradients of the experts' biases and the rows' weights", {}, both<WeightedBiasGrad>()}) &&
                                          cpu_operators().add({"copy.append", "a vector after every head", {}, both<Append>()}) &&
                                          cpu_operators().add({"add.append_grad", "gradients of heads and vector", {}, both<AppendGrad>()});
 

@@ -66,27 +66,36 @@ class DropoutOf {
   double p_;
 };
 
-/// Scaled scores of one head, later keys at -infinity.
+/// Keys that a query sees at most, up to its own; 0: all.
+std::int64_t window_of(const OperatorCall& c) { return c.dims.size() > 6 ? c.dims[6] : 0; }
+
+/// A score per head that stands beside the keys'; null where there is none.
+template <class T>
+const T* sinks_of(const OperatorCall& c, std::size_t operand) { return c.task->variant.ends_with("_sinks") ? c.operand(operand).as<T>() : nullptr; }
+
+/// Scaled scores of one head, those of later keys and of keys before the window at -infinity.
 template <class T>
 void scores_of(const OperatorCall& c, const Shapes<T>& z, const TensorView& q, const TensorView& k, std::int64_t b, std::int64_t h, std::vector<T>& s) {
   gemm<T>(z.queries, z.keys, z.d, static_cast<T>(c.task->scalars.at(0)), z.q(q, b, h), z.k(k, b, h, true), 0, s.data(), z.keys);
   if (!c.task->causal) return;
+  const std::int64_t window = window_of(c);
   for (std::int64_t i = 0; i < z.queries; ++i) {
     const std::int64_t query = q.held->global_index(1, z.first + i);
     std::int64_t j = 0;
     for (const Run& r : k.held->global[1])
       for (std::int64_t x = 0; x < r.length && j < z.keys; ++x, ++j)
-        if (r.first + x > query) s[static_cast<std::size_t>(i * z.keys + j)] = -std::numeric_limits<T>::infinity();
+        if (r.first + x > query || (window > 0 && query - (r.first + x) >= window)) s[static_cast<std::size_t>(i * z.keys + j)] = -std::numeric_limits<T>::infinity();
   }
 }
 
-/// q, k, v, out, log-sum-exp [b, s, heads]
+/// q, k, v, out, log-sum-exp [b, s, heads], [sinks]
 template <class T>
 struct Forward {
   static void run(const OperatorCall& c) {
     const TensorView &q = c.operand(0), &k = c.operand(1), &v = c.operand(2), &out = c.operand(3), &lse = c.operand(4);
     const Shapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
+    const T* sinks = sinks_of<T>(c, 5);
     if (!z.whole()) {
       clear<T>(out);
       clear<T>(lse, -std::numeric_limits<T>::infinity());
@@ -95,7 +104,7 @@ struct Forward {
     for (std::int64_t b = 0; b < z.batch; ++b)
       for (std::int64_t h = 0; h < z.heads; ++h) {
         scores_of(c, z, q, k, b, h, s);
-        for (std::int64_t i = 0; i < z.queries; ++i) lse.as<T>()[z.lse(b, i, h)] = normalise(s.data() + i * z.keys, z.keys);
+        for (std::int64_t i = 0; i < z.queries; ++i) lse.as<T>()[z.lse(b, i, h)] = normalise(s.data() + i * z.keys, z.keys, sinks == nullptr ? -std::numeric_limits<T>::infinity() : sinks[h]);
         if (dropout.on()) {
           dropout.fill(keep, b, h);
           for (std::size_t i = 0; i < s.size(); ++i) s[i] *= keep[i];
@@ -103,23 +112,25 @@ struct Forward {
         gemm<T>(z.queries, z.v, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data), z.heads * z.v);
       }
   }
-  /// Softmax of a row in place; its log-sum-exp.
-  static T normalise(T* row, std::int64_t n) {
-    T max = row[0], sum{0};
+  /// Softmax of a row and its sink in place; its log-sum-exp.
+  static T normalise(T* row, std::int64_t n, T sink) {
+    T max = std::max(row[0], sink);
     for (std::int64_t j = 1; j < n; ++j) max = std::max(max, row[j]);
+    T sum = std::exp(sink - max);
     for (std::int64_t j = 0; j < n; ++j) sum += row[j] = std::exp(row[j] - max);
     for (std::int64_t j = 0; j < n; ++j) row[j] /= sum;
     return max + std::log(sum);
   }
 };
 
-/// output gradient, q, k, v, out, log-sum-exp; gradients of q, k, v
+/// output gradient, q, k, v, out, log-sum-exp; gradients of q, k, v; [sinks, their gradient (added to)]
 template <class T>
 struct Backward {
   static void run(const OperatorCall& c) {
     const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4), &lse = c.operand(5);
     const Shapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
+    const T* sinks = sinks_of<T>(c, 9);
     if (!z.whole())
       for (std::size_t i = 6; i < 9; ++i) clear<T>(c.operand(i));
     std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()), keep(dropout.on() ? p.size() : 0);
@@ -137,7 +148,9 @@ struct Backward {
           dropout.fill(keep, b, h);
           for (std::size_t i = 0; i < p.size(); ++i) dropped[i] *= keep[i], dp[i] *= keep[i];
         }
-        through_softmax(c, z, z.q(dout, b, h), z.q(out, b, h), p, dp);
+        const std::vector<T> dots = through_softmax(c, z, z.q(dout, b, h), z.q(out, b, h), p, dp);
+        // A sink's probability times 0 less what softmax takes off every score; it has no value of its own.
+        for (std::int64_t i = 0; sinks != nullptr && i < z.queries; ++i) c.operand(10).as<T>()[h] -= std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * dots[static_cast<std::size_t>(i)];
         // Heads that share a key head add to its gradients after the first.
         const T beta = h % (z.heads / z.kv_heads) == 0 ? T{0} : T{1};
         const std::int64_t wide = z.heads * z.d, narrow = z.kv_heads * z.d;
@@ -146,9 +159,10 @@ struct Backward {
         gemm<T>(z.keys, z.v, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta, const_cast<T*>(z.k(c.operand(8), b, h).data), z.kv_heads * z.v);
       }
   }
-  /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP.
-  static void through_softmax(const OperatorCall& c, const Shapes<T>& z, const Matrix<T>& dout, const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
+  /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP; those sums.
+  static std::vector<T> through_softmax(const OperatorCall& c, const Shapes<T>& z, const Matrix<T>& dout, const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
     const T scale = static_cast<T>(c.task->scalars.at(0));
+    std::vector<T> dots;
     for (std::int64_t i = 0; i < z.queries; ++i) {
       T dot{0};
       for (std::int64_t x = 0; x < z.v; ++x) dot += dout.data[i * dout.stride + x] * out.data[i * out.stride + x];
@@ -156,7 +170,9 @@ struct Backward {
         const auto at = static_cast<std::size_t>(i * z.keys + j);
         dp[at] = scale * p[at] * (dp[at] - dot);
       }
+      dots.push_back(dot);
     }
+    return dots;
   }
 };
 
@@ -180,7 +196,13 @@ struct Merge {
                                          cpu_operators().add({"attention.flash_block", "attention of some queries to some keys", {}, both<Forward>()}) &&
                                          cpu_operators().add({"attention_grad.flash_block", "its gradients", {}, both<Backward>()}) &&
                                          cpu_operators().add({"attention.flash", "attention without stored scores", {}, both<Forward>()}) &&
-                                         cpu_operators().add({"attention_grad.flash", "its gradients", {}, both<Backward>()});
+                                         cpu_operators().add({"attention_grad.flash", "its gradients", {}, both<Backward>()}) &&
+                                         cpu_operators().add({"attention.flash_window", "the same to keys in a window", {}, both<Forward>()}) &&
+                                         cpu_operators().add({"attention_grad.flash_window", "its gradients", {}, both<Backward>()}) &&
+                                         cpu_operators().add({"attention.flash_sinks", "the same with a learned score per head beside the keys'", {}, both<Forward>()}) &&
+                                         cpu_operators().add({"attention_grad.flash_sinks", "its gradients", {}, both<Backward>()}) &&
+                                         cpu_operators().add({"attention.flash_window_sinks", "both", {}, both<Forward>()}) &&
+                                         cpu_operators().add({"attention_grad.flash_window_sinks", "its gradients", {}, both<Backward>()});
 
 }  // namespace
 

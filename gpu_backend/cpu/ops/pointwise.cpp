@@ -29,6 +29,25 @@ struct Add {
   }
 };
 
+/// a, b, a + factor * b
+template <class T>
+struct AddScaled {
+  static void run(const OperatorCall& c) {
+    const T factor = static_cast<T>(c.task->scalars.at(0));
+    own_rows<3>({&c.operand(0), &c.operand(1), &c.operand(2)}, [&](const Index&, const auto& at, std::int64_t n) {
+      const T *a = c.operand(0).as<T>() + at[0], *b = c.operand(1).as<T>() + at[1];
+      for (std::int64_t i = 0; i < n; ++i) c.operand(2).as<T>()[at[2] + i] = a[i] + factor * b[i];
+    });
+  }
+};
+/// x, factor * x
+template <class T>
+struct Scaled {
+  static void run(const OperatorCall& c) {
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) c.operand(1).as<T>()[i] = static_cast<T>(c.task->scalars.at(0)) * c.operand(0).as<T>()[i];
+  }
+};
+
 /// Pairs of what is read and what is written, in either order. All real numbers of a run have one type.
 template <class T>
 struct Cast {
@@ -86,6 +105,8 @@ struct Zeros {
 };
 
 [[maybe_unused]] const bool registered = cpu_operators().add({"add", "sum of two", {}, both<Add>()}) &&
+                                         cpu_operators().add({"add.scaled", "sum of two, the second times a factor", {}, both<AddScaled>()}) &&
+                                         cpu_operators().add({"scale.scaled", "times a factor", {}, both<Scaled>()}) &&
                                          cpu_operators().add({"cast", "to another type", {}, both<Cast>()}) &&
                                          cpu_operators().add({"cast.from_master", "master weights to the model's", {}, both<Cast>()}) &&
                                          cpu_operators().add({"copy", "a slice of a whole", {}, both<Copy>()}) &&

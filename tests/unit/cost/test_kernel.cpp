@@ -88,6 +88,30 @@ TEST_CASE("the quarters of a causal square add up to it, as ring attention cuts 
   CHECK((attention_flops(lower_half, false) + attention_flops(diagonal, false)).value() == Approx(attention_flops(whole, false).value()));
 }
 
+TEST_CASE("attention to a window does the work of its keys, and at most that of all") {
+  AttentionShape window = causal(kLong);
+  window.window = 128;
+  CHECK(attended_keys(window) == Approx(128 - 128.0 * 128 / (2 * 16384)));
+  AttentionShape later = window;  // Queries with as many keys before them lack none.
+  later.seq_q = 8192;
+  CHECK(attended_keys(later) == 128);
+  AttentionShape first = window;
+  first.seq_q = first.seq_k = 8192;
+  CHECK((attention_flops(first, false) + attention_flops(later, false)).value() == Approx(attention_flops(window, false).value()));
+  const KernelModel model(toy_gpu(), toy_profile());
+  const auto priced = [&](double keys, bool backward) {
+    AttentionShape s = causal(kLong);
+    s.window = keys;
+    return model.price(make_flash_attention(s, DType::bf16, backward)).time;
+  };
+  for (const bool backward : {false, true}) {
+    const Seconds all = model.price(make_flash_attention(causal(kLong), DType::bf16, backward)).time;
+    CHECK(priced(16384, backward) == all);
+    CHECK(priced(128, backward) < all * 0.1);
+    for (double keys = 256; keys <= 16384; keys *= 2) CHECK((priced(keys / 2, backward) < priced(keys, backward) && priced(keys, backward) <= all));
+  }
+}
+
 TEST_CASE("grouped-query attention moves fewer bytes for the same operations; head dimensions are padded") {
   AttentionShape gqa = kLong;
   gqa.kv_heads = 2;

@@ -139,6 +139,56 @@ Case grouped() {
   return {"grouped product", {random_reals({6, 4}, 1), random_reals({2, 3, 4}, 2)}, forward, backward};
 }
 
+/// The bias of each row's expert, once plain over two results, once times row weights.
+Case biased(bool with_weights) {
+  const auto task = [=](const char* what) {
+    ComputeTask t = task_of(ComputeOp::add, std::string(with_weights ? "weighted_expert_bias" : "expert_bias") + what);
+    t.scalars = {1};
+    t.group_sizes = 0;
+    return t;
+  };
+  const auto forward = [=](Arrays& a) {
+    Array y = a[2], z = reals({6, 1}), n = counts();
+    if (with_weights) call(task(""), {in(a[0]), in(a[1]), inout(y), in(n)});
+    else call(task(""), {in(a[0]), inout(y), inout(z), in(n)});
+    y.shape = {static_cast<std::int64_t>(y.real.size() + (with_weights ? 0 : z.real.size()))};
+    if (!with_weights) y.real.insert(y.real.end(), z.real.begin(), z.real.end());
+    return y;
+  };
+  const auto backward = [=](Arrays& a, const Array& g) {
+    Array dy = reals(a[2].shape), dz = reals({6, 1}), n = counts(), db = reals(a[0].shape), dw = reals(a[1].shape);
+    std::copy_n(g.real.begin(), dy.real.size(), dy.real.begin());
+    if (with_weights) call(task("_grad"), {inout(db), in(a[0]), in(a[1]), out(dw), in(dy), in(n)});
+    else {
+      std::copy_n(g.real.begin() + static_cast<std::ptrdiff_t>(dy.real.size()), 6, dz.real.begin());
+      call(task("_grad"), {inout(db), in(dy), in(dz), in(n)});
+    }
+    return Arrays{db, dw, dy};
+  };
+  const std::int64_t out = with_weights ? 3 : 2;
+  return {"biases of experts", {random_reals({2, 3}, 1), random_reals({6}, 2), random_reals({6, out}, 3)}, forward, backward};
+}
+
+/// Some gates and ups are beyond the bound, either way.
+Case clamped() {
+  const auto task = [](ComputeOp op) {
+    ComputeTask t = task_of(op, "weighted_clamped_silu_mul");
+    t.scalars = {0.4};
+    return t;
+  };
+  const auto forward = [task](Arrays& a) {
+    Array y = reals({3, 4});
+    call(task(ComputeOp::activation), {in(a[0]), in(a[1]), in(a[2]), out(y)});
+    return y;
+  };
+  const auto backward = [task](Arrays& a, const Array& g) {
+    Array dy = g, dgate = reals({3, 4}), dup = dgate, dw = reals({3});
+    call(task(ComputeOp::activation_grad), {in(dy), in(a[0]), in(a[1]), in(a[2]), out(dgate), out(dup), out(dw)});
+    return Arrays{dgate, dup, dw};
+  };
+  return {"GPT-OSS's gated activation", {random_reals({3, 4}, 1), random_reals({3, 4}, 2), random_reals({3}, 3)}, forward, backward};
+}
+
 Case weighted() {
   const auto forward = [](Arrays& a) {
     Array y = reals({3, 4});
@@ -181,6 +231,9 @@ TEST_CASE("gradients of experts' operators are derivatives") {
   }
   check(grouped());
   check(weighted());
+  check(clamped());
+  check(biased(false));
+  check(biased(true));
   check(append());
 }
 

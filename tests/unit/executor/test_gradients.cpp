@@ -125,6 +125,43 @@ Case flash(double p) {
   return {"flash attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
 }
 
+/// Of three keys a query sees two at most, or a score per head stands beside them, or both.
+Case flash_beyond(bool window, bool sinks) {
+  const auto run = [=](ComputeOp op, std::vector<Argument> arguments, Array& scores, Array* gradient) {
+    ComputeTask t = attention_task(op, 0.0);
+    t.variant = std::string("flash") + (window ? "_window" : "") + (sinks ? "_sinks" : "");
+    if (sinks) arguments.push_back(in(scores));
+    if (sinks && gradient != nullptr) arguments.push_back(inout(*gradient));
+    std::vector<std::int64_t> dims{2, 4, 2, 3, 3, 2};
+    if (window) dims.push_back(2);
+    call(t, arguments, dims);
+  };
+  const auto forward = [run](Arrays& a) {
+    Array y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4});
+    run(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)}, a[3], nullptr);
+    return y;
+  };
+  const auto backward = [run](Arrays& a, const Array& g) {
+    Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk, ds = reals({4});
+    run(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)}, a[3], nullptr);
+    run(ComputeOp::attention_grad, {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)}, a[3], &ds);
+    return Arrays{dq, dk, dv, ds};
+  };
+  return {"attention to a window, or with sinks", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3), random_reals({4}, 4)}, forward, backward};
+}
+
+Array attended(const Arrays& a, const std::string& variant, std::vector<std::int64_t> window, Array sinks) {
+  Array q = a[0], k = a[1], v = a[2], y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4});
+  ComputeTask t = attention_task(ComputeOp::attention, 0.0);
+  t.variant = variant;
+  std::vector<Argument> arguments{in(q), in(k), in(v), out(y), out(lse)};
+  if (!sinks.real.empty()) arguments.push_back(in(sinks));
+  std::vector<std::int64_t> dims{2, 4, 2, 3, 3, 2};
+  dims.insert(dims.end(), window.begin(), window.end());
+  call(t, arguments, dims);
+  return y;
+}
+
 /// The later two of three queries against the first two keys: nothing else has an output, or a gradient.
 Case flash_block() {
   const auto block = [](ComputeOp op, const std::vector<Argument>& arguments) {
@@ -283,6 +320,8 @@ TEST_CASE("gradients are derivatives") {
   check(flash(0.0));
   check(flash(0.3));
   check(flash_block());
+  for (const bool window : {false, true}) check(flash_beyond(window, true));
+  check(flash_beyond(true, false));
   check(linear_piece());
   check(unfused());
   check(dropout(false));
@@ -292,9 +331,24 @@ TEST_CASE("gradients are derivatives") {
   check(cross_entropy(true));
 }
 
+TEST_CASE("a window as long as the sequence hides nothing, one of a token shows its own value, and a sink takes from all") {
+  const Arrays a{random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)};
+  const Array all = attended(a, "flash", {}, {}), wide = attended(a, "flash_window", {3}, {}), own = attended(a, "flash_window", {1}, {});
+  CHECK(wide.real == all.real);
+  for (std::size_t row = 0; row < 6; ++row)
+    for (std::size_t head = 0; head < 4; ++head)
+      for (std::size_t i = 0; i < 2; ++i) CHECK(own.real[(row * 4 + head) * 2 + i] == Approx(a[2].real[(row * 2 + head / 2) * 2 + i]));
+  Array far = reals({4}), even = reals({4});
+  far.real.assign(4, -1e9);
+  CHECK(attended(a, "flash_sinks", {}, far).real == all.real);
+  // To its own token alone a query pays e^x of e^x + 1.
+  const Array halved = attended(a, "flash_window_sinks", {1}, even);
+  for (std::size_t i = 0; i < halved.real.size(); ++i) CHECK(std::abs(halved.real[i]) < std::abs(own.real[i]));
+}
+
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.leaky_relu", "activation_grad.relu", "activation_grad.squared_relu", "activation_grad.tanh", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "attention_grad.flash", "attention_grad.flash_block", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
+  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.leaky_relu", "activation_grad.relu", "activation_grad.squared_relu", "activation_grad.tanh", "activation_grad.weighted_silu_mul", "add.append_grad", "activation_grad.silu_mul", "activation_grad.weighted_clamped_silu_mul", "add.expert_bias_grad", "add.weighted_expert_bias_grad", "attention_grad.flash", "attention_grad.flash_block", "attention_grad.flash_sinks", "attention_grad.flash_window", "attention_grad.flash_window_sinks", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
                                       "cross_entropy_grad.adversarial", "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
                                       "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_input_grad_piece", "matmul.linear_weight_grad",
                                       "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",

@@ -41,6 +41,41 @@ TEST_CASE("parameters of networks with experts equal the published counts") {
   CHECK(static_cast<double>(shipped("qwen3_30b_a3b").active_parameter_count()) / 1e9 == Approx(3.35).margin(0.05));
 }
 
+TEST_CASE("GPT-OSS has the parameters of its model card, in layers that alternate") {
+  // arXiv 2508.10925, table 1: 116.83 and 20.91 billion in all, 5.13 and 3.61 active without the word table.
+  const auto large = shipped("gpt_oss_120b"), small = shipped("gpt_oss_20b");
+  const std::int64_t words = std::int64_t{201088} * 2880;
+  CHECK(static_cast<double>(large.parameter_count()) / 1e9 == Approx(116.83).margin(0.005));
+  CHECK(static_cast<double>(small.parameter_count()) / 1e9 == Approx(20.91).margin(0.005));
+  CHECK(static_cast<double>(large.active_parameter_count() - words) / 1e9 == Approx(5.13).margin(0.005));
+  CHECK(static_cast<double>(small.active_parameter_count() - words) / 1e9 == Approx(3.61).margin(0.005));
+  CHECK(large.layers() == 36);
+  const std::vector<int> order = large.order();
+  REQUIRE(order.size() == 38);
+  for (std::size_t layer = 0; layer < 36; ++layer) CHECK(large.blocks[static_cast<std::size_t>(order[layer + 1])].name == (layer % 2 == 0 ? "window_layer" : "layer"));
+}
+
+TEST_CASE("a window costs what its keys cost") {
+  const auto n = shipped("gpt_oss_120b");
+  const auto flops = [&](const char* name, std::int64_t s, bool causal) { return forward_matmul_flops(block(n, name), *find(block(n, name).ops, "attention.core"), 2, s, causal).value(); };
+  const double heads = 64, d = 64, s = 4096, w = 128;
+  CHECK(flops("window_layer", 4096, false) == 2 * 4 * heads * d * s * w);
+  CHECK(flops("window_layer", 4096, true) == 2 * 4 * heads * d * (s * w - w * w / 2));
+  CHECK(flops("layer", 4096, true) == 2 * 4 * heads * d * s * s / 2);
+  for (const bool causal : {false, true}) CHECK(flops("window_layer", 128, causal) == flops("layer", 128, causal));
+}
+
+TEST_CASE("layers of GPT-OSS out of turn are refused, an odd one is not") {
+  auto config = tiny("tiny_gpt_oss");
+  config["layer_types"] = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
+  CHECK(std::string(refusal(config).what()) == "layer 2 is out of turn");
+  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  config["num_hidden_layers"] = 3;
+  CHECK(build(config).order() == std::vector<int>{0, 1, 2, 1, 3});
+  config["sliding_window"] = 0;
+  CHECK(build(config).blocks.size() == 3);
+}
+
 TEST_CASE("DeepSeek-V3 has 671 billion parameters, 37 of them active, and 14 in its prediction module") {
   const auto main = deepseek_v3(0), whole = deepseek_v3(1);
   CHECK(static_cast<double>(main.parameter_count()) == Approx(671.026e9).epsilon(1e-6));

@@ -48,6 +48,15 @@ TEST_CASE("a row becomes the scenario that it describes") {
   CHECK(m.guessed.empty());
 }
 
+TEST_CASE("a row that trains adapters says which") {
+  CHECK(mapped(row_json()).job->scenario.training.lora.rank == 0);
+  nlohmann::json row = row_json();
+  row["config"].update({{"task", "LoRA"}, {"lora_rank", 16}, {"lora_alpha", 32}, {"lora_targets", "qkv,fc2"}});
+  const MappedRow m = mapped(row);
+  REQUIRE(m.job);
+  CHECK(m.job->scenario.training.lora == LoraSettings{16, 32, {"qkv", "fc2"}});
+}
+
 TEST_CASE("the trail says where each field is from") {
   const MappedRow m = mapped(row_json());
   const auto from = [&](const std::string& field) {
@@ -68,7 +77,7 @@ TEST_CASE("rows are skipped for stated reasons") {
   CHECK(with("layers", nullptr) == "field missing: layers");
   CHECK(with("seq_len", nullptr) == "field missing: seq_len");
   CHECK(with("precision", nullptr) == "field missing: precision");
-  CHECK(with("task", "LoRA") == "strategy not lowered yet");
+  CHECK(with("task", "LoRA") == "field missing: lora_rank");
   CHECK(with("stage_layers", "4xx2") == "predicted");  // Without a pipeline nobody asks for it.
   CHECK(with("model_family", "mamba") == "model unknown");
   CHECK(with("hidden", "wide") == "malformed row");

@@ -1,0 +1,99 @@
+#include "core/model/adapters.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/model/network_check.hpp"
+#include "core/units/error.hpp"
+
+namespace rehearse {
+namespace {
+
+/// Names that architectures give the product of a target: one with several results, or one for each.
+std::vector<std::string> ops_of(const std::string& target) {
+  if (target == "qkv") return {"attention.qkv", "attention.q", "attention.k", "attention.v"};
+  if (target == "proj") return {"attention.proj"};
+  if (target == "fc1") return {"mlp.fc1", "mlp.gate_up", "mlp.gate", "mlp.up"};
+  return {"mlp.fc2", "mlp.down"};
+}
+
+bool targeted(const OpSpec& op, const std::vector<std::string>& targets) {
+  return op.kind == OpKind::linear && std::any_of(targets.begin(), targets.end(), [&](const std::string& target) {
+           const auto names = ops_of(target);
+           return std::find(names.begin(), names.end(), op.name) != names.end();
+         });
+}
+
+void freeze(BlockSpec& block) {
+  for (ParamSpec& p : block.params) p.frozen = true;
+  for (OpSpec& op : block.ops) op.frozen = !op.params.empty();
+}
+
+template <class Item>
+int append(std::vector<Item>& items, Item item) {
+  items.push_back(std::move(item));
+  return static_cast<int>(items.size()) - 1;
+}
+
+/// Adds what stands behind `base`: A, B and a sum for each result. `base` writes to tensors of its own, the sums to those that it had.
+std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSettings& lora) {
+  const ParamSpec weight = block.params[static_cast<std::size_t>(base.params[0])];
+  const Dim low{DimTag::hidden, lora.rank}, in = weight.shape[1], out = weight.shape[0];
+  const Shape tokens{{DimTag::batch, 0}, {DimTag::sequence, 0}, low};
+  const double spread = std::sqrt(2.0 / static_cast<double>(in.size + low.size));
+  const int a = append(block.params, ParamSpec{.name = base.name + ".lora_a.weight", .shape = {low, in}, .init_std = spread});
+  const int b = append(block.params, ParamSpec{.name = base.name + ".lora_b.weight", .shape = {out, low}, .segments = weight.segments});
+  const int reduced = append(block.tensors, TensorSpec{.name = base.name + ".lora_a", .shape = tokens});
+  OpSpec down{.kind = OpKind::linear, .name = base.name + ".lora_a", .inputs = base.inputs, .outputs = {reduced}, .params = {a}};
+  OpSpec up{.kind = OpKind::linear, .name = base.name + ".lora_b", .inputs = {reduced}, .params = {b}};
+  down.low_rank = up.low_rank = true;
+  std::vector<OpSpec> added{std::move(down), std::move(up)};
+  for (int& y : base.outputs) {
+    const TensorSpec sum = block.tensors[static_cast<std::size_t>(y)];
+    TensorSpec frozen = sum, adapted = sum;
+    frozen.name += ".frozen";
+    adapted.name += ".lora_b";
+    const int from = append(block.tensors, std::move(frozen)), more = append(block.tensors, std::move(adapted));
+    added[1].outputs.push_back(more);
+    OpSpec add{.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}};
+    add.factor = lora.alpha / static_cast<double>(lora.rank);
+    added.push_back(std::move(add));
+    y = from;
+  }
+  return added;
+}
+
+bool add_adapters(BlockSpec& block, const LoraSettings& lora) {
+  bool any = false;
+  for (std::size_t o = 0; o < block.ops.size(); ++o) {
+    if (!targeted(block.ops[o], lora.targets)) continue;
+    const std::vector<OpSpec> added = adapter_of(block, block.ops[o], lora);
+    block.ops.insert(block.ops.begin() + static_cast<std::ptrdiff_t>(o) + 1, added.begin(), added.end());
+    o += added.size();
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+Network with_adapters(Network network, const LoraSettings& lora) {
+  if (lora.rank == 0) return network;
+  if (!network.sequences || network.routing() != nullptr)
+    throw Error(ErrorKind::usage, fmt::format("adapters have no lowering for {}", network.routing() != nullptr ? "networks with experts" : "networks without sequences"), "training.lora.rank",
+                "set training.lora.rank to 0");
+  bool any = false;
+  for (BlockSpec& block : network.blocks) {
+    freeze(block);
+    if (block.is_layer()) any = add_adapters(block, lora) || any;
+  }
+  if (!any)
+    throw Error(ErrorKind::usage, fmt::format("no layer of {} has a product that '{}' names", network.name, fmt::join(lora.targets, ", ")), "training.lora.targets", "choose some of qkv, proj, fc1, fc2");
+  validate(network);
+  return network;
+}
+
+}  // namespace rehearse

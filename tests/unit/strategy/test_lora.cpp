@@ -1,0 +1,137 @@
+// Low-rank adapters: what a step computes, keeps and sends where the model's own weights are frozen.
+
+#include "core/model/adapters.hpp"
+#include "core/program/flops.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/unit/program/lowered.hpp"
+
+using namespace rehearse;
+using namespace rehearse::test;
+
+namespace {
+
+constexpr double kLayers = 4, kHidden = 64, kKeys = 32, kFfn = 176, kVocabulary = 256, kSequence = 32, kRank = 4;
+
+Job adapted(std::vector<std::string> targets, double rank = kRank) {
+  Job job(with_adapters(tiny_llama(), {static_cast<std::int64_t>(rank), 8, std::move(targets)}), static_cast<std::int64_t>(kSequence));
+  job.workload.training.gradient_dtype = GradientDtype::fp32;
+  return job;
+}
+
+const std::vector<std::string> kAll{"qkv", "proj", "fc1", "fc2"};
+
+/// Elements of A and B beside a product of these sizes.
+double adapter(double in, double out) { return kRank * (in + out); }
+
+double adapters_of_all() { return kLayers * (adapter(kHidden, kHidden + 2 * kKeys) + adapter(kHidden, kHidden) + adapter(kHidden, 2 * kFfn) + adapter(kFfn, kHidden)); }
+
+double elements_of(const Network& n, bool frozen) {
+  double sum = 0;
+  for (std::size_t b = 0; b < n.blocks.size(); ++b)
+    for (const ParamSpec& p : n.blocks[b].params)
+      if (p.frozen == frozen) sum += static_cast<double>(p.elements()) * n.repeat[b];
+  return sum;
+}
+
+std::string refusal(Job job) {
+  try {
+    (void)job.lower();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("adapters have r (in + out) weights each, and all else is frozen") {
+  const Network n = adapted(kAll).workload.network;
+  CHECK(elements_of(n, false) == adapters_of_all());
+  CHECK(elements_of(n, true) == static_cast<double>(tiny_llama().parameter_count()));
+  CHECK(elements_of(adapted({"qkv"}).workload.network, false) == kLayers * adapter(kHidden, kHidden + 2 * kKeys));
+  CHECK(with_adapters(tiny_llama(), {}).parameter_count() == tiny_llama().parameter_count());
+}
+
+TEST_CASE("a step multiplies frozen weights twice and adapters three times for a token") {
+  const Program p = adapted(kAll).lower();
+  const double tokens = kSequence * 4, weights = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn) + kHidden * kVocabulary;
+  const double attention = kLayers * 3 * 4 * kSequence * kHidden;
+  CHECK(executed_matmul_flops(p).value() == Approx(tokens * (2 * 2 * weights + 3 * 2 * adapters_of_all() + attention)).epsilon(1e-12));
+  CHECK(executed_matmul_flops(p).value() == Approx(p.model_flops_per_step).epsilon(1e-12));
+}
+
+TEST_CASE("only adapters have gradients and optimizer state") {
+  const Program p = adapted(kAll).lower();
+  CHECK_NOTHROW(validate(p));
+  const double trained = adapters_of_all(), frozen = static_cast<double>(tiny_llama().parameter_count());
+  CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == 2 * (trained + frozen));
+  CHECK(persistent_bytes(p, 0, MemoryCategory::gradients) == 4 * trained);
+  CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) == 12 * trained);  // Master copy and two moments.
+}
+
+TEST_CASE("replicas reduce the gradients of adapters alone") {
+  Job job = adapted(kAll);
+  job.strategy.dp = job.strategy.dp_replicate = 2;
+  const Program p = job.lower();
+  double reduced = 0;
+  for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+    if (task.name == "gradients") reduced += collective_bytes(p, body, task, context_of(p, 0, e));
+  });
+  CHECK(reduced == 4 * adapters_of_all());
+}
+
+TEST_CASE("frozen products keep no input for a weight gradient") {
+  const auto activations = [](const Job& job) { return peak_memory(job.lower(), Bytes{0}, Bytes{0}).front().by_category[static_cast<std::size_t>(MemoryCategory::activations)].value(); };
+  Job trained(tiny_llama(), static_cast<std::int64_t>(kSequence));
+  // At the least the MLP's inner values, and what goes into it, of every layer but the one at work; B's inputs come on top.
+  const double tokens = kSequence, saved = (kLayers - 1) * tokens * 2 * kFfn, added = kLayers * tokens * 2 * kRank;
+  CHECK(activations(adapted({"qkv"})) <= activations(trained) - saved + added);
+}
+
+TEST_CASE("adapters keep the type of activations beside products in fp8, whose frozen weights are fp8 alone") {
+  Job job = adapted({"qkv"}, 16);
+  job.workload.training.precision = Precision::fp8_mixed;
+  job.workload.training.fp8 = {Fp8Recipe::tensorwise, true};
+  const Program p = job.lower();
+  int narrow = 0, wide = 0;
+  for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    if (c == nullptr || c->op != ComputeOp::matmul) return;
+    if (task.name.find(".lora_") != std::string::npos) {
+      CHECK(c->arithmetic == DType::bf16);
+      ++wide;
+    } else if (c->arithmetic == DType::fp8) {
+      CHECK(task.phase != Phase::weight_grad);
+      ++narrow;
+    }
+  });
+  CHECK((narrow > 0 && wide > 0));
+  const double products = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn);
+  const double whole = static_cast<double>(tiny_llama().parameter_count()) - products, adapters = kLayers * 16 * (kHidden + kHidden + 2 * kKeys);
+  CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == products + 2 * (whole + adapters));
+}
+
+TEST_CASE("tensor-parallel ranks gather and reduce what has the rank's features only") {
+  Job job = adapted(kAll);
+  job.strategy.tp = 2;
+  job.strategy.sequence_parallel = true;
+  const Program p = job.lower();
+  for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+    if (!std::holds_alternative<CollectiveTask>(task.kind) || task.name.find(".lora_") == std::string::npos) return;
+    INFO(task.name);
+    CHECK(collective_bytes(p, body, task, context_of(p, 0, e)) <= kSequence * kRank * 2);
+  });
+  CHECK_NOTHROW(validate(p));
+}
+
+TEST_CASE("adapters are refused where frozen weights have no lowering") {
+  Job job = adapted(kAll);
+  job.strategy.dp = job.strategy.dp_shard = 2;
+  job.strategy.zero_stage = 3;
+  CHECK(refusal(job) == "zero_stage(3) has no lowering for weights that are frozen (training.lora)");
+  job.strategy.zero_stage = 0;
+  job.strategy.fsdp.enabled = true;
+  CHECK(refusal(job) == "fully sharded data parallelism has no lowering for weights that are frozen (training.lora)");
+  CHECK_THROWS_AS(with_adapters(shipped("tiny_mixtral"), {4, 8, kAll}), Error);
+  CHECK_THROWS_AS(with_adapters(shipped("tiny_llama"), {4, 8, {}}), Error);
+}
