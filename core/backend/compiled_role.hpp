@@ -23,6 +23,7 @@ struct PlayOp {
   std::int32_t group = -1;          ///< Collectives: Program group; messages: index into CompiledRole::endpoints.
   std::int32_t ordinal = 0;         ///< Collectives: n-th call on this group in the role.
   CollectiveOp collective = CollectiveOp::all_reduce;
+  bool packed = false;              ///< Collectives: CollectiveTask::packed.
   double bytes = 0;                 ///< Collectives and messages, of one rank.
   std::int32_t successors = 0, successor_count = 0;  ///< Range in CompiledRole::successors.
   std::int32_t dependencies = 0;

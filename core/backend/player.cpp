@@ -231,7 +231,7 @@ class Player final : public PlayClock::Handler {
     call.bytes = std::max(call.bytes, op.bytes);
     if (call.members.size() < cast_.groups[static_cast<std::size_t>(group)].actors.size()) return;
     open.erase(at);
-    begin_call(index, group, op.collective);
+    begin_call(index, group, op);
   }
 
   std::int32_t new_call() {
@@ -244,9 +244,9 @@ class Player final : public PlayClock::Handler {
     return index;
   }
 
-  void begin_call(std::int32_t index, std::int32_t group, CollectiveOp kind) {
+  void begin_call(std::int32_t index, std::int32_t group, const PlayOp& op) {
     Call& call = calls_[static_cast<std::size_t>(index)];
-    call.traffic = &traffic_.collective(group, kind, call.bytes);
+    call.traffic = &traffic_.collective(group, op.collective, call.bytes, {.packed = op.packed});
     const Pending done{Pending::Kind::collective, index, 0};
     if (call.traffic->flows > 0) {
       flows_ += call.traffic->flows;

@@ -15,11 +15,11 @@ constexpr double kTimerOnlyShare = 0.02;
 TrafficBook::TrafficBook(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options, const Cast& cast, PlayClock& clock)
     : p_(program), cluster_(cluster), cost_(cost), options_(options), cast_(cast), clock_(clock), messages_(cast.channel_list.size()) {}
 
-const TrafficBook::Call& TrafficBook::collective(std::int32_t group, CollectiveOp op, double bytes) {
-  const auto key = std::tuple(group, op, bytes);
+const TrafficBook::Call& TrafficBook::collective(std::int32_t group, CollectiveOp op, double bytes, const CallOptions& options) {
+  const auto key = std::tuple(group, op, bytes, options);
   const auto at = collectives_.find(key);
   if (at != collectives_.end()) return at->second;
-  return collectives_.emplace(key, make_collective(cast_.groups[static_cast<std::size_t>(group)], op, bytes)).first->second;
+  return collectives_.emplace(key, make_collective(cast_.groups[static_cast<std::size_t>(group)], op, bytes, options)).first->second;
 }
 
 bool TrafficBook::in_one_node(const Cast::Group& group) const {
@@ -27,17 +27,17 @@ bool TrafficBook::in_one_node(const Cast::Group& group) const {
   return std::all_of(group.devices.begin(), group.devices.end(), [&](DeviceId d) { return cluster_.node_of(d) == first; });
 }
 
-TrafficBook::Call TrafficBook::make_collective(const Cast::Group& group, CollectiveOp op, double bytes) {
+TrafficBook::Call TrafficBook::make_collective(const Cast::Group& group, CollectiveOp op, double bytes, const CallOptions& options) {
   Call call;
   if (group.devices.size() == 1) return call;
   const CollectiveModel& model = cost_.collectives();
-  const CollectiveChoice choice = model.choose(op, Bytes{bytes}, group.devices);
+  const CollectiveChoice choice = model.choose(op, Bytes{bytes}, group.devices, options);
   const int rank = cast_.actors[static_cast<std::size_t>(group.actors.front())].rank;
   call.load = cost_.interference(op, choice, Bytes{bytes}, static_cast<int>(group.devices.size()), rank, p_);
   call.latency = choice.time.value();
   const double moving = choice.time.value() - choice.latency.value();
   if (moving <= 0 || (!options_.all_flows && (moving < kTimerOnlyShare * choice.time.value() || in_one_node(group)))) return call;
-  const FluidPlan plan = model.plan(op, Bytes{bytes}, group.devices);
+  const FluidPlan plan = model.plan(op, Bytes{bytes}, group.devices, options);
   Bytes most;
   for (const FluidEdge& e : plan.edges) most = max(most, e.bytes);
   std::vector<PlayClock::Flow> flows;

@@ -26,11 +26,11 @@ class TrafficBook {
 
   /// A collective of group `group` of the cast. Inside one node, where the wires are the group's own, it is a timer, and so is one that spends
   /// almost all of its time in latency; with RunOptions::all_flows only what moves nothing is.
-  const Call& collective(std::int32_t group, CollectiveOp op, double bytes);
+  const Call& collective(std::int32_t group, CollectiveOp op, double bytes, const CallOptions& options);
   const Call& message(std::int32_t channel, double bytes);
 
  private:
-  [[nodiscard]] Call make_collective(const Cast::Group& group, CollectiveOp op, double bytes);
+  [[nodiscard]] Call make_collective(const Cast::Group& group, CollectiveOp op, double bytes, const CallOptions& options);
   [[nodiscard]] Call make_message(const Cast::Channel& channel, double bytes);
   [[nodiscard]] bool in_one_node(const Cast::Group& group) const;
 
@@ -40,7 +40,7 @@ class TrafficBook {
   const RunOptions& options_;
   const Cast& cast_;
   PlayClock& clock_;
-  std::map<std::tuple<std::int32_t, CollectiveOp, double>, Call> collectives_;
+  std::map<std::tuple<std::int32_t, CollectiveOp, double, CallOptions>, Call> collectives_;
   struct Sized { double bytes; Call call; };
   std::vector<std::list<Sized>> messages_;  // By channel; one size each, as a rule.
 };

@@ -52,11 +52,18 @@ void check(const CallShape& call) {
     throw Error(ErrorKind::usage, "a collective of " + std::to_string(bytes.value()) + " bytes", "collective size", "sizes are finite and not negative");
 }
 
+/// Whether a call's kernels move its pieces byte by byte.
+bool bytewise(const CallShape& call, nccl::Protocol protocol, int ranks) {
+  constexpr double kWidestLoad = 16;
+  return call.options.packed && call.op == CollectiveOp::all_gather && protocol != nccl::Protocol::ll && std::fmod(call.bytes.value() / ranks, kWidestLoad) != 0;
+}
+
 CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measured, const WireTime& wire_time) {
   const auto pick = g.table.pick(call.op, call.bytes, {call.options.grouped, call.options.fp8_reduction, call.options.switch_reduces});
   CollectiveChoice out{std::string(name_of(pick.algorithm)), std::string(name_of(pick.protocol)), pick.channels, pick.latency, {}, {}};
-  const double gain = measured ? bandwidth_gain(g.measured, pick.algorithm, g.shape.ranks, g.shape.nodes) : 1.0;
+  double gain = measured ? bandwidth_gain(g.measured, pick.algorithm, g.shape.ranks, g.shape.nodes) : 1.0;
   const BytesPerSecond nccl = g.achieved.bandwidth(call.op, pick.algorithm, pick.protocol, call.bytes);
+  if (measured && bytewise(call, pick.protocol, g.shape.ranks)) gain *= g.measured.gpu.bytewise;
   BytesPerSecond reached = min(nccl * gain, wire_bound(g, call.op, pick.algorithm));
   if (!g.switched) reached = min(reached, call.bytes / wire_time(out.algorithm));
   const Seconds streaming = call.bytes / reached;
@@ -97,7 +104,7 @@ struct CollectiveModel::Impl {
   struct Hash {
     std::size_t operator()(const Call& c) const {
       const auto mix = [](std::size_t a, std::size_t b) { return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2)); };
-      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) + (c.options.switch_reduces ? 0 : 1024);
+      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) + (c.options.switch_reduces ? 0 : 1024) + (c.options.packed ? 2048 : 0);
       return mix(mix(std::hash<double>{}(c.bytes), std::hash<const void*>{}(c.group)), kind);
     }
   };

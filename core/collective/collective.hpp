@@ -37,6 +37,9 @@ struct CallOptions {
   int grouped = 1;
   bool fp8_reduction = false;  ///< The reduction is of 8-bit floats.
   bool switch_reduces = true;  ///< Switches know the reduction (sum, min, max of a common type): NVLS and CollNet may take part.
+  /// The ranks' pieces follow each other unpadded. Where a gather's do not begin on multiples of 16 bytes, its kernels move them byte by byte: so do
+  /// LL128 and Simple in NCCL 2.8 (prims_ll128.h, common_kernel.h; NVIDIA/nccl issue 413).
+  bool packed = false;
   auto operator<=>(const CallOptions&) const = default;
 };
 

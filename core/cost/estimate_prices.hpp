@@ -64,7 +64,7 @@ class EstimatePrices {
   [[nodiscard]] Transfer price_collective(const Task& task, const Body& body, int role);
   [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
   [[nodiscard]] const std::vector<std::vector<DeviceId>>& instances(int group, int role);
-  [[nodiscard]] double solo_seconds(CollectiveOp op, Bytes bytes, const std::vector<DeviceId>& group);
+  [[nodiscard]] double solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group);
   [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to);
 
   const Program& p_;
@@ -79,7 +79,7 @@ class EstimatePrices {
   std::map<std::pair<int, int>, bool> closed_;
   std::map<std::pair<int, int>, ComputeWork> works_;
   std::map<Key, Transfer> collectives_;
-  std::map<std::tuple<CollectiveOp, int, int, double>, Transfer> calls_;  ///< By operation, group, role and bytes.
+  std::map<std::tuple<CollectiveOp, int, int, double, bool>, Transfer> calls_;  ///< By operation, group, role, bytes and whether packed.
   std::map<std::pair<int, int>, std::vector<std::vector<DeviceId>>> instances_;  ///< By group and role.
   std::map<std::tuple<int, int, int, int>, Transfer> messages_;
 };

@@ -62,6 +62,7 @@ CollectiveConstants read_collective_constants(const nlohmann::json& json, const 
   out.ring_rank_loss = bandwidth.number("ring_rank_loss", {0, 2});
   out.nvls = bandwidth.number("nvls", kGain);
   out.nvls_tree = bandwidth.number("nvls_tree", kGain);
+  out.bytewise = bandwidth.number("bytewise", {0.01, 1});
   bandwidth.finish();
 
   ObjectReader message = file.object("message");

@@ -18,6 +18,7 @@ struct CollectiveConstants {
   Seconds nvls_fill_per_head;     ///< The same of NVLS and NVLSTree, per GPU of the node: each is the head of one slice of the data.
   double ring = 1, ring_rank_loss = 0;  ///< Rate of rings and trees in a node over NCCL's table: ring / (1 + ring_rank_loss / ranks).
   double nvls = 1, nvls_tree = 1;       ///< The same of NVLS and NVLSTree.
+  double bytewise = 1;                  ///< Share of its bandwidth that a gather reaches whose pieces do not begin on 16 bytes.
   Seconds message, message_through_host;  ///< One message inside a node, empty: over NVLink or PCIe; through host memory.
   double sms_per_channel = 1;     ///< SMs that a channel's thread block keeps from kernels beside it.
   /// Times that a byte on the wire is read or written in device memory, both ends together: of all-reduces, of other reductions, of calls

@@ -93,6 +93,7 @@ struct CollectiveTask {
   ExprId divisor = ExprPool::kOne;
   int root = -1;             ///< Position in the group, for broadcast and reduce.
   bool variable_counts = false;
+  bool packed = false;       ///< The ranks' pieces follow each other unpadded: they begin where element sizes put them.
   ExprId count_to_peer, count_from_peer;
 };
 

@@ -135,7 +135,8 @@ void StepBodies::copy_pieces(BodyBuilder& body, const char* name, int from, int 
 }
 
 /// One gather of the pairs (slice, whole) in `moved`, into buffers from which the pieces are copied.
-void StepBodies::gather_lists(BodyBuilder& body, const CollectiveTask& gather, std::vector<Operand> moved) {
+void StepBodies::gather_lists(BodyBuilder& body, CollectiveTask gather, std::vector<Operand> moved) {
+  gather.packed = true;
   std::vector<std::pair<int, int>> copies;
   for (std::size_t i = 1; i < moved.size(); i += 2) {
     copies.emplace_back(flat_like(body, moved[i].formal), moved[i].formal);

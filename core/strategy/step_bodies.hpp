@@ -133,7 +133,7 @@ class StepBodies {
   void fill_drop_unit(BodyBuilder&, const std::vector<ParamRef>&, int base);
   int flat_like(BodyBuilder& body, int whole);
   void copy_pieces(BodyBuilder& body, const char* name, int from, int to);
-  void gather_lists(BodyBuilder& body, const CollectiveTask& gather, std::vector<Operand> moved);
+  void gather_lists(BodyBuilder& body, CollectiveTask gather, std::vector<Operand> moved);
   void scatter_lists(BodyBuilder& body, const std::vector<Operand>& moved);
   [[nodiscard]] AxisSet shard_axes() const;
 

@@ -55,6 +55,26 @@ TEST_CASE("Collectives of one group share the latency of a ring once per wave of
   CHECK_THROWS_AS(model.choose(kAr, Bytes{1}, all(c), {0, false, true}), Error);
 }
 
+TEST_CASE("A gather of packed pieces off 16 bytes streams at the share of its bandwidth that is measured, whatever else does not") {
+  const Cluster c = machines::cluster("dgx_a100", 2);
+  const CollectiveModel model(c);
+  const double share = c.gpu(0).collectives->bytewise, ranks = 16;
+  CHECK(share < 0.5);
+  const CallOptions packed{.packed = true};
+  const auto streaming = [&](CollectiveOp op, double piece, const CallOptions& options) {
+    const CollectiveChoice choice = model.choose(op, Bytes{ranks * piece}, all(c), options);
+    return (choice.time - choice.latency).value();
+  };
+  constexpr auto kGather = CollectiveOp::all_gather;
+  const double piece = 1e9;
+  CHECK(streaming(kGather, piece + 2, packed) == Approx(streaming(kGather, piece + 2, {}) / share).epsilon(0.01));
+  for (const double whole : {16.0, 160.0}) CHECK(streaming(kGather, piece + whole, packed) == streaming(kGather, piece + whole, {}));
+  for (const auto op : {kAr, CollectiveOp::reduce_scatter, CollectiveOp::broadcast}) CHECK(streaming(op, piece + 2, packed) == streaming(op, piece + 2, {}));
+  // LL moves 8 bytes with a flag whatever their place.
+  const CollectiveModel small(c, {.protocol = "LL"});
+  CHECK(small.choose(kGather, Bytes{ranks * 1002}, all(c), packed).time == small.choose(kGather, Bytes{ranks * 1002}, all(c)).time);
+}
+
 TEST_CASE("fp8 reductions avoid rings of more than eight ranks, and only those") {
   const nccl::CallKind fp8{1, true, true};
   const auto one = prepared(machines::cluster("dgx_a100", 1)), two = prepared(machines::cluster("dgx_a100", 2));

@@ -250,6 +250,11 @@ TEST_CASE("through lists every parameter is a call of its own, and every rank's 
   CHECK(count(whole, scatters) < parameters);
   CHECK(count(p, scatters) >= parameters - 1);  // Tied embeddings are one.
   CHECK(count(whole, pieces) == 0);
+  const auto packed = [](const Task& task) { return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).packed; };
+  CHECK(count(whole, packed) == 0);
+  CHECK(count(p, packed) == count(p, [](const Task& task) {
+          return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).op == CollectiveOp::all_gather;
+        }));
   CHECK(count(p, pieces) >= 3 * (parameters - 1));  // Gathered for forward and for backward, scattered once.
 }
 
