@@ -29,10 +29,14 @@ void embedding_forward(BlockBody& b, const OpSpec& op) {
   b.keep(op.outputs[0], out, op.name);
 }
 
-/// Where the table is frozen nothing comes before it: the gradient of its rows ends here, and so do the tokens.
+/// Where the table is frozen nothing comes before it: the gradient of its rows ends here, and so do the tokens. A task that moves nothing says when:
+/// what follows the pass, as reductions of gradients do, waits for it.
 void drop_gradient(BlockBody& b, const OpSpec& op) {
-  (void)b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
-  (void)b.value(op.inputs[0]);
+  const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+  if (dy < 0) return;
+  ComputeTask end = pass(ComputeOp::copy, "end");
+  end.passes = 0;
+  b.builder().compute(op.name + ".end", std::move(end), {read(b.value(op.inputs[0])), read(dy)}, Phase::input_grad);
 }
 
 void embedding_backward(BlockBody& b, const OpSpec& op) {

@@ -96,6 +96,12 @@ struct SumHeads {
   }
 };
 
+/// What it reads is read no further.
+template <class T>
+struct End {
+  static void run(const OperatorCall&) {}
+};
+
 /// Everything it writes becomes zero.
 template <class T>
 struct Zeros {
@@ -112,6 +118,7 @@ struct Zeros {
                                          cpu_operators().add({"copy", "a slice of a whole", {}, both<Copy>()}) &&
                                          cpu_operators().add({"copy.repeat_heads", "keys or values once for every query head", {}, both<RepeatHeads>()}) &&
                                          cpu_operators().add({"copy.sum_heads", "their gradients added up", {}, both<SumHeads>()}) &&
+                                         cpu_operators().add({"copy.end", "nothing: a pass ends", {}, both<End>()}) &&
                                          cpu_operators().add({"fill.zeros", "zeros", {}, both<Zeros>()});
 
 }  // namespace
