@@ -195,13 +195,13 @@ struct CostModel::Impl {
   [[nodiscard]] static Kernel kernel_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c, const ExprContext& at);
   [[nodiscard]] PricedTask compute(const Program& p, const Task& task, const Body& body, const ComputeTask& c, int rank, const ExprContext& at) const;
   [[nodiscard]] Seconds copies_of_whole(const Program& p, const Body& body, int rank, const ExprContext& at) const;
+  [[nodiscard]] Seconds copy_of_whole(Bytes read, Bytes written, DeviceId d) const;
 };
 
 /// Where parameters and gradients are whole for a moment only, they come out of the buffer that a gather filled and go into the one that a scatter
 /// empties (torch.distributed.fsdp, fully_shard: foreach_all_gather_copy_out, foreach_reduce_scatter_copy_in): a pass over each on the compute
 /// stream. Gradients arrive there in 16 bits. A profile of this machine has its own packing in its collectives.
 Seconds CostModel::Impl::copies_of_whole(const Program& p, const Body& body, int rank, const ExprContext& at) const {
-  if (measured || options.task_times) return {};
   constexpr double kArriving = 2;
   std::set<int> seen;
   double read = 0, written = 0;
@@ -216,8 +216,12 @@ Seconds CostModel::Impl::copies_of_whole(const Program& p, const Body& body, int
       written += bytes;
     }
   }
-  if (seen.empty()) return {};
-  return model(p, rank).price(make_memory_bound(KernelClass::copy, Bytes{read}, Bytes{written}, DType::bf16, 1)).time;
+  return seen.empty() ? Seconds{} : copy_of_whole(Bytes{read}, Bytes{written}, p.device_of_rank[static_cast<std::size_t>(rank)]);
+}
+
+Seconds CostModel::Impl::copy_of_whole(Bytes read, Bytes written, DeviceId d) const {
+  if (measured || options.task_times) return {};
+  return kernels.at(cluster->gpu(d).id).price(make_memory_bound(KernelClass::copy, read, written, DType::bf16, 1)).time;
 }
 
 Kernel CostModel::Impl::kernel_of(const Program& p, const Task& task, const Body& body, const ComputeTask& c, const ExprContext& at) {
@@ -299,6 +303,8 @@ CostModel::CostModel(CostModel&&) noexcept = default;
 const Cluster& CostModel::cluster() const { return *impl_->cluster; }
 const CostModel::Options& CostModel::options() const { return impl_->options; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
+Seconds CostModel::copy_of_whole(Bytes read, Bytes written, DeviceId device) const { return impl_->copy_of_whole(read, written, device); }
+Seconds CostModel::update_on_host(Bytes moved, DeviceId device) const { return impl_->options.task_times ? Seconds{} : moved / impl_->host_rate(device); }
 
 namespace {
 

@@ -91,6 +91,11 @@ class CostModel {
   [[nodiscard]] Interference interference(CollectiveOp op, const CollectiveChoice& choice, Bytes bytes, int ranks, int rank, const Program& program) const;
   /// Size of a collective as CollectiveModel takes it.
   [[nodiscard]] static Bytes collective_bytes(const Program& program, const Task& task, const Body& body, const ExprContext& at);
+  /// What a pass's parameters and gradients that are whole for a moment only take on their way out of gathers' buffers and into scatters', in a body of its own.
+  /// 0 where measured kernels have it.
+  [[nodiscard]] Seconds copy_of_whole(Bytes read, Bytes written, DeviceId device) const;
+  /// What updates on CPU cores that move so many bytes take, of the device's share of its node. Throws Error (usage) where the rate is not known.
+  [[nodiscard]] Seconds update_on_host(Bytes moved, DeviceId device) const;
   /// What the prices of this Program rest on: the constants of the kernel classes it runs and of its collectives, with their held-out
   /// errors, and the rates of the wires.
   [[nodiscard]] std::vector<EvidenceItem> evidence(const Program& program) const;

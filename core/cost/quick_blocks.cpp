@@ -155,6 +155,13 @@ ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const
   return out;
 }
 
+LayerPasses QuickBlocks::layer() const {
+  const Block& layer = blocks_[static_cast<std::size_t>(layer_)];
+  Amounts kept = layer.curve[0].at_end;
+  subtract(kept, layer.curve[0].beside);
+  return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds}, Bytes{kept[static_cast<std::size_t>(MemoryCategory::activations)]}, !layer.open[0] && !layer.open[1]};
+}
+
 const ChunkPasses& QuickBlocks::chunks(int layers) {
   if (chunks_.size() <= static_cast<std::size_t>(layers)) chunks_.resize(static_cast<std::size_t>(layers) + 1);
   std::unique_ptr<ChunkPasses>& known = chunks_[static_cast<std::size_t>(layers)];

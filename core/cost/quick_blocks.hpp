@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cost/estimate_stage.hpp"
+#include "core/cost/quick_estimate.hpp"
 #include "core/model/network.hpp"
 #include "core/program/liveness_curve.hpp"
 
@@ -59,6 +60,7 @@ class QuickBlocks {
   /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another stream.
   [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] const ChunkPasses& chunks(int layers);
+  [[nodiscard]] LayerPasses layer() const;
   [[nodiscard]] const BlockMessage& message(bool forward) const { return messages_[forward ? 0 : 1]; }
 
  private:

@@ -26,6 +26,13 @@
 
 namespace rehearse {
 
+/// One microbatch through one layer, with the communication that its kernels wait for.
+struct LayerPasses {
+  Seconds forward, backward;
+  Bytes kept;                ///< By the forward for the backward.
+  bool closed = false;       ///< No communication of theirs leaves a node: copies of what is whole for a moment (CostModel::copy_of_whole) add to them.
+};
+
 /// Time and memory of one scenario.
 struct QuickEstimate {
   Seconds step_time;         ///< As Estimate::step_time.
@@ -36,6 +43,7 @@ struct QuickEstimate {
   Bytes needed;              ///< By the MemoryRule.
   Bytes capacity;            ///< Of that GPU.
   bool closed_form = false;  ///< false: this scenario was lowered and priced in full.
+  LayerPasses layer{};       ///< In the closed form only.
   [[nodiscard]] bool fits() const { return needed <= capacity; }
 };
 

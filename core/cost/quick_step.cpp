@@ -174,6 +174,7 @@ void QuickStep::time(const QuickParts& parts, QuickEstimate& out) {
   double end = 0;
   for (const TailState& t : tails_) end = std::max(end, t.end());
   out.step_time = Seconds{end - before};
+  out.layer = parts.blocks->layer();
   choose_slowest(parts, out);
 }
 

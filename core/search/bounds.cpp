@@ -6,59 +6,33 @@
 #include <vector>
 
 #include "core/cost/estimate.hpp"
+#include "core/cost/estimate_stage.hpp"
 #include "core/cost/host_copies.hpp"
 #include "core/cost/memory_rule.hpp"
+#include "core/program/body.hpp"
+#include "core/program/liveness_curve.hpp"
 #include "core/schedule/schedule.hpp"
+#include "core/search/least_memory.hpp"
+#include "core/search/siblings.hpp"
 #include "core/strategy/lower.hpp"
-#include "core/strategy/state_shards.hpp"
 
 namespace rehearse {
 
 namespace {
 
-/// One stage, one replica or as many as experts need, nothing sharded or moved.
-StrategySettings alone(StrategySettings s) {
-  s.pp = s.virtual_stages = 1;
-  s.schedule = "1f1b";
-  s.uneven_layers = s.scatter_gather = false;
-  s.zero_stage = 0;
-  s.fsdp.enabled = s.overlap.param_gather = false;
-  s.offload = Offload::none;
-  s.balance = Balance::none;
-  s.dp = 1;
-  while (s.dp * s.cp * s.tp % (s.ep * s.etp) != 0) ++s.dp;
-  s.dp_shard = 1;
-  s.dp_replicate = s.dp;
-  s.placement = {"tp", "cp", "ep", "dp", "pp", "tile_h", "tile_w"};
-  return s;
+bool splits_backward(const StrategySettings& s) { return schedules().at(s.schedule).value->splits_backward(); }
+
+/// One stage; backward in halves where `split`.
+StrategySettings one_stage(const StrategySettings& settings, bool split) {
+  StrategySettings out = alone(settings);
+  out.pp = out.virtual_stages = 1;
+  out.schedule = split ? "zb_h1" : "1f1b";
+  return out;
 }
 
 Seconds sum(const Breakdown& b, std::initializer_list<TimeCategory> categories) {
   Seconds out;
   for (const TimeCategory c : categories) out += b[c];
-  return out;
-}
-
-/// Distance on the devices between neighbours along each axis: what is before it in the plan's order. 0 where there are no neighbours.
-struct Strides {
-  std::int64_t tp = 0, cp = 0, dp = 0;
-};
-Strides strides_of(const StrategySettings& s) {
-  Strides out;
-  std::int64_t before = 1;
-  for (const std::string& axis : s.placement) {
-    if (axis == "tp" && s.tp > 1) out.tp = before;
-    if (axis == "cp" && s.cp > 1) out.cp = before;
-    if (axis == "dp" && s.ep * s.etp > 1) out.dp = before;
-    before *= axis == "tp" ? s.tp : axis == "cp" ? s.cp : axis == "dp" ? s.dp : axis == "pp" ? s.pp : 1;
-  }
-  return out;
-}
-
-/// The devices on which a plan has those of its ranks that `alone` keeps.
-std::vector<int> devices_of(const StrategySettings& alone, const Strides& strides, int ranks) {
-  std::vector<int> out;
-  for (int r = 0; r < ranks; ++r) out.push_back(static_cast<int>(r % alone.tp * strides.tp + r / alone.tp % alone.cp * strides.cp + r / alone.tp / alone.cp * strides.dp));
   return out;
 }
 
@@ -74,12 +48,6 @@ int layers_of(const Network& net) {
   int out = 0;
   for (std::size_t b = 0; b < net.blocks.size(); ++b) out += net.blocks[b].is_layer() ? net.repeat[b] : 0;
   return out;
-}
-
-Workload with_layers(Workload w, const std::function<int(int)>& change) {
-  for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
-    if (w.network.blocks[b].is_layer()) w.network.repeat[b] = std::max(1, change(w.network.repeat[b]));
-  return w;
 }
 
 /// A network of one kind of layer is priced with few of them: what each further one takes and keeps is the same.
@@ -113,39 +81,34 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.exposed += out.layer_exposed * missing;
 }
 
-/// Of a chunk's layers, those whose activations are moved (strategy/activation_offload.hpp).
-double moved_share(const StrategySettings& s, int layers) {
-  const int chunk = layers / (s.pp * s.virtual_stages), most = std::max(0, chunk - 1);
-  return chunk == 0 ? 0 : static_cast<double>(s.offload_layers > 0 ? std::min(s.offload_layers, most) : most) / chunk;
+/// What the first layer of the only stage keeps when its passes so far are forward and the input half of backward.
+Bytes kept_between_halves(const Program& program, const Network& network) {
+  int position = 0;
+  for (std::size_t b = 0; !network.blocks[b].is_layer(); ++b) position += network.repeat[b];
+  ExprContext at = program.mesh.context(0);
+  at.tables = &program.tables;
+  at.microbatches = program.microbatches;
+  at.layer = position;
+  std::vector<Bytes> kept{Bytes{0}};
+  for (const Entry& e : program.roles.front().step) {
+    const Body& body = program.bodies[static_cast<std::size_t>(e.body)];
+    if (e.layer != position || part_of(body).kind != PassPart::Kind::pass) continue;
+    Amounts left = body_curve(program, at, body, program.binding_sets[static_cast<std::size_t>(e.bindings)]).at_end;
+    kept.push_back(kept.back() + Bytes{left[static_cast<std::size_t>(MemoryCategory::activations)]});
+  }
+  return kept.size() == 4 ? max(Bytes{0}, kept[2]) : Bytes{0};
 }
 
-}  // namespace
-
-std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
-  const int chunks = shape.stages * shape.virtual_stages;
-  std::vector<int> out(static_cast<std::size_t>(shape.stages), 0);
-  const auto first = [&](int c) { return (c * layers + chunks - 1) / chunks; };
-  for (int c = 0; c < chunks; ++c) out[static_cast<std::size_t>(schedule.stage_of(c, shape))] += first(c + 1) - first(c);
-  return out;
-}
-
-bool moves_activations(const StrategySettings& s) { return s.offload == Offload::activations || s.offload == Offload::all; }
-
-PassKey pass_key(const StrategySettings& s) {
-  const Strides at = strides_of(s);
-  return {s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel, static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), at.tp, at.cp, at.dp};
-}
-
-PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings) {
+/// With the backward whole, or in halves.
+PassCosts costs_of(const SearchProblem& problem, const StrategySettings& settings, bool split) {
   PassCosts out;
-  if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} || problem.cluster.parts().size() > 1) return out;
   try {
-    const StrategySettings s = alone(settings);
+    const StrategySettings s = one_stage(settings, split);
     Workload one = few_layers(problem.workload);
     one.training.global_batch = s.microbatch * s.dp;
     const int ranks = s.dp * s.cp * s.tp * s.tile_h * s.tile_w;
     Program program = lower(one, s, ranks);
-    program.device_of_rank = devices_of(s, strides_of(settings), ranks);
+    program.device_of_rank = devices_of(s, strides_of(settings));
     if (program.device_of_rank.back() >= problem.cluster.device_count()) return out;
     const RoleMemory memory = MemoryRule{}.peaks(program).front();
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
@@ -157,6 +120,7 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
     out.gradients = in(memory, MemoryCategory::gradients);
     out.optimizer = in(memory, MemoryCategory::optimizer);
     add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
+    if (split) out.halved = kept_between_halves(program, one.network) * out.layers;
     out.from_host = copy_rate(problem.cluster, HostPaths(problem.cluster), 0, true);
     out.known = true;
   } catch (const Error&) {
@@ -165,25 +129,72 @@ PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& setti
   return out;
 }
 
+/// Activations of layers that a stage holds at once.
+Bytes most_alive(const PassCosts& costs, const StrategySettings& s, const Schedule& schedule, const PipelineShape& shape) {
+  const int chunks = s.pp * s.virtual_stages;
+  if (!schedule.splits_backward()) return costs.saved * (schedule.chunks_in_flight(0, shape) * kept_share(s, costs.layers) / chunks);
+  const Bytes saved = costs.saved / costs.layers, halved = costs.halved / costs.layers;
+  std::vector<KeptInChunk> each;
+  for (const int layers : chunk_layers(chunks, costs.layers)) each.push_back({saved * (layers - moved_layers(s, layers)), halved * layers});  // What was moved is back for the halves.
+  return most_kept(schedule, shape, each);
+}
+
+}  // namespace
+
+std::vector<int> chunk_layers(int chunks, int layers) {
+  std::vector<int> out;
+  const auto first = [&](int c) { return (c * layers + chunks - 1) / chunks; };
+  for (int c = 0; c < chunks; ++c) out.push_back(first(c + 1) - first(c));
+  return out;
+}
+
+std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
+  std::vector<int> out(static_cast<std::size_t>(shape.stages), 0);
+  const std::vector<int> chunks = chunk_layers(shape.stages * shape.virtual_stages, layers);
+  for (std::size_t c = 0; c < chunks.size(); ++c) out[static_cast<std::size_t>(schedule.stage_of(static_cast<int>(c), shape))] += chunks[c];
+  return out;
+}
+
+bool moves_activations(const StrategySettings& s) { return s.offload == Offload::activations || s.offload == Offload::all; }
+
+PassKey pass_key(const StrategySettings& s) {
+  const Strides at = strides_of(s);
+  return {s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel, static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), at.tp, at.cp, at.dp, splits_backward(s)};
+}
+
+PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings) {
+  if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} || problem.cluster.parts().size() > 1) return {};
+  PassCosts whole = costs_of(problem, settings, false);
+  if (!whole.known || !splits_backward(settings)) return whole;
+  PassCosts out = costs_of(problem, settings, true);
+  out.saved = whole.saved;
+  out.outside_layers = 1 / share_of_layers(problem.workload.network, 1) - 1;
+  return out;
+}
+
 Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t global_batch) {
   if (!costs.known) return {};
-  const MemoryRule rule;
   const int m = static_cast<int>(global_batch / (s.microbatch * s.dp));
   const PipelineShape shape{s.pp, s.virtual_stages, m};
   const Schedule& schedule = *schedules().at(s.schedule).value;
   const double stages = s.pp;
-  Bytes held = state_on_device(s, costs.weights, costs.gradients, costs.optimizer) * (schedule.copies() / stages);
-  if (s.offload == Offload::none || s.offload == Offload::optimizer) held += costs.saved * (schedule.chunks_in_flight(0, shape) / (stages * s.virtual_stages));
+  // Where any stage may hold most, its state is that of layers alone.
+  const int chunks = s.pp * s.virtual_stages;
+  const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
+  const double layers_alone = *std::min_element(held_layers.begin(), held_layers.end()) / (costs.layers * (1 + costs.outside_layers));
+  const double share = schedule.copies() * (schedule.splits_backward() ? layers_alone : 1 / stages);
+  const StageState stage{costs.weights * share, costs.gradients * share, costs.optimizer * share, most_alive(costs, s, schedule, shape)};
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
   const double waits = schedule.pairs() ? kPairedMargin : kExposedMargin;
   const Seconds compute = schedule.pairs() ? costs.compute - costs.launch : costs.compute;
   const Seconds mean = (compute * kBoundMargin + costs.exposed * waits) / stages;
-  const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
   const int most = schedule.copies() > 1 || s.pp * s.virtual_stages > costs.layers ? 0 : *std::max_element(held_layers.begin(), held_layers.end());
   const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
   Seconds copies;
-  if (moves_activations(s)) copies = costs.saved * (kBoundMargin * moved_share(s, costs.layers) / stages) / costs.from_host;
-  return {max(max(mean * (1 + bubble), fullest), copies) * m, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+  const int chunk = costs.layers / chunks;
+  // What the weight half of a backward reads stays on the device.
+  if (chunk > 0) copies = max(Bytes{0}, costs.saved - costs.halved) * (kBoundMargin * moved_layers(s, chunk) / (stages * chunk)) / costs.from_host;
+  return {max(max(mean * (1 + bubble), fullest), copies) * m, least_memory(s, stage, s.fsdp.enabled ? least_whole_beside(schedule, shape, 0) : WholeBeside{})};
 }
 
 }  // namespace rehearse

@@ -38,8 +38,10 @@ struct PassCosts {
   Seconds launch;        ///< Of `compute`, what waits for the host: an interleaved pair can hide it.
   Bytes weights, gradients, optimizer;
   Bytes saved;           ///< s
+  Bytes halved;          ///< The same between the halves of backward; 0 where that is whole.
   Seconds layer_compute, layer_exposed;  ///< Of one layer of w.
   int layers = 0;
+  double outside_layers = 0;  ///< Parameters there over those of all layers, where backward is split.
   BytesPerSecond from_host;  ///< What a device gets of its host's memory beside copies the other way.
 };
 
@@ -48,6 +50,8 @@ struct Bound {
   Bytes memory;
 };
 
+/// Layers of every chunk, in model order, as lowering deals them out.
+[[nodiscard]] std::vector<int> chunk_layers(int chunks, int layers);
 /// Layers of every stage where `layers`, no fewer than chunks, are dealt out to chunks in parts that differ by one at most, as lowering does; of one copy.
 [[nodiscard]] std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers);
 
@@ -55,7 +59,7 @@ struct Bound {
 [[nodiscard]] bool moves_activations(const StrategySettings& settings);
 
 /// What plans must have in common to share PassCosts: how layers and samples are divided, and how far apart on the devices their parts are.
-using PassKey = std::array<std::int64_t, 13>;
+using PassKey = std::array<std::int64_t, 14>;
 [[nodiscard]] PassKey pass_key(const StrategySettings& settings);
 /// Lowers and prices them. Never throws Error.
 [[nodiscard]] PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings);

@@ -1,5 +1,6 @@
 #pragma once
-// Bounds of all plans of a space that have no closed form: by their plain sibling (relaxation.hpp) where that has one, else by one microbatch (bounds.hpp).
+// Bounds of all plans of a space that have no closed form: by their plain sibling (relaxation.hpp) where that has one, else by one microbatch (bounds.hpp);
+// where asked for, by few layers played (steady_step.hpp).
 
 #include <cstdint>
 #include <map>
@@ -9,6 +10,7 @@
 #include "core/search/parallel.hpp"
 #include "core/search/relaxation.hpp"
 #include "core/search/search.hpp"
+#include "core/search/steady_step.hpp"
 
 namespace rehearse {
 
@@ -41,7 +43,7 @@ class PlanBounds {
  public:
   /// `plans`: indices into space.plans(); positions in them are what the rest goes by. All must outlive it.
   PlanBounds(const SearchProblem& problem, const SearchOptions& options, const Space& space, const std::vector<std::uint32_t>& plans, QuickEvaluators& quick)
-      : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick), gathers_(problem) {}
+      : problem_(problem), options_(options), space_(space), plans_(plans), quick_(quick), traffic_(problem) {}
 
   /// Calls work(evaluator, k) for all k below `count`, where example(k) is the position of a plan: narrow plans come first, and wide ones only while there is time.
   template <class Example, class Work>
@@ -57,14 +59,18 @@ class PlanBounds {
   [[nodiscard]] const Bound& operator[](std::uint32_t i) const { return bounds_[i]; }
   /// What the plan's sibling takes without anything sharded or moved, in any order of axes that leaves tensor parallelism where it is; 0: unknown.
   [[nodiscard]] Seconds relaxed_step(std::uint32_t i) const { return relaxed_[relaxed_of_[i]].step_time; }
-  /// The bound of settings that need not be of the space.
-  [[nodiscard]] Bound by_one_microbatch(const StrategySettings& settings) const;
-  /// Makes by_one_microbatch() known for all of these.
-  void price(const std::vector<StrategySettings>& settings);
+  /// Raises the bounds of these, as far as playing a few layers says more (steady_step.hpp).
+  void sharpen(const std::vector<std::uint32_t>& plans);
+  /// Bounds of settings that need not be of the space, by all that is known of bounding. Zeros where no time was left.
+  [[nodiscard]] std::vector<Bound> of_settings(const std::vector<StrategySettings>& settings);
 
  private:
   [[nodiscard]] StrategySettings settings(std::uint32_t i) const { return space_.settings(space_.plans()[plans_[i]]); }
   [[nodiscard]] bool is_wide(std::size_t i) const { return space_.width(space_.plans()[plans_[i]]) > problem_.cluster.device_count() / problem_.cluster.node_count(); }
+  [[nodiscard]] Bound by_one_microbatch(const StrategySettings& settings) const;
+  [[nodiscard]] Seconds by_few_layers(const StrategySettings& settings) const;
+  void price_one_microbatch(const std::vector<StrategySettings>& settings);
+  void play_few_layers(const std::vector<StrategySettings>& settings);
   void relax(const Tell& tell);
   void price_microbatches(const std::vector<char>& known, const Tell& tell);
 
@@ -73,10 +79,11 @@ class PlanBounds {
   const Space& space_;
   const std::vector<std::uint32_t>& plans_;
   QuickEvaluators& quick_;
-  GatherTimes gathers_;
+  PlanTraffic traffic_;
   std::vector<std::uint32_t> relaxed_of_;  ///< By position.
   std::vector<Relaxed> relaxed_;
   std::map<PassKey, PassCosts> costs_;
+  std::map<SteadyKey, SteadyStep> steady_;
   std::vector<Bound> bounds_;              ///< By position.
 };
 

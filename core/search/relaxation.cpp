@@ -1,23 +1,13 @@
 #include "core/search/relaxation.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
-#include "core/cost/memory_rule.hpp"
-#include "core/strategy/state_shards.hpp"
+#include "core/search/siblings.hpp"
 
 namespace rehearse {
 
 namespace {
-
-/// Gathers or scatters of all of a stage's parameters that each microbatch makes, one after the other.
-int transfers_per_microbatch(const StrategySettings& s) {
-  if (s.zero_stage == 3) return 2;
-  if (s.zero_stage == 2) return 1;
-  const bool kept = s.fsdp.reshard_after_forward == Reshard::never || (s.fsdp.reshard_after_forward == Reshard::automatic && s.pp > 1);
-  return s.fsdp.enabled && !kept ? 2 : 0;
-}
 
 int microbatches_of(const StrategySettings& s, const Workload& workload) { return static_cast<int>(workload.training.global_batch / (s.microbatch * s.dp)); }
 
@@ -40,8 +30,10 @@ Seconds unequal_step(const StrategySettings& s, const std::vector<int>& held, co
 /// Scales what is held to the fullest stage of `held` layers, of a sibling whose stages all have `whole`.
 void scale_memory(const QuickEstimate& sibling, const std::vector<int>& held, int whole, Relaxed& out) {
   const auto fullest = static_cast<std::size_t>(sibling.memory.role);
-  const double share = static_cast<double>(fullest < held.size() ? held[fullest] : *std::min_element(held.begin(), held.end())) / whole;
-  for (Bytes* b : {&out.weights, &out.gradients, &out.optimizer, &out.activations}) *b *= share;
+  const int least = *std::min_element(held.begin(), held.end()), most = fullest < held.size() ? held[fullest] : least;
+  StageState& s = out.stage;
+  for (Bytes* b : {&s.weights, &s.gradients, &s.optimizer, &s.activations}) *b *= static_cast<double>(most) / whole;
+  out.share_of_layers *= static_cast<double>(least) / most;
 }
 
 }  // namespace
@@ -65,11 +57,16 @@ Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const Strat
     const std::optional<QuickEstimate> e = quick.alone(settings, longest * chunks);
     if (!e) return {};
     const auto in = [&e](MemoryCategory c) { return e->memory.by_category[static_cast<std::size_t>(c)]; };
-    Relaxed out{true, passes_of(*e), in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)};
+    const Schedule& schedule = *schedules().at(settings.schedule).value;
+    const PipelineShape shape{settings.pp, settings.virtual_stages, microbatches_of(settings, problem.workload)};
+    Relaxed out{true, passes_of(*e), {in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)}};
+    out.beside = least_whole_beside(schedule, shape, std::min(e->memory.role, settings.pp - 1));
+    out.share_of_layers = share_of_layers(problem.workload.network, settings.pp);
+    out.layer = e->layer;
     if (longest * chunks == layers) return out;
     const std::optional<QuickEstimate> shorter = quick.alone(settings, (longest - 1) * chunks);
     if (!shorter) return {};
-    const std::vector<int> held = stage_layers(*schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, microbatches_of(settings, problem.workload)}, layers);
+    const std::vector<int> held = stage_layers(schedule, shape, layers);
     out.step_time = unequal_step(settings, held, problem.workload, *shorter, *e);
     scale_memory(*e, held, longest * settings.virtual_stages, out);
     return out;
@@ -78,33 +75,18 @@ Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const Strat
   }
 }
 
-Seconds GatherTimes::at_least(const StrategySettings& s, Bytes bytes) {
-  const int shards = s.fsdp.enabled ? s.dp_shard : s.dp;
-  int stride = 1;
-  for (const std::string& axis : s.placement) {
-    if (axis == "dp") break;
-    stride *= axis == "tp" ? s.tp : axis == "pp" ? s.pp : axis == "cp" ? s.cp : 1;
-  }
-  if (s.cp > 1 || shards == 1 || bytes <= Bytes{0} || (shards - 1) * stride >= problem_.cluster.device_count()) return {};
-  const auto step = static_cast<int>(std::floor(kStepsPerDoubling * std::log2(bytes.value())));
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto at = known_.find({shards, stride, step}); at != known_.end()) return at->second;
-  }
-  std::vector<DeviceId> group;
-  for (int i = 0; i < shards; ++i) group.push_back(i * stride);
-  const Seconds time = problem_.cost.collectives().choose(CollectiveOp::all_gather, Bytes{std::exp2(step / kStepsPerDoubling)}, group).time;
-  const std::lock_guard lock(mutex_);
-  return known_.emplace(std::tuple(shards, stride, step), time).first->second;
-}
-
-Bound bound(const Relaxed& r, GatherTimes& gathers, const StrategySettings& s) {
-  const MemoryRule rule;
-  Bytes held = state_on_device(s, r.weights, r.gradients, r.optimizer);
-  if (s.offload == Offload::none || s.offload == Offload::optimizer) held += r.activations;
-  Seconds step = r.step_time * kRelaxedMargin;
-  if (const int transfers = transfers_per_microbatch(s); transfers > 0) step = std::max(step, gathers.at_least(s, r.weights) * (kTrafficMargin * transfers * microbatches_of(s, gathers.problem().workload)));
-  return {step, held * (kBoundMargin * rule.allocator_factor) + rule.framework};
+Bound bound(const Relaxed& r, PlanTraffic& traffic, const StrategySettings& s) {
+  const Workload& workload = traffic.problem().workload;
+  const int layers = workload.network.layers(), chunk = layers / (s.pp * s.virtual_stages), microbatches = microbatches_of(s, workload);
+  const double of_layers = r.share_of_layers, of_one = of_layers / (chunk * s.virtual_stages);
+  const double largest = std::max(1.0 / (chunk * s.virtual_stages), 1 - of_layers);  // Unit: a layer, or all that stands outside.
+  StageState stage = r.stage;
+  stage.activations *= kept_share(s, layers);
+  Seconds passes = r.step_time;
+  passes += traffic.waits_of_passes(s, stage.weights * of_one, stage.gradients * of_one, r.layer, chunk) * microbatches;
+  const Seconds update = traffic.update_on_host(s, stage.weights * of_layers, stage.gradients * of_layers, stage.optimizer * of_layers);
+  passes += exposed_update(update, passes / microbatches, s.pp, microbatches);
+  return {max(passes * kRelaxedMargin, traffic.over_replicas(s, stage.weights, stage.gradients, largest) * microbatches), least_memory(s, stage, r.beside)};
 }
 
 }  // namespace rehearse

@@ -4,9 +4,10 @@
 // Let r be the step of the plan with whole parameters, gradients and optimizer state on every replica, nothing on the host and gradients reduced
 // after the last pass, by the closed form; d what its slowest stage waits for data parallelism and u its update. Then, with margins,
 //
-//   step >= r - d - u                               sharding, prefetch and copies to the host only add to passes and bubble
-//   step >= m g t(g)                                g gathers or scatters of a stage's parameters per microbatch, each t (collective model)
-//   memory >= 1.08 (states, divided as the plan divides them, + activations that stay on the device) + framework
+//   step >= r - d - u + m w + h     w: what each microbatch's passes wait for besides, h: update on CPU cores that no pass hides (plan_traffic.hpp);
+//                                   sharding, prefetch and copies only add to passes and bubble
+//   step >= m g                     g: gathers of a stage's weights and scatters of its gradients per microbatch, one after the other (collective model)
+//   memory >= 1.08 (states, as far as the plan keeps them, + activations that stay on the device) + framework        (least_memory.hpp)
 //
 // This holds for steps that hand work to the next, too: the stage that begins a step is the last to end one, so that a step's fill is not hidden by
 // the drain of the one before.
@@ -23,18 +24,14 @@
 // and memory is scaled by the layers of the fullest stage. The inequalities are derived; the margins are chosen, and were never exceeded on the
 // plans that test_core_search draws over whole spaces. Far nearer than bounds.hpp, for networks of equal layers in whole passes alone.
 
-#include <map>
-#include <mutex>
-#include <tuple>
-
 #include "core/search/bounds.hpp"
+#include "core/search/least_memory.hpp"
+#include "core/search/plan_traffic.hpp"
 
 namespace rehearse {
 
 /// The closed form agrees with the analytic back end to a hundredth (test_core_estimate), and so does that of the sibling.
 inline constexpr double kRelaxedMargin = 0.98;
-/// Parameters that stay whole (small ones, those outside the layers) are not told apart.
-inline constexpr double kTrafficMargin = 0.8;
 
 /// The plan without what is relaxed. Plans that agree in it share their Relaxed.
 [[nodiscard]] StrategySettings relaxed_settings(const StrategySettings& settings);
@@ -42,28 +39,16 @@ inline constexpr double kTrafficMargin = 0.8;
 struct Relaxed {
   bool known = false;      ///< False: outside the closed form, or refused.
   Seconds step_time;       ///< r - d - u, less what is said of unequal chunks.
-  Bytes weights, gradients, optimizer, activations;  ///< Of the fullest stage.
+  StageState stage{};      ///< The fullest.
+  WholeBeside beside{};    ///< There.
+  double share_of_layers = 0;  ///< Of the fullest stage's parameters, those that the layers of any stage have at least.
+  LayerPasses layer{};
 };
 
 /// `settings` as relaxed_settings() gives them. Never throws Error.
 [[nodiscard]] Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const StrategySettings& settings);
 
-/// What gathers over the first stage's first group of shards take, rounded down to a few sizes per doubling; for many threads.
-class GatherTimes {
- public:
-  explicit GatherTimes(const SearchProblem& problem) : problem_(problem) {}
-  [[nodiscard]] const SearchProblem& problem() const { return problem_; }
-  /// One gather of all of `bytes`; 0 where shards do not lie evenly.
-  [[nodiscard]] Seconds at_least(const StrategySettings& settings, Bytes bytes);
-
- private:
-  static constexpr double kStepsPerDoubling = 8;
-  const SearchProblem& problem_;
-  std::mutex mutex_;
-  std::map<std::tuple<int, int, int>, Seconds> known_;  ///< By shards, distance between them and size.
-};
-
 /// Of a plan whose relaxation is known.
-[[nodiscard]] Bound bound(const Relaxed& relaxed, GatherTimes& gathers, const StrategySettings& settings);
+[[nodiscard]] Bound bound(const Relaxed& relaxed, PlanTraffic& traffic, const StrategySettings& settings);
 
 }  // namespace rehearse

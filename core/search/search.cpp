@@ -137,9 +137,10 @@ class Searching {
   /// time does not suffice for is less likely to be among them.
   void climb() {
     while (!ended() && !result_.best.empty()) {
-      const std::vector<Item> batch = neighbours(result_.best.front());
+      std::vector<Item> batch = neighbours(result_.best.front());
       if (batch.empty()) return;
-      evaluate_batch(batch, 0);
+      drop_slow(batch);
+      if (!batch.empty()) evaluate_batch(batch, 0);
     }
   }
 
@@ -230,7 +231,7 @@ class Searching {
     const double limit = threshold();
     for (; next < order_.size() && batch.size() < kBatch; ++next) {
       const std::uint32_t i = order_[next];
-      if (!batch.empty() && plan(i).offload != plan(batch.front().plan).offload) break;  // Whether these are needed is seen when those are done.
+      if (moves_more_than_one_of(batch, i)) break;  // Whether this one is needed is seen when those are done.
       const bool best = least(i) < limit;
       if (tried_.contains(order_number(i, 0)) || (best && fits_without_moving(i))) continue;
       if (!best && (for_front_ >= options_.front_evaluations || !may_reach_front(i))) continue;
@@ -245,7 +246,7 @@ class Searching {
     while (!ended()) {
       std::vector<Item> batch = next_batch(next);
       if (batch.empty()) break;
-      drop_slow_copies(batch);
+      drop_slow(batch);
       const std::vector<Evaluation> answers = evaluate_batch(batch, next);
       std::vector<Item> other_orders;
       for (std::size_t k = 0; k < answers.size(); ++k)
@@ -267,6 +268,14 @@ class Searching {
   }
 
   [[nodiscard]] const Space::Plan& plan(std::uint32_t i) const { return space_.plans()[plans_[i]]; }
+
+  [[nodiscard]] bool moves_more_than_one_of(const std::vector<Item>& batch, std::uint32_t i) const {
+    return plan(i).offload != static_cast<std::uint8_t>(Offload::none) && std::any_of(batch.begin(), batch.end(), [&](const Item& item) {
+      Space::Plan other = plan(item.plan);
+      other.offload = plan(i).offload;
+      return other == plan(i);
+    });
+  }
 
   /// Copies to the host take time that nothing gives back: where a plan fits that moves less, or nothing, this one is not faster. By memory it may
   /// be better.
@@ -293,21 +302,25 @@ class Searching {
     return out;
   }
 
-  /// What moves activations to be among the best is bounded by their copies, too.
-  void drop_slow_copies(std::vector<Item>& batch) {
-    if (least(batch.front().plan) < threshold() && moves_activations(settings_of(batch.front()))) drop_slow_orders(batch);
+  /// Of plans that may be among the best, those whose sharper bound says that they are not.
+  void drop_slow(std::vector<Item>& batch) {
+    std::vector<std::uint32_t> may;
+    for (const Item& item : batch)
+      if (least(item.plan) < threshold()) may.push_back(item.plan);
+    bounds_.sharpen(may);
+    std::erase_if(batch, [&](const Item& item) { return least(item.plan) >= threshold() && std::find(may.begin(), may.end(), item.plan) != may.end(); });
   }
 
-  /// An order that draws the ranks of a layer apart has bounds of its own.
+  /// Another order has bounds of its own.
   void drop_slow_orders(std::vector<Item>& items) {
     std::vector<StrategySettings> tried;
     for (const Item& item : items) tried.push_back(settings_of(item));
-    bounds_.price(tried);
+    const std::vector<Bound> bounds = bounds_.of_settings(tried);
     const double limit = threshold();
-    std::erase_if(items, [&](const Item& item) {
-      const Bound least = bounds_.by_one_microbatch(settings_of(item));
-      return (options_.objective == Objective::memory ? least.memory.value() : least.step_time.value()) >= limit;
-    });
+    std::vector<Item> fast;
+    for (std::size_t k = 0; k < items.size(); ++k)
+      if ((options_.objective == Objective::memory ? bounds[k].memory.value() : bounds[k].step_time.value()) < limit) fast.push_back(items[k]);
+    items = std::move(fast);
   }
 
   /// Answers in the order of `batch`; shorter where the search was stopped or time is over. The best and the front are brought up to date.

@@ -14,6 +14,9 @@
 
 namespace rehearse {
 
+/// Name of the bodies that copy them out.
+inline constexpr const char* kActivationsToHost = "activations.to_host";
+
 class ActivationOffload {
  public:
   using Made = StepBodies::Made;

@@ -2,18 +2,26 @@
 
 #include <algorithm>
 
+#include "core/strategy/roles.hpp"
+#include "core/strategy/unit_plan.hpp"
+
 namespace rehearse {
 
 StateShards state_shards(const StrategySettings& s) {
   const double replicas = std::max(s.dp * s.cp, s.dp * s.cp * s.tp / (s.ep * s.etp));
   const double shards = s.fsdp.enabled ? static_cast<double>(s.dp_shard) * s.cp : replicas;
   const int stage = s.fsdp.enabled ? 3 : s.zero_stage;
-  return {stage >= 3 ? shards : 1, stage >= 2 ? shards : 1, stage >= 1 ? shards : 1, s.offload == Offload::none || s.offload == Offload::activations};
+  StateShards out{stage >= 3 ? shards : 1, stage >= 2 ? shards : 1, stage >= 1 ? shards : 1};
+  out.optimizer_on_device = s.offload == Offload::none || s.offload == Offload::activations;
+  out.slices_of_weights = !s.fsdp.enabled || s.offload != Offload::none;
+  out.weights_stay = s.fsdp.enabled && !reshards(s.fsdp.reshard_after_forward, s) && !reshards(s.fsdp.reshard_after_backward, s);
+  out.gradients_stay = s.fsdp.enabled && !syncs_every_microbatch(s, true);
+  return out;
 }
 
 Bytes state_on_device(const StrategySettings& settings, Bytes weights, Bytes gradients, Bytes optimizer) {
   const StateShards shards = state_shards(settings);
-  const Bytes held = weights / shards.weights + gradients / shards.gradients;
+  const Bytes held = (shards.slices_of_weights ? weights / shards.weights : Bytes{}) + gradients / shards.gradients;
   return shards.optimizer_on_device ? held + optimizer / shards.optimizer : held;
 }
 

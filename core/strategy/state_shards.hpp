@@ -9,6 +9,9 @@ namespace rehearse {
 struct StateShards {
   double weights = 1, gradients = 1, optimizer = 1;
   bool optimizer_on_device = true;  ///< Not in host memory.
+  bool slices_of_weights = true;    ///< false: gathered from the optimizer's master copy, where there is one.
+  bool weights_stay = false;        ///< Whole from the first pass of a step to the last.
+  bool gradients_stay = false;      ///< Whole from the first backward to the last, as they are divided after that one only.
 };
 
 /// Axes resolved. Where experts have fewer replicas than the rest, the divisor is that of what is divided most. Rajbhandari et al. 2020 (ZeRO: stage 1

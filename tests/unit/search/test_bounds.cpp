@@ -1,5 +1,6 @@
 #include "core/search/bounds.hpp"
 #include "core/search/relaxation.hpp"
+#include "core/search/steady_step.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/search/jobs.hpp"
 
@@ -45,7 +46,7 @@ TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
     const SearchProblem problem = job->problem();
     const Space space(problem.workload, problem.own, problem.devices, {});
     QuickEvaluator quick(problem, {});
-    GatherTimes gathers(problem);
+    PlanTraffic traffic(problem);
     const std::size_t step = std::max<std::size_t>(1, space.plans().size() / 150);
     int held = 0, unequal = 0;
     double nearest = 0;
@@ -55,7 +56,7 @@ TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
       if (!r.known) continue;
       const Evaluation e = evaluate(problem, s);
       if (!e.refusal.empty()) continue;
-      const Bound least = bound(r, gathers, s);
+      const Bound least = bound(r, traffic, s);
       INFO(job->job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value() << ", time " << least.step_time.value() << " <= " << e.step_time.value());
       CHECK(least.memory <= e.needed);
       if (!e.fits) continue;
@@ -68,6 +69,26 @@ TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
     CHECK(nearest > 0.9);
     CHECK((job != &bloom || unequal > 5));
   }
+}
+
+TEST_CASE("the steady step of a schedule that splits backward is near what its plans take") {
+  const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 64, 1024);
+  const SearchProblem problem = job.problem();
+  StrategySettings s = job.job.strategy;
+  s.dp = s.dp_replicate = 1;
+  s.pp = 4;
+  s.tp = 2;
+  for (const auto& [schedule, chunks] : {std::pair("zb_h1", 1), std::pair("zb_v", 2), std::pair("dualpipe", 1)}) {
+    s.schedule = schedule;
+    s.virtual_stages = chunks;
+    const Seconds least = least_step(steady_step(problem, s), {}, s, 64), step = evaluate(problem, s).step_time;
+    INFO(schedule << ": " << least.value() << " of " << step.value());
+    CHECK(least <= step);
+    CHECK(least >= step * 0.85);
+  }
+  s.schedule = "1f1b";
+  s.virtual_stages = 1;
+  CHECK_FALSE(steady_step(problem, s).known);
 }
 
 TEST_CASE("a network of unequal blocks is not bounded") {
