@@ -98,7 +98,7 @@ TEST_CASE("the whole space has little that is faster", "[search]") {
 TEST_CASE("offload is for what does not fit otherwise") {
   const Site site{"pcie8_l40s_2sw", "roce_400g", 1};
   const auto choice_for = [&](const std::string& model) { return make_step_search(std::make_shared<const StepQuestion>(question(model, 16)), [site](int n) { return site.cluster(n); }, profiles)->best(1).choice; };
-  const auto small = choice_for("llama2_7b"), large = choice_for("gpt_neox_20b");
+  const auto small = choice_for("llama2_7b"), large = choice_for("megatron_22b");
   REQUIRE(small);
   CHECK(small->strategy.offload == Offload::none);
   REQUIRE(large);
