@@ -48,7 +48,7 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
   const int b = append(block.params, ParamSpec{.name = base.name + ".lora_b.weight", .shape = {out, low}, .segments = weight.segments});
   const int reduced = append(block.tensors, TensorSpec{.name = base.name + ".lora_a", .shape = tokens});
   OpSpec down{.kind = OpKind::linear, .name = base.name + ".lora_a", .inputs = base.inputs, .outputs = {reduced}, .params = {a}};
-  OpSpec up{.kind = OpKind::linear, .name = base.name + ".lora_b", .inputs = {reduced}, .params = {b}};
+  OpSpec up{.kind = OpKind::linear, .name = base.name + ".lora_b", .inputs = {reduced}, .outputs = {}, .params = {b}};
   down.low_rank = up.low_rank = true;
   std::vector<OpSpec> added{std::move(down), std::move(up)};
   for (int& y : base.outputs) {
@@ -58,7 +58,7 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
     adapted.name += ".lora_b";
     const int from = append(block.tensors, std::move(frozen)), more = append(block.tensors, std::move(adapted));
     added[1].outputs.push_back(more);
-    OpSpec add{.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}};
+    OpSpec add{.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}, .params = {}};
     add.factor = lora.alpha / static_cast<double>(lora.rank);
     added.push_back(std::move(add));
     y = from;

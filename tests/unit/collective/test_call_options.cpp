@@ -71,7 +71,7 @@ TEST_CASE("A gather of packed pieces off 16 bytes streams at the share of its ba
   for (const double whole : {16.0, 160.0}) CHECK(streaming(kGather, piece + whole, packed) == streaming(kGather, piece + whole, {}));
   for (const auto op : {kAr, CollectiveOp::reduce_scatter, CollectiveOp::broadcast}) CHECK(streaming(op, piece + 2, packed) == streaming(op, piece + 2, {}));
   // LL moves 8 bytes with a flag whatever their place.
-  const CollectiveModel small(c, {.protocol = "LL"});
+  const CollectiveModel small(c, {.algorithm = {}, .protocol = "LL"});
   CHECK(small.choose(kGather, Bytes{ranks * 1002}, all(c), packed).time == small.choose(kGather, Bytes{ranks * 1002}, all(c)).time);
 }
 
