@@ -99,9 +99,9 @@ struct CalibrationOptions {
 [[nodiscard]] CalibrationOptions calibration_options(const KernelSettings& kernels);
 
 /// The profile of one GPU: fallback rules, then its generation, then its own overrides. Where the generation names the
-/// energy of an operation (group "power") and this GPU's products were not measured, their efficiency is
+/// energy of an operation (group "power"), the efficiency of 16-bit products that were not measured on this GPU is
 ///   min(uncapped_efficiency, TDP / (bf16 peak * joules_per_flop)),
-/// because a chip with the same units and less power sustains less; fp8 and fp4 scale along. Constants carried over from
+/// because a chip with the same units and less power sustains less; those in fp8 and fp4 that were not measured on it scale as these do or would. Constants carried over from
 /// another GPU count as estimates. In steady training no efficiency is above reference_joules_per_flop / sustained_joules_per_flop times
 /// the clock that the power limit allows, the cube root of TDP / (bf16 peak * reference_joules_per_flop), where the generation states both. Throws Error (usage) for an attention implementation the generation has no constants for.
 [[nodiscard]] CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
