@@ -57,6 +57,10 @@ void scale(CalibrationProfile& p, const char* group, double factor, const std::s
   constant = {std::min(1.0, constant.value * factor), source, 0, 0};
 }
 
+void cap_efficiency(CalibrationProfile& p, const char* group, double cap, const std::string& source) {
+  if (const double before = p.value(group, "efficiency"); cap < before) scale(p, group, cap / before, source);
+}
+
 constexpr std::array kProducts{"gemm", "gemm_fp8", "gemm_fp4"};
 
 // The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
@@ -77,9 +81,12 @@ void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
   if (!energy || !reference) return;
-  const double cap = reference->value / energy->value * power_clock(p, gpu), before = p.value("gemm", "efficiency");
+  const double clock = power_clock(p, gpu), cap = reference->value / energy->value * clock, before = p.value("gemm", "efficiency");
+  const auto* fp8 = find_constant(p, "power", "sustained_joules_per_fp8_flop");
+  if (fp8) cap_efficiency(p, "gemm_fp8", reference->value / 2 / fp8->value * clock, fp8->source);
   if (cap >= before) return;
-  for (const char* group : kProducts) scale(p, group, cap / before, energy->source);
+  for (const char* group : kProducts)
+    if (!fp8 || group != std::string_view("gemm_fp8")) scale(p, group, cap / before, energy->source);
   for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
 }
 
