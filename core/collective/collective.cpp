@@ -135,8 +135,10 @@ struct CollectiveModel::Impl {
     const Call key{call.op, call.bytes.value(), &g, call.options};
     if (const auto at = choices.find(key); at != choices.end()) return at->second;
     CollectiveChoice made = from_table(g, call, model(g, call, group), group);
-    made.latency += options.skew;
-    made.time += options.skew;
+    if (call.op != CollectiveOp::send_recv) {
+      made.latency += options.skew;
+      made.time += options.skew;
+    }
     return choices.emplace(key, std::move(made)).first->second;
   }
 
