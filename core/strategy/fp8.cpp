@@ -89,8 +89,15 @@ void largest_of_all(BlockBody& b, int amax, const std::string& name, Phase phase
 /// (pytorch/pytorch #133242).
 constexpr double kTurningPasses = 2.2 / 1.4;
 
+/// What Transformer Engine's casts to blocks with scales lose against other kernels that stream, 0.67 of B200's bandwidth: on B300 they take 1.823 ms in MXFP8
+/// and 2.689 ms in NVFP4 for twelve products of 15,872 tokens, 9.06 and 12.2 GB (0.62 and 0.57 of 8 TB/s); with one scale per tensor 2.335 ms for 12.4 GB, 0.66
+/// (NVIDIA/TransformerEngine @d0067d0, docs/examples/gemm_profiling: autocast less operands cast before).
+constexpr double kMxfp8Passes = 0.67 / 0.62, kNvfp4Passes = 0.67 / 0.57;
+
 /// Passes of a cast that writes these copies.
 double passes_of(const ProgramFrame& f, Role role, bool rows, bool columns) {
+  if (f.narrow == DType::fp4) return kNvfp4Passes;
+  if (f.fp8->recipe == Fp8Recipe::mxfp8) return kMxfp8Passes;
   if (!f.samples_first || !columns) return 1;
   if (per_tensor(f.fp8->recipe)) return kTurningPasses;
   if (f.fp8->recipe != Fp8Recipe::rowwise) return 1;
