@@ -111,6 +111,7 @@ struct CalibrationOptions {
 /// the generation's own, which is what a refit without those steps leaves.
 struct StepConstant {
   std::string generation;  ///< Empty: all.
+  std::string gpu{};       ///< Of the generation's; empty: all.
   std::string group, constant;
   double value = 0;
   std::string source;      ///< Citation of the rows, and which of them.

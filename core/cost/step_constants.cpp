@@ -18,6 +18,7 @@ constexpr NumberRange kValue{0, 1e15}, kCount{1, 1e9};
 StepConstant read_constant(ObjectReader& o) {
   StepConstant c;
   c.generation = o.string("generation", "");
+  c.gpu = o.string("gpu", "");
   c.group = o.string("group");
   c.constant = o.string("constant");
   c.value = o.number("value", kValue);
@@ -49,7 +50,7 @@ void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, co
   for (const StepConstant& c : constants) {
     if (c.generation != generation || (!without.empty() && c.rows_of == without)) continue;
     const std::string key = "steps_" + c.group + "_" + c.constant;
-    p.groups[c.group].constants[c.constant] = {c.value, key, c.rows, 0};
+    (c.gpu.empty() ? p.groups : p.gpus[c.gpu])[c.group].constants[c.constant] = {c.value, key, c.rows, 0};
     p.sources.push_back({key, c.source, Evidence::published});
   }
 }

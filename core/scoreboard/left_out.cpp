@@ -105,7 +105,7 @@ std::vector<FittedClass> fitted_classes(const fs::path& calibration) {
     count(p.groups, p.generation, out);
     for (const auto& [gpu, groups] : p.gpus) count(groups, gpu, out);
   }
-  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({c.generation.empty() ? "all" : c.generation, c.group + "." + c.constant, 1, c.rows * c.every});
+  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({!c.gpu.empty() ? c.gpu : c.generation.empty() ? "all" : c.generation, c.group + "." + c.constant, 1, c.rows * c.every});
   return out;
 }
 
