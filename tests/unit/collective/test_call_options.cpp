@@ -107,6 +107,17 @@ TEST_CASE("NCCL_MIN_NCHANNELS adds thread blocks and what their LL128 carries, a
   CHECK(ll128(wide.achieved) == Approx(0.92 * 8 * 48e9 * 32 / 62));
 }
 
+TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring") {
+  const Cluster c = machines::cluster("dgx_h100", 1);
+  CollectiveModel::Options options;
+  options.skew = Seconds{1e-4};
+  const CollectiveModel plain(c), late(c, options);
+  const auto added = [&](CollectiveOp op) { return (late.choose(op, Bytes{1e7}, all(c)).time - plain.choose(op, Bytes{1e7}, all(c)).time).value(); };
+  CHECK(added(CollectiveOp::all_gather) == Approx(1e-4));
+  CHECK(added(CollectiveOp::all_to_all) == Approx(1e-4));
+  CHECK(added(CollectiveOp::send_recv) == 0);
+}
+
 TEST_CASE("CollNet takes part only where the network reduces and the group leaves its node") {
   const auto algorithm = [](const Cluster& c, double bytes) { return prepared(c).table.pick(kAr, Bytes{bytes}).algorithm; };
   CHECK(prepared(cluster_with("dgx_a100", 1, true)).shape.search.collnet_chain.channels == 0);

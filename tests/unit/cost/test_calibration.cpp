@@ -100,8 +100,8 @@ TEST_CASE("every GPU of the catalogue and an unknown one get a complete model th
 TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounded by their power") {
   const auto level = [](const GpuSpec& g) { return load_calibration(kShipped, g, {.bursts = true}).value("gemm", "efficiency"); };
   CHECK(level(published::gpu("b200_sxm")) == Approx(0.49).margin(0.02));
-  // 1200 W over 2.5 PFLOP/s at 0.96 pJ: 0.5. Twice the watts: the units themselves limit.
-  CHECK(level(blackwell("gb200", 2500e12, 1200)) == Approx(0.5));
+  // Twice the watts: the units themselves limit.
+  CHECK(level(blackwell("gb200", 2500e12, 1200)) == Approx(1200 / (2500e12 * 0.896e-12)));
   CHECK(level(blackwell("hot", 2500e12, 2400)) == Approx(0.74));
   GpuSpec pcie = published::gpu("h100_sxm5_80");
   pcie.id = "h100_pcie_80";
@@ -111,10 +111,34 @@ TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounde
   CHECK(level(published::gpu("h100_sxm5_80")) > 0.7);
 }
 
+TEST_CASE("Blackwell Ultra takes less energy for an operation than Blackwell") {
+  const auto rate = [](const char* gpu) {
+    const GpuSpec g = published::gpu(gpu);
+    return load_calibration(kShipped, g).value("gemm", "efficiency") * g.peak(DType::bf16);
+  };
+  CHECK(rate("b300_sxm").value() == Approx(1100 / 0.731e-12).epsilon(1e-6));
+  CHECK(rate("gb300") / rate("gb200") > 1.2);  // 1,400 W beside 1,200 W: more than power alone.
+}
+
+TEST_CASE("over a training run an operation in fp8 takes more than half the energy of one in bf16") {
+  const GpuSpec h100 = published::gpu("h100_sxm5_80");
+  const auto p = load_calibration(kShipped, h100);
+  const double energy = p.value("power", "sustained_joules_per_fp8_flop") / p.value("power", "sustained_joules_per_flop");
+  CHECK(energy > 0.5);
+  CHECK(p.value("gemm_fp8", "efficiency") / p.value("gemm", "efficiency") == Approx(0.5 / energy));
+  CHECK(p.value("gemm_fp8", "efficiency") < load_calibration(kShipped, h100, {.bursts = true}).value("gemm_fp8", "efficiency"));
+}
+
+TEST_CASE("a constant fitted on steps of one GPU is that GPU's") {
+  const auto level = [](const char* gpu, bool bursts) { return load_calibration(kShipped, published::gpu(gpu), {.bursts = bursts}).value("attention_cudnn_9.13", "efficiency_d128"); };
+  CHECK(level("b200_sxm", false) < level("b200_sxm", true));
+  CHECK(level("gb200", false) == level("gb200", true));
+}
+
 TEST_CASE("the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
   const GpuSpec b200 = published::gpu("b200_sxm");
   const auto p = load_calibration(kShipped, b200), kin = load_calibration(kShipped, blackwell("kin", 2250e12, 1000));
-  CHECK(p.value("gemm", "efficiency") < kin.value("gemm", "efficiency"));
+  CHECK(p.value("gemm", "efficiency") == Approx(kin.value("gemm", "efficiency")).epsilon(0.01));  // The energy is what these products give.
   CHECK(p.value("gemm_fp8", "efficiency") == Approx(kin.value("gemm_fp8", "efficiency")));
 }
 
