@@ -70,8 +70,8 @@ class CollectiveModel {
     /// constants, which choose but do not predict small messages. The choice itself is always NCCL's.
     bool measured_latency = true;
     int min_channels = 0;  ///< As NCCL_MIN_NCHANNELS, 0 to 64; 0 leaves it to NCCL.
-    /// Added to every call but messages to a neighbour: what passes until all ranks have queued it, on account of the code that launches them (0 or
-    /// more). It delays the call and holds no wire. Neighbours of a ring whose hops follow each other wait for one another once, not at every hop.
+    /// Added to every call but send_recv: what passes until all ranks have queued it, on account of the code that launches them (0 or more). It
+    /// delays the call and holds no wire. Hops of a ring and messages between stages are not charged: who receives has queued its end before.
     Seconds skew{0};
     /// Measured times that go before the model's, where they speak of a call's operation, ranks and nodes. May be null.
     std::shared_ptr<const CollectiveTable> table{};

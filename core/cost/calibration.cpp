@@ -57,10 +57,6 @@ void scale(CalibrationProfile& p, const char* group, double factor, const std::s
   constant = {std::min(1.0, constant.value * factor), source, 0, 0};
 }
 
-void cap_efficiency(CalibrationProfile& p, const char* group, double cap, const std::string& source) {
-  if (const double before = p.value(group, "efficiency"); cap < before) scale(p, group, cap / before, source);
-}
-
 constexpr std::array kProducts{"gemm", "gemm_fp8", "gemm_fp4"};
 
 // The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
@@ -70,24 +66,30 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   if (!energy || !(gpu.tdp.value() > 0)) return;
   const double before = p.value("gemm", "efficiency");
   const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value);
-  const double factor = std::min(cap, p.value_or("power", "uncapped_efficiency", before)) / before;
-  const std::string source = energy->source;
+  const auto* uncapped = find_constant(p, "power", "uncapped_efficiency");
+  const bool powered = uncapped == nullptr || cap <= uncapped->value;
+  const double factor = (powered ? cap : uncapped->value) / before;
+  const std::string source = (powered ? energy : uncapped)->source;
   for (const char* group : kProducts)
     if (!was_measured(p, group, gpu.id)) scale(p, group, factor, source);
 }
 
 // Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
+// What an operation in fp8 takes more than half the energy of one in bf16 comes off the share of its peak.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
   if (!energy || !reference) return;
-  const double clock = power_clock(p, gpu), cap = reference->value / energy->value * clock, before = p.value("gemm", "efficiency");
-  const auto* fp8 = find_constant(p, "power", "sustained_joules_per_fp8_flop");
-  if (fp8) cap_efficiency(p, "gemm_fp8", reference->value / 2 / fp8->value * clock, fp8->source);
-  if (cap >= before) return;
-  for (const char* group : kProducts)
-    if (!fp8 || group != std::string_view("gemm_fp8")) scale(p, group, cap / before, energy->source);
-  for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
+  const double cap = reference->value / energy->value * power_clock(p, gpu), before = p.value("gemm", "efficiency");
+  const double alone = p.value("gemm_fp8", "efficiency");
+  if (cap < before) {
+    for (const char* group : kProducts) scale(p, group, cap / before, energy->source);
+    for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
+  }
+  const auto* narrow = find_constant(p, "power", "sustained_joules_per_fp8_flop");
+  if (!narrow) return;
+  const double fp8 = std::min(alone, p.value("gemm", "efficiency") * energy->value / (2 * narrow->value));
+  scale(p, "gemm_fp8", fp8 / p.value("gemm_fp8", "efficiency"), narrow->source);
 }
 
 void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {

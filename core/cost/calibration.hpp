@@ -101,9 +101,12 @@ struct CalibrationOptions {
 /// The profile of one GPU: fallback rules, then its generation, then its own overrides. Where the generation names the
 /// energy of an operation (group "power"), the efficiency of 16-bit products that were not measured on this GPU is
 ///   min(uncapped_efficiency, TDP / (bf16 peak * joules_per_flop)),
-/// because a chip with the same units and less power sustains less; those in fp8 and fp4 that were not measured on it scale as these do or would. Constants carried over from
-/// another GPU count as estimates. In steady training no efficiency is above reference_joules_per_flop / sustained_joules_per_flop times
-/// the clock that the power limit allows, the cube root of TDP / (bf16 peak * reference_joules_per_flop), where the generation states both. Throws Error (usage) for an attention implementation the generation has no constants for.
+/// because a chip with the same units and less power sustains less; those in fp8 and fp4 that were not measured on it
+/// scale as these do or would. Constants carried over from another GPU count as estimates. In steady training no
+/// efficiency is above reference_joules_per_flop / sustained_joules_per_flop times the clock that the power limit allows,
+/// the cube root of TDP / (bf16 peak * reference_joules_per_flop), where the generation states both; that in fp8 is then
+/// the one in 16 bits times sustained_joules_per_flop / (2 * sustained_joules_per_fp8_flop), where it states that too.
+/// Throws Error (usage) for an attention implementation the generation has no constants for.
 [[nodiscard]] CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
                                                      const GpuSpec& gpu, const CalibrationOptions& options = {});
 
@@ -111,7 +114,7 @@ struct CalibrationOptions {
 /// the generation's own, which is what a refit without those steps leaves.
 struct StepConstant {
   std::string generation;  ///< Empty: all.
-  std::string gpu{};       ///< Of the generation's; empty: all.
+  std::string gpu{};       ///< Of the generation's, which is stated then; empty: all.
   std::string group, constant;
   double value = 0;
   std::string source;      ///< Citation of the rows, and which of them.

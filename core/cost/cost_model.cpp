@@ -142,7 +142,7 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
       return out;
     }
   if (p.stream_kinds[static_cast<std::size_t>(task.stream)] == StreamKind::host) {
-    const Traffic t = traffic_of(p, task, body, at);
+    const TaskTraffic t = traffic_of(p, task, body, at);
     PricedTask out;
     out.time = out.floor = Bytes{t.read + t.written} / host_rate(p.device_of_rank[static_cast<std::size_t>(rank)]);
     out.category = category_of(p, c, task.phase);
@@ -232,7 +232,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
       samples = static_cast<double>(program.local_extent(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], 0, at));
     if (input.decode_per_core > 0) out.time = Seconds{samples / (input.decode_per_core * input.workers)};
   } else if (std::holds_alternative<CopyTask>(task.kind)) {
-    const Traffic t = traffic_of(program, task, body, at);
+    const TaskTraffic t = traffic_of(program, task, body, at);
     out.time = kCopyCall + Bytes{t.written} / copy_rate(*impl_->cluster, impl_->host_paths, device(rank), beside_copies_out(program, task, body));
   }
   return out;
@@ -301,6 +301,14 @@ Interference CostModel::interference(CollectiveOp op, const CollectiveChoice& ch
 
 namespace {
 
+bool communicates(const Program& program) {
+  const auto moves = [](const Task& t) { return std::holds_alternative<CollectiveTask>(t.kind) || std::holds_alternative<P2pTask>(t.kind); };
+  for (const Body& body : program.bodies)
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+      if (moves(body.graph[v])) return true;
+  return false;
+}
+
 bool updates_on_host(const Program& program) {
   for (const Body& body : program.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
@@ -327,8 +335,7 @@ std::vector<EvidenceItem> measured_evidence(const Program& program, const Device
 
 std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
   if (impl_->measured) return measured_evidence(program, *impl_->options.profile, impl_->cluster->device_count());
-  bool communicates = false;
-  auto used = calibration_groups(program, communicates);
+  auto used = calibration_groups(program);
   if (updates_on_host(program)) used.insert(kHostUpdate);
   std::vector<EvidenceItem> out;
   for (const auto& [id, model] : impl_->kernels)
@@ -338,7 +345,7 @@ std::vector<EvidenceItem> CostModel::evidence(const Program& program) const {
       if (impl_->kernels.size() > 1) item.what += " of " + id;
       out.push_back(std::move(item));
     }
-  if (!communicates) return out;
+  if (!communicates(program)) return out;
   for (const Cluster::Part& part : impl_->cluster->parts()) {
     const CollectiveConstants* m = part.gpu->collectives.get();
     if (m == nullptr || m->sources.empty()) continue;

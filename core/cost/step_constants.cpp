@@ -7,6 +7,7 @@
 #include "core/config/json_file.hpp"
 #include "core/config/object_reader.hpp"
 #include "core/cost/calibration.hpp"
+#include "core/units/error.hpp"
 
 namespace rehearse {
 
@@ -19,6 +20,7 @@ StepConstant read_constant(ObjectReader& o) {
   StepConstant c;
   c.generation = o.string("generation", "");
   c.gpu = o.string("gpu", "");
+  if (!c.gpu.empty() && c.generation.empty()) throw Error(ErrorKind::usage, "gpu '" + c.gpu + "' without a generation", o.path() + "/gpu", "state the generation of the GPU");
   c.group = o.string("group");
   c.constant = o.string("constant");
   c.value = o.number("value", kValue);
@@ -49,7 +51,7 @@ std::vector<StepConstant> load_step_constants(const std::filesystem::path& direc
 void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, const std::string& generation, const std::string& without) {
   for (const StepConstant& c : constants) {
     if (c.generation != generation || (!without.empty() && c.rows_of == without)) continue;
-    const std::string key = "steps_" + c.group + "_" + c.constant;
+    const std::string key = "steps_" + (c.gpu.empty() ? "" : c.gpu + "_") + c.group + "_" + c.constant;
     (c.gpu.empty() ? p.groups : p.gpus[c.gpu])[c.group].constants[c.constant] = {c.value, key, c.rows, 0};
     p.sources.push_back({key, c.source, Evidence::published});
   }

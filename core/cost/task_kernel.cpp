@@ -32,6 +32,8 @@ ConvolutionShape convolution_of(const ComputeTask& c, const std::vector<double>&
   return s;
 }
 
+bool in_fp8(DType arithmetic) { return arithmetic == DType::fp8 || arithmetic == DType::mxfp8; }
+
 std::string convolution_group_of(const ComputeTask& c) {
   const ConvolutionShape shape = convolution_of(c, {c.scalars[c.scalars.size() - 4], 1, 1, 1});
   return std::string(group_of(class_of(shape), c.arithmetic == DType::tf32 || size_of(c.arithmetic) < 4));
@@ -52,7 +54,6 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::norm:
     case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
     case ComputeOp::statistics: return task.variant == "adafactor" ? KernelClass::optimizer : KernelClass::batch_norm;
-    case ComputeOp::quantise: return task.variant == "amax" ? KernelClass::reduction : KernelClass::elementwise;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:
@@ -89,8 +90,8 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
   }
 }
 
-Traffic traffic_of(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
-  Traffic t;
+TaskTraffic traffic_of(const Program& p, const Task& task, const Body& body, const ExprContext& at) {
+  TaskTraffic t;
   const auto* c = std::get_if<ComputeTask>(&task.kind);
   const KernelClass cls = c != nullptr ? class_of(*c) : KernelClass::copy;
   const bool windows = cls == KernelClass::convolution || cls == KernelClass::pool;
@@ -120,7 +121,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
   }
   if (cls == KernelClass::attention_flash)
     return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal, d.size() > 6 ? d[6] : 0.0}, c.arithmetic, c.op == ComputeOp::attention_grad);
-  Traffic t = traffic_of(p, task, body, at);
+  TaskTraffic t = traffic_of(p, task, body, at);
   if (c.op == ComputeOp::attention_merge) {
     const double part = d[0] * d[1] * d[2] * d[3] * size_of(out);  // Of the outputs, the queries of the block.
     t = {2 * part, part};
@@ -133,26 +134,27 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
       const Tensor& f = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
       if (f.lifetime != Lifetime::persistent && f.dtype != DType::int64) rows = p.local_bytes(f, at);
     }
-    t = c.op == ComputeOp::embedding ? Traffic{rows, rows} : Traffic{2 * rows, rows};
+    t = c.op == ComputeOp::embedding ? TaskTraffic{rows, rows} : TaskTraffic{2 * rows, rows};
   }
   t = {t.read * c.passes, t.written * c.passes};
   return make_memory_bound(cls, Bytes{t.read}, Bytes{t.written}, c.arithmetic, 1);
 }
 
-std::set<std::string, std::less<>> calibration_groups(const Program& program, bool& communicates) {
+std::set<std::string, std::less<>> calibration_groups(const Program& program) {
   std::set<std::string, std::less<>> used{"launch"};
   for (const Body& body : program.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
-      communicates |= std::holds_alternative<CollectiveTask>(body.graph[v].kind) || std::holds_alternative<P2pTask>(body.graph[v].kind);
       const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
       if (c == nullptr) continue;
       const KernelClass cls = class_of(*c);
       if (cls == KernelClass::convolution)
         used.insert(convolution_group_of(*c));
       else if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
-        used.insert(c->arithmetic == DType::fp8 || c->arithmetic == DType::mxfp8 ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
+        used.insert(in_fp8(c->arithmetic) ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
+      else if (cls != KernelClass::attention_flash)
+        used.insert(std::string(name_of(cls)));
       else
-        used.insert(cls != KernelClass::attention_flash ? std::string(name_of(cls)) : c->arithmetic == DType::fp8 || c->arithmetic == DType::mxfp8 ? std::string(name_of(c->arithmetic)) + "_attention_" : "attention_");
+        used.insert((in_fp8(c->arithmetic) ? std::string(name_of(c->arithmetic)) + "_" : "") + "attention_");
     }
   return used;
 }

@@ -46,6 +46,12 @@ LeftOut rest_of(const Scoreboard& board, const std::vector<Measurement>& rows, c
   return {"sources that gave none", 0, 0, all, all, all};
 }
 
+/// Whose constant it is, as the table of fitted classes names GPUs.
+std::string gpus_of(const StepConstant& c) {
+  if (!c.gpu.empty()) return c.gpu;
+  return c.generation.empty() ? "all" : c.generation;
+}
+
 void count(const KernelGroups& groups, const std::string& generation, std::vector<FittedClass>& out) {
   for (const auto& [name, group] : groups) {
     FittedClass c{generation, name, 0, 0};
@@ -105,7 +111,7 @@ std::vector<FittedClass> fitted_classes(const fs::path& calibration) {
     count(p.groups, p.generation, out);
     for (const auto& [gpu, groups] : p.gpus) count(groups, gpu, out);
   }
-  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({!c.gpu.empty() ? c.gpu : c.generation.empty() ? "all" : c.generation, c.group + "." + c.constant, 1, c.rows * c.every});
+  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({gpus_of(c), c.group + "." + c.constant, 1, c.rows * c.every});
   return out;
 }
 

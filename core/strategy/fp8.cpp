@@ -89,10 +89,11 @@ void largest_of_all(BlockBody& b, int amax, const std::string& name, Phase phase
 /// (pytorch/pytorch #133242).
 constexpr double kTurningPasses = 2.2 / 1.4;
 
-/// What Transformer Engine's casts to blocks with scales lose against other kernels that stream, 0.67 of B200's bandwidth: on B300 they take 1.823 ms in MXFP8
-/// and 2.689 ms in NVFP4 for twelve products of 15,872 tokens, 9.06 and 12.2 GB (0.62 and 0.57 of 8 TB/s); with one scale per tensor 2.335 ms for 12.4 GB, 0.66
-/// (NVIDIA/TransformerEngine @d0067d0, docs/examples/gemm_profiling: autocast less operands cast before).
-constexpr double kMxfp8Passes = 0.67 / 0.62, kNvfp4Passes = 0.67 / 0.57;
+/// What Transformer Engine's casts to blocks with scales lose against other kernels that stream at 0.67 of the bandwidth. On B300, of 8 TB/s, operands of
+/// twelve products of 15,872 tokens are cast in 1.823 ms in MXFP8 (9.06 GB: 0.62) and in 2.689 ms in NVFP4 (5.0 GB of them to find the largest value, at
+/// 0.67, and 7.2 GB of the cast: 0.51); with one scale per tensor in 2.335 ms, both passes at 0.66 (NVIDIA/TransformerEngine @d0067d0,
+/// docs/examples/gemm_profiling: autocast less operands cast before).
+constexpr double kMxfp8Passes = 0.67 / 0.62, kNvfp4Passes = 0.67 / 0.51;
 
 /// Passes of a cast that writes these copies.
 double passes_of(const ProgramFrame& f, Role role, bool rows, bool columns) {

@@ -1,5 +1,5 @@
 // rehearse_fit_steps TOPOLOGIES MODELS FILE...: fits the constants of TOPOLOGIES/calibration/steps.json on the measured steps of FILEs, one after the
-// other and twice over, and writes them back. A constant sees every `every`-th row of its source, on GPUs of its generation, and no other.
+// other and twice over, and writes them back. A constant sees every `every`-th row of its source, on GPUs of its generation (and, where it names one, on that GPU), and no other.
 
 #include <cmath>
 #include <cstdio>
@@ -52,12 +52,13 @@ class Workbench {
 
   std::vector<Measurement> fitted_rows(const nlohmann::ordered_json& constant, const std::vector<Measurement>& all) const {
     const std::string generation = constant.value("generation", std::string()), model = constant.value("model", std::string());
+    const std::string gpu = constant.value("gpu", std::string());
     std::vector<Measurement> named, out;
     for (const Measurement& m : all)
       if (holds(m.source, constant.at("rows_of").get<std::string>())) named.push_back(m);
     const std::vector<ScoredRow> scored = score(named, {root_, models_}).rows;
     for (std::size_t i = 0; i < named.size(); i += constant.at("every").get<std::size_t>())
-      if (scored[i].counts() && (generation.empty() || scored[i].row.job->generation == generation) && (model.empty() || scored[i].row.job->model_kind == model)) out.push_back(named[i]);
+      if (scored[i].counts() && (generation.empty() || scored[i].row.job->generation == generation) && (model.empty() || scored[i].row.job->model_kind == model) && (gpu.empty() || scored[i].row.job->gpu == gpu)) out.push_back(named[i]);
     return out;
   }
 
@@ -101,15 +102,15 @@ int main(int argc, char* argv[]) try {
   nlohmann::ordered_json steps = nlohmann::ordered_json::parse(read_text(file.string()));
   const Workbench bench(topologies, argv[2]);
   for (int round = 0; round < 2; ++round)
-    for (auto& constant : steps.at("constants")) {
+    for (std::size_t at = 0; at < steps.at("constants").size(); ++at) {
+      auto& constant = steps.at("constants").at(at);
       (void)bench.loss(steps, {});
       const std::vector<Measurement> rows = bench.fitted_rows(constant, all);
       if (rows.empty()) continue;
       const double before = constant.at("value").get<double>();
       constant["value"] = rounded(least(before, [&](double v) {
         nlohmann::ordered_json tried = steps;
-        for (auto& c : tried.at("constants"))
-          if (c.at("group") == constant.at("group") && c.at("constant") == constant.at("constant") && c.value("generation", "") == constant.value("generation", "")) c["value"] = v;
+        tried.at("constants").at(at)["value"] = v;
         return bench.loss(tried, rows);
       }));
       constant["rows"] = rows.size();

@@ -107,7 +107,7 @@ TEST_CASE("NCCL_MIN_NCHANNELS adds thread blocks and what their LL128 carries, a
   CHECK(ll128(wide.achieved) == Approx(0.92 * 8 * 48e9 * 32 / 62));
 }
 
-TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring") {
+TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring and no message between stages") {
   const Cluster c = machines::cluster("dgx_h100", 1);
   CollectiveModel::Options options;
   options.skew = Seconds{1e-4};
@@ -115,7 +115,9 @@ TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring") 
   const auto added = [&](CollectiveOp op) { return (late.choose(op, Bytes{1e7}, all(c)).time - plain.choose(op, Bytes{1e7}, all(c)).time).value(); };
   CHECK(added(CollectiveOp::all_gather) == Approx(1e-4));
   CHECK(added(CollectiveOp::all_to_all) == Approx(1e-4));
+  CHECK(added(CollectiveOp::halo_exchange) == Approx(1e-4));
   CHECK(added(CollectiveOp::send_recv) == 0);
+  CHECK(late.send(Bytes{1e7}, 0, 1).time == plain.send(Bytes{1e7}, 0, 1).time);
 }
 
 TEST_CASE("CollNet takes part only where the network reduces and the group leaves its node") {
