@@ -106,6 +106,22 @@ double passes_of(const ProgramFrame& f, Role role, bool rows, bool columns) {
   return rows ? bytes / (kRowwiseBytes.rows + 1) : (bytes - kRowwiseBytes.rows) / kRowwiseBytes.rows;
 }
 
+/// The largest values of tensors, one each, that their scales are made of: `passes` over them, 0 where another kernel finds them on its way.
+int largest_values(BlockBody& b, const std::string& name, const std::vector<int>& tensors, double passes, Phase phase) {
+  BodyBuilder& body = b.builder();
+  Tensor largest;
+  largest.name = b.tensors().spec->name + "." + name + ".amax";
+  largest.shape = {body.frame().constant(static_cast<std::int64_t>(tensors.size()))};
+  const int amax = body.scratch(name + ".amax", body.frame().add_tensor(std::move(largest)));
+  std::vector<Operand> operands;
+  for (const int t : tensors) operands.push_back(read(t));
+  operands.push_back(write(amax));
+  ComputeTask find = pass(ComputeOp::quantise, "amax");
+  find.passes = passes;
+  body.compute(name + ".amax", std::move(find), std::move(operands), phase);
+  return amax;
+}
+
 /// One pass that reads each tensor and writes its copies.
 void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, const std::vector<Cast>& what, Phase phase) {
   BodyBuilder& body = b.builder();
@@ -117,16 +133,9 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
   std::vector<Operand> operands;
   if (recipe == Fp8Recipe::delayed) operands.push_back(update(state_of(b, op)));
   if (recipe == Fp8Recipe::tensorwise) {
-    Tensor largest;
-    largest.name = b.tensors().spec->name + "." + name + ".amax";
-    largest.shape = {body.frame().constant(static_cast<std::int64_t>(what.size()))};
-    const int amax = body.scratch(name + ".amax", body.frame().add_tensor(std::move(largest)));
-    std::vector<Operand> looked_at;
-    for (const Cast& c : what) looked_at.push_back(read(c.from));
-    looked_at.push_back(write(amax));
-    ComputeTask find = pass(ComputeOp::quantise, "amax");
-    if (largest_known(b, op, role)) find.passes = 0;
-    body.compute(name + ".amax", std::move(find), looked_at, phase);
+    std::vector<int> looked_at;
+    for (const Cast& c : what) looked_at.push_back(c.from);
+    const int amax = largest_values(b, name, looked_at, largest_known(b, op, role) ? 0 : 1, phase);
     if (body.frame().samples_first) largest_of_all(b, amax, name, phase);
     operands.push_back(read(amax));
   }
@@ -317,18 +326,9 @@ int fp8_attention_operand(BlockBody& b, const OpSpec& op, const std::string& wha
   ComputeTask t = pass(ComputeOp::quantise, name_of(blocks ? Fp8Recipe::mxfp8 : Fp8Recipe::tensorwise));
   t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(gradient ? Role::output_grad : Role::input), 1.0, blocks ? 1.0 : 0.0};
   t.dims = {row_length(b, formal)};
-  t.passes = made_before ? 0 : 1;
+  t.passes = made_before ? 0 : blocks ? kMxfp8Passes : 1;
   std::vector<Operand> operands;
-  if (!blocks) {
-    Tensor largest;
-    largest.name = b.tensors().spec->name + "." + name + ".amax";
-    largest.shape = {body.frame().constant(1)};
-    const int amax = body.scratch(name + ".amax", body.frame().add_tensor(std::move(largest)));
-    ComputeTask find = pass(ComputeOp::quantise, "amax");
-    find.passes = t.passes;
-    body.compute(name + ".amax", std::move(find), {read(formal), write(amax)}, phase);
-    operands.push_back(read(amax));
-  }
+  if (!blocks) operands.push_back(read(largest_values(b, name, {formal}, made_before ? 0 : 1, phase)));
   const int rows = b.scratch_like(op.name + "." + what + ".fp8", formal, DType::fp8);
   operands.insert(operands.end(), {read(formal), write(rows)});
   // Products along the sequence read blocks along the sequence.
