@@ -75,7 +75,7 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
 }
 
 // Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
-// What an operation in fp8 takes more than half the energy of one in bf16 comes off the share of its peak.
+// What an operation in fp8 takes beyond half the energy of one in bf16 comes off the share of its peak.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");

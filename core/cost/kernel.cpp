@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, kKernelClasses> kClassNames{"gemm",      "grouped_gemm",  "attention_flash", "softmax",
                                                                    "norm",      "elementwise",   "embedding",       "cross_entropy",
                                                                    "optimizer", "reduction",     "copy",            "convolution",   "pool",
-                                                                   "batch_norm"};
+                                                                   "batch_norm", "quantise_mxfp8", "quantise_nvfp4"};
 
 std::size_t index_of(KernelClass c) { return static_cast<std::size_t>(c); }
 
@@ -162,6 +162,15 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   for (const auto& [name, group] : profile.groups)
     if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
+  // What is priced by another group's constants rests on those.
+  const auto stand_in = [&](const std::string& name, const std::string& group) {
+    std::erase_if(evidence_, [&](const EvidenceItem& e) { return e.what == name; });
+    evidence_.push_back(evidence_of(profile, group));
+    evidence_.back().what = name;
+  };
+  if (profile.value_or("gemm_fp8", "fp4_factor", 0) > 0) stand_in("gemm_fp4", "gemm_fp8");
+  if (!flash_fp8_) stand_in("fp8_" + profile.attention, profile.attention);
+  if (!flash_mxfp8_) stand_in("mxfp8_" + profile.attention, profile.attention);
 }
 
 const GemmConstants& KernelModel::gemm_constants(DType t) const {

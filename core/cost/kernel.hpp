@@ -33,8 +33,10 @@ enum class KernelClass {
   convolution,      ///< Convolutions and their gradients; five classes of layers with constants of their own (kernel_convolution.hpp).
   pool,             ///< Windows of an image: maxima, means and their gradients.
   batch_norm,       ///< Moments per channel, and the passes that use them.
+  quantise_mxfp8,   ///< Casts to fp8 with a scale for each block of 32. Those with one scale for the tensor are elementwise.
+  quantise_nvfp4,   ///< Casts to fp4 with a scale for each block of 16, without the pass that finds the tensor's largest value.
 };
-inline constexpr int kKernelClasses = 14;
+inline constexpr int kKernelClasses = 16;
 
 /// "gemm", "attention_flash", "norm", ...; memory-bound classes have their constants under this name in a calibration profile.
 [[nodiscard]] std::string_view name_of(KernelClass c);

@@ -54,6 +54,8 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::norm:
     case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
     case ComputeOp::statistics: return task.variant == "adafactor" ? KernelClass::optimizer : KernelClass::batch_norm;
+    case ComputeOp::quantise:
+      return task.variant == "mxfp8" ? KernelClass::quantise_mxfp8 : task.variant == "nvfp4" ? KernelClass::quantise_nvfp4 : KernelClass::elementwise;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:

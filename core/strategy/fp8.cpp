@@ -89,16 +89,8 @@ void largest_of_all(BlockBody& b, int amax, const std::string& name, Phase phase
 /// (pytorch/pytorch #133242).
 constexpr double kTurningPasses = 2.2 / 1.4;
 
-/// What Transformer Engine's casts to blocks with scales lose against other kernels that stream at 0.67 of the bandwidth. On B300, of 8 TB/s, operands of
-/// twelve products of 15,872 tokens are cast in 1.823 ms in MXFP8 (9.06 GB: 0.62) and in 2.689 ms in NVFP4 (5.0 GB of them to find the largest value, at
-/// 0.67, and 7.2 GB of the cast: 0.51); with one scale per tensor in 2.335 ms, both passes at 0.66 (NVIDIA/TransformerEngine @d0067d0,
-/// docs/examples/gemm_profiling: autocast less operands cast before).
-constexpr double kMxfp8Passes = 0.67 / 0.62, kNvfp4Passes = 0.67 / 0.51;
-
 /// Passes of a cast that writes these copies.
 double passes_of(const ProgramFrame& f, Role role, bool rows, bool columns) {
-  if (f.narrow == DType::fp4) return kNvfp4Passes;
-  if (f.fp8->recipe == Fp8Recipe::mxfp8) return kMxfp8Passes;
   if (!f.samples_first || !columns) return 1;
   if (per_tensor(f.fp8->recipe)) return kTurningPasses;
   if (f.fp8->recipe != Fp8Recipe::rowwise) return 1;
@@ -326,7 +318,7 @@ int fp8_attention_operand(BlockBody& b, const OpSpec& op, const std::string& wha
   ComputeTask t = pass(ComputeOp::quantise, name_of(blocks ? Fp8Recipe::mxfp8 : Fp8Recipe::tensorwise));
   t.scalars = {static_cast<double>(format.mantissa), static_cast<double>(format.smallest), format.largest, static_cast<double>(gradient ? Role::output_grad : Role::input), 1.0, blocks ? 1.0 : 0.0};
   t.dims = {row_length(b, formal)};
-  t.passes = made_before ? 0 : blocks ? kMxfp8Passes : 1;
+  t.passes = made_before ? 0 : 1;
   std::vector<Operand> operands;
   if (!blocks) operands.push_back(read(largest_values(b, name, {formal}, made_before ? 0 : 1, phase)));
   const int rows = b.scratch_like(op.name + "." + what + ".fp8", formal, DType::fp8);
