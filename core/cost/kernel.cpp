@@ -162,11 +162,13 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   for (const auto& [name, group] : profile.groups)
     if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
-  // What is priced by another group's constants rests on those.
+  // What is priced by another group's constants rests on those, and nobody tested it.
   const auto stand_in = [&](const std::string& name, const std::string& group) {
     std::erase_if(evidence_, [&](const EvidenceItem& e) { return e.what == name; });
     evidence_.push_back(evidence_of(profile, group));
     evidence_.back().what = name;
+    evidence_.back().evidence = Evidence::estimate;
+    evidence_.back().held_out = {};
   };
   if (profile.value_or("gemm_fp8", "fp4_factor", 0) > 0) stand_in("gemm_fp4", "gemm_fp8");
   if (!flash_fp8_) stand_in("fp8_" + profile.attention, profile.attention);

@@ -194,6 +194,20 @@ TEST_CASE("versions of a library that were measured apart on one generation are 
   CHECK(time("gb300", "cudnn_9.13") > 1.1 * time("gb300", "cudnn"));
 }
 
+TEST_CASE("what is priced by other constants says that nobody tested it so") {
+  const auto errors = [](const char* gpu, const std::string& what) {
+    const GpuSpec g = published::gpu(gpu);
+    const KernelModel model(g, load_calibration(kShipped, g));
+    for (const EvidenceItem& item : model.evidence())
+      if (item.what == what) return item.held_out.rows;
+    return -1;
+  };
+  CHECK(errors("h100_sxm5_80", "attention_flash3") > 0);
+  CHECK(errors("h100_sxm5_80", "fp8_attention_flash3") == 0);
+  CHECK(errors("gb300", "fp8_attention_cudnn") > 0);
+  CHECK(errors("gb300", "gemm_fp4") == 0);
+}
+
 TEST_CASE("attention in fp8 is faster where it was measured, and as in 16 bits elsewhere") {
   const auto gain = [](const char* gpu, DType t) {
     const GpuSpec g = published::gpu(gpu);
