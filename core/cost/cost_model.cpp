@@ -67,9 +67,6 @@ struct CostModel::Impl {
   Options options;
   CollectiveModel collectives;
   std::map<std::string, KernelModel> kernels;
-  /// A kernel at which the chip's power limit works longer than it takes to react runs slower: by `share` of its time at most.
-  struct LongKernels { double share = 0; Seconds reaction{1}; };
-  std::map<std::string, LongKernels> long_attention;  ///< By GPU id, in training steps.
   std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
   std::optional<MeasuredKernels> measured;
 
@@ -78,8 +75,6 @@ struct CostModel::Impl {
       const auto at = profiles.find(part.gpu->id);
       if (at == profiles.end()) throw Error(ErrorKind::usage, fmt::format("no calibration for GPU '{}'", part.gpu->id));
       kernels.try_emplace(part.gpu->id, *part.gpu, at->second);
-      const CalibrationProfile& profile = at->second;
-      long_attention[part.gpu->id] = {profile.value_or(profile.attention, "long_slowdown", 0), Seconds{profile.value_or(profile.attention, "long_s", 1)}};
       host_updates[part.gpu->id] = BytesPerSecond{at->second.value_or(kHostUpdate, kHostUpdateRate, 0)};
     }
     if (options.profile) measured.emplace(*options.profile, c.device_count());
@@ -87,11 +82,6 @@ struct CostModel::Impl {
 
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
     return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
-  }
-  /// T * (1 + g (1 - exp(-T / tau))).
-  [[nodiscard]] Seconds sustained(Seconds alone, DeviceId d) const {
-    const LongKernels& c = long_attention.at(cluster->gpu(d).id);
-    return alone * (1 + c.share * (1 - std::exp(-(alone / c.reaction))));
   }
   [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * kCopyOfRaw; }
   [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
@@ -157,7 +147,7 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
   const KernelModel& m = model(p, rank);
   const KernelTime t = m.price(kernel);
   PricedTask out;
-  out.time = kernel.cls == KernelClass::attention_flash ? sustained(t.time, p.device_of_rank[static_cast<std::size_t>(rank)]) : t.time;
+  out.time = t.time;
   out.floor = m.floor(kernel);
   out.category = category_of(p, c, task.phase);
   out.sm_sensitivity = t.sm_sensitivity;

@@ -54,73 +54,15 @@ std::vector<double> sensitivities(std::span<const MeasuredGemm> rows, const Gemm
   return out;
 }
 
-constexpr double kBytesPerElement = 2;
-
-double flash_seconds(const MeasuredAttention& row, const FlashConstants& c) {
-  double total = flash_time(row.shape, kBytesPerElement, false, c, row.rates).total.value();
-  if (row.with_backward) total += flash_time(row.shape, kBytesPerElement, true, c, row.rates).total.value();
-  return total;
-}
-
-double median_of(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  const std::size_t half = v.size() / 2;
-  return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
-}
-
-void store_sensitivity(std::span<const MeasuredAttention> rows, FlashFit& fit) {
-  constexpr double kStep = 0.01;
-  for (auto& [name, c] : fit.groups) {
-    FlashConstants start = c, diagonal = c;
-    start.start_keys *= 1 + kStep;
-    start.start_keys_backward *= 1 + kStep;
-    diagonal.diagonal_keys *= 1 + kStep;
-    for (const auto& row : rows) {
-      if (row.group != name) continue;
-      const double scale = std::log1p(kStep) * static_cast<double>(rows.size());
-      fit.start_sensitivity += std::log(flash_seconds(row, start) / flash_seconds(row, c)) / scale;
-      fit.diagonal_sensitivity += std::log(flash_seconds(row, diagonal) / flash_seconds(row, c)) / scale;
-    }
-  }
-}
-
-// The ratio by which a backward pass is slower, from rows that hold both passes.
-void level_backward(const std::vector<const MeasuredAttention*>& rows, FlashConstants& constants, int head_dim) {
-  const auto has_both = [](const auto* row) { return row->with_backward; };
-  if (std::none_of(rows.begin(), rows.end(), has_both)) return;
-  double& ratio = constants.backward_ratios[head_dim];
-  ratio = 0.75;
-  for (int pass = 0; pass < 3; ++pass) {
-    std::vector<double> ratios;
-    for (const auto* row : rows) {
-      if (!row->with_backward) continue;
-      const double forward = flash_time(row->shape, kBytesPerElement, false, constants, row->rates).total.value();
-      ratios.push_back((flash_seconds(*row, constants) - forward) / (row->time.value() - forward));
-    }
-    ratio *= median_of(std::move(ratios));
-  }
-}
-
-// With S0 and B set, time is close to inversely proportional to the efficiency: the median ratio, taken twice, gives it.
-void level(std::span<const MeasuredAttention> rows, FlashFit& fit) {
-  std::map<std::pair<std::string, int>, std::vector<const MeasuredAttention*>> cells;
-  for (const auto& row : rows) cells[{row.group, static_cast<int>(row.shape.head_dim)}].push_back(&row);
-  for (const auto& [cell, members] : cells) {
-    auto& constants = fit.groups.at(cell.first);
-    const bool both = constants.backward_ratio > 0;
-    double& efficiency = constants.efficiency[cell.second];
-    efficiency = 0.5;
-    for (int pass = 0; pass < 3; ++pass) {
-      std::vector<double> ratios;
-      for (const auto* row : members)
-        if (both || !row->with_backward) ratios.push_back(flash_seconds(*row, constants) / row->time.value());
-      efficiency *= median_of(std::move(ratios));
-    }
-    if (!both) level_backward(members, constants, cell.second);
-  }
-}
-
 }  // namespace
+
+double rounded(double v) {
+  if (v == 0 || !std::isfinite(v)) return v;
+  const double unit = std::pow(10.0, 3 - std::floor(std::log10(std::abs(v))));
+  return std::round(v * unit) / unit;
+}
+
+ErrorSummary rounded(const ErrorSummary& e) { return {e.rows, rounded(e.median), rounded(e.p90), rounded(e.bias)}; }
 
 std::string_view name_of(GemmParameter p) { return scale_of(p).name; }
 
@@ -182,47 +124,6 @@ ErrorSummary gemm_errors(std::span<const MeasuredGemm> rows, const GemmRates& ra
   std::vector<double> predicted, measured;
   for (const auto& row : rows) {
     predicted.push_back(seconds_of(row, constants, rates));
-    measured.push_back(row.time.value());
-  }
-  return summarise_errors(predicted, measured);
-}
-
-FlashFit fit_flash(std::span<const MeasuredAttention> rows, const FlashConstants& given, double loss_scale) {
-  if (rows.empty()) throw Error(ErrorKind::usage, "no rows to fit", "flash attention fit");
-  FlashFit fit;
-  for (const auto& row : rows) {
-    fit.groups.emplace(row.group, given);
-    ++fit.rows[row.group];
-  }
-  const auto forward_alone = [](const MeasuredAttention& row) { return !row.with_backward; };
-  const auto both = [](const MeasuredAttention& row) { return row.with_backward; };
-  const bool separable = std::any_of(rows.begin(), rows.end(), forward_alone) && std::any_of(rows.begin(), rows.end(), both);
-  const auto loss = [&](std::span<const double> x) {
-    for (auto& [name, c] : fit.groups) {
-      c.start_keys = 100 * std::max(0.0, x[0]);
-      c.diagonal_keys = 100 * std::max(0.0, x[1]);
-      c.start_keys_backward = 100 * std::max(0.0, x[separable ? 2 : 0]);
-    }
-    level(rows, fit);
-    double sum = 0;
-    for (const auto& row : rows)
-      sum += soft_l1(std::log(flash_seconds(row, fit.groups.at(row.group)) / row.time.value()), loss_scale);
-    return sum;
-  };
-  const Minimum best = minimise(loss, separable ? std::vector{1.5, 1.5, 1.5} : std::vector{1.5, 1.5}, {.step = 0.3});
-  loss(best.x);
-  const FlashConstants& any = fit.groups.begin()->second;
-  fit.start_keys = any.start_keys;
-  fit.start_keys_backward = any.start_keys_backward;
-  fit.diagonal_keys = any.diagonal_keys;
-  store_sensitivity(rows, fit);
-  return fit;
-}
-
-ErrorSummary flash_errors(std::span<const MeasuredAttention> rows, const FlashConstants& constants) {
-  std::vector<double> predicted, measured;
-  for (const auto& row : rows) {
-    predicted.push_back(flash_seconds(row, constants));
     measured.push_back(row.time.value());
   }
   return summarise_errors(predicted, measured);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/cost/calibration.hpp"
-#include "core/cost/kernel_attention.hpp"
 #include "core/cost/kernel_gemm.hpp"
 
 namespace rehearse {
@@ -38,6 +37,10 @@ struct Minimum {
 
 /// Errors of predictions over measurements, row by row; percentiles by linear interpolation. Empty input gives zeros.
 [[nodiscard]] ErrorSummary summarise_errors(std::span<const double> predicted, std::span<const double> measured);
+
+/// Four significant digits, as profiles state constants and errors.
+[[nodiscard]] double rounded(double v);
+[[nodiscard]] ErrorSummary rounded(const ErrorSummary& e);
 
 /// One measured product. `id` names the row in its file.
 struct MeasuredGemm {
@@ -76,31 +79,5 @@ struct GemmFit {
 [[nodiscard]] GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmFitOptions& options);
 
 [[nodiscard]] ErrorSummary gemm_errors(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmConstants& constants);
-
-/// One measured flash attention; a row may be the forward pass or forward and backward together.
-struct MeasuredAttention {
-  std::string id;
-  std::string group;   ///< What shares an efficiency table: "flash2 a100_sxm4_80".
-  AttentionShape shape;
-  bool with_backward = false;
-  Seconds time;
-  GemmRates rates;
-};
-
-struct FlashFit {
-  double start_keys = 0;                             ///< S0 of forward passes, shared by all groups.
-  double start_keys_backward = 0;                    ///< S0 of backward passes; that of forward passes where no row holds one pass alone.
-  double diagonal_keys = 0;                          ///< B, shared by all groups.
-  double start_sensitivity = 0;                      ///< Mean d ln(time) / d ln(S0) over the rows.
-  double diagonal_sensitivity = 0;
-  std::map<std::string, FlashConstants> groups;
-  std::map<std::string, int> rows;
-};
-
-/// Fits both S0 and B over all rows and one efficiency per group and head dimension; `fixed`, `backward_ratio` and `causal_tail` stay as given.
-/// A `backward_ratio` of 0 is fitted too, per group and head dimension: rows of one pass alone then give the efficiency, the others the ratio.
-[[nodiscard]] FlashFit fit_flash(std::span<const MeasuredAttention> rows, const FlashConstants& given, double loss_scale = 0.1);
-
-[[nodiscard]] ErrorSummary flash_errors(std::span<const MeasuredAttention> rows, const FlashConstants& constants);
 
 }  // namespace rehearse

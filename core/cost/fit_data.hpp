@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/cost/fit.hpp"
+#include "core/cost/fit_attention.hpp"
 #include "core/units/dtype.hpp"
 
 namespace rehearse {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
+#include "core/cost/fit_flash_profiles.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -18,14 +20,6 @@ const std::string kFp8 = "gemm_fp8.csv";
 const std::string kAttention = "flash_attention.csv";
 
 constexpr double kFewestRows = 16;  // fewer rows of m are inference's, another kernel and another regime
-
-double rounded(double v) {
-  if (v == 0 || !std::isfinite(v)) return v;
-  const double unit = std::pow(10.0, 3 - std::floor(std::log10(std::abs(v))));
-  return std::round(v * unit) / unit;
-}
-
-ErrorSummary rounded(ErrorSummary e) { return {e.rows, rounded(e.median), rounded(e.p90), rounded(e.bias)}; }
 
 GemmRates rates_of(const GpuSpec& gpu, DType type) { return {gpu.peak(type), gpu.memory_bandwidth, gpu.sm_count}; }
 
@@ -83,23 +77,28 @@ class Recipe {
   FitReport run() {
     gemms_ = read_gemms(reader_, kGemms);
     fp8_ = read_gemms(reader_, kFp8);
-    attention_ = read_attention(reader_, kAttention);
+    std::vector<CalibrationProfile> stated;
+    for (const char* generation : {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) {
+      const std::string file = stated_file(generation);
+      stated.push_back(parse_calibration(reader_.text(file), file));
+    }
+    flash_.emplace(read_attention(reader_, kAttention), gpu_, stated);
     FitReport report;
-    for (const char* generation : {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) report.profiles.push_back(build(generation));
+    for (CalibrationProfile& p : stated) report.profiles.push_back(build(std::move(p)));
     report.reads = reader_.reads();
     return report;
   }
 
  private:
-  CalibrationProfile build(const std::string& generation) {
+  static std::string stated_file(const std::string& generation) { return "stated/" + generation + ".json"; }
+
+  CalibrationProfile build(CalibrationProfile p) {
     used_.clear();
     noted_.clear();
-    const std::string stated = "stated/" + generation + ".json";
-    CalibrationProfile p = parse_calibration(reader_.text(stated), stated);
-    note(stated, generation);
-    if (generation == "ampere") ampere(p);
-    if (generation == "hopper") hopper(p);
-    if (generation == "blackwell") blackwell(p);
+    note(stated_file(p.generation), p.generation);
+    if (p.generation == "ampere") ampere(p);
+    if (p.generation == "hopper") hopper(p);
+    if (p.generation == "blackwell") blackwell(p);
     for (const auto& [file, ids] : used_) {
       std::uint64_t hash = fnv1a("");
       for (const auto& id : ids) hash = fnv1a(id + "\n", hash);
@@ -131,14 +130,15 @@ class Recipe {
 
   void blackwell(CalibrationProfile& p) {
     fit_level(p, p.groups.at("gemm"), "b200_sxm", Flops{1e12});
-    flash_blackwell(p, "attention_cudnn", "cudnn", "gb200");
-    flash_blackwell(p, "attention_cudnn_9.13", "cudnn_9.13", "b200_sxm");
-    flash_blackwell(p, "fp8_attention_cudnn", "cudnn_fp8", "gb200");
-    flash_blackwell(p, "mxfp8_attention_cudnn", "cudnn_mxfp8", "gb200");
+    flash_blackwell(p, "cudnn", "gb200");
+    flash_blackwell(p, "cudnn_9.13", "b200_sxm");
+    flash_blackwell(p, "cudnn_fp8", "gb200");
+    flash_blackwell(p, "cudnn_mxfp8", "gb200");
   }
 
   // One kernel on the chip that has it measured and on Blackwell Ultra, whose exponentials are twice as fast. B300 is GB300's chip on less power.
-  void flash_blackwell(CalibrationProfile& p, const std::string& group, const std::string& implementation, const std::string& gpu) {
+  void flash_blackwell(CalibrationProfile& p, const std::string& implementation, const std::string& gpu) {
+    const std::string group = FlashRecipe::group_of(implementation);
     const KernelCalibration stated = p.groups.at(group);
     p.groups[group] = flash(p, stated, gpu, implementation, "cudnn_frontend");
     KernelCalibration ultra = flash(p, stated, "gb300", implementation, "cudnn_frontend");
@@ -191,12 +191,18 @@ class Recipe {
     p.errors.push_back({"gemm " + gpu + " soft_roofline, sustained", rounded(gemm_errors(rows.held_out, rates, fit.constants))});
   }
 
+  // Few rows: how memory and arithmetic overlap is taken over from products in 16 bits.
   void fp8(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu) {
     const auto rows = halves(fp8_, kFp8, gpu, 0);
     const GemmRates rates = rates_of(gpu_(gpu), DType::fp8);
     GemmFitOptions options;
     options.start = {GemmFormula::soft_roofline, 0.7, 0.8, Seconds{group.constants.at("fixed_s").value}, 1.9, 400, 0, 0, 1};
-    options.free = {efficiency, bandwidth_fraction, overlap_power, k_prologue};
+    for (auto c : {bandwidth_fraction, overlap_power}) {
+      const CalibrationConstant& wide = p.groups.at("gemm").constants.at(std::string(name_of(c)));
+      set(options.start, c, wide.value);
+      group.constants[std::string(name_of(c))] = {wide.value, wide.source, 0, 0};
+    }
+    options.free = {efficiency, k_prologue};
     const GemmFit fit = fit_gemm(rows.fit, rates, options);
     const auto fitted = calibration(fit, options.free, "deepgemm", gpu, rows, rates);
     for (auto c : options.free) group.constants[std::string(name_of(c))] = fitted.constants.at(std::string(name_of(c)));
@@ -205,50 +211,16 @@ class Recipe {
     report_classes(p, "gemm_fp8 " + gpu + " soft_roofline", rows.held_out, rates, fit.constants);
   }
 
-  // The first version walks keys in its outer loop, and Triton's kernel follows it; each later one has a pipeline of its own, and cuDNN one for Blackwell.
-  std::string design_of(const std::string& implementation, const std::string& gpu) const {
-    if (gpu_(gpu).compute_capability >= 100) return "blackwell " + implementation;
-    return implementation == "flash_triton" ? "flash1" : implementation;
-  }
-
   void set_flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation, const std::string& source) {
-    KernelCalibration& group = p.groups.at("attention_" + implementation);
+    KernelCalibration& group = p.groups.at(FlashRecipe::group_of(implementation));
     group = flash(p, group, gpu, implementation, source);
   }
 
-  // S0 and B are shared by all implementations of one design, on all GPUs; the efficiencies of one implementation go to its group.
-  // Levels are stored for the clock of the chip that the generation states.
-  KernelCalibration flash(CalibrationProfile& p, KernelCalibration group, const std::string& gpu, const std::string& implementation, const std::string& source) {
-    FlashConstants given;
-    const auto ratio = group.constants.find("backward_ratio");
-    given.backward_ratio = ratio == group.constants.end() ? 0 : ratio->second.value;
-    given.fixed = Seconds{group.constants.at("fixed_s").value};
-    if (const auto tail = group.constants.find("causal_tail"); tail != group.constants.end()) given.causal_tail = tail->second.value;
-    given.bandwidth_fraction = 0.85;
-    std::vector<MeasuredAttention> fit_rows, held_out;
-    for (const auto& row : attention_) {
-      if (design_of(row.implementation, row.gpu) != design_of(implementation, gpu)) continue;
-      MeasuredAttention a = row.attention;
-      a.rates = rates_of(gpu_(row.gpu), row.type);
-      note(kAttention, a.id);
-      const bool wanted = row.gpu == gpu && row.implementation == implementation;
-      if (in_fit_half(a)) fit_rows.push_back(a);
-      else if (wanted) held_out.push_back(a);
-    }
-    const FlashFit fit = fit_flash(fit_rows, given, 0.05);
-    const std::string fitted = implementation + " " + gpu;
-    const double clock = power_clock(p, gpu_(gpu));
-    for (const auto& [d, value] : fit.groups.at(fitted).efficiency)
-      group.constants["efficiency_d" + std::to_string(d)] = {rounded(value / clock), source, fit.rows.at(fitted), -1};
-    for (const auto& [d, value] : fit.groups.at(fitted).backward_ratios)
-      group.constants["backward_ratio_d" + std::to_string(d)] = {rounded(value), source, fit.rows.at(fitted), -1};
-    const int shared = static_cast<int>(fit_rows.size());
-    group.constants["start_keys"] = {rounded(fit.start_keys), source, shared, rounded(fit.start_sensitivity)};
-    if (fit.start_keys_backward != fit.start_keys) group.constants["start_keys_backward"] = {rounded(fit.start_keys_backward), source, shared, -1};
-    group.constants["diagonal_keys"] = {rounded(fit.diagonal_keys), source, shared, rounded(fit.diagonal_sensitivity)};
-    group.measured_on = {gpu};
-    group.held_out = rounded(flash_errors(held_out, fit.groups.at(fitted)));
-    p.errors.push_back({"attention_" + fitted, group.held_out});
+  // Efficiencies are stored for the clock of the chip that the generation states.
+  KernelCalibration flash(CalibrationProfile& p, const KernelCalibration& stated, const std::string& gpu, const std::string& implementation, const std::string& source) {
+    for (const std::string& id : flash_->rows_of(implementation, gpu)) note(kAttention, id);
+    const KernelCalibration group = flash_->constants(stated, implementation, gpu, power_clock(p, gpu_(gpu)), source);
+    p.errors.push_back({"attention_" + implementation + " " + gpu, group.held_out});
     return group;
   }
 
@@ -302,7 +274,7 @@ class Recipe {
   FitReader& reader_;
   const FitGpus& gpu_;
   std::vector<GemmRow> gemms_, fp8_;
-  std::vector<AttentionRow> attention_;
+  std::optional<FlashRecipe> flash_;
   std::map<std::string, std::vector<std::string>> used_;  // by file, for the profile being built
   std::set<std::string> noted_;
 };

@@ -59,6 +59,8 @@ FlashConstants flash_group(const CalibrationProfile& p, const std::string& group
   c.start_keys_backward = p.value_or(group, "start_keys_backward", c.start_keys);
   c.causal_tail = p.value_or(group, "causal_tail", 0);
   c.diagonal_keys = p.value(group, "diagonal_keys");
+  c.long_slowdown = p.value_or(group, "long_slowdown", 0);
+  c.long_after = Seconds{p.value_or(group, "long_s", c.long_after.value())};
   c.fixed = Seconds{p.value(group, "fixed_s")};
   c.bandwidth_fraction = fraction(p, "elementwise", "bandwidth_fraction");
   return c;

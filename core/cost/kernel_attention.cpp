@@ -68,9 +68,9 @@ Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool ba
 
 FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c, const GemmRates& rates) {
   const double d = padded_head_dim(s.head_dim);
-  const double start = backward ? c.start_keys_backward : c.start_keys, edge = s.causal ? c.diagonal_keys / 2 : 0.0;
   AttentionShape whole = s;
   whole.window = 0;
+  const double start = backward ? c.start_keys_backward : c.start_keys, masked = s.seq_k - attended_keys(whole), edge = std::min(c.diagonal_keys / 2, masked);
   const double causal = attended_keys(whole) + start + edge;
   const double keys = is_window(s) ? std::min(causal, attended_keys(s) + start + 2 * edge) : causal;
   const double work = 4.0 * s.batch * s.heads * s.seq_q * d * keys * (backward ? kBackwardProducts : 1.0);
@@ -79,7 +79,8 @@ FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool bac
   t.compute = Flops{work * tail_factor(s, c, rates.sms) / rate} / rates.peak;
   t.memory = attention_bytes(s, bytes_per_element, backward) / (c.bandwidth_fraction * rates.hbm);
   t.fixed = c.fixed;
-  t.total = t.fixed + max(t.compute, t.memory);
+  const Seconds alone = max(t.compute, t.memory);
+  t.total = t.fixed + alone * (1 + c.long_slowdown * (1 - std::exp(-(alone / c.long_after))));
   return t;
 }
 

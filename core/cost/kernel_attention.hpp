@@ -5,12 +5,13 @@
 //                                          w less what the first queries lack: (w - (s_k - s_q))^2 / 2 s_q where that base is positive
 //   T = t0 + 4 * b * h * s_q * d' * (L + S0 + [causal] B/2) / (e_d * Peak)
 //
-// S0 stands for the start of each query block (in keys; backward also for what prepares and converts gradients), B for the diagonal
-// blocks whose masked half is computed all the same, d' for the head dimension rounded up to the size the kernel is compiled for. For s_q = s_k = s this is the familiar
-// T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Causal blocks are of unlike length: the last ones leave SMs idle, which
-// multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / 128. A window's blocks are alike, and its far edge is a
-// second diagonal: no tail, B instead of B/2. Backward does 2.5 F (five products for two: Dao 2023,
-// FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
+// S0 stands for the start of each query block (in keys; backward also for what prepares and converts gradients), B for the diagonal blocks whose
+// masked half is computed all the same (B/2 is at most all that is masked), d' for the head dimension rounded up to the size the kernel is compiled
+// for. For s_q = s_k = s this is the familiar T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Causal blocks are of unlike length: the
+// last ones leave SMs idle, which multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / 128. A window's blocks are
+// alike, and its far edge is a second diagonal: no tail, B instead of B/2. A kernel at which the chip's power limit works for longer than it takes to
+// react runs slower: T - t0 is multiplied by 1 + g (1 - exp(-(T - t0) / tau)), seen in benchmarks from 20 ms on. Backward does 2.5 F (five products
+// for two: Dao 2023, FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
 
 #include <map>
 
@@ -42,6 +43,8 @@ struct FlashConstants {
   double diagonal_keys = 0;        ///< B.
   double causal_tail = 0;          ///< Share of the longest block that SMs idle at the end on average, of causal passes.
   double bandwidth_fraction = 1;   ///< Of HBM, for q, k, v, o and gradients: the limit of short or decode-like shapes.
+  double long_slowdown = 0;        ///< g.
+  Seconds long_after{1};           ///< tau.
   Seconds fixed;                   ///< t0.
 
   [[nodiscard]] double efficiency_at(double head_dim) const;

@@ -75,8 +75,8 @@ Table left_out_table(const std::vector<LeftOut>& sources) {
 }
 
 Table fitted_table(const std::vector<FittedClass>& classes) {
-  Table table{"Fitted constants against the rows they were fitted on", {{"GPUs"}, {"class"}, {"constants", true}, {"rows", true}, {"rows per constant", true}}, {}};
-  for (const FittedClass& c : classes) table.rows.push_back({c.generation, c.group, with_commas(c.constants), with_commas(c.rows), fmt::format("{:.1f}", static_cast<double>(c.rows) / c.constants)});
+  Table table{"Fitted constants against the rows of their class", {{"GPUs"}, {"class"}, {"constants", true}, {"rows", true}, {"rows per constant", true}, {"rows fitted", true}}, {}};
+  for (const FittedClass& c : classes) table.rows.push_back({c.generation, c.group, with_commas(c.constants), with_commas(c.rows), fmt::format("{:.1f}", static_cast<double>(c.rows) / c.constants), with_commas(c.fitted)});
   return table;
 }
 
@@ -166,7 +166,7 @@ void add_parts(ordered_json& out, const ScoreboardParts& parts) {
   for (const AgreedRow& r : parts.agreement.rows)
     out["agreement"].push_back({{"id", r.id}, {"backend", parts.agreement.backend}, {"closed_form", r.closed_form.value()}, {"played", r.played.value()}, {"difference", r.difference()}, {"most", name_of(r.most)},
                                 {"most_differs", r.most_differs.value()}});
-  for (const FittedClass& c : parts.fitted) out["fitted"].push_back({{"gpus", c.generation}, {"class", c.group}, {"constants", c.constants}, {"rows", c.rows}});
+  for (const FittedClass& c : parts.fitted) out["fitted"].push_back({{"gpus", c.generation}, {"class", c.group}, {"constants", c.constants}, {"rows", c.rows}, {"rows_fitted", c.fitted}});
 }
 
 int skipped_rows(const Scoreboard& board) {

@@ -4,6 +4,7 @@
 #include "core/report/document.hpp"
 #include "core/scoreboard/agreement.hpp"
 #include "core/scoreboard/kernel_rows.hpp"
+#include "core/scoreboard/fitted_classes.hpp"
 #include "core/scoreboard/left_out.hpp"
 #include "core/scoreboard/scoreboard.hpp"
 

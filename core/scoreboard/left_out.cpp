@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <map>
 
-#include "core/config/json_file.hpp"
 #include "core/cost/calibration.hpp"
 
 namespace rehearse {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 std::vector<double> errors_of(const std::vector<ScoredRow>& rows) {
   std::vector<double> out;
@@ -46,24 +43,6 @@ LeftOut rest_of(const Scoreboard& board, const std::vector<Measurement>& rows, c
   return {"sources that gave none", 0, 0, all, all, all};
 }
 
-/// Whose constant it is, as the table of fitted classes names GPUs.
-std::string gpus_of(const StepConstant& c) {
-  if (!c.gpu.empty()) return c.gpu;
-  return c.generation.empty() ? "all" : c.generation;
-}
-
-void count(const KernelGroups& groups, const std::string& generation, std::vector<FittedClass>& out) {
-  for (const auto& [name, group] : groups) {
-    FittedClass c{generation, name, 0, 0};
-    for (const auto& [key, constant] : group.constants) {
-      if (constant.rows == 0) continue;
-      ++c.constants;
-      c.rows = std::max(c.rows, constant.rows);
-    }
-    if (c.constants > 0) out.push_back(std::move(c));
-  }
-}
-
 }  // namespace
 
 std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options) {
@@ -97,21 +76,6 @@ std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measur
   }
   out.push_back(std::move(others));
   out.push_back(std::move(all));
-  return out;
-}
-
-std::vector<FittedClass> fitted_classes(const fs::path& calibration) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(calibration))
-    if (entry.path().extension() == ".json" && entry.path().stem() != "steps") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  std::vector<FittedClass> out;
-  for (const fs::path& file : files) {
-    const CalibrationProfile p = parse_calibration(read_text(file.string()), file.string());
-    count(p.groups, p.generation, out);
-    for (const auto& [gpu, groups] : p.gpus) count(groups, gpu, out);
-  }
-  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({gpus_of(c), c.group + "." + c.constant, 1, c.rows * c.every});
   return out;
 }
 

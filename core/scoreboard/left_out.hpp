@@ -21,13 +21,4 @@ struct LeftOut {
 /// "all": each row without what its own source gave; none where no source gave any. `rows` are those `board` was made from. Throws as score() does.
 [[nodiscard]] std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options = {});
 
-/// Constants of one kernel class and GPU generation that were fitted, against the rows they were fitted on; for those of whole steps, against all
-/// rows of the class, of which every so many were fitted.
-struct FittedClass {
-  std::string generation, group;
-  int constants = 0, rows = 0;
-};
-/// Of all files under `calibration`. Throws Error (usage) as parse_calibration() does.
-[[nodiscard]] std::vector<FittedClass> fitted_classes(const std::filesystem::path& calibration);
-
 }  // namespace rehearse

@@ -17,11 +17,11 @@ using nlohmann::json;
 constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
 
 /// Names that rows use, and the shipped model they mean. The first that a row's name holds counts.
-struct Known { const char* name; const char* model; };
+struct Known { const char* name; const char* model; bool experts = false; };
 constexpr std::array<Known, 16> kKnown{{{"llama3.1_405b", "llama3_405b"}, {"llama3_405b", "llama3_405b"}, {"llama3_70b", "llama3_70b"}, {"llama-3.1 70b", "llama3_70b"},
-                                        {"llama3_8b", "llama3_8b"}, {"llama-3.1 8b", "llama3_8b"}, {"llama2_7b", "llama2_7b"}, {"deepseekv3(w/omtp)", "deepseek_v3_without_mtp"}, {"deepseekv3", "deepseek_v3"},
-                                        {"kimi_k2", "kimi_k2"}, {"gpt oss 120b", "gpt_oss_120b"}, {"gpt oss 20b", "gpt_oss_20b"},
-                                        {"qwen3_235b", "qwen3_235b_a22b"}, {"qwen3_30b", "qwen3_30b_a3b"}, {"mixtral_8x7b", "mixtral_8x7b"}, {"mixtral 8x7b", "mixtral_8x7b"}}};
+                                        {"llama3_8b", "llama3_8b"}, {"llama-3.1 8b", "llama3_8b"}, {"llama2_7b", "llama2_7b"}, {"deepseekv3(w/omtp)", "deepseek_v3_without_mtp", true}, {"deepseekv3", "deepseek_v3", true},
+                                        {"kimi_k2", "kimi_k2", true}, {"gpt oss 120b", "gpt_oss_120b", true}, {"gpt oss 20b", "gpt_oss_20b", true},
+                                        {"qwen3_235b", "qwen3_235b_a22b", true}, {"qwen3_30b", "qwen3_30b_a3b", true}, {"mixtral_8x7b", "mixtral_8x7b", true}, {"mixtral 8x7b", "mixtral_8x7b", true}}};
 
 std::string family_of(RowFields& f) {
   if (const std::string family = f.text("model_family"); !family.empty()) return family;
@@ -86,12 +86,11 @@ json mixtral(RowFields& f, std::int64_t sequence) {
   return c;
 }
 
-/// A shipped model where the row's name means one.
-std::string shipped(RowFields& f) {
+/// A shipped model where the row's name means one, else null.
+const Known* shipped(RowFields& f) {
   const std::string name = lowered(f.text("model"));
-  for (const Known& k : kKnown)
-    if (name.find(k.name) != std::string::npos) return k.model;
-  return {};
+  const auto at = std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& k) { return name.find(k.name) != std::string::npos; });
+  return at == kKnown.end() ? nullptr : &*at;
 }
 
 }  // namespace
@@ -100,12 +99,13 @@ void map_model(RowFields& f, RowJob& job) {
   job.scenario.training.sequence_length = f.needed("seq_len", 100'000'000);
   const auto sequence = job.scenario.training.sequence_length;
   const bool experts = f.whole("experts").value_or(1) > 1;
-  job.model_kind = experts ? "experts" : "dense";
-  const std::string family = family_of(f), known = shipped(f);
+  const std::string family = family_of(f);
+  const Known* const known = shipped(f);
   const bool sized = f.whole("hidden", kMostWidth) && (!experts || family == "mixtral");
+  job.model_kind = experts || (!sized && known != nullptr && known->experts) ? "experts" : "dense";
   if (!sized) {
-    if (known.empty()) throw RowSkipped("model unknown", f.text("model"));
-    job.scenario.model.name = known;
+    if (known == nullptr) throw RowSkipped("model unknown", f.text("model"));
+    job.scenario.model.name = known->model;
     return;
   }
   json config;

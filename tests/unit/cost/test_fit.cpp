@@ -93,52 +93,6 @@ TEST_CASE("a fit refuses fewer rows than constants and rows without a time") {
   CHECK_THROWS_AS(fit_gemm(rows, kRates, four_free()), Error);
 }
 
-TEST_CASE("flash constants come back from times they made") {
-  FlashConstants truth;
-  truth.efficiency = {{64, 0.5}, {128, 0.65}};
-  truth.backward_ratio = 0.87;
-  truth.start_keys = 150;
-  truth.diagonal_keys = 200;
-  std::vector<MeasuredAttention> rows;
-  for (double d : {64, 128})
-    for (double s : {512, 2048, 16384})
-      for (bool masked : {false, true}) {
-        MeasuredAttention a{"row", "toy", {4, 16, 16, s, s, d, masked}, false, {}, {FlopsPerSecond{100e12}, BytesPerSecond{1e12}, 100}};
-        a.time = flash_time(a.shape, 2, false, truth, a.rates).total;
-        rows.push_back(a);
-      }
-  FlashConstants given;
-  given.backward_ratio = 0.87;
-  const auto fit = fit_flash(rows, given);
-  CHECK(fit.start_keys == Approx(150).epsilon(1e-3));
-  CHECK(fit.diagonal_keys == Approx(200).epsilon(1e-3));
-  CHECK(fit.groups.at("toy").efficiency.at(128) == Approx(0.65).epsilon(1e-3));
-}
-
-TEST_CASE("a ratio of backward passes that nobody gives is fitted by head dimension") {
-  FlashConstants truth;
-  truth.efficiency = {{128, 0.65}, {160, 0.7}};
-  truth.backward_ratios = {{128, 0.8}, {160, 0.65}};
-  truth.start_keys = truth.start_keys_backward = 250;
-  truth.diagonal_keys = 300;
-  std::vector<MeasuredAttention> rows;
-  for (double d : {128, 160})
-    for (double s : {1024, 4096, 16384})
-      for (bool masked : {false, true})
-        for (bool both : {false, true}) {
-          MeasuredAttention a{"row", "toy", {2, 64, 64, s, s, d, masked}, both, {}, {FlopsPerSecond{2e15}, BytesPerSecond{8e12}, 148}};
-          a.time = flash_time(a.shape, 2, false, truth, a.rates).total + (both ? flash_time(a.shape, 2, true, truth, a.rates).total : Seconds{});
-          rows.push_back(a);
-        }
-  FlashConstants given;
-  given.backward_ratio = 0;
-  const auto fit = fit_flash(rows, given).groups.at("toy");
-  for (const int d : {128, 160}) {
-    CHECK(fit.efficiency.at(d) == Approx(truth.efficiency.at(d)).epsilon(2e-3));
-    CHECK(fit.backward_ratios.at(d) == Approx(truth.backward_ratios.at(d)).epsilon(5e-3));
-  }
-}
-
 TEST_CASE("error figures: median, ninetieth percentile, bias") {
   const std::vector<double> predicted{110, 90, 100, 130, 100}, measured(5, 100.0);
   const auto e = summarise_errors(predicted, measured);

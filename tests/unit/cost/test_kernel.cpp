@@ -76,6 +76,21 @@ TEST_CASE("causal attention does half the work, its backward two and a half time
   CHECK(model.price(make_flash_attention(kLong, DType::bf16, true)).time / full == Approx(2.5 / 0.8));
 }
 
+TEST_CASE("a causal pass computes at most what is masked, and a long kernel loses up to the slowdown that is stated") {
+  FlashConstants c;
+  c.efficiency = {{128, 0.5}};
+  c.diagonal_keys = 5000;
+  const GemmRates rates{FlopsPerSecond{100e12}, BytesPerSecond{1e12}, 100};
+  const auto seconds = [&](double length, bool masked) { return flash_time({1, 8, 8, length, length, 128, masked}, 2, false, c, rates).total.value(); };
+  CHECK(seconds(4096, true) == Approx(seconds(4096, false)));
+  CHECK(seconds(32768, true) == Approx(seconds(32768, false) * (0.5 + 2500.0 / 32768)));
+  const double brief = seconds(1024, false), lasting = seconds(131072, false);
+  c.long_slowdown = 0.3;
+  c.long_after = Seconds{0.05};
+  CHECK(seconds(1024, false) == Approx(brief * (1 + 0.3 * brief / 0.05)).epsilon(1e-3));
+  CHECK(seconds(131072, false) == Approx(lasting * 1.3));
+}
+
 TEST_CASE("the quarters of a causal square add up to it, as ring attention cuts it") {
   const AttentionShape whole = causal(kLong);
   AttentionShape diagonal = whole;
