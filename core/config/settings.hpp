@@ -301,6 +301,7 @@ struct InputSettings {
 struct KernelSettings {
   AttentionKernel attention = AttentionKernel::flash;
   bool fused_norm = true;            ///< Norm, bias, dropout, residual, rotation and gated activation are a kernel each; else PyTorch's eager operators.
+  bool fused_activation = true;      ///< Gated and squared activations are a kernel; without `fused_norm` they never are.
   bool fused_cross_entropy = false;
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
   bool fused_experts = false;        ///< Gated activation of experts and the casts of what it reads and writes run inside their products.

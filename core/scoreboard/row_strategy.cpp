@@ -245,6 +245,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
   if (const std::string products = f.text("products"); !products.empty()) k.products = named<ProductCalls>("products", products);
   k.fused_norm = f.truth("fused_kernels");
+  k.fused_activation = f.truth("fused_activation");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.cuda_graphs = f.truth("cuda_graphs");
   k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");

@@ -54,8 +54,10 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
 /// Bytes that PyTorch's eager operators move for an element, over those of one kernel.
 /// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32 (cast, square, mean, product, cast
 /// back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated activation is two
-/// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py.
-struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8; };
+/// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py. A squared ReLU is a ReLU and
+/// a power (8 for 4); backward the power's is a copy, a factor and a product, then the ReLU's (20 for 6): pytorch/pytorch, FunctionsManual.cpp,
+/// pow_backward.
+struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8, square = 2, square_grad = 10.0 / 3; };
 /// The same of a sum whose second term has a factor: a product, then the sum, whatever else is fused (megatron/bridge/peft/utils.py,
 /// ParallelLinearAdapter.forward).
 constexpr double kScaledSum = 10.0 / 6;
@@ -63,6 +65,10 @@ constexpr EagerPasses kEager;
 
 void unless_fused(BlockBody& b, ComputeTask& t, double passes) {
   if (!b.options().kernels.fused_norm) t.passes = passes;
+}
+
+void unless_activation_fused(BlockBody& b, ComputeTask& t, double passes) {
+  if (!b.options().kernels.fused_norm || !b.options().kernels.fused_activation) t.passes = passes;
 }
 
 // ---- norm
@@ -169,15 +175,16 @@ void add_backward(BlockBody& b, const OpSpec& op) {
 
 // ---- activations
 
-void activation_forward(BlockBody& b, const OpSpec& op, const char* variant) {
+/// `passes`: of the eager operators; 1 where the activation is one of them.
+void activation_forward(BlockBody& b, const OpSpec& op, const char* variant, double passes) {
   std::vector<Operand> operands;
   for (const int input : op.inputs) operands.push_back(read(b.value(input)));
   ComputeTask t = pass(ComputeOp::activation, variant);
-  if (op.inputs.size() > 1) unless_fused(b, t, kEager.gate);
+  if (passes > 1) unless_activation_fused(b, t, passes);
   one_result(b, op, std::move(t), operands);
 }
 
-void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
+void activation_backward(BlockBody& b, const OpSpec& op, const char* variant, double passes) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0) return;
   std::vector<Operand> operands{read(dy)};
@@ -189,18 +196,18 @@ void activation_backward(BlockBody& b, const OpSpec& op, const char* variant) {
     operands.push_back(write(dx.back()));
   }
   ComputeTask t = pass(ComputeOp::activation_grad, variant);
-  if (op.inputs.size() > 1) unless_fused(b, t, kEager.gate_grad);
+  if (passes > 1) unless_activation_fused(b, t, passes);
   b.builder().compute(op.name + ".input_grad", std::move(t), operands, Phase::input_grad);
   for (std::size_t i = 0; i < dx.size(); ++i) b.add_grad(op.inputs[i], dx[i], op.name);
 }
 
 const char* gelu_variant(const OpSpec& op) { return op.tanh_gelu ? "gelu_tanh" : "gelu"; }
-void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op)); }
-void gelu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, gelu_variant(op)); }
-void squared_relu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "squared_relu"); }
-void squared_relu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "squared_relu"); }
-void silu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "silu_mul"); }
-void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "silu_mul"); }
+void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op), 1); }
+void gelu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, gelu_variant(op), 1); }
+void squared_relu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "squared_relu", kEager.square); }
+void squared_relu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "squared_relu", kEager.square_grad); }
+void silu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "silu_mul", kEager.gate); }
+void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "silu_mul", kEager.gate_grad); }
 
 // ---- rotary embedding
 
