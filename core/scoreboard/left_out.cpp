@@ -1,6 +1,7 @@
 #include "core/scoreboard/left_out.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "core/cost/calibration.hpp"
@@ -33,14 +34,21 @@ SourceRows rows_of(const Scoreboard& board, const std::vector<Measurement>& rows
   return out;
 }
 
-/// Rows that no source of constants names: nothing is withdrawn for them.
-LeftOut rest_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::vector<LeftOut>& sources, std::vector<double>& errors) {
+/// Rows that no source of constants names, by kind of model: nothing is withdrawn for them. Their errors go into `errors` too.
+std::vector<LeftOut> rest_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::vector<LeftOut>& sources, std::vector<double>& errors) {
+  std::map<std::string, std::vector<double>> by_kind;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto names = [&](const LeftOut& s) { return holds(rows[i].source, s.source); };
-    if (board.rows[i].counts() && std::none_of(sources.begin(), sources.end(), names)) errors.push_back(board.rows[i].error);
+    if (!board.rows[i].counts() || std::any_of(sources.begin(), sources.end(), names)) continue;
+    by_kind[board.rows[i].row.job->model_kind].push_back(board.rows[i].error);
+    errors.push_back(board.rows[i].error);
   }
-  const ErrorStatistics all = statistics(errors);
-  return {"sources that gave none", 0, 0, all, all, all};
+  std::vector<LeftOut> out;
+  for (auto& [kind, of_kind] : by_kind) {
+    const ErrorStatistics all = statistics(std::move(of_kind));
+    out.push_back({"sources that gave none, " + kind, 0, 0, all, all, all});
+  }
+  return out;
 }
 
 }  // namespace
@@ -66,7 +74,7 @@ std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measur
   }
   if (out.empty()) return out;
   std::vector<double> rest;
-  LeftOut others = rest_of(board, rows, out, rest);
+  std::vector<LeftOut> others = rest_of(board, rows, out, rest);
   pool(pooled, rest);
   pool(unseen, rest);
   LeftOut all{"all", 0, 0, board.time, statistics(std::move(unseen)), statistics(std::move(pooled))};
@@ -74,7 +82,7 @@ std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measur
     all.constants += s.constants;
     all.rows_fitted += s.rows_fitted;
   }
-  out.push_back(std::move(others));
+  std::move(others.begin(), others.end(), std::back_inserter(out));
   out.push_back(std::move(all));
   return out;
 }

@@ -17,7 +17,7 @@ struct LeftOut {
   ErrorStatistics fitted, unseen, without;  ///< All its rows; those that were not fitted; all again, without the constants.
 };
 
-/// One entry for every source that a constant of steps.json was fitted on, then all rows of the other sources, which nothing is withdrawn for, and
+/// One entry for every source that a constant of steps.json was fitted on, then all rows of the other sources by kind of model, which nothing is withdrawn for, and
 /// "all": each row without what its own source gave; none where no source gave any. `rows` are those `board` was made from. Throws as score() does.
 [[nodiscard]] std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options = {});
 
