@@ -424,6 +424,12 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("scatter_gather", &StrategySettings::scatter_gather,
                        "Split pipeline messages over tensor-parallel ranks and gather them over NVLink.")
                   .more("Narayanan et al. 2021, section 4.1."));
+  t.push_back(strategy("deferred_head_gradients", &StrategySettings::deferred_head_gradients,
+                       "Microbatches whose weight gradient of the output layer waits for the last backward pass.")
+                  .in(0, kMaxSize)
+                  .like("22")
+                  .more("The first so many of a step. The last stage, which has the output layer besides its own, then computes them while the others drain; what they read "
+                        "is kept until then. As Megatron-Core's defer_embedding_wgrad_compute."));
   t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe.")
                   .more("optimizer: updated on CPU cores (ZeRO-Offload). activations: what a layer keeps for backward is copied out after its forward "
                         "and brought back before its backward, beside the compute of its neighbours."));

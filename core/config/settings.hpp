@@ -279,6 +279,7 @@ struct StrategySettings {
   Zero3Settings zero3;
   std::vector<std::string> placement{"tp", "cp", "ep", "dp", "pp"};  ///< Axes from the fastest varying device index to the slowest.
   std::string devices;               ///< File that says which device each rank runs on; empty: rank i on device i.
+  int deferred_head_gradients = 0;   ///< Microbatches whose weight gradient of the output layer waits for the last stage's last backward.
   bool scatter_gather = false;       ///< Pipeline messages split over tp ranks and gathered over NVLink (Narayanan et al. 2021, sec. 4.1).
   OverlapSettings overlap;
   Offload offload = Offload::none;

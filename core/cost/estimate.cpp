@@ -22,6 +22,12 @@ Breakdown kernels_of(const Stage& stage, int microbatches) {
       out += pass.prepare.breakdown;
     }
   out *= microbatches;
+  // The last microbatch's backward stands for all: its weight gradients are in it unless it leaves them too.
+  if (stage.deferred.microbatches == microbatches) {
+    Breakdown late = stage.deferred.each.breakdown;
+    late *= microbatches;
+    out += late;
+  }
   return out;
 }
 

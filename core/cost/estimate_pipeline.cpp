@@ -29,6 +29,11 @@ class Round {
       for (std::size_t s = 0; s < stages_.size(); ++s) advance(s);
       if (left_ == before) throw std::logic_error("the schedule waits for itself");
     }
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      for (int i = 0; i < stages_[s].deferred.microbatches; ++i) {
+        state_.lanes[s].prune();
+        state_.lanes[s].compute(stages_[s].deferred.each, stages_[s].deferred.each.seconds);
+      }
     return std::move(state_);
   }
 
@@ -58,7 +63,7 @@ class Round {
       const StagePass& pass = stages_[s].chunks.at(order[i].chunk)[static_cast<std::size_t>(direction)];
       if (pass.receives && arrival(direction, order[i].chunk, order[i].microbatch) == kNever) return;
       wait(s, i, direction, pass);
-      work(s, i, pass);
+      work(s, i, pass, stages_[s].deferred.leaves(order[i]) ? stages_[s].deferred.backward : pass.work);
       if (pass.peer >= 0) send(s, order[i], direction, pass);
     }
   }
@@ -84,20 +89,20 @@ class Round {
     }
   }
 
-  void work(std::size_t s, std::size_t i, const StagePass& pass) {
+  void work(std::size_t s, std::size_t i, const StagePass& pass, const ComputeWork& own) {
     StageLane& lane = state_.lanes[s];
     lane.prune();
     double done = 0;
     if (last_[s][i])
       for (const SideCall& call : pass.calls) {
-        lane.compute(pass.work, call.offset - done);
+        lane.compute(own, call.offset - done);
         done = call.offset;
         const double begin = std::max(lane.free, lane.dp_free);
         lane.dp_free = begin + call.transfer.seconds;
         lane.add({begin, lane.dp_free, call.transfer.load, call.category});
         if (call.event >= 0) state_.events[s][call.event] = lane.dp_free;
       }
-    lane.compute(pass.work, pass.work.seconds - done);
+    lane.compute(own, own.seconds - done);
     if (pass.prepare.seconds > 0) lane.compute(pass.prepare, pass.prepare.seconds);
   }
 
@@ -167,7 +172,8 @@ PipelineState PipelineRecurrence::run(const PipelineState& start, int microbatch
 PipelineState PipelineRecurrence::run(const PipelineState& start) const {
   const int p = shape_.stages, m = shape_.microbatches;
   const int near_by = 4 * p, far_off = 6 * p;
-  if (m <= far_off) return run(start, m);
+  const bool alike = std::all_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.deferred.microbatches == 0; });
+  if (m <= far_off || !alike) return run(start, m);
   const PipelineState near = run(start, near_by);
   PipelineState far = run(start, far_off);
   const double k = static_cast<double>(m - far_off) / (far_off - near_by), least = slowest_stage(stages_) * (far_off - near_by);

@@ -28,8 +28,9 @@ using Part = PassPart::Kind;
 
 class StageReader {
  public:
-  StageReader(const Program& p, EstimatePrices& prices, std::vector<std::optional<PassPart>>& parts, Stage& stage)
-      : p_(p), prices_(prices), parts_(parts), stage_(stage), role_(p.roles[static_cast<std::size_t>(stage.role)]) {}
+  /// `deferring`: microbatches that leave weight gradients to the drain.
+  StageReader(const Program& p, EstimatePrices& prices, std::vector<std::optional<PassPart>>& parts, Stage& stage, int deferring)
+      : p_(p), prices_(prices), parts_(parts), stage_(stage), deferring_(deferring), role_(p.roles[static_cast<std::size_t>(stage.role)]) {}
 
   void run() {
     for (const Slot& s : stage_.order) {
@@ -42,6 +43,7 @@ class StageReader {
     for (auto s = stage_.order.rbegin(); s != stage_.order.rend(); ++s)
       if (s->pass == Pass::forward) first_[s->chunk] = s->microbatch;
     find_tail();
+    find_deferred();
     read_forwards();
     read_backwards();
   }
@@ -61,6 +63,16 @@ class StageReader {
     stage_.tail = static_cast<int>(i);
   }
 
+  /// Weight halves that stand behind the last pass, where the stage has any.
+  void find_deferred() {
+    passes_end_ = stage_.tail;
+    if (deferring_ == 0 || stage_.tail == 0 || !is_weight_half(role_.step[static_cast<std::size_t>(stage_.tail - 1)])) return;
+    passes_end_ -= deferring_;
+    const Entry& one = role_.step[static_cast<std::size_t>(passes_end_)];
+    stage_.deferred = {one.chunk, deferring_, prices_.work(one.body, stage_.role), {}};
+  }
+  [[nodiscard]] bool is_weight_half(const Entry& e) const { return p_.bodies[static_cast<std::size_t>(e.body)].phase == Phase::weight_grad; }
+
   /// From the front, until every chunk's first forward was seen whole.
   void read_forwards() {
     std::size_t seen = 0;
@@ -77,13 +89,13 @@ class StageReader {
   /// The last backward of every chunk, from where the first of them begins.
   void read_backwards() {
     std::map<int, bool> before;
-    int i = stage_.tail;
+    int i = passes_end_;
     while (i > 0 && before.size() < stage_.chunks.size()) {
       const Entry& e = role_.step[static_cast<std::size_t>(--i)];
       if (part(e).kind == Part::pass && !is_forward(e) && e.microbatch != last_.at(e.chunk)) before[e.chunk] = true;
     }
     pass_ = received_ = nullptr;
-    for (; i < stage_.tail; ++i) read(role_.step[static_cast<std::size_t>(i)], false, last_);
+    for (; i < passes_end_; ++i) read(role_.step[static_cast<std::size_t>(i)], false, last_);
   }
 
   [[nodiscard]] bool same_pass(const Entry& e) const {
@@ -115,6 +127,7 @@ class StageReader {
       if (wait.steps_back > 0) pass.needs.push_back({pass.work.seconds, wait.event});
     }
     pass.work.append(prices_.work(e.body, stage_.role));
+    if (e.chunk == stage_.deferred.chunk && !is_forward(e) && !is_weight_half(e)) stage_.deferred.backward.append(prices_.work(e.body, stage_.role));
     if (!prices_.closed(e.body, stage_.role)) pass.unpacks_in_line = true;
   }
 
@@ -147,9 +160,11 @@ class StageReader {
   EstimatePrices& prices_;
   std::vector<std::optional<PassPart>>& parts_;
   Stage& stage_;
+  int deferring_;
   const Role& role_;
   const Entry* pass_ = nullptr;      ///< The pass read last ...
   const Entry* received_ = nullptr;  ///< ... and the message received since.
+  int passes_end_ = 0;               ///< First entry after the last pass.
   std::map<int, int> first_, last_;  ///< First forward's and last backward's microbatch by chunk.
 };
 
@@ -163,7 +178,7 @@ std::vector<Stage> price_stages(const Program& program, const StrategySettings& 
   for (std::size_t s = 0; s < out.size(); ++s) {
     out[s].role = static_cast<int>(s);
     out[s].order = schedule.order(static_cast<int>(s), shape);
-    StageReader(program, prices, parts, out[s]).run();
+    StageReader(program, prices, parts, out[s], std::min(settings.deferred_head_gradients, program.microbatches)).run();
   }
   for (const Stage& from : out)
     for (const auto& [chunk, passes] : from.chunks)

@@ -46,11 +46,21 @@ struct StagePass {
   std::vector<LateNeed> needs;  ///< In the first microbatch only.
 };
 
+/// Weight gradients that wait for the last pass (StrategySettings::deferred_head_gradients).
+struct DeferredWork {
+  int chunk = -1;        ///< Whose backward leaves them; -1: none does.
+  int microbatches = 0;  ///< The first so many.
+  ComputeWork each;      ///< One microbatch's.
+  ComputeWork backward;  ///< The backward pass without them.
+  [[nodiscard]] bool leaves(const Slot& slot) const { return slot.chunk == chunk && slot.pass == Pass::backward && slot.microbatch < microbatches; }
+};
+
 struct Stage {
   int role = 0;
   std::vector<Slot> order;                       ///< Of the full step.
   std::map<int, std::array<StagePass, 2>> chunks;  ///< Forward and backward by chunk.
-  int tail = 0;                                  ///< First entry after the last pass.
+  DeferredWork deferred;
+  int tail = 0;                                  ///< First entry after the last pass, and after the work that waited for it.
 };
 
 /// What a body does in a pass, told by its tasks.

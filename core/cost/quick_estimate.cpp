@@ -133,7 +133,7 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
 /// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only (estimate.cpp: recurrence_holds).
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
-  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every) return false;
+  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every || s.deferred_head_gradients > 0) return false;
   if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty()) return false;
   if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed || (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block))) return false;
   const std::int64_t chunks = std::int64_t{s.pp} * s.virtual_stages;

@@ -198,6 +198,9 @@ const std::vector<Rule>& rules() {
       {"strategy.bucket", "--ddp-bucket-size", bucket},
       {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},
       choice("strategy.scatter_gather", "(with --sequence-parallel)", {{false, {}}}, "Megatron splits what goes from stage to stage where sequence parallelism has split it; a flag of its own is gone since 2026"),
+      {"strategy.deferred_head_gradients", "--defer-embedding-wgrad-compute, --wgrad-deferral-limit", [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+         return v == 0 ? Flags{} : Flags{{"--defer-embedding-wgrad-compute", nullptr}, {"--wgrad-deferral-limit", v}};
+       }},
       switch_if("strategy.overlap.grad_reduce", "--overlap-grad-reduce"),
       {"strategy.overlap.param_gather", "--overlap-param-gather", gather_early, "Megatron gathers early only with the distributed optimizer and --overlap-grad-reduce"},
       {"strategy.overlap.tp", "--tp-comm-overlap", overlap_tp, "Megatron overlaps tensor parallelism only where it is sequence-parallel"},

@@ -215,6 +215,7 @@ void map_overlap(RowFields& f, RowJob& job) {
   s.overlap.tp_backward = tp != "none";
   s.scatter_gather = s.pp > 1 && s.tp > 1 && f.truth("scatter_gather");
   s.sequence_parallel = s.tp > 1 && f.truth("sequence_parallel");
+  if (s.pp > 1) s.deferred_head_gradients = static_cast<int>(f.whole("deferred_head_gradients", 1 << 16).value_or(0));
 }
 
 /// "alltoall" sends a row for each expert. "per_rank" a copy to each rank that a token visits (DeepEP, HybridEP), between NVLink domains one to each domain.

@@ -219,6 +219,7 @@ StrategySettings Space::settings(const Plan& plan) const {
   s.context = static_cast<ContextExchange>(plan.context);
   s.sequence_parallel = plan.sequence_parallel;
   s.scatter_gather = own_.scatter_gather && mesh.tp > 1 && mesh.pp > 1;
+  s.deferred_head_gradients = 0;  // Bounds take the last stage to drain after its own work.
   s.overlap.tp = own_.overlap.tp && mesh.tp > 1 && plan.sequence_parallel;
   // Axes that the scenario's order leaves out, as they are one there, come last.
   for (const char* axis : {"tp", "cp", "ep", "dp", "pp", "tile_h", "tile_w"})

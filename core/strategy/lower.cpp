@@ -231,7 +231,8 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
-      if (schedule_.splits_backward()) split(b, made);
+      if (schedule_.splits_backward()) split(b, made, {});
+      else if (settings_.deferred_head_gradients > 0 && b + 1 == tensors_.size()) split(b, made, head_gradients(b));
       if (schedule_.pairs())
         for (const int body : {made.forward.body, made.backward.body})
           if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
@@ -245,10 +246,25 @@ class Lowering {
     }
   }
 
-  void split(std::size_t b, BlockBodies& made) {
+  /// Gradients of the products whose results the loss reads.
+  [[nodiscard]] std::set<int> head_gradients(std::size_t b) const {
+    std::set<int> out;
+    const std::vector<OpSpec>& ops = tensors_[b].spec->ops;
+    for (const OpSpec& loss : ops) {
+      if (loss.kind != OpKind::cross_entropy) continue;
+      for (const OpSpec& op : ops)
+        if (op.kind == OpKind::linear && !op.frozen && op.outputs.front() == loss.inputs.front()) out.insert(tensors_[b].grad[static_cast<std::size_t>(op.params.front())]);
+    }
+    if (out.empty())
+      throw Error(ErrorKind::usage, fmt::format("{} ends with no trained product that a loss reads", workload_.network.name), "strategy.deferred_head_gradients",
+                  "set strategy.deferred_head_gradients to 0");
+    return out;
+  }
+
+  void split(std::size_t b, BlockBodies& made, const std::set<int>& gradients) {
     std::set<int> kept;
     for (const auto& [t, skip] : tensors_[b].skips_out) kept.insert(skip.value);
-    const SplitBackward halves = split_backward(frame_, made.backward, kept);
+    const SplitBackward halves = split_backward(frame_, made.backward, kept, gradients);
     made.backward = halves.input;
     made.weight = halves.weight;
   }

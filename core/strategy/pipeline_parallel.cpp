@@ -15,13 +15,14 @@ class PipelineParallel final : public Strategy {
   bool active(const PlanRequest& request) const override {
     const auto& s = request.settings;
     const Schedule& schedule = *schedules().at(s.schedule).value;
-    return s.pp > 1 || s.virtual_stages > 1 || !s.layers_per_stage.empty() || schedule.splits_backward() || schedule.pairs();
+    return s.pp > 1 || s.virtual_stages > 1 || !s.layers_per_stage.empty() || schedule.splits_backward() || schedule.pairs() || s.deferred_head_gradients > 0;
   }
   void check(const PlanRequest& request) const override {
     const auto& s = request.settings;
     const Schedule& schedule = *schedules().at(s.schedule).value;
     schedule.check({s.pp, s.virtual_stages, request.microbatches});
     check_order(s, schedule);
+    if (s.deferred_head_gradients > 0) check_deferred(s, schedule);
     if (!s.layers_per_stage.empty()) return check_layers(request.workload.network, s);
     const int layers = request.workload.network.layers();
     const int chunks = s.pp * s.virtual_stages;
@@ -40,6 +41,17 @@ class PipelineParallel final : public Strategy {
   }
 
  private:
+  static void check_deferred(const StrategySettings& s, const Schedule& schedule) {
+    const auto refuse = [](const std::string& why) {
+      throw Error(ErrorKind::usage, "deferred_head_gradients " + why, "strategy.deferred_head_gradients", "set strategy.deferred_head_gradients to 0");
+    };
+    if (s.pp == 1) refuse("has no drain to hide in without pipeline stages");
+    if (schedule.splits_backward() || schedule.pairs() || schedule.copies() > 1) refuse(fmt::format("is for whole backward passes, one at a time: schedule {} defers weight gradients by itself or pairs passes", s.schedule));
+    if (s.zero_stage >= 2 || s.fsdp.enabled) refuse("would keep gradients whole that ZeRO 2, 3 and FSDP shard");
+    if (s.data_parallel != DataParallelism::replicas && s.dp > 1) refuse(fmt::format("is not for a {}", name_of(s.data_parallel)));
+    if (s.grad_sync == GradientSync::every) refuse("leaves nothing to reduce after a microbatch");
+    if (s.offload == Offload::optimizer) refuse("is not for gradients that go to the host during backward");
+  }
   /// What an order of passes rules out.
   static void check_order(const StrategySettings& s, const Schedule& schedule) {
     const auto refuse = [&](const std::string& why, const char* where, const char* hint) {
@@ -64,6 +76,7 @@ class PipelineParallel final : public Strategy {
      {{"pp", "pipeline stages", "1"}, {"schedule", "registered pipeline schedule", "1f1b"}, {"virtual_stages", "chunks per stage", "1"},
       {"uneven_layers", "stages may differ by a layer", "false"}, {"layers_per_stage", "layers of each stage", "equal"}, {"balance", "layers: chosen by the devices' speed", "none"},
       {"microbatch", "sequences per microbatch", "1"}, {"scatter_gather", "split messages over tp ranks", "false"},
+      {"deferred_head_gradients", "microbatches whose weight gradient of the output layer fills the drain", "0"},
       {"overlap.pp", "sends and receives do not block compute", "true"}},
      std::make_shared<PipelineParallel>()});
 

@@ -49,6 +49,7 @@ class StageRole {
         run(slots[i]);
       }
     }
+    run_deferred();
     add_tail(frame_, step_, plan_, gradients_, entries_, last_compute_, first_gather_);
     return entries_.take();
   }
@@ -189,6 +190,7 @@ class StageRole {
     if (walk.forward()) move_out(walk, walk.positions[static_cast<std::size_t>(k)]);
     if (walk.forward() || !weight) return;
     const int position = walk.positions[static_cast<std::size_t>(k)];
+    if (position == plan_.deferred_position()) return;  // After the last backward.
     gradients_.finished(walk.slot, position, walk.last);
     if (gradients_.closes(walk.slot, position) && !plan_.settings.overlap.grad_reduce) walk.waits.push_back({gradients_.reduced()});
   }
@@ -248,9 +250,12 @@ class StageRole {
 
   /// Both halves of a whole backward that is split, position by position.
   void add_whole(Walk& walk, int k) {
-    const bool split = plan_.schedule.splits_backward();
+    const int position = walk.positions[static_cast<std::size_t>(k)];
+    const bool deferrable = position == plan_.deferred_position() && walk.slot.pass == Pass::backward;
+    const bool split = plan_.schedule.splits_backward() || deferrable;
     add(walk, k, walk.slot.pass == Pass::backward_weight);
-    if (split && walk.slot.pass == Pass::backward) add(walk, k, true);
+    if (deferrable && walk.slot.microbatch < plan_.settings.deferred_head_gradients) deferred_.push_back(walk.slot);
+    else if (split && walk.slot.pass == Pass::backward) add(walk, k, true);
     finished(walk, k, walk.slot.pass == Pass::backward || walk.slot.pass == Pass::backward_weight);
   }
 
@@ -259,6 +264,17 @@ class StageRole {
     for (const Wait& w : entries_.take_held_back()) walk.waits.push_back(w);
     for (int k = 0; k < static_cast<int>(walk.positions.size()); ++k) add_whole(walk, k);
     end(walk);
+  }
+
+  /// Weight gradients that waited for the last backward, and their reduction.
+  void run_deferred() {
+    const int position = plan_.deferred_position();
+    for (const Slot& slot : deferred_) {
+      RoleCall call{bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy};
+      call.record = slot.microbatch == deferred_.back().microbatch;
+      if (const EventId done = entries_.add_pass(call); done >= 0) last_compute_ = done;
+    }
+    if (!deferred_.empty()) gradients_.finished_late(position, last_compute_);
   }
 
   /// A forward and a backward, block by block at once.
@@ -309,6 +325,7 @@ class StageRole {
   std::pair<int, EventId> leaving_{-1, -1};     ///< Position whose activations go out next, and the end of its forward.
   std::map<std::pair<int, int>, EventId> out_;  ///< In host memory since, by position and microbatch.
   std::map<int, EventId> arriving_;             ///< On their way back, by position.
+  std::vector<Slot> deferred_;                  ///< Backwards of the deferred position whose weight half has not run.
   std::set<int> cast_;                          ///< Positions whose weights have been cast to fp8.
 };
 

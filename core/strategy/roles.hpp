@@ -32,6 +32,8 @@ struct RolePlan {
   /// What crosses a boundary that is cut, forward and backward, by block position behind it.
   const std::map<int, std::array<StepBodies::Passing, 2>>& passing;
 
+  /// The block position whose weight gradients wait for the last backward pass, of the first microbatches; -1: none.
+  [[nodiscard]] int deferred_position() const { return settings.deferred_head_gradients > 0 ? static_cast<int>(block_at.size()) - 1 : -1; }
   [[nodiscard]] int chunk_count() const { return shape.stages * shape.virtual_stages; }
   [[nodiscard]] const ChunkPlacement& chunk(int c, int copy) const { return chunks[static_cast<std::size_t>(copy * chunk_count() + c)]; }
 };

@@ -17,8 +17,8 @@ struct Uses {
 
 class Splitter {
  public:
-  Splitter(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept)
-      : frame_(frame), whole_(whole), kept_(kept), body_(frame.program.bodies[static_cast<std::size_t>(whole.body)]),
+  Splitter(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept, const std::set<int>& gradients)
+      : frame_(frame), whole_(whole), kept_(kept), gradients_(gradients), body_(frame.program.bodies[static_cast<std::size_t>(whole.body)]),
         bindings_(frame.program.binding_sets[static_cast<std::size_t>(whole.bindings)]), late_(boost::num_vertices(body_.graph), false) {
     binding_of_.assign(body_.formals.size(), -1);
     int next = 0;
@@ -34,7 +34,7 @@ class Splitter {
   }
 
   SplitBackward run() {
-    for (std::size_t v = 0; v < late_.size(); ++v) late_[v] = body_.graph[v].phase == Phase::weight_grad && std::holds_alternative<ComputeTask>(body_.graph[v].kind);
+    for (std::size_t v = 0; v < late_.size(); ++v) late_[v] = is_weight_gradient(body_.graph[v]);
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t v = 0; v < late_.size(); ++v)
@@ -62,6 +62,12 @@ class Splitter {
       return boost::num_vertices(body.graph) == 0 && std::none_of(bindings.begin(), bindings.end(), [](const Binding& b) { return b.allocate || b.release; });
     }
   };
+
+  [[nodiscard]] bool is_weight_gradient(const Task& task) const {
+    if (task.phase != Phase::weight_grad || !std::holds_alternative<ComputeTask>(task.kind)) return false;
+    const auto adds = [this](const Operand& o) { return o.access == Access::update && gradients_.contains(body_.formals[static_cast<std::size_t>(o.formal)].like); };
+    return gradients_.empty() || std::any_of(task.operands.begin(), task.operands.end(), adds);
+  }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return frame_.program.tensors[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const Binding* binding(std::size_t f) const { return binding_of_[f] < 0 ? nullptr : &bindings_[static_cast<std::size_t>(binding_of_[f])]; }
@@ -225,7 +231,7 @@ class Splitter {
 
   ProgramFrame& frame_;
   BodyBuilder::Finished whole_;
-  const std::set<int>& kept_;
+  const std::set<int>&kept_, &gradients_;
   const Body body_;
   const BindingSet bindings_;
   std::vector<int> binding_of_;             ///< By formal: index into bindings_, or -1.
@@ -238,6 +244,8 @@ class Splitter {
 
 }  // namespace
 
-SplitBackward split_backward(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept) { return Splitter(frame, whole, kept).run(); }
+SplitBackward split_backward(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept, const std::set<int>& gradients) {
+  return Splitter(frame, whole, kept, gradients).run();
+}
 
 }  // namespace rehearse

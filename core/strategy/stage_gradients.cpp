@@ -99,22 +99,28 @@ void StageGradients::make_buckets() {
     o = {};
   };
   const Bytes first = plan_.settings.first_bucket > Bytes{0} ? plan_.settings.first_bucket : plan_.settings.bucket;
+  const auto fill = [&](int position) {
+    for (const ParamRef& p : final_at_[position]) {
+      if (!step_.needs_dp(p)) continue;
+      Open& o = open[step_.data_axes(p)];
+      o.bucket.params.push_back(p);
+      o.bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
+      const Bytes capacity = buckets_.empty() ? first : plan_.settings.bucket;
+      if (reduces_on_the_way() && o.bytes >= capacity.value()) close(o, position);
+    }
+  };
   for (const ChunkPlacement& c : chunks_)
     for (int position = c.last_layer; position-- > c.first_layer;) {
-      for (const ParamRef& p : final_at_[position]) {
-        if (!step_.needs_dp(p)) continue;
-        Open& o = open[step_.data_axes(p)];
-        o.bucket.params.push_back(p);
-        o.bytes += frame_.program.local_bytes(frame_.program.tensors[static_cast<std::size_t>(step_.grad_tensor(p))], at);
-        const Bytes capacity = buckets_.empty() ? first : plan_.settings.bucket;
-        if (reduces_on_the_way() && o.bytes >= capacity.value()) close(o, position);
-      }
+      if (position != plan_.deferred_position()) fill(position);
       // What is reduced after every microbatch must not wait for another chunk's.
       if (position == c.first_layer && (every_ || step_.shards_gradients()))
         for (auto& [axes, o] : open) close(o, position);
     }
   if (chunks_.empty()) return;
   for (auto& [axes, o] : open) close(o, chunks_.back().first_layer);
+  if (chunk_at(plan_.deferred_position()) < 0) return;
+  fill(plan_.deferred_position());
+  for (auto& [axes, o] : open) close(o, plan_.deferred_position());
 }
 
 /// Under FSDP a unit's gradients are reduced together, when the last of them is final.
@@ -156,6 +162,11 @@ void StageGradients::finished(const Slot& slot, int position, EventId done) {
   if (closes(slot, position))
     for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done, is_last(slot));
   if (is_last(slot)) send_to_host(position, done);
+}
+
+void StageGradients::finished_late(int position, EventId done) {
+  if (!reduces_on_the_way() || !closing_.contains(position)) return;
+  for (const std::size_t i : closing_.at(position)) reduce(buckets_[i], done, true);
 }
 
 void StageGradients::reduce(const Bucket& bucket, EventId after, bool last) {

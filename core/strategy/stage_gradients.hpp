@@ -28,6 +28,8 @@ class StageGradients {
   [[nodiscard]] bool closes(const Slot& slot, int position) const;
   /// Adds what follows it: reductions, copies to the host. `done` is its end.
   void finished(const Slot& slot, int position, EventId done);
+  /// The same for a position whose gradients were final only after the last backward pass.
+  void finished_late(int position, EventId done);
   /// Reduces what was not reduced on the way.
   void reduce_rest(EventId after);
   /// Sends to the host what has not gone there.

@@ -166,6 +166,7 @@ inline Job any_job() {
   s.first_bucket = Bytes{any_of<double>({0, 1e3})};
   s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
   s.scatter_gather = coin();
+  if (s.pp > 1 && s.zero_stage < 2 && !s.fsdp.enabled && coin() && coin()) s.deferred_head_gradients = any_of<int>({1, 3, 99});
   s.bucket = Bytes{any_of<double>({1e3, 2e4, 25e6})};
   s.overlap.grad_reduce = coin();
   s.overlap.param_gather = coin();

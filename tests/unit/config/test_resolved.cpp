@@ -32,6 +32,7 @@ class Draw {
     maybe(s, "/strategy/balance", one_of(names_of<Balance>()));
     maybe(s, "/strategy/sequence_parallel", coin());
     maybe(s, "/strategy/scatter_gather", coin());
+    maybe(s, "/strategy/deferred_head_gradients", number(0, 9));
     maybe(s, "/strategy/overlap/pp", coin());
     maybe(s, "/strategy/overlap/grad_reduce", coin());
     maybe(s, "/training/precision", one_of(names_of<Precision>()));

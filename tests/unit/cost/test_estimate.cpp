@@ -143,3 +143,23 @@ TEST_CASE("reducing under backward and gathering under forward save time, never 
   CHECK(none.step_time - both.step_time <= none.breakdown[TimeCategory::exposed_dp]);
   CHECK(both.breakdown[TimeCategory::overlap_slowdown] > none.breakdown[TimeCategory::overlap_slowdown]);
 }
+
+TEST_CASE("weight gradients of the output layer that wait for the drain save time where stages drain, and nothing on the stage's own work") {
+  const auto site = make_site("dgx_h100", 1, "single_switch");
+  Workload w;
+  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
+  w.training.sequence_length = 4096;
+  StrategySettings s;
+  s.tp = 2;
+  s.pp = 4;
+  const auto step = [&](int microbatches, int deferred) {
+    w.training.global_batch = microbatches;
+    s.deferred_head_gradients = deferred;
+    return estimate(lower(w, s, site->cluster), site->cost, s).step_time;
+  };
+  const Seconds plain = step(8, 0), some = step(8, 3), all = step(8, 8);
+  CHECK(some < plain);
+  CHECK(all < some);
+  CHECK(all > 0.9 * plain);
+  CHECK(step(8, 99) == all);
+}

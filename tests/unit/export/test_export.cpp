@@ -131,6 +131,13 @@ TEST_CASE("What Megatron refuses when it starts becomes no flag") {
   CHECK(left_out(Plan("gpt3_175b_a100_1024.json").to("megatron"), "strategy.scatter_gather"));
 }
 
+TEST_CASE("deferred gradients of the output layer are two of Megatron's flags, and nobody else's") {
+  const Plan plan("gpt3_175b_a100_1024.json", {"strategy.deferred_head_gradients=22"});
+  CHECK(text_of(plan.to("megatron"), "--defer-embedding-wgrad-compute") == "set");
+  CHECK(text_of(plan.to("megatron"), "--wgrad-deferral-limit") == "22");
+  CHECK(left_out(plan.to("deepspeed"), "strategy.deferred_head_gradients"));
+}
+
 TEST_CASE("torchtitan's float8 has tables of its own") {
   const auto e = Plan("llama3_8b_h100_8.json", {"training.precision=fp8_mixed", "training.fp8.recipe=rowwise"}).to("torchtitan");
   CHECK(text_of(e, "quantize.linear.float8.recipe_name") == "rowwise");

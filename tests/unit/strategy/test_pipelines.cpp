@@ -175,6 +175,61 @@ TEST_CASE("interleaved bodies take turns where they communicate") {
     }
 }
 
+TEST_CASE("deferred weight gradients of the output layer are computed after the last backward, and only they") {
+  for (const auto& [schedule, chunks] : {std::pair{"1f1b", 1}, {"gpipe", 1}, {"interleaved_1f1b", 2}}) {
+    INFO(schedule);
+    Job job = pipeline(schedule, 4, 8, chunks);
+    const Program plain = job.lower();
+    job.strategy.deferred_head_gradients = 5;
+    const Program deferred = job.lower();
+    validate(deferred);
+    CHECK(executed_matmul_flops(deferred).value() == executed_matmul_flops(plain).value());
+    for (int stage = 0; stage < 4; ++stage) {
+      std::vector<int> late;  // Microbatches of weight halves behind the last backward.
+      std::size_t halves = 0;
+      const Role& role = deferred.roles.at(static_cast<std::size_t>(stage));
+      for (const Entry& e : role.step) {
+        const Phase phase = deferred.bodies[static_cast<std::size_t>(e.body)].phase;
+        if (phase == Phase::input_grad) late.clear();
+        if (phase != Phase::weight_grad) continue;
+        late.push_back(e.microbatch);
+        ++halves;
+      }
+      CHECK(halves == (stage == 3 ? 8U : 0U));
+      // The last microbatch's is not deferred, and comes right behind its own backward of the same block.
+      if (stage == 3) CHECK(std::vector<int>(late.end() - 5, late.end()) == std::vector<int>{0, 1, 2, 3, 4});
+    }
+    if (std::string(schedule) == "gpipe") CHECK(activations(deferred, 3) == activations(plain, 3));  // It keeps all microbatches anyway.
+    else CHECK(activations(deferred, 3) > activations(plain, 3));
+    CHECK(activations(deferred, 0) == activations(plain, 0));
+  }
+}
+
+TEST_CASE("gradients of the output layer are reduced once all of them are there") {
+  Job job = pipeline("1f1b", 2, 4);
+  job.strategy.dp = job.strategy.dp_replicate = 2;
+  job.strategy.deferred_head_gradients = 99;
+  for (const bool overlap : {true, false}) {
+    job.strategy.overlap.grad_reduce = overlap;
+    job.strategy.bucket = Bytes{1e3};
+    const Program p = job.lower();
+    const Role& role = p.roles.at(1);
+    std::map<EventId, std::size_t> recorded;
+    std::size_t last_half = 0, waiting = 0;
+    for (std::size_t i = 0; i < role.step.size(); ++i) {
+      const Entry& e = role.step[i];
+      const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
+      if (body.phase == Phase::weight_grad) last_half = i;
+      if (e.record >= 0) recorded[e.record] = i;
+      if (body.name.find("reduce") == std::string::npos) continue;
+      for (std::int32_t w = 0; w < e.wait_count; ++w)
+        if (recorded.at(role.waits[static_cast<std::size_t>(e.first_wait + w)].event) == last_half && last_half > 0) ++waiting;
+    }
+    CHECK(last_half > 0);
+    CHECK(waiting >= 1);
+  }
+}
+
 TEST_CASE("what an order of passes cannot be combined with is refused with the reason") {
   const auto refusal = [](const Job& job) {
     try {
@@ -193,4 +248,15 @@ TEST_CASE("what an order of passes cannot be combined with is refused with the r
   Job both = pipeline("zb_v", 2, 4, 2);
   both.strategy.overlap.pp = false;
   CHECK(refusal(both).find("sends both ways between two stages") != std::string::npos);
+  Job head = pipeline("1f1b", 1, 4);
+  head.strategy.deferred_head_gradients = 2;
+  CHECK(refusal(head).find("no drain to hide in") != std::string::npos);
+  head.strategy.pp = 2;
+  CHECK(refusal(head).empty());
+  head.strategy.schedule = "zb_h1";
+  CHECK(refusal(head).find("defers weight gradients by itself") != std::string::npos);
+  head.strategy.schedule = "1f1b";
+  head.strategy.dp = head.strategy.dp_shard = 2;
+  head.strategy.fsdp.enabled = true;
+  CHECK(refusal(head).find("ZeRO 2, 3 and FSDP") != std::string::npos);
 }
