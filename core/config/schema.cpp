@@ -429,7 +429,7 @@ void add_strategy(std::vector<Field>& t) {
                   .in(0, kMaxSize)
                   .like("22")
                   .more("The first so many of a step. The last stage, which has the output layer besides its own, then computes them while the others drain; what they read "
-                        "is kept until then. As Megatron-Core's defer_embedding_wgrad_compute."));
+                        "is kept until then, gathered where sequences were split. As Megatron-Core's defer_embedding_wgrad_compute, which gathers again. Plans that 'search' finds have none."));
   t.push_back(strategy("offload", &StrategySettings::offload, "State kept in host memory and copied over PCIe.")
                   .more("optimizer: updated on CPU cores (ZeRO-Offload). activations: what a layer keeps for backward is copied out after its forward "
                         "and brought back before its backward, beside the compute of its neighbours."));
@@ -476,7 +476,7 @@ void add_kernels(std::vector<Field>& t) {
                   .more("Norms and activations then also find the largest values that fp8 scales are made of. false: RMSNorm, rotation and gated activation move the "
                         "bytes of PyTorch's eager operators, and attention that is unfused runs operator by operator."));
   t.push_back(kernels("fused_activation", &KernelSettings::fused_activation, "Gated and squared activations are one kernel each.")
-                  .more("false: they move the bytes of PyTorch's eager operators, as in Megatron without bias_activation_fusion; so they do without fused_norm."));
+                  .more("Of experts they always are. false: they move the bytes of PyTorch's eager operators, as in Megatron without bias_activation_fusion; so they do without fused_norm."));
   t.push_back(
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));

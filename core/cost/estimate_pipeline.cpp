@@ -31,8 +31,10 @@ class Round {
     }
     for (std::size_t s = 0; s < stages_.size(); ++s)
       for (int i = 0; i < stages_[s].deferred.microbatches; ++i) {
-        state_.lanes[s].prune();
-        state_.lanes[s].compute(stages_[s].deferred.each, stages_[s].deferred.each.seconds);
+        StageLane& lane = state_.lanes[s];
+        lane.wait_for(lane.held, lane.held - lane.free, TimeCategory::exposed_pp);
+        lane.prune();
+        lane.compute(stages_[s].deferred.each, stages_[s].deferred.each.seconds);
       }
     return std::move(state_);
   }

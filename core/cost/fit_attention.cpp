@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "core/cost/fit.hpp"
@@ -67,7 +68,7 @@ void level(const Cells& cells, FlashFit& fit) {
 struct Layout {
   struct At { std::size_t start, start_backward, diagonal; };
   std::map<std::string, At> of_group;
-  std::size_t slowdown = 0, reaction = 0;  ///< Where they are fitted.
+  std::optional<std::size_t> slowdown;  ///< The reaction time follows; none where neither is fitted.
   std::size_t count = 0;
 };
 
@@ -88,8 +89,8 @@ Layout layout_of(std::span<const MeasuredAttention> rows, const FlashFitOptions&
     out.of_group[row.group] = {starts.at(row.start).first, starts.at(row.start).second, diagonal->second};
   }
   if (options.slowdown) {
-    out.slowdown = out.count++;
-    out.reaction = out.count++;
+    out.slowdown = out.count;
+    out.count += 2;
   }
   return out;
 }
@@ -100,9 +101,9 @@ void put(std::span<const double> x, const Layout& layout, FlashFit& fit) {
     c.start_keys = kKeys * std::exp(x[at.start]);
     c.start_keys_backward = kKeys * std::exp(x[at.start_backward]);
     c.diagonal_keys = kKeys * std::exp(x[at.diagonal]);
-    if (layout.reaction == 0) continue;
-    c.long_slowdown = kSlowdown * std::exp(x[layout.slowdown]);
-    c.long_after = kReaction * std::exp(x[layout.reaction]);
+    if (!layout.slowdown) continue;
+    c.long_slowdown = kSlowdown * std::exp(x[*layout.slowdown]);
+    c.long_after = kReaction * std::exp(x[*layout.slowdown + 1]);
   }
 }
 

@@ -38,7 +38,7 @@ FlashRecipe::FlashRecipe(std::vector<AttentionRow> rows, const FitGpus& gpu, con
   for (const AttentionRow& row : rows_) {
     const MeasuredAttention a = prepared(row);
     Family& family = is_blackwell(row.gpu) ? blackwell_ : older_;
-    (in_fit_half(a) ? family.fitted : family.held_out).push_back(a);
+    if (in_fit_half(a)) family.fitted.push_back(a);
     const std::string generation = gpu_(row.gpu).generation;
     const auto profile = std::find_if(stated.begin(), stated.end(), [&](const CalibrationProfile& p) { return p.generation == generation; });
     const auto* group = profile == stated.end() ? nullptr : profile->find(group_of(row.implementation));
@@ -77,8 +77,9 @@ std::string FlashRecipe::start_of(const std::string& implementation, const std::
 
 std::vector<std::string> FlashRecipe::rows_of(const std::string& implementation, const std::string& gpu) const {
   std::vector<std::string> out;
+  const bool takes_over = !is_blackwell(gpu) && older_.fit.groups.at(base_of(implementation) + " " + gpu).long_slowdown > 0;
   for (const AttentionRow& row : rows_)
-    if (is_blackwell(row.gpu) == is_blackwell(gpu) && (in_fit_half(row.attention) || (row.gpu == gpu && row.implementation == implementation))) out.push_back(row.attention.id);
+    if ((takes_over || is_blackwell(row.gpu) == is_blackwell(gpu)) && (in_fit_half(row.attention) || (row.gpu == gpu && row.implementation == implementation))) out.push_back(row.attention.id);
   return out;
 }
 

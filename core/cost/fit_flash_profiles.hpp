@@ -5,7 +5,7 @@
 //   backward ratio                   the same, where passes were measured apart; else as stated
 //   S0                               one design on all GPUs; all of cuDNN's kernels on Blackwell
 //   B                                all kernels up to Hopper, all on Blackwell but cuDNN 9.13
-//   g, tau                           Blackwell, whose rows alone hold kernels long enough; Hopper takes them over
+//   g, tau                           Blackwell, whose rows alone hold kernels long enough; Hopper takes them over, except for FlashAttention-1, which leaves units idle
 //
 // Half of the rows, by a hash of their id, is fitted.
 
@@ -32,7 +32,7 @@ class FlashRecipe {
  private:
   /// Kernels that share constants.
   struct Family {
-    std::vector<MeasuredAttention> fitted, held_out;
+    std::vector<MeasuredAttention> fitted;
     FlashFit fit;
   };
 

@@ -10,7 +10,7 @@
 // for. For s_q = s_k = s this is the familiar T = t0 + F/(e Peak) * (s + S0)/s, and (s + B + 2 S0)/s causal. Causal blocks are of unlike length: the
 // last ones leave SMs idle, which multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / 128. A window's blocks are
 // alike, and its far edge is a second diagonal: no tail, B instead of B/2. A kernel at which the chip's power limit works for longer than it takes to
-// react runs slower: T - t0 is multiplied by 1 + g (1 - exp(-(T - t0) / tau)), seen in benchmarks from 20 ms on. Backward does 2.5 F (five products
+// react runs slower: T - t0 is multiplied by 1 + g (1 - exp(-(T - t0) / tau)), tau 0.09 s on Blackwell. Backward does 2.5 F (five products
 // for two: Dao 2023, FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
 
 #include <map>

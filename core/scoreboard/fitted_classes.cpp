@@ -27,20 +27,30 @@ std::string class_of(const std::string& group) { return holds(group, "attention_
 class FittedCount {
  public:
   void add(const std::string& generation, const KernelGroups& groups) {
-    for (const auto& [name, group] : groups) add(generation, class_of(name), group);
+    for (const auto& [name, calibration] : groups) {
+      Group group{generation, class_of(name), {}, calibration.held_out.rows};
+      for (const auto& [constant, c] : calibration.constants)
+        if (c.rows > 0) group.constants.insert({group.cls, constant, c.value, c.rows});
+      for (const Constant& c : group.constants) {
+        ++uses_[c];
+        owners_[c].insert(generation);
+      }
+      if (!group.constants.empty()) groups_.push_back(std::move(group));
+    }
   }
 
   [[nodiscard]] std::vector<FittedClass> classes() const {
-    std::map<std::pair<std::string, std::string>, FittedClass> out;
+    const std::map<Key, Rows> rows = rows_of_classes();
+    std::map<Key, FittedClass> out;
     for (const auto& [constant, generations] : owners_) {
       std::string label;
       for (const std::string& g : generations) label += (label.empty() ? "" : ", ") + g;
       FittedClass& c = out.try_emplace({label, constant.cls}, FittedClass{label, constant.cls}).first->second;
       if (c.constants++ > 0) continue;
       for (const std::string& g : generations) {
-        const Rows& rows = rows_.at({g, constant.cls});
-        c.fitted += rows.fitted;
-        c.rows += rows.fitted + rows.held_out;
+        const Rows& of = rows.at({g, constant.cls});
+        c.fitted += of.fitted;
+        c.rows += of.fitted + of.held_out;
       }
     }
     std::vector<FittedClass> list;
@@ -49,34 +59,44 @@ class FittedCount {
   }
 
  private:
+  using Key = std::pair<std::string, std::string>;  ///< Generation and class.
   struct Constant {
     std::string cls, name;
     double value = 0;
     int rows = 0;
     auto operator<=>(const Constant&) const = default;
   };
+  struct Group {
+    std::string generation, cls;
+    std::set<Constant> constants;
+    int held_out = 0;
+  };
   struct Rows { int fitted = 0, held_out = 0; };
 
-  void add(const std::string& generation, const std::string& cls, const KernelCalibration& group) {
-    int fewest = 0;
-    for (const auto& [name, c] : group.constants)
-      if (c.rows > 0) fewest = fewest == 0 ? c.rows : std::min(fewest, c.rows);
-    if (fewest == 0) return;
-    std::set<Constant> own;  // What others do not share has the fewest rows.
-    for (const auto& [name, c] : group.constants) {
-      if (c.rows == 0) continue;
-      const Constant constant{cls, name, c.value, c.rows};
-      owners_[constant].insert(generation);
-      if (c.rows == fewest) own.insert(constant);
+  /// What constants of the group's own were fitted on; where it shares all, what the most particular one was.
+  [[nodiscard]] int own_rows(const Group& group) const {
+    int own = 0, fewest = group.constants.begin()->rows;
+    for (const Constant& c : group.constants) {
+      if (uses_.at(c) == 1) own = std::max(own, c.rows);
+      fewest = std::min(fewest, c.rows);
     }
-    Rows& rows = rows_[{generation, cls}];
-    if (seen_.insert(own).second) rows.fitted += fewest;
-    rows.held_out += group.held_out.rows;
+    return own > 0 ? own : fewest;
   }
 
-  std::map<Constant, std::set<std::string>> owners_;  ///< By generation.
-  std::map<std::pair<std::string, std::string>, Rows> rows_;
-  std::set<std::set<Constant>> seen_;  ///< GPUs that hold another's constants have no rows of their own.
+  [[nodiscard]] std::map<Key, Rows> rows_of_classes() const {
+    std::map<Key, Rows> out;
+    std::set<std::set<Constant>> seen;  // GPUs that hold another's constants have no rows of their own.
+    for (const Group& group : groups_) {
+      Rows& rows = out[{group.generation, group.cls}];
+      if (seen.insert(group.constants).second) rows.fitted += own_rows(group);
+      rows.held_out += group.held_out;
+    }
+    return out;
+  }
+
+  std::vector<Group> groups_;
+  std::map<Constant, int> uses_;                      ///< Groups that hold it.
+  std::map<Constant, std::set<std::string>> owners_;  ///< Their generations.
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 namespace rehearse {
 
 /// Constants of one kernel class and GPU generation that were fitted, each once however many groups and GPUs hold it; those that several generations
-/// share are a class of their own, named by all of them. One that was fitted on whole steps is a class of its own.
+/// share are a class of their own, named by all of them and over the rows of all. One that was fitted on whole steps is a class of its own, whose rows
+/// are those fitted times `StepConstant::every`.
 struct FittedClass {
   std::string generation, group;
   int constants = 0;

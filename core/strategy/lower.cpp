@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -256,7 +257,7 @@ class Lowering {
         if (op.kind == OpKind::linear && !op.frozen && op.outputs.front() == loss.inputs.front()) out.insert(tensors_[b].grad[static_cast<std::size_t>(op.params.front())]);
     }
     if (out.empty())
-      throw Error(ErrorKind::usage, fmt::format("{} ends with no trained product that a loss reads", workload_.network.name), "strategy.deferred_head_gradients",
+      throw Error(ErrorKind::usage, fmt::format("{} has no trained product whose result a loss reads as it is", workload_.network.name), "strategy.deferred_head_gradients",
                   "set strategy.deferred_head_gradients to 0");
     return out;
   }
@@ -265,6 +266,7 @@ class Lowering {
     std::set<int> kept;
     for (const auto& [t, skip] : tensors_[b].skips_out) kept.insert(skip.value);
     const SplitBackward halves = split_backward(frame_, made.backward, kept, gradients);
+    if (!gradients.empty() && halves.weight.body < 0) throw std::logic_error("a weight gradient to be deferred is needed at once");
     made.backward = halves.input;
     made.weight = halves.weight;
   }

@@ -270,7 +270,7 @@ class StageRole {
   void run_deferred() {
     const int position = plan_.deferred_position();
     for (const Slot& slot : deferred_) {
-      RoleCall call{bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy};
+      RoleCall call{bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, entries_.take_held_back()};
       call.record = slot.microbatch == deferred_.back().microbatch;
       if (const EventId done = entries_.add_pass(call); done >= 0) last_compute_ = done;
     }

@@ -231,7 +231,8 @@ class Splitter {
 
   ProgramFrame& frame_;
   BodyBuilder::Finished whole_;
-  const std::set<int>&kept_, &gradients_;
+  const std::set<int>& kept_;
+  const std::set<int>& gradients_;
   const Body body_;
   const BindingSet bindings_;
   std::vector<int> binding_of_;             ///< By formal: index into bindings_, or -1.

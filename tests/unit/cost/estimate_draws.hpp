@@ -108,7 +108,7 @@ inline Drawn draw(std::mt19937_64& random, const std::vector<std::string>& model
     d.workload.training.global_batch = m * s.microbatch * s.dp;
     d.workload.training.sequence_length = std::min<std::int64_t>(d.workload.network.max_sequence_length, 2048);
     d.workload.kernels.attention = random() % 2 == 0 ? AttentionKernel::flash : AttentionKernel::unfused;
-    if (s.pp > 1 && s.bucket == Bytes{25e6}) s.deferred_head_gradients = (m + 1) / 2;
+    if (s.pp > 1 && s.bucket == Bytes{25e6}) s.deferred_head_gradients = s.microbatch == 2 ? m + 5 : (m + 1) / 2;
     d.site = &site({machine, ranks / 8, machine == "dgx_h100" ? "rail_ndr" : machine == "dgx1v" ? "ib_edr" : "selene"});
     d.name = fmt::format("{} on {} {}: {} tp {} pp {} v {} dp {} m {} x {} zero {} {}{}overlap {}{}{} recompute {} bucket {:.0f} MB{}", model, ranks, machine,
                          s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage, s.sequence_parallel ? "sp " : "",
