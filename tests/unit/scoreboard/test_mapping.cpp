@@ -48,6 +48,18 @@ TEST_CASE("a row becomes the scenario that it describes") {
   CHECK(m.guessed.empty());
 }
 
+TEST_CASE("a row that names a shipped model and no sizes is of the kind that the model is") {
+  for (const auto& [model, kind] : {std::pair{"Kimi_K2", "experts"}, {"Qwen3_30B_a3B", "experts"}, {"LLAMA3_8B", "dense"}}) {
+    nlohmann::json row = row_json();
+    row["config"]["model"] = model;
+    row["config"].erase("hidden");
+    const MappedRow m = mapped(row);
+    INFO(model << " " << m.skipped);
+    REQUIRE(m.job);
+    CHECK(m.job->model_kind == kind);
+  }
+}
+
 TEST_CASE("a row that trains adapters says which") {
   CHECK(mapped(row_json()).job->scenario.training.lora.rank == 0);
   nlohmann::json row = row_json();

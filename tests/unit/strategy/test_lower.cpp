@@ -1,6 +1,7 @@
 // lower() as a whole: work, shards, refusals.
 
 #include <algorithm>
+#include <map>
 
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
@@ -197,4 +198,26 @@ TEST_CASE("settings that would change nothing are refused, not ignored") {
   job.strategy.tp = 2;
   job.strategy.overlap.tp = true;  // Without sequence parallelism there is nothing to cut.
   CHECK(refusal(job, 2).where == "strategy.overlap.tp");
+}
+
+TEST_CASE("activations that nobody fused move the bytes of their eager operators, and nothing else does") {
+  const auto passes = [](Network network, bool fused) {
+    Job job(std::move(network));
+    job.workload.kernels.fused_activation = fused;
+    const Program p = job.lower();
+    std::map<ComputeOp, double> of_activation{{ComputeOp::activation, 0}, {ComputeOp::activation_grad, 0}};
+    for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+      const auto* c = std::get_if<ComputeTask>(&task.kind);
+      if (c == nullptr) return;
+      if (const auto at = of_activation.find(c->op); at != of_activation.end()) at->second = c->passes;
+      else CHECK(c->passes == 1);
+    });
+    return std::pair{of_activation[ComputeOp::activation], of_activation[ComputeOp::activation_grad]};
+  };
+  const Network squared = changed("nemotron4_15b", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                                                    {"intermediate_size", 96}, {"vocab_size", 128}, {"max_position_embeddings", 64}});
+  CHECK(passes(squared, true) == std::pair(1.0, 1.0));
+  CHECK(passes(squared, false) == std::pair(2.0, 10.0 / 3));
+  CHECK(passes(tiny_llama(), false) == std::pair(10.0 / 6, 1.8));
+  CHECK(passes(tiny_gpt(), false) == std::pair(1.0, 1.0));  // GELU is one of PyTorch's own.
 }
