@@ -34,7 +34,7 @@ class Pipes {
   /// What one member of a group of `members` shares.
   [[nodiscard]] static std::size_t shared_bytes(int members);
 
-  /// Member `member` of `members`, who all make one of the same `name`. Waits for them.
+  /// Member `member` of `members`, who all make one of the same `name`. Waits until all have theirs.
   Pipes(const MeetingBoard& board, const std::string& name, int member, int members);
   ~Pipes();
 

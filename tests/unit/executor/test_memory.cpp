@@ -1,11 +1,13 @@
 // Memory that ranks share: whatever the sizes and whoever comes first, what is sent arrives.
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <future>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "core/units/error.hpp"
 #include "gpu_backend/memory/memory_communicator.hpp"
@@ -17,7 +19,7 @@ using namespace rehearse;
 
 namespace {
 
-/// Keys and values of ranks that are threads.
+/// Keys and values of ranks that are threads. After a failure nobody waits.
 class Board {
  public:
   MeetingBoard view() {
@@ -28,24 +30,45 @@ class Board {
             },
             [this](const std::string& key) {
               std::unique_lock lock(mutex_);
-              changed_.wait(lock, [&] { return values_.contains(key); });
+              changed_.wait(lock, [&] { return failed_ || values_.contains(key); });
+              if (!values_.contains(key)) throw Error(ErrorKind::check_failed, "another member has failed");
               return values_.at(key);
             }};
+  }
+  void fail() {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
+  bool failed_ = false;
 };
 
-/// `body(member, board)` as each of `members`, a thread each.
+/// `body(member, board)` as each of `members`, a thread each. Throws what the first one to fail has thrown.
 template <class F>
 void as_members(int members, const F& body) {
   Board board;
-  std::vector<std::future<void>> all;
-  for (int m = 0; m < members; ++m) all.push_back(std::async(std::launch::async, [&, m] { body(m, board.view()); }));
-  for (auto& one : all) one.get();
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> all;
+  for (int m = 0; m < members; ++m)
+    all.emplace_back([&, m] {
+      try {
+        body(m, board.view());
+      } catch (...) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+        board.fail();
+      }
+    });
+  for (std::thread& one : all) one.join();
+  if (first) std::rethrow_exception(first);
 }
 
 void complete(Communicator& who, const CollectiveCall& call) {
@@ -142,6 +165,27 @@ TEST_CASE("calls of all sizes follow each other in one group") {
       REQUIRE(std::all_of(all.begin() + length, all.end(), [&](std::byte b) { return b == byte(1); }));
     }
   });
+}
+
+TEST_CASE("a sender whose last message is on its way may leave, however late the receiver comes") {
+  std::vector<double> received(3);
+  as_members(2, [&](int m, MeetingBoard board) {
+    const auto get = board.get;
+    if (m == 1)
+      board.get = [get](const std::string& key) {
+        const std::string value = get(key);
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));  // Longer than a sender needs that does not wait.
+        return value;
+      };
+    std::vector<double> sent{1, 2, 3};
+    const auto channel = memory_channel(board, "edge", m == 0);
+    std::promise<void> ended;
+    const Done done = [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); };
+    if (m == 0) channel->send(reinterpret_cast<std::byte*>(sent.data()), 24, 0, done);
+    else channel->receive(reinterpret_cast<std::byte*>(received.data()), 24, 0, done);
+    ended.get_future().get();
+  });
+  CHECK(received == std::vector<double>{1, 2, 3});
 }
 
 TEST_CASE("members that disagree about a size are told") {

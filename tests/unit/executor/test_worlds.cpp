@@ -25,15 +25,21 @@ namespace {
 constexpr int kRanks = 3;
 using Body = std::function<void(Transport&)>;
 
+/// Throws what a rank has thrown; the others then end, too, if it is a value of the rendezvous that they wait for.
 void joined(Neighbourhood neighbourhood, const Body& body) {
   net::RendezvousServer server(0, true);
   std::vector<std::future<void>> ranks;
   for (int r = 0; r < kRanks; ++r)
     ranks.push_back(std::async(std::launch::async, [&, r] {
       const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {}, neighbourhood);
-      body(*transport);
-      std::vector<double> all{1};
-      transport->sum(all);  // Nobody leaves while others still talk to it.
+      try {
+        body(*transport);
+        std::vector<double> all{1};
+        transport->sum(all);  // Nobody leaves while others still talk to it.
+      } catch (const std::exception& e) {
+        transport->fail(e.what());
+        throw;
+      }
     }));
   for (auto& r : ranks) r.get();
 }
