@@ -9,22 +9,13 @@
 #include "core/config/object_reader.hpp"
 #include "core/hardware/source_table.hpp"
 #include "core/registry/registry.hpp"
+#include "core/units/normal.hpp"
 
 namespace rehearse {
 
 namespace {
 
 constexpr double kNormalFrom = 500;  // Expected count from which Poisson is taken as normal: before e^-x underflows.
-
-/// Inverse of the normal distribution by bisection of erfc: monotone, and exact to rounding.
-double normal_quantile(double p) {
-  double low = -40, high = 40;
-  for (int i = 0; i < 200 && low < high; ++i) {
-    const double middle = 0.5 * (low + high);
-    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < p ? low : high) = middle;
-  }
-  return 0.5 * (low + high);
-}
 
 ReliabilityProfile read_profile(const std::string& file) {
   const nlohmann::json json = load_json(file);
@@ -129,7 +120,7 @@ double checkpoint_efficiency(Seconds interval, Seconds write, Seconds restart, S
 
 double straggler_factor(double jitter, int ranks) {
   if (ranks <= 1) return 1;
-  return 1 + jitter * normal_quantile((ranks - 0.375) / (ranks + 0.25));
+  return 1 + jitter * expected_order_statistic(1, ranks);
 }
 
 double spares_suffice(double expected, int spares) {

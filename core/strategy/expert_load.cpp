@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/strategy/expert_plan.hpp"
+#include "core/units/normal.hpp"
 
 namespace rehearse {
 
@@ -13,16 +14,6 @@ namespace {
 
 double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
 double normal_below(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
-
-/// x with P(X < x) = p.
-double normal_quantile(double p) {
-  double low = -12, high = 12;
-  for (int i = 0; i < 80; ++i) {
-    const double middle = (low + high) / 2;
-    (normal_below(middle) < p ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
 
 /// How often a token chooses each expert, the most popular first: they add up to k, and none is above 1.
 std::vector<double> popularity(const Routing& r, const ExpertSettings& settings) {
@@ -70,7 +61,7 @@ std::vector<double> multinomial_loads(const Routing& r, double mean, int ranks) 
   const double spread = experts > 1 ? (experts - k) / (experts - 1) : 0.0;
   const double deviation = std::sqrt(tokens * k * share * (1 - share) * spread);
   std::vector<double> out;
-  for (int i = 0; i < ranks; ++i) out.push_back(std::max(0.0, mean + deviation * normal_quantile((ranks - i - 0.375) / (ranks + 0.25))));
+  for (int i = 0; i < ranks; ++i) out.push_back(std::max(0.0, mean + deviation * expected_order_statistic(i + 1, ranks)));
   return out;
 }
 
