@@ -109,13 +109,15 @@ std::vector<std::string> implementations(const CalibrationProfile& p) {
   return names;
 }
 
-void choose_attention(CalibrationProfile& p, const std::string& wanted) {
+void choose_attention(CalibrationProfile& p, const std::string& wanted, bool or_default) {
   if (wanted.empty()) return;
   const auto valid = implementations(p);
   // Versions of a library that nobody measured apart on this generation are all alike.
   const std::string newest = wanted.substr(0, wanted.find("_9."));
-  if (newest != wanted && !p.find("attention_" + wanted) && p.find("attention_" + newest)) return choose_attention(p, newest);
-  if (std::find(valid.begin(), valid.end(), wanted) == valid.end()) throw unknown_name("attention implementation", wanted, valid);
+  if (newest != wanted && !p.find("attention_" + wanted) && p.find("attention_" + newest)) return choose_attention(p, newest, or_default);
+  const bool measured = std::find(valid.begin(), valid.end(), wanted) != valid.end();
+  if (!measured && or_default) return;
+  if (!measured) throw unknown_name("attention implementation", wanted, valid);
   p.attention = "attention_" + wanted;
 }
 
@@ -181,7 +183,7 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   cap_by_power(p, gpu);
   cap_sustained(p, gpu);
   clock_attention(p, gpu);
-  choose_attention(p, options.attention);
+  choose_attention(p, options.attention, options.attention_or_default);
   choose_host(p, options.host);
   std::erase_if(p.groups, [](const auto& g) { return g.first.starts_with("launch_"); });
   for (auto& [name, group] : p.groups)

@@ -89,6 +89,7 @@ struct EvidenceItem {
 
 struct CalibrationOptions {
   std::string attention{};  ///< Flash implementation: "flash2", "flash3", "cudnn"; empty takes the generation's default.
+  bool attention_or_default = false;  ///< That default, too, where nobody measured `attention` on the generation; else it is an error.
   bool bursts = false;    ///< Kernels one at a time, as benchmarks run them: constants fitted on training steps do not apply.
   std::string without{};  ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
   std::string host{};     ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.

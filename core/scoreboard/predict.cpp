@@ -35,6 +35,7 @@ struct Site {
   static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const std::string& without, const RowJob& job) {
     CalibrationOptions wanted = calibration_options(job.scenario.kernels);
     wanted.without = without;
+    wanted.attention_or_default = true;  // As the mapping notes.
     CostModel::Profiles out;
     for (const Cluster::Part& part : cluster.parts()) {
       out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, wanted));
@@ -87,11 +88,12 @@ std::vector<DeviceId> devices_of(const RowJob& job, const Cluster& cluster) {
 struct RowPredictor::Impl {
   Catalogue catalogue;
   ModelLibrary models;
+  KnownModels known;
   std::filesystem::path calibration;
   std::string backend, without;
   std::map<std::string, std::unique_ptr<Site>> sites;
 
-  Impl(const PredictorPaths& paths, std::string b, std::string w) : catalogue(paths.topologies), models(paths.models), calibration(paths.topologies / "calibration"), backend(std::move(b)), without(std::move(w)) {}
+  Impl(const PredictorPaths& paths, std::string b, std::string w) : catalogue(paths.topologies), models(paths.models), known(models), calibration(paths.topologies / "calibration"), backend(std::move(b)), without(std::move(w)) {}
 
   const Site& site(const RowJob& job) {
     const Scenario& s = job.scenario;
@@ -148,6 +150,7 @@ RowPredictor::~RowPredictor() = default;
 RowPredictor::RowPredictor(RowPredictor&&) noexcept = default;
 
 const Catalogue& RowPredictor::catalogue() const { return impl_->catalogue; }
+const KnownModels& RowPredictor::known_models() const { return impl_->known; }
 
 Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;

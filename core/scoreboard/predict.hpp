@@ -35,6 +35,7 @@ class RowPredictor {
   RowPredictor(RowPredictor&&) noexcept;
 
   [[nodiscard]] const Catalogue& catalogue() const;
+  [[nodiscard]] const KnownModels& known_models() const;
   /// Throws Error as lower() and the cost model do: for settings that make no sense together, and those that nothing lowers yet.
   [[nodiscard]] Prediction predict(const RowJob& job);
 

@@ -16,14 +16,28 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
 
-/// Names that rows use, and the shipped model they mean. The first that a row's name holds counts.
-struct Known { const char* name; const char* model; bool experts = false; };
-constexpr std::array<Known, 16> kKnown{{{"llama3.1_405b", "llama3_405b"}, {"llama3_405b", "llama3_405b"}, {"llama3_70b", "llama3_70b"}, {"llama-3.1 70b", "llama3_70b"},
-                                        {"llama3_8b", "llama3_8b"}, {"llama-3.1 8b", "llama3_8b"}, {"llama2_7b", "llama2_7b"}, {"deepseekv3(w/omtp)", "deepseek_v3_without_mtp", true}, {"deepseekv3", "deepseek_v3", true},
-                                        {"kimi_k2", "kimi_k2", true}, {"gpt oss 120b", "gpt_oss_120b", true}, {"gpt oss 20b", "gpt_oss_20b", true},
-                                        {"qwen3_235b", "qwen3_235b_a22b", true}, {"qwen3_30b", "qwen3_30b_a3b", true}, {"mixtral_8x7b", "mixtral_8x7b", true}, {"mixtral 8x7b", "mixtral_8x7b", true}}};
+/// Words of architectures that no sizes tell from a GPT or a Llama.
+constexpr std::array<const char*, 9> kOtherKinds{"mamba", "jamba", "rwkv", "hyena", "bert", "t5", "vit", "moe", "retnet"};
 
-std::string family_of(RowFields& f) {
+std::string family_of_type(const std::string& type) {
+  if (type == "gpt2" || type == "gpt_neox") return "gpt2";
+  for (const char* llama : {"llama", "mistral", "qwen2", "qwen3", "phi3"})
+    if (type == llama) return "llama";
+  return type == "nemotron" || type == "mpt" || type == "mixtral" ? type : std::string();
+}
+
+/// A GPT's MLP is four hidden sizes wide, and it has as many key as query heads; a gated MLP or grouped heads are Llama's.
+std::string family_by_sizes(RowFields& f) {
+  const std::string name = f.text("model") + " " + f.text("arch");
+  if (std::any_of(kOtherKinds.begin(), kOtherKinds.end(), [&](const char* kind) { return holds(name, kind); })) return {};
+  const auto hidden = f.whole("hidden", kMostWidth), heads = f.whole("heads", kMostWidth);
+  if (!hidden || !heads || !f.whole("layers", kMostLayers)) return {};
+  const bool gpt = f.whole("ffn", kMostWidth).value_or(4 * *hidden) == 4 * *hidden && f.whole("kv_heads", kMostWidth).value_or(*heads) == *heads;
+  f.note("model_family", gpt ? "gpt2" : "llama", "its sizes: a GPT has an MLP of four hidden sizes and a key per query head, a Llama another", Evidence::estimate);
+  return gpt ? "gpt2" : "llama";
+}
+
+std::string family_of(RowFields& f, const KnownModel* known) {
   if (const std::string family = f.text("model_family"); !family.empty()) return family;
   const std::string name = f.text("model") + " " + f.text("arch");
   for (const char* gpt : {"gpt-2", "gpt2", "gpt-3", "gpt3", "gpt "})
@@ -32,7 +46,7 @@ std::string family_of(RowFields& f) {
   if (holds(name, "nemotron4") || holds(name, "nemotron-4")) return "nemotron";
   for (const char* llama : {"llama", "mistral", "qwen2", "yi-"})
     if (holds(name, llama)) return "llama";
-  return {};
+  return known != nullptr ? family_of_type(known->model_type) : std::string();
 }
 
 json gpt(RowFields& f, bool mpt, std::int64_t sequence) {
@@ -86,34 +100,31 @@ json mixtral(RowFields& f, std::int64_t sequence) {
   return c;
 }
 
-/// A shipped model where the row's name means one, else null.
-const Known* shipped(RowFields& f) {
-  const std::string name = lowered(f.text("model"));
-  const auto at = std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& k) { return name.find(k.name) != std::string::npos; });
-  return at == kKnown.end() ? nullptr : &*at;
-}
-
 }  // namespace
 
-void map_model(RowFields& f, RowJob& job) {
+void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   job.scenario.training.sequence_length = f.needed("seq_len", 100'000'000);
   const auto sequence = job.scenario.training.sequence_length;
   const bool experts = f.whole("experts").value_or(1) > 1;
-  const std::string family = family_of(f);
-  const Known* const known = shipped(f);
+  const KnownModel* const known = models.find(f.text("model"));
+  std::string family = family_of(f, known);
   const bool sized = f.whole("hidden", kMostWidth) && (!experts || family == "mixtral");
   job.model_kind = experts || (!sized && known != nullptr && known->experts) ? "experts" : "dense";
   if (!sized) {
     if (known == nullptr) throw RowSkipped("model unknown", f.text("model"));
-    job.scenario.model.name = known->model;
+    job.layers = known->layers;
+    if (known->rotary && sequence > known->positions) job.scenario.model.inline_json = models.lengthened(*known, sequence);
+    else job.scenario.model.name = known->name;
     return;
   }
+  if (family.empty() && !experts) family = family_by_sizes(f);
   json config;
   if (experts) config = mixtral(f, sequence);
   else if (family == "gpt2" || family == "mpt") config = gpt(f, family == "mpt", sequence);
   else if (family == "llama") config = llama(f, sequence);
   else if (family == "nemotron") config = nemotron(f, sequence);
   else throw RowSkipped("model unknown", f.text("model"));
+  job.layers = f.needed("layers", kMostLayers);
   job.scenario.model.inline_json = config.dump();
 }
 

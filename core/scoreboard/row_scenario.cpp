@@ -61,7 +61,7 @@ void check_kind(const Measurement& row) {
 
 }  // namespace
 
-MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue) {
+MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue, const KnownModels& models) {
   MappedRow out;
   out.id = row.id;
   out.source = row.source;
@@ -72,7 +72,7 @@ MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Cata
     RowJob job;
     job.release = release_of(row, table);
     map_cluster(fields, catalogue, job);
-    map_model(fields, job);
+    map_model(fields, models, job);
     map_strategy(fields, job);
     job.measured = measured_of(row, job);
     job.configuration = fmt::format("{}|{}|{}|{}|{}|{}", row.file, fields.text("model"), job.gpu, job.gpus, name_of(job.scenario.training.precision), fields.text("task"));

@@ -8,6 +8,7 @@
 
 #include "core/config/scenario.hpp"
 #include "core/hardware/catalogue.hpp"
+#include "core/scoreboard/known_models.hpp"
 #include "core/scoreboard/row_fields.hpp"
 
 namespace rehearse {
@@ -30,6 +31,7 @@ struct RowJob {
   std::string generation;    ///< Of the GPU.
   std::string strategy;      ///< "tp + pp + dp", for groups.
   std::string model_kind;    ///< "dense", "experts", "images".
+  std::int64_t layers = 0;   ///< Of the model; 0: unknown.
   std::string release;       ///< Of the software, where known.
   std::string configuration; ///< What stays the same from release to release: model, GPU, number of them, precision, task.
 };
@@ -45,12 +47,12 @@ struct MappedRow {
 };
 
 /// Never throws for what a row says: it becomes a reason.
-[[nodiscard]] MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue);
+[[nodiscard]] MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Catalogue& catalogue, const KnownModels& models);
 
 // The parts. They throw RowSkipped.
 
-/// Sets scenario.model, training.sequence_length and the model's kind.
-void map_model(RowFields& fields, RowJob& job);
+/// Sets scenario.model, training.sequence_length, the model's kind and its layers.
+void map_model(RowFields& fields, const KnownModels& models, RowJob& job);
 /// Sets scenario.cluster, gpus and gpu.
 void map_cluster(RowFields& fields, const Catalogue& catalogue, RowJob& job);
 /// Sets the other settings: axes, batch, schedule, precision, recomputation, overlap, kernels.

@@ -1,6 +1,7 @@
 // How the work was split and which software ran it.
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -86,6 +87,21 @@ std::vector<std::int64_t> layers_of(const std::string& text) {
   return out;
 }
 
+/// Chunks of equal size where the layers divide. Else, where they do with the embedding and the output layer counted as one each (or the latter
+/// alone), the first and the last chunk have a layer less: Megatron-LM's --account-for-embedding-in-pipeline-split; Dubey et al. 2024, sec. 3.3.2.
+void divide_layers(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  const std::int64_t chunks = static_cast<std::int64_t>(s.pp) * s.virtual_stages;
+  if (s.virtual_stages < 2 || job.layers == 0 || job.layers % chunks == 0) return;
+  const int ends = (job.layers + 2) % chunks == 0 ? 2 : (job.layers + 1) % chunks == 0 ? 1 : 0;
+  if (ends == 0) return;
+  s.layers_per_stage.assign(static_cast<std::size_t>(chunks), (job.layers + ends) / chunks);
+  --s.layers_per_stage.back();
+  if (ends == 2) --s.layers_per_stage.front();
+  f.note("stage_layers", ends == 2 ? "one less in the first and the last chunk" : "one less in the last chunk",
+         "so that the layers divide, as Megatron-LM's --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split have it", Evidence::estimate);
+}
+
 void map_schedule(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   const std::string schedule = f.text("schedule");
@@ -97,6 +113,7 @@ void map_schedule(RowFields& f, RowJob& job) {
   if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
   s.virtual_stages = static_cast<int>(chunks.value_or(1));
   if (schedule != "paired_1f1b") s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : holds(schedule, "gpipe") ? "gpipe" : "1f1b";
+  if (s.layers_per_stage.empty()) divide_layers(f, job);
   s.uneven_layers = s.layers_per_stage.empty();
 }
 
@@ -231,10 +248,18 @@ void map_dispatch(RowFields& f, RowJob& job) {
 /// says nothing about the kernel.
 std::string attention_of(RowFields& f) {
   const std::string said = f.text("attention");
-  if (holds(said, "unfused") || holds(said, "no flash")) return "unfused";
-  const std::string meant = lowered(said);
-  for (const char* name : {"flash_triton", "flash1", "flash2", "flash3", "cudnn_9.13", "cudnn"})
-    if (meant.find(name) != std::string::npos) return name;
+  for (const char* unfused : {"unfused", "no flash", "eager", "naive"})
+    if (holds(said, unfused)) return "unfused";
+  if (holds(said, "triton")) return "flash_triton";
+  if (holds(said, "cudnn_9.13")) return "cudnn_9.13";
+  if (holds(said, "cudnn")) return "cudnn";
+  std::string letters;  // "FlashAttention-2", "flash_attn 2", "FA2": all flash2.
+  for (const char c : lowered(said))
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) letters += c;
+  for (const char* family : {"flash", "flashattention", "flashattn", "fa"})
+    for (const char version : {'1', '2', '3'})
+      if (letters.find(std::string(family) + version) != std::string::npos || letters.find(std::string(family) + 'v' + version) != std::string::npos)
+        return std::string("flash") + version;
   return f.fallback("attention");
 }
 
@@ -242,7 +267,11 @@ void map_kernels(RowFields& f, RowJob& job) {
   KernelSettings& k = job.scenario.kernels;
   const std::string attention = attention_of(f);
   k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
-  if (k.attention == AttentionKernel::flash) k.flash = named<FlashKernel>("attention", attention);
+  if (k.attention == AttentionKernel::flash) {
+    k.flash = named<FlashKernel>("attention", attention);
+    if (job.generation != "ampere" && job.generation != "hopper")
+      f.note("attention_kernel", attention, "where benchmarks of it on " + job.generation + " are at hand, else the kernel that frameworks prefer there", Evidence::estimate);
+  }
   if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
   if (const std::string products = f.text("products"); !products.empty()) k.products = named<ProductCalls>("products", products);
   k.fused_norm = f.truth("fused_kernels");

@@ -63,7 +63,7 @@ class Workers {
     try {
       RowPredictor predictor(paths_, options_.backend, options_.without);
       for (std::size_t i = next_++; i < in_.size(); i = next_++) {
-        out_[i].row = map_row(in_[i], table_, predictor.catalogue());
+        out_[i].row = map_row(in_[i], table_, predictor.catalogue(), predictor.known_models());
         predict(out_[i], predictor);
         report();
       }

@@ -36,7 +36,9 @@ inline const SoftwareTable& software() {
 
 inline MappedRow mapped(const nlohmann::json& row) {
   static const Catalogue catalogue(kRoot + "/topologies");
-  return map_row(row_of(row), software(), catalogue);
+  static const ModelLibrary library(kRoot + "/scenarios/models");
+  static const KnownModels models(library);
+  return map_row(row_of(row), software(), catalogue, models);
 }
 
 inline PredictorPaths paths() { return {kRoot + "/topologies", kRoot + "/scenarios/models"}; }

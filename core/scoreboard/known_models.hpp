@@ -1,0 +1,42 @@
+#pragma once
+// The shipped models, by the names that people give them.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/library.hpp"
+
+namespace rehearse {
+
+/// A shipped model, as rows need it.
+struct KnownModel {
+  std::string name;          ///< In the library.
+  std::string model_type;    ///< Of its configuration.
+  std::int64_t layers = 0;   ///< 0: not a stack of equal layers.
+  std::int64_t positions = 0;///< Longest sequence; 0: unstated.
+  bool rotary = false;       ///< Positions are turned into queries and keys, so that any number of them has the same weights.
+  bool experts = false;
+};
+
+class KnownModels {
+ public:
+  /// Reads every configuration of the library, which must outlive it.
+  explicit KnownModels(const ModelLibrary& library);
+
+  /// The model that `text` names, whatever the case and the marks between words: "Llama-3.1 8B", "LLAMA3.1_8B" and "meta-llama/Llama-3.1-8B" are all
+  /// llama3_1_8b. Of several the longest. Null where none is named, or where the text states another size: "GPT-2 1.5B" is not gpt2.
+  [[nodiscard]] const KnownModel* find(std::string_view text) const;
+
+  /// The configuration of `model` for sequences of `positions` tokens, as text.
+  [[nodiscard]] std::string lengthened(const KnownModel& model, std::int64_t positions) const;
+
+ private:
+  struct Spelling { std::string letters; std::size_t model; };
+  const ModelLibrary* library_;
+  std::vector<KnownModel> models_;
+  std::vector<Spelling> spellings_;  ///< The longest first.
+};
+
+}  // namespace rehearse
