@@ -19,6 +19,14 @@ GraphResult result_of(const Graph& g) {
   return {g.channels, rate(g.intra), rate(g.inter), g.intra_kind, g.inter_kind, g.same_channels};
 }
 
+/// What rings find where slower speeds are tried. From compute capability 10 on none below 18 GB/s is, which cards without peer access do not reach.
+BytesPerSecond carried(System system, const Paths& paths, bool leaves_node) {
+  constexpr int kTriesSlowest = 80;
+  system.compute_capability = kTriesSlowest;
+  const GraphResult ring = result_of(GraphPasses(system, paths, leaves_node).ring());
+  return ring.intra == kNoPath ? BytesPerSecond{} : ring.intra * double(ring.channels);
+}
+
 SearchResult search_part(const System& system, const Paths& paths, bool leaves_node, bool multicast) {
   GraphPasses passes(system, paths, leaves_node);
   const Graph ring = passes.ring();
@@ -27,6 +35,7 @@ SearchResult search_part(const System& system, const Paths& paths, bool leaves_n
   out.ring = result_of(ring);
   out.tree = result_of(tree);
   out.tree_pattern = tree.pattern == Pattern::chain_tree ? TreePattern::chain : TreePattern::balanced;
+  if (out.ring.intra == kNoPath) out.ring.carries = out.tree.carries = carried(system, paths, leaves_node);
   if (multicast && system.count(NodeKind::gpu) > 1) out.nvls = result_of(passes.nvls());
   return out;
 }
@@ -43,7 +52,8 @@ std::vector<std::vector<int>> parts_of(const System& system, const Paths& paths,
 
 GraphResult slower(const GraphResult& a, const GraphResult& b) {
   return {std::min(a.channels, b.channels), min(a.intra, b.intra), min(a.inter, b.inter),
-          std::max(a.intra_path, b.intra_path), std::max(a.inter_path, b.inter_path), a.same_channels && b.same_channels};
+          std::max(a.intra_path, b.intra_path), std::max(a.inter_path, b.inter_path), a.same_channels && b.same_channels,
+          a.carries.value() == 0 ? b.carries : b.carries.value() == 0 ? a.carries : min(a.carries, b.carries)};
 }
 
 }  // namespace

@@ -41,7 +41,11 @@ struct GraphResult {
   PathClass intra_path = PathClass::local;
   PathClass inter_path = PathClass::pix;
   bool same_channels = true;  ///< Every channel visits the GPUs in the same order.
+  /// All channels together inside a node where the search found no path fast enough, at the slower speeds that it tries on older GPUs; 0 elsewhere, and where those find none.
+  BytesPerSecond carries{};
 };
+/// Rate that NCCL writes for channels it found no path for (search.cc, 2.28.9); no speed that it tries.
+inline constexpr BytesPerSecond kNoPath{0.1e9};
 
 struct SearchResult {
   GraphResult ring, tree, nvls;

@@ -113,6 +113,17 @@ const CollectiveConstants* constants_of(const Cluster& c, const GroupLayout& lay
   return oldest->collectives.get();
 }
 
+/// NCCL chooses by the rate that stands for no path; what such channels reach is what slower ones would.
+nccl::SearchResult carried(nccl::SearchResult found, const WireLimits& wires, int nodes) {
+  for (nccl::GraphResult* g : {&found.ring, &found.tree}) {
+    if (g->intra != nccl::kNoPath || g->channels == 0) continue;
+    const auto within = [&](BytesPerSecond wire) { return (g->carries.value() > 0 ? min(g->carries, wire) : wire) / double(g->channels); };
+    g->intra = within(wires.total_inside);
+    if (nodes > 1 && g->inter == nccl::kNoPath) g->inter = within(wires.total_across);
+  }
+  return found;
+}
+
 }  // namespace
 
 void add_collnet(nccl::SearchResult& search, bool sharp, int nodes) {
@@ -132,9 +143,12 @@ PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const n
   bool switched = true;
   for (const auto& n : layout.nodes) switched = switched && (n.devices.size() == 1 || has_nvswitch(cluster.machine(n.node)));
   shape.nvswitch = switched && layout.least_per_node > 1;
+  const nccl::TuningTable table(shape, filter);
+  const WireLimits wires = limits_of(cluster, layout);
+  shape.search = carried(shape.search, wires, shape.nodes);
   auto widened = shape;
   widened.cap_channels = min_channels / 2;
-  return {shape, nccl::TuningTable(shape, filter), nccl::TuningTable(widened, filter), limits_of(cluster, layout),
+  return {shape, table, nccl::TuningTable(widened, filter), wires,
           measured_costs(constants_of(cluster, layout), network), layout.least_per_node, switched, !inside, least_links(cluster, layout.nodes.front())};
 }
 

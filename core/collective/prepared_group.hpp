@@ -16,7 +16,7 @@ struct WireLimits {
 };
 
 struct PreparedGroup {
-  nccl::CommunicatorShape shape;
+  nccl::CommunicatorShape shape;  ///< With rates that are reached where NCCL's search found no path.
   nccl::TuningTable table;     ///< NCCL decides by it.
   nccl::TuningTable achieved;  ///< The same with the thread blocks that the user asked for.
   WireLimits wires;

@@ -12,12 +12,14 @@ namespace rehearse {
 
 namespace {
 
+constexpr std::int64_t kMostGpus = 1'000'000;
+
 /// A machine for the words of `gpu_type`; all of `words` must occur. The first row that fits counts, so special machines stand before common ones.
 struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
 };
-constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
+constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
                                              {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
                                              {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
                                              {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
@@ -39,6 +41,7 @@ constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"p100"}, {"dgx1p", "ib_edr"}},
                                              {{"k80"}, {"pcie8_k80", "ethernet_10g"}},
                                              {{"l40s"}, {"pcie8_l40s_2sw", "ib_hdr"}},
+                                             {{"l4"}, {"aws_g6_48xlarge", "efa_100g"}},
                                              {{"a40"}, {"pcie8_a40_2sw", "ib_hdr"}},
                                              {{"a10g"}, {"aws_g5_48xlarge", "efa_100g"}},
                                              {{"a10"}, {"pcie4_a10", "ib_hdr"}},
@@ -51,6 +54,8 @@ constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
 }  // namespace
 
 const NamedMachine* machine_named(const std::string& gpu_type) {
+  for (const char* other : {"gh200", "h100 nvl", "h100-nvl", "h100nvl", "l40"})  // Their names hold those of other GPUs.
+    if (holds(gpu_type, other) && !holds(gpu_type, "l40s")) return nullptr;
   const auto fits = [&](const Machine& m) {
     return std::all_of(m.words.begin(), m.words.end(), [&](const char* w) { return w == nullptr || holds(gpu_type, w); });
   };
@@ -73,7 +78,15 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   const auto machine = catalogue.machine(m->machine);
   job.gpu = machine->gpu;
   job.generation = catalogue.gpu(machine->gpu)->generation;
-  job.gpus = static_cast<int>(f.needed("gpus", 1'000'000));
+  auto gpus = f.whole("gpus", kMostGpus);
+  if (!gpus) {
+    if (const auto nodes = f.whole("nodes", kMostGpus)) {
+      gpus = *nodes * f.whole("gpus_per_node", kMostGpus).value_or(machine->gpus);
+      f.note("gpus", fmt::format("{}", *gpus), "nodes * gpus_per_node");
+    }
+  }
+  if (!gpus || *gpus > kMostGpus) throw RowSkipped(gpus ? "malformed row" : "field missing: gpus");
+  job.gpus = static_cast<int>(*gpus);
   // A rack of 72 runs jobs of 64: parallel degrees are powers of two, and trays are kept back as spares.
   job.gpus_per_domain = machine->gpus == 72 && job.gpus > 72 ? 64 : machine->gpus;
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;

@@ -1,10 +1,34 @@
 #include "core/scoreboard/row_fields.hpp"
 
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace rehearse {
+
+namespace {
+
+/// Names that rows use beside those of the schema.
+constexpr std::array<std::pair<const char*, const char*>, 25> kOtherNames{{
+    {"tp", "tensor_parallel"}, {"tp", "tensor_parallelism"}, {"tp", "tp_size"}, {"pp", "pipeline_parallel"}, {"pp", "pipeline_parallelism"}, {"pp", "pp_size"},
+    {"dp", "data_parallel"}, {"dp", "data_parallelism"}, {"dp", "dp_size"}, {"cp", "context_parallel"}, {"cp", "context_parallelism"}, {"ep", "expert_parallel"},
+    {"ep", "expert_parallelism"}, {"vpp", "virtual_pipeline"}, {"vpp", "virtual_stages"}, {"seq_len", "sequence_length"}, {"seq_len", "seq_length"},
+    {"global_batch", "global_batch_size"}, {"micro_batch", "micro_batch_size"}, {"micro_batch", "microbatch"}, {"grad_accum", "gradient_accumulation_steps"},
+    {"gpu_type", "gpu"}, {"gpus", "num_gpus"}, {"recompute", "activation_checkpointing"}, {"precision", "dtype"}}};
+
+/// A number that somebody wrote as a text.
+FieldValue as_number(const FieldValue& v) {
+  const auto* s = std::get_if<std::string>(&v);
+  if (s == nullptr || s->empty()) return v;
+  double number = 0;
+  const auto [end, failed] = std::from_chars(s->data(), s->data() + s->size(), number);
+  return failed == std::errc{} && end == s->data() + s->size() ? FieldValue{number} : v;
+}
+
+}  // namespace
 
 bool RowFields::evades(std::string_view text) {
   const std::string t = lowered(text);
@@ -20,13 +44,20 @@ void RowFields::guess(const std::string& field, const std::string& value, const 
   guessed_.push_back(field);
 }
 
+FieldValue RowFields::said(const std::string& field) const {
+  const auto at = row_.config.find(field);
+  if (at == row_.config.end() || std::holds_alternative<std::monostate>(at->second)) return {};
+  const auto* text = std::get_if<std::string>(&at->second);
+  return text != nullptr && evades(*text) ? FieldValue{} : at->second;
+}
+
 FieldValue RowFields::find(const std::string& field) {
-  if (const auto at = row_.config.find(field); at != row_.config.end() && !std::holds_alternative<std::monostate>(at->second)) {
-    const auto* text = std::get_if<std::string>(&at->second);
-    if (text == nullptr || !evades(*text)) {
-      note(field, text_of(at->second), "row");
-      return at->second;
-    }
+  FieldValue here = said(field);
+  for (const auto& [name, other] : kOtherNames)
+    if (std::holds_alternative<std::monostate>(here) && field == name) here = said(other);
+  if (!std::holds_alternative<std::monostate>(here)) {
+    note(field, text_of(here), "row");
+    return here;
   }
   const auto at = defaults_.find(field);
   if (at == defaults_.end() || std::holds_alternative<std::monostate>(at->second.value)) return {};
@@ -57,7 +88,7 @@ bool RowFields::truth(const std::string& field) {
 }
 
 std::optional<std::int64_t> RowFields::whole(const std::string& field, std::int64_t most) {
-  const FieldValue v = find(field);
+  const FieldValue v = as_number(find(field));
   if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
   const auto* d = std::get_if<double>(&v);
   if (d == nullptr || !(*d >= 1) || *d > static_cast<double>(most) || *d != std::floor(*d))

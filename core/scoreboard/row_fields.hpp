@@ -32,7 +32,7 @@ class RowFields {
 
   [[nodiscard]] const Measurement& row() const { return row_; }
 
-  /// The value of a field, from the row where `says` takes it for an answer ("see recipe" is none), else from the defaults. Absent where neither
+  /// The value of a field, by its name or another that rows use for it ("tensor_parallel" for tp), from the row where `says` takes it for an answer ("see recipe" is none), else from the defaults. Absent where neither
   /// has one. What is taken is remembered for --explain.
   [[nodiscard]] FieldValue find(const std::string& field);
   /// A text that no answer is: "see ...", "not stated", "unknown".
@@ -40,6 +40,8 @@ class RowFields {
 
   /// Empty where the field is absent. Throws RowSkipped where it is no text.
   [[nodiscard]] std::string text(const std::string& field);
+  /// As text(), of what the row itself says.
+  [[nodiscard]] std::string stated(const std::string& field) { return std::holds_alternative<std::monostate>(said(field)) ? std::string() : text(field); }
   [[nodiscard]] bool truth(const std::string& field);
   /// A whole number from 1 to `most`; absent where the field is. Throws RowSkipped (malformed) for anything else.
   [[nodiscard]] std::optional<std::int64_t> whole(const std::string& field, std::int64_t most = 1'000'000'000);
@@ -59,6 +61,9 @@ class RowFields {
   [[nodiscard]] const std::vector<std::string>& guessed() const { return guessed_; }
 
  private:
+  /// What the row says under this very name; absent where it evades.
+  [[nodiscard]] FieldValue said(const std::string& field) const;
+
   const Measurement& row_;
   std::map<std::string, SoftwareDefault> defaults_;
   std::vector<Assumption> trail_;

@@ -26,12 +26,14 @@ Measured step_time(const Measurement& row, const RowJob& job) {
   const TrainingSettings& t = job.scenario.training;
   const auto samples = static_cast<double>(t.global_batch), tokens = samples * static_cast<double>(t.sequence_length);
   struct Form { const char* name; double work; double scale; };  // time = value * scale, or work / value.
-  const std::array<Form, 10> forms{{{"iteration_time_s", 0, 1}, {"step_time_s", 0, 1}, {"iteration_time_ms", 0, 1e-3}, {"step_time_ms", 0, 1e-3},
+  const std::array<Form, 16> forms{{{"iteration_time_s", 0, 1}, {"step_time_s", 0, 1}, {"iteration_time_ms", 0, 1e-3}, {"step_time_ms", 0, 1e-3},
                                     {"tokens_per_s", tokens, 0}, {"tokens_per_s_per_gpu", tokens / job.gpus, 0}, {"samples_per_s", samples, 0}, {"sequences_per_s", samples, 0},
+                                    {"samples_per_s_per_gpu", samples / job.gpus, 0}, {"tokens_per_second", tokens, 0}, {"tokens_per_second_per_gpu", tokens / job.gpus, 0},
+                                    {"samples_per_second", samples, 0}, {"tokens_per_sec", tokens, 0}, {"tokens_per_sec_per_gpu", tokens / job.gpus, 0},
                                     {"iteration_time_s_derived_from_per_gpu", 0, 1}, {"iteration_time_s_derived", 0, 1}}};
   for (const Form& f : forms)
     if (const auto v = figure(row, f.name)) return {f.name, *v, Seconds{f.work > 0 ? f.work / *v : *v * f.scale}, {}, {}};
-  throw RowSkipped("no step time or throughput among the figures", "");
+  throw RowSkipped("no step time or throughput among the figures", "TFLOP/s and MFU are none: sources count operations differently");
 }
 
 Measured measured_of(const Measurement& row, const RowJob& job) {

@@ -48,6 +48,11 @@ void map_batch(RowFields& f, RowJob& job) {
   auto batch = f.whole("global_batch");
   auto count = f.whole("microbatches");
   if (!count) count = f.whole("grad_accum");
+  if (!batch)
+    if (const auto tokens = f.whole("global_batch_tokens"); tokens && *tokens % job.scenario.training.sequence_length == 0) {
+      batch = *tokens / job.scenario.training.sequence_length;
+      f.note("global_batch", fmt::format("{}", *batch), "global_batch_tokens / seq_len");
+    }
   if (!batch && f.whole("batch_per_gpu")) batch = *f.whole("batch_per_gpu") * s.dp;
   if (!microbatch && batch && count && *batch % (s.dp * *count) == 0) microbatch = *batch / (s.dp * *count);
   if (!microbatch) {
@@ -102,6 +107,15 @@ void divide_layers(RowFields& f, RowJob& job) {
          "so that the layers divide, as Megatron-LM's --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split have it", Evidence::estimate);
 }
 
+/// A schedule that is neither 1F1B nor its interleaved form, by the words that name it; null where none does. Throws for a zero bubble of no known kind.
+const char* schedule_named(const std::string& words) {
+  for (const auto& [word, name] : {std::pair{"paired_1f1b", "paired_1f1b"}, {"gpipe", "gpipe"}, {"dualpipe", "dualpipe"}, {"zb_h1", "zb_h1"}, {"zb-h1", "zb_h1"}, {"zb1p", "zb_h1"},
+                                   {"zb_v", "zb_v"}, {"zb-v", "zb_v"}, {"zbv", "zb_v"}})
+    if (holds(words, word)) return name;
+  if (holds(words, "zero bubble") || holds(words, "zero-bubble") || holds(words, "zb")) throw RowSkipped("schedule unknown", words.substr(0, 60));
+  return nullptr;
+}
+
 void map_schedule(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   const std::string schedule = f.text("schedule");
@@ -112,7 +126,8 @@ void map_schedule(RowFields& f, RowJob& job) {
   const bool interleaved = holds(schedule, "interleaved");
   if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
   s.virtual_stages = static_cast<int>(chunks.value_or(1));
-  if (schedule != "paired_1f1b") s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : holds(schedule, "gpipe") ? "gpipe" : "1f1b";
+  if (const char* own = schedule_named(schedule)) s.schedule = own;
+  else s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b";
   if (s.layers_per_stage.empty()) divide_layers(f, job);
   s.uneven_layers = s.layers_per_stage.empty();
 }
@@ -194,7 +209,8 @@ void map_first_layers(StrategySettings& s, const std::string& r) {
 
 void map_recompute(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  const std::string r = f.text("recompute");
+  std::string r = f.text("recompute");
+  if (lowered(r) == "true" || holds(r, "uniform") || holds(r, "block") || lowered(r) == "activation checkpointing") r = "full";
   if (r.empty()) {
     f.guess("recompute", "none", "nobody states it");
     return;
@@ -202,15 +218,35 @@ void map_recompute(RowFields& f, RowJob& job) {
   if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
   if (r.starts_with("full:")) return map_first_layers(s, r);
   if (r.starts_with("modules:")) return map_modules(s, r.substr(8));
+  const bool none = holds(r, "none") || lowered(r) == "no" || lowered(r) == "false" || lowered(r) == "off";
+  if (!holds(r, "full") && !holds(r, "selective") && !none) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
   s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
+}
+
+/// 0 to 3: a number, or words ("ZeRO-3", "FSDP", "DDP"), of `zero_stage`, else of `parallelism`, else of `fsdp`.
+int zero_stage(RowFields& f) {
+  for (const char* field : {"zero_stage", "parallelism", "sharding"}) {
+    const std::string words = lowered(f.stated(field));
+    if (words.empty()) continue;
+    if (holds(words, "fsdp") || holds(words, "full_shard")) return 3;
+    if (holds(words, "shard_grad_op")) return 2;
+    for (const auto& [word, stage] : {std::pair{"zero-", 5}, {"zero", 4}})
+      if (const auto at = words.find(word); at != std::string::npos && at + static_cast<std::size_t>(stage) < words.size()) {
+        const char digit = words[at + static_cast<std::size_t>(stage)];
+        if (digit >= '0' && digit <= '3') return digit - '0';
+      }
+    if (words.size() == 1 && words[0] >= '0' && words[0] <= '3') return words[0] - '0';
+    if (holds(words, "ddp") || words == "dp" || words == "none") return 0;
+    if (std::string_view(field) == "zero_stage") throw RowSkipped("malformed row", "zero_stage: " + words.substr(0, 60));
+  }
+  if (f.stated("fsdp") == "true") return 3;
+  const std::string usual = f.text("zero_stage");
+  return usual.empty() ? 0 : usual[0] - '0';
 }
 
 void map_sharding(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  const FieldValue stage = f.find("zero_stage");
-  const double* z = std::get_if<double>(&stage);
-  const int zero = z == nullptr ? 0 : static_cast<int>(*z);
-  if (zero < 0 || zero > 3) throw RowSkipped("malformed row", fmt::format("zero_stage: {}", zero));
+  const int zero = zero_stage(f);
   if (zero >= 2 && !holds(f.text("framework"), "deepspeed")) {
     s.fsdp.enabled = true;
     s.dp_shard = s.dp;
