@@ -1,6 +1,6 @@
 #pragma once
-// From a row of a measurement file to a job that can be predicted. Explicit code per field, in three parts: row_model.cpp, row_cluster.cpp,
-// row_strategy.cpp. Fields come from the row, else from topologies/software.
+// From a row of a measurement file to a job that can be predicted. Explicit code per field, in four parts: row_model.cpp, row_cluster.cpp,
+// row_strategy.cpp, row_pipeline.cpp. Fields come from the row, else from topologies/software.
 
 #include <optional>
 #include <string>
@@ -57,5 +57,8 @@ void map_model(RowFields& fields, const KnownModels& models, RowJob& job);
 void map_cluster(RowFields& fields, const Catalogue& catalogue, RowJob& job);
 /// Sets the other settings: axes, batch, schedule, precision, recomputation, overlap, kernels.
 void map_strategy(RowFields& fields, RowJob& job);
+/// The parts of map_strategy that row_pipeline.cpp has: schedule, chunks and their layers; over which ranks state is divided.
+void map_schedule(RowFields& fields, RowJob& job);
+void map_sharding(RowFields& fields, RowJob& job);
 
 }  // namespace rehearse

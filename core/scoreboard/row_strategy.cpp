@@ -71,67 +71,6 @@ void map_batch(RowFields& f, RowJob& job) {
   job.scenario.training.global_batch = *batch;
 }
 
-/// "4x15,1": layers of each chunk in model order, n times where "xn" follows.
-std::vector<std::int64_t> layers_of(const std::string& text) {
-  std::vector<std::int64_t> out;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto number = [&] {
-    int n = 0;
-    const auto [next, failed] = std::from_chars(at, end, n);
-    if (failed != std::errc{} || n < 0 || n > 10'000) throw RowSkipped("malformed row", "stage_layers: " + text.substr(0, 60));
-    at = next;
-    return n;
-  };
-  while (at != end) {
-    const int layers = number();
-    const int times = at != end && *at == 'x' ? (++at, number()) : 1;
-    out.insert(out.end(), static_cast<std::size_t>(times), layers);
-    if (at != end && *at++ != ',') throw RowSkipped("malformed row", "stage_layers: " + text.substr(0, 60));
-  }
-  return out;
-}
-
-/// Chunks of equal size where the layers divide. Else, where they do with the embedding and the output layer counted as one each (or the latter
-/// alone), the first and the last chunk have a layer less: Megatron-LM's --account-for-embedding-in-pipeline-split; Dubey et al. 2024, sec. 3.3.2.
-void divide_layers(RowFields& f, RowJob& job) {
-  StrategySettings& s = job.scenario.strategy;
-  const std::int64_t chunks = static_cast<std::int64_t>(s.pp) * s.virtual_stages;
-  if (s.virtual_stages < 2 || job.layers == 0 || job.layers % chunks == 0) return;
-  const int ends = (job.layers + 2) % chunks == 0 ? 2 : (job.layers + 1) % chunks == 0 ? 1 : 0;
-  if (ends == 0) return;
-  s.layers_per_stage.assign(static_cast<std::size_t>(chunks), (job.layers + ends) / chunks);
-  --s.layers_per_stage.back();
-  if (ends == 2) --s.layers_per_stage.front();
-  f.note("stage_layers", ends == 2 ? "one less in the first and the last chunk" : "one less in the last chunk",
-         "so that the layers divide, as Megatron-LM's --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split have it", Evidence::estimate);
-}
-
-/// A schedule that is neither 1F1B nor its interleaved form, by the words that name it; null where none does. Throws for a zero bubble of no known kind.
-const char* schedule_named(const std::string& words) {
-  for (const auto& [word, name] : {std::pair{"paired_1f1b", "paired_1f1b"}, {"gpipe", "gpipe"}, {"dualpipe", "dualpipe"}, {"zb_h1", "zb_h1"}, {"zb-h1", "zb_h1"}, {"zb1p", "zb_h1"},
-                                   {"zb_v", "zb_v"}, {"zb-v", "zb_v"}, {"zbv", "zb_v"}})
-    if (holds(words, word)) return name;
-  if (holds(words, "zero bubble") || holds(words, "zero-bubble") || holds(words, "zb")) throw RowSkipped("schedule unknown", words.substr(0, 60));
-  return nullptr;
-}
-
-void map_schedule(RowFields& f, RowJob& job) {
-  StrategySettings& s = job.scenario.strategy;
-  const std::string schedule = f.text("schedule");
-  if (schedule == "paired_1f1b") s.schedule = schedule;
-  if (s.pp == 1) return;
-  if (const std::string layers = f.text("stage_layers"); !layers.empty()) s.layers_per_stage = layers_of(layers);
-  const auto chunks = f.whole("vpp", 1000);
-  const bool interleaved = holds(schedule, "interleaved");
-  if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
-  s.virtual_stages = static_cast<int>(chunks.value_or(1));
-  if (const char* own = schedule_named(schedule)) s.schedule = own;
-  else s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b";
-  if (s.layers_per_stage.empty()) divide_layers(f, job);
-  s.uneven_layers = s.layers_per_stage.empty();
-}
-
 /// Scales as the row's words have them ("MXFP8", "FP8-CS", "float8 rowwise"), else as its software does.
 Fp8Recipe recipe_of(RowFields& f, const std::string& precision, const std::string& generation) {
   const bool both = holds(precision, "parenthesised =");  // One note for two columns.
@@ -221,41 +160,6 @@ void map_recompute(RowFields& f, RowJob& job) {
   const bool none = holds(r, "none") || lowered(r) == "no" || lowered(r) == "false" || lowered(r) == "off";
   if (!holds(r, "full") && !holds(r, "selective") && !none) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
   s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
-}
-
-/// 0 to 3: a number, or words ("ZeRO-3", "FSDP", "DDP"), of `zero_stage`, else of `parallelism`, else of `fsdp`.
-int zero_stage(RowFields& f) {
-  for (const char* field : {"zero_stage", "parallelism", "sharding"}) {
-    const std::string words = lowered(f.stated(field));
-    if (words.empty()) continue;
-    if (holds(words, "fsdp") || holds(words, "full_shard")) return 3;
-    if (holds(words, "shard_grad_op")) return 2;
-    for (const auto& [word, stage] : {std::pair{"zero-", 5}, {"zero", 4}})
-      if (const auto at = words.find(word); at != std::string::npos && at + static_cast<std::size_t>(stage) < words.size()) {
-        const char digit = words[at + static_cast<std::size_t>(stage)];
-        if (digit >= '0' && digit <= '3') return digit - '0';
-      }
-    if (words.size() == 1 && words[0] >= '0' && words[0] <= '3') return words[0] - '0';
-    if (holds(words, "ddp") || words == "dp" || words == "none") return 0;
-    if (std::string_view(field) == "zero_stage") throw RowSkipped("malformed row", "zero_stage: " + words.substr(0, 60));
-  }
-  if (f.stated("fsdp") == "true") return 3;
-  const std::string usual = f.text("zero_stage");
-  return usual.empty() ? 0 : usual[0] - '0';
-}
-
-void map_sharding(RowFields& f, RowJob& job) {
-  StrategySettings& s = job.scenario.strategy;
-  const int zero = zero_stage(f);
-  if (zero >= 2 && !holds(f.text("framework"), "deepspeed")) {
-    s.fsdp.enabled = true;
-    s.dp_shard = s.dp;
-    s.dp_replicate = 1;
-    if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;
-    return;
-  }
-  s.zero_stage = s.dp * s.cp > 1 ? zero : 0;  // State is divided over both.
-  s.zero3.lists = zero == 3 && f.truth("zero3_lists");
 }
 
 void map_overlap(RowFields& f, RowJob& job) {

@@ -76,3 +76,23 @@ TEST_CASE("On shipped clusters no plan of a whole group beats a wire of a node o
         }
   }
 }
+
+TEST_CASE("NCCL's mark of no path is no rate: on every shipped machine large calls reach a fair share of PCIe at least") {
+  int marked = 0;
+  for (const auto& id : catalogue().names(Catalogue::Kind::machine)) {
+    const auto machine = catalogue().machine(id);
+    const auto gpu = catalogue().gpu(machine->gpu);
+    std::vector<int> locals;
+    for (int g = 0; g < std::min(machine->gpus, 8); ++g) locals.push_back(g);
+    if (locals.size() < 2) continue;
+    const auto found = nccl::search_node(*machine, *gpu, locals, false);
+    marked += found.ring.intra == nccl::kNoPath;
+    const Cluster cluster(id, {{machine, gpu, 1}}, *catalogue().network("single_switch"));
+    const CollectiveModel model(cluster);
+    for (const auto op : {CollectiveOp::all_gather, CollectiveOp::all_reduce, CollectiveOp::all_to_all}) {
+      INFO(id << " " << name_of(op));
+      CHECK(model.choose(op, Bytes{256e6}, locals).bandwidth.value() > 1.5e9);
+    }
+  }
+  CHECK(marked > 0);
+}
