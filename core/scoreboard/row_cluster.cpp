@@ -73,8 +73,13 @@ std::string network_named(const std::string& words, const char* usual) {
 
 void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   const std::string gpu_type = f.needed_text("gpu_type");
-  const NamedMachine* m = machine_named(gpu_type);
-  if (m == nullptr) throw RowSkipped("GPU unknown", gpu_type);
+  const NamedMachine* usual = machine_named(gpu_type);
+  if (usual == nullptr) throw RowSkipped("GPU unknown", gpu_type);
+  const std::string own = f.text("machine");
+  const auto known = catalogue.names(Catalogue::Kind::machine);
+  if (!own.empty() && std::find(known.begin(), known.end(), own) == known.end()) throw RowSkipped("machine unknown", own.substr(0, 60));
+  const NamedMachine named{own.empty() ? usual->machine : own.c_str(), usual->network};
+  const NamedMachine* const m = &named;
   const auto machine = catalogue.machine(m->machine);
   job.gpu = machine->gpu;
   job.generation = catalogue.gpu(machine->gpu)->generation;
@@ -91,7 +96,7 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   job.gpus_per_domain = machine->gpus == 72 && job.gpus > 72 ? 64 : machine->gpus;
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;
   job.scenario.cluster.parts = {{m->machine, nodes}};
-  f.note("machine", m->machine, "gpu_type");
+  if (own.empty()) f.note("machine", m->machine, "gpu_type");
   if (nodes == 1) {
     job.scenario.cluster.network = "single_switch";
     return;

@@ -20,10 +20,9 @@ constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
 constexpr std::array<const char*, 9> kOtherKinds{"mamba", "jamba", "rwkv", "hyena", "bert", "t5", "vit", "moe", "retnet"};
 
 std::string family_of_type(const std::string& type) {
-  if (type == "gpt2" || type == "gpt_neox") return "gpt2";
   for (const char* llama : {"llama", "mistral", "qwen2", "qwen3", "phi3"})
     if (type == llama) return "llama";
-  return type == "nemotron" || type == "mpt" || type == "mixtral" ? type : std::string();
+  return type == "gpt2" || type == "gpt_neox" || type == "nemotron" || type == "mpt" || type == "mixtral" ? type : std::string();
 }
 
 /// A GPT's MLP is four hidden sizes wide, and it has as many key as query heads; a gated MLP or grouped heads are Llama's.
@@ -43,6 +42,7 @@ std::string family_of(RowFields& f, const KnownModel* known) {
   for (const char* gpt : {"gpt-2", "gpt2", "gpt-3", "gpt3", "gpt "})
     if (holds(name, gpt) && !holds(name, "gpt oss") && !holds(name, "gpt-oss")) return "gpt2";
   if (holds(name, "mpt")) return "mpt";
+  if (holds(name, "pythia") || holds(name, "neox")) return "gpt_neox";
   if (holds(name, "nemotron4") || holds(name, "nemotron-4")) return "nemotron";
   for (const char* llama : {"llama", "mistral", "qwen2", "yi-"})
     if (holds(name, llama)) return "llama";
@@ -81,6 +81,13 @@ json llama(RowFields& f, std::int64_t sequence) {
          {"merged_projections", f.truth("merged_projections")}};
   if (const auto d = f.whole("head_dim", kMostWidth)) c["head_dim"] = *d;
   return c;
+}
+
+json neox(RowFields& f, std::int64_t sequence) {
+  const auto hidden = f.needed("hidden", kMostWidth);
+  return {{"model_type", "gpt_neox"}, {"hidden_size", hidden}, {"num_hidden_layers", f.needed("layers", kMostLayers)}, {"num_attention_heads", f.needed("heads", kMostWidth)},
+          {"intermediate_size", f.whole("ffn", kMostWidth).value_or(4 * hidden)}, {"vocab_size", f.needed("vocab")}, {"max_position_embeddings", sequence},
+          {"tie_word_embeddings", f.truth("tied_embeddings")}};
 }
 
 json nemotron(RowFields& f, std::int64_t sequence) {
@@ -123,6 +130,7 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   else if (family == "gpt2" || family == "mpt") config = gpt(f, family == "mpt", sequence);
   else if (family == "llama") config = llama(f, sequence);
   else if (family == "nemotron") config = nemotron(f, sequence);
+  else if (family == "gpt_neox") config = neox(f, sequence);
   else throw RowSkipped("model unknown", f.text("model"));
   job.layers = f.needed("layers", kMostLayers);
   job.scenario.model.inline_json = config.dump();

@@ -1,5 +1,6 @@
 // How layers stand on pipeline stages, and over which ranks state is divided.
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -56,12 +57,19 @@ const char* schedule_named(const std::string& words) {
   return nullptr;
 }
 
-/// 0 to 3: a number, or words ("ZeRO-3", "FSDP", "DDP"), of `zero_stage`, else of `parallelism`, else of `fsdp`.
+/// Where state is divided inside each node and copied between them: the words that say so.
+bool hybrid(RowFields& f) {
+  for (const char* field : {"zero_stage", "parallelism", "sharding", "fsdp_sharding"})
+    if (holds(f.stated(field), "hsdp") || holds(f.stated(field), "hybrid")) return true;
+  return false;
+}
+
+/// 0 to 3: a number, or words ("ZeRO-3", "FSDP", "HSDP", "DDP"), of `zero_stage`, else of `parallelism`, else of `fsdp`.
 int zero_stage(RowFields& f) {
   for (const char* field : {"zero_stage", "parallelism", "sharding"}) {
     const std::string words = lowered(f.stated(field));
     if (words.empty()) continue;
-    if (holds(words, "fsdp") || holds(words, "full_shard")) return 3;
+    if (holds(words, "fsdp") || holds(words, "hsdp") || holds(words, "full_shard")) return 3;
     if (holds(words, "shard_grad_op")) return 2;
     const auto zero = words.find("zero");
     if (const auto stage = words.find_first_of("0123456789", zero); zero != std::string::npos && stage != std::string::npos && words[stage] <= '3') return words[stage] - '0';
@@ -97,8 +105,10 @@ void map_sharding(RowFields& f, RowJob& job) {
   const int zero = zero_stage(f);
   if (zero >= 2 && !holds(f.text("framework"), "deepspeed")) {
     s.fsdp.enabled = true;
-    s.dp_shard = s.dp;
-    s.dp_replicate = 1;
+    const auto group = f.whole("dp_shard", s.dp).value_or(hybrid(f) ? std::max(1, job.gpus_per_domain / (s.tp * s.cp)) : s.dp);
+    if (s.dp % group != 0) throw RowSkipped("contradiction in the row", fmt::format("dp_shard({}) does not divide dp({})", group, s.dp));
+    s.dp_shard = static_cast<int>(group);
+    s.dp_replicate = static_cast<int>(s.dp / group);
     if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;
     return;
   }

@@ -154,8 +154,8 @@ void map_recompute(RowFields& f, RowJob& job) {
     f.guess("recompute", "none", "nobody states it");
     return;
   }
-  if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
   if (r.starts_with("full:")) return map_first_layers(s, r);
+  if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
   if (r.starts_with("modules:")) return map_modules(s, r.substr(8));
   const bool none = holds(r, "none") || lowered(r) == "no" || lowered(r) == "false" || lowered(r) == "off";
   if (!holds(r, "full") && !holds(r, "selective") && !none) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));

@@ -61,7 +61,7 @@ TEST_CASE("sizes tell a GPT from a Llama where nobody names the family") {
   CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 32}}) == "gpt2");
   CHECK(type({{"model", "ours"}, {"ffn", 14336}, {"kv_heads", 32}}) == "llama");
   CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 8}}) == "llama");
-  CHECK(type({{"model", "GPT-NeoX-20B"}, {"ffn", 14336}}) == "gpt2");
+  CHECK(type({{"model", "GPT-NeoX-20B"}, {"ffn", 14336}}) == "gpt_neox");
   CHECK(type({{"model", "a mamba"}}) == "model unknown");
 }
 
@@ -77,6 +77,8 @@ TEST_CASE("fields have other names, and numbers may be texts") {
   CHECK(s.tp == 2);
   CHECK(s.dp == 4);
   CHECK(changed({{"sequence_length", 4096}}, {"seq_len"}).job->scenario.training.sequence_length == 4096);
+  CHECK(changed({{"machine", "gcp_a3_highgpu_8g"}}).job->scenario.cluster.parts.front().machine == "gcp_a3_highgpu_8g");
+  CHECK(changed({{"machine", "a box"}}).skipped == "machine unknown");
   CHECK(changed({{"nodes", 1}, {"gpus_per_node", 8}}, {"gpus"}).job->gpus == 8);
   CHECK(changed({{"global_batch_tokens", 16 * 8192}}, {"global_batch"}).job->scenario.training.global_batch == 16);
 }
@@ -92,6 +94,9 @@ TEST_CASE("sharding, recomputation and schedules are what they say, or the row i
   CHECK(sharded({{"zero_stage", "ZeRO-3"}}).fsdp.enabled);
   CHECK(sharded({{"parallelism", "FSDP"}}).fsdp.enabled);
   CHECK(sharded({{"fsdp", true}}).fsdp.enabled);
+  CHECK(sharded({{"sharding", "HSDP"}, {"gpus", 16}, {"dp", 16}}).dp_shard == 8);
+  CHECK(sharded({{"sharding", "HSDP"}, {"gpus", 16}, {"dp", 16}}).dp_replicate == 2);
+  CHECK(sharded({{"sharding", "FSDP"}, {"dp_shard", 4}}).dp_replicate == 2);
   CHECK_FALSE(sharded({{"zero_stage", "DDP"}}).fsdp.enabled);
   CHECK(sharded({{"zero_stage", "ZeRO 1"}}).zero_stage == 1);
   CHECK(changed({{"zero_stage", "some"}}).skipped == "malformed row");
