@@ -209,7 +209,8 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
   if (k.attention == AttentionKernel::flash) {
     k.flash = named<FlashKernel>("attention", attention);
-    if (job.generation != "ampere" && job.generation != "hopper")
+    const bool measured = job.generation == "ampere" || job.generation == "hopper" || (job.generation == "blackwell" && attention.starts_with("cudnn"));
+    if (!measured)
       f.note("attention_kernel", attention, "where benchmarks of it on " + job.generation + " are at hand, else the kernel that frameworks prefer there", Evidence::estimate);
   }
   if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
