@@ -14,7 +14,7 @@ namespace rehearse {
 struct KnownModel {
   std::string name;          ///< In the library.
   std::string model_type;    ///< Of its configuration.
-  std::int64_t layers = 0;   ///< 0: not a stack of equal layers.
+  std::int64_t layers = 0;
   std::int64_t positions = 0;///< Longest sequence; 0: unstated.
   bool rotary = false;       ///< Positions are turned into queries and keys, so that any number of them has the same weights.
   bool experts = false;
@@ -24,13 +24,14 @@ class KnownModels {
  public:
   /// Reads every configuration of the library, which must outlive it.
   explicit KnownModels(const ModelLibrary& library);
+  explicit KnownModels(const ModelLibrary&&) = delete;
 
   /// The model that `text` names, whatever the case and the marks between words: "Llama-3.1 8B", "LLAMA3.1_8B" and "meta-llama/Llama-3.1-8B" are all
   /// llama3_1_8b. Of several the longest. Null where none is named, or where the text states another size: "GPT-2 1.5B" is not gpt2.
   [[nodiscard]] const KnownModel* find(std::string_view text) const;
 
-  /// The configuration of `model` for sequences of `positions` tokens, as text.
-  [[nodiscard]] std::string lengthened(const KnownModel& model, std::int64_t positions) const;
+  /// The configuration of `model` with so many layers and, where positions have no weights, for sequences of at least `positions` tokens, as text.
+  [[nodiscard]] std::string resized(const KnownModel& model, std::int64_t positions, std::int64_t layers) const;
 
  private:
   struct Spelling { std::string letters; std::size_t model; };

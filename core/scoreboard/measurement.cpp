@@ -1,7 +1,9 @@
 #include "core/scoreboard/measurement.hpp"
 
+#include <array>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,6 +30,22 @@ Fields fields_of(const json& object) {
   Fields out;
   for (const auto& [key, value] : object.items()) out[key] = value_of(value);
   return out;
+}
+
+/// Names of fields that rows use, beside those of the schema.
+constexpr std::array<std::pair<const char*, const char*>, 25> kOtherNames{{
+    {"tp", "tensor_parallel"}, {"tp", "tensor_parallelism"}, {"tp", "tp_size"}, {"pp", "pipeline_parallel"}, {"pp", "pipeline_parallelism"}, {"pp", "pp_size"},
+    {"dp", "data_parallel"}, {"dp", "data_parallelism"}, {"dp", "dp_size"}, {"cp", "context_parallel"}, {"cp", "context_parallelism"}, {"ep", "expert_parallel"},
+    {"ep", "expert_parallelism"}, {"vpp", "virtual_pipeline"}, {"vpp", "virtual_stages"}, {"seq_len", "sequence_length"}, {"seq_len", "seq_length"},
+    {"global_batch", "global_batch_size"}, {"micro_batch", "micro_batch_size"}, {"micro_batch", "microbatch"}, {"grad_accum", "gradient_accumulation_steps"},
+    {"gpu_type", "gpu"}, {"gpus", "num_gpus"}, {"recompute", "activation_checkpointing"}, {"precision", "dtype"}}};
+
+/// Under the names of the schema, too.
+Fields by_schema(Fields config) {
+  for (const auto& [name, other] : kOtherNames)
+    if (const auto at = config.find(other); at != config.end())
+      if (const auto own = config.find(name); own == config.end() || std::holds_alternative<std::monostate>(own->second)) config[name] = at->second;
+  return config;
 }
 
 /// The text under `key`; "" where it is absent. Anything else than a text makes the row malformed.
@@ -59,7 +77,7 @@ Measurement row_of(const json& row) {
     if (at->is_boolean()) out.from_memory = at->get<bool>();
     else out.malformed = "'from_memory' is neither true nor false";
   }
-  if (const json* config = object_member(row, "config", out.malformed)) out.config = fields_of(*config);
+  if (const json* config = object_member(row, "config", out.malformed)) out.config = by_schema(fields_of(*config));
   if (const json* measured = object_member(row, "measured", out.malformed)) out.measured = fields_of(*measured);
   return out;
 }

@@ -35,7 +35,7 @@ struct Site {
   static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const std::string& without, const RowJob& job) {
     CalibrationOptions wanted = calibration_options(job.scenario.kernels);
     wanted.without = without;
-    wanted.attention_or_default = true;  // As the mapping notes.
+    wanted.attention_or_default = true;  // The mapping notes it.
     CostModel::Profiles out;
     for (const Cluster::Part& part : cluster.parts()) {
       out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, wanted));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
 };
-constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
+constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
                                              {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
                                              {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
                                              {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
@@ -41,7 +42,6 @@ constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"p100"}, {"dgx1p", "ib_edr"}},
                                              {{"k80"}, {"pcie8_k80", "ethernet_10g"}},
                                              {{"l40s"}, {"pcie8_l40s_2sw", "ib_hdr"}},
-                                             {{"l4"}, {"aws_g6_48xlarge", "efa_100g"}},
                                              {{"a40"}, {"pcie8_a40_2sw", "ib_hdr"}},
                                              {{"a10g"}, {"aws_g5_48xlarge", "efa_100g"}},
                                              {{"a10"}, {"pcie4_a10", "ib_hdr"}},
@@ -51,11 +51,41 @@ constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"a6000"}, {"pcie4_a6000_nvlink", "ib_hdr"}},
                                              {{"t4"}, {"aws_g4dn_12xlarge", "ethernet_10g"}}}};
 
+/// Whether `word` stands in `text` without a letter or digit beside it.
+bool has_word(const std::string& text, const std::string& word) {
+  const auto part = [&](std::size_t i) { return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0; };
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if ((at == 0 || !part(at - 1)) && !part(at + word.size())) return true;
+  return false;
+}
+
+/// "a100_sxm4" of "a100_sxm4_80": the GPU, whatever its memory.
+std::string without_memory(const std::string& gpu) { return gpu.substr(0, gpu.rfind('_')); }
+
+/// The machine of a row: its own, where it or its software names one of the catalogue, else what its GPUs usually stand in.
+NamedMachine machine_of(const std::string& gpu_type, const std::string& own, const Catalogue& catalogue) {
+  const NamedMachine* usual = machine_named(gpu_type);
+  if (own.empty()) {
+    if (usual == nullptr) throw RowSkipped("GPU unknown", gpu_type);
+    return *usual;
+  }
+  const auto known = catalogue.names(Catalogue::Kind::machine);
+  if (std::find(known.begin(), known.end(), own) == known.end()) throw RowSkipped("machine unknown", own.substr(0, 60));
+  const std::string gpu = catalogue.machine(own)->gpu;
+  if (usual != nullptr && without_memory(catalogue.machine(usual->machine)->gpu) != without_memory(gpu))
+    throw RowSkipped("contradiction in the row", fmt::format("machine {} has {}, not {}", own, gpu, gpu_type));
+  return {own.c_str(), usual != nullptr ? usual->network : "ib_ndr"};
+}
+
 }  // namespace
 
 const NamedMachine* machine_named(const std::string& gpu_type) {
-  for (const char* other : {"gh200", "h100 nvl", "h100-nvl", "h100nvl", "l40"})  // Their names hold those of other GPUs.
-    if (holds(gpu_type, other) && !holds(gpu_type, "l40s")) return nullptr;
+  const std::string name = lowered(gpu_type);
+  // Names that hold those of other GPUs.
+  const bool nvl = name.find("h100") != std::string::npos && has_word(name, "nvl");
+  if (nvl || holds(name, "gh200") || has_word(name, "l40") || holds(name, "h100nvl")) return nullptr;
+  static constexpr NamedMachine l4{"aws_g6_48xlarge", "efa_100g"};
+  if (has_word(name, "l4")) return &l4;
   const auto fits = [&](const Machine& m) {
     return std::all_of(m.words.begin(), m.words.end(), [&](const char* w) { return w == nullptr || holds(gpu_type, w); });
   };
@@ -73,12 +103,8 @@ std::string network_named(const std::string& words, const char* usual) {
 
 void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   const std::string gpu_type = f.needed_text("gpu_type");
-  const NamedMachine* usual = machine_named(gpu_type);
-  if (usual == nullptr) throw RowSkipped("GPU unknown", gpu_type);
   const std::string own = f.text("machine");
-  const auto known = catalogue.names(Catalogue::Kind::machine);
-  if (!own.empty() && std::find(known.begin(), known.end(), own) == known.end()) throw RowSkipped("machine unknown", own.substr(0, 60));
-  const NamedMachine named{own.empty() ? usual->machine : own.c_str(), usual->network};
+  const NamedMachine named = machine_of(gpu_type, own, catalogue);
   const NamedMachine* const m = &named;
   const auto machine = catalogue.machine(m->machine);
   job.gpu = machine->gpu;
@@ -94,6 +120,9 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   job.gpus = static_cast<int>(*gpus);
   // A rack of 72 runs jobs of 64: parallel degrees are powers of two, and trays are kept back as spares.
   job.gpus_per_domain = machine->gpus == 72 && job.gpus > 72 ? 64 : machine->gpus;
+  // Of a machine with a switch for many, rows say how many stand on a tray.
+  constexpr int kMostInBox = 16;
+  if (const auto used = f.whole("gpus_per_node", kMostGpus); used && *used < machine->gpus && machine->gpus <= kMostInBox) job.gpus_per_domain = static_cast<int>(*used);
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;
   job.scenario.cluster.parts = {{m->machine, nodes}};
   if (own.empty()) f.note("machine", m->machine, "gpu_type");

@@ -1,23 +1,13 @@
 #include "core/scoreboard/row_fields.hpp"
 
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <utility>
 
 #include <fmt/format.h>
 
 namespace rehearse {
 
 namespace {
-
-/// Names that rows use beside those of the schema.
-constexpr std::array<std::pair<const char*, const char*>, 25> kOtherNames{{
-    {"tp", "tensor_parallel"}, {"tp", "tensor_parallelism"}, {"tp", "tp_size"}, {"pp", "pipeline_parallel"}, {"pp", "pipeline_parallelism"}, {"pp", "pp_size"},
-    {"dp", "data_parallel"}, {"dp", "data_parallelism"}, {"dp", "dp_size"}, {"cp", "context_parallel"}, {"cp", "context_parallelism"}, {"ep", "expert_parallel"},
-    {"ep", "expert_parallelism"}, {"vpp", "virtual_pipeline"}, {"vpp", "virtual_stages"}, {"seq_len", "sequence_length"}, {"seq_len", "seq_length"},
-    {"global_batch", "global_batch_size"}, {"micro_batch", "micro_batch_size"}, {"micro_batch", "microbatch"}, {"grad_accum", "gradient_accumulation_steps"},
-    {"gpu_type", "gpu"}, {"gpus", "num_gpus"}, {"recompute", "activation_checkpointing"}, {"precision", "dtype"}}};
 
 /// A number that somebody wrote as a text.
 FieldValue as_number(const FieldValue& v) {
@@ -52,9 +42,7 @@ FieldValue RowFields::said(const std::string& field) const {
 }
 
 FieldValue RowFields::find(const std::string& field) {
-  FieldValue here = said(field);
-  for (const auto& [name, other] : kOtherNames)
-    if (std::holds_alternative<std::monostate>(here) && field == name) here = said(other);
+  const FieldValue here = said(field);
   if (!std::holds_alternative<std::monostate>(here)) {
     note(field, text_of(here), "row");
     return here;
@@ -94,6 +82,14 @@ std::optional<std::int64_t> RowFields::whole(const std::string& field, std::int6
   if (d == nullptr || !(*d >= 1) || *d > static_cast<double>(most) || *d != std::floor(*d))
     throw RowSkipped("malformed row", fmt::format("{} is no whole number from 1 to {}: {}", field, most, text_of(v).substr(0, 60)));
   return static_cast<std::int64_t>(*d);
+}
+
+std::optional<double> RowFields::share(const std::string& field) {
+  const FieldValue v = as_number(find(field));
+  if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
+  const auto* d = std::get_if<double>(&v);
+  if (d == nullptr || !(*d >= 0 && *d < 1)) throw RowSkipped("malformed row", fmt::format("{} is no number from 0 to 1: {}", field, text_of(v).substr(0, 60)));
+  return *d;
 }
 
 std::int64_t RowFields::needed(const std::string& field, std::int64_t most) {

@@ -32,8 +32,7 @@ class RowFields {
 
   [[nodiscard]] const Measurement& row() const { return row_; }
 
-  /// The value of a field, by its name or another that rows use for it ("tensor_parallel" for tp), from the row where `says` takes it for an answer ("see recipe" is none), else from the defaults. Absent where neither
-  /// has one. What is taken is remembered for --explain.
+  /// The value of a field: from the row, where that is an answer ("see recipe" is none); else from the defaults. Absent where neither has one. What is taken is remembered for --explain.
   [[nodiscard]] FieldValue find(const std::string& field);
   /// A text that no answer is: "see ...", "not stated", "unknown".
   [[nodiscard]] static bool evades(std::string_view text);
@@ -45,6 +44,8 @@ class RowFields {
   [[nodiscard]] bool truth(const std::string& field);
   /// A whole number from 1 to `most`; absent where the field is. Throws RowSkipped (malformed) for anything else.
   [[nodiscard]] std::optional<std::int64_t> whole(const std::string& field, std::int64_t most = 1'000'000'000);
+  /// A number of at least 0 and below 1; absent where the field is. Throws RowSkipped (malformed) for anything else.
+  [[nodiscard]] std::optional<double> share(const std::string& field);
   /// As whole(); throws RowSkipped ("field missing: FIELD") where it is absent.
   [[nodiscard]] std::int64_t needed(const std::string& field, std::int64_t most = 1'000'000'000);
   [[nodiscard]] std::string needed_text(const std::string& field);

@@ -25,15 +25,15 @@ std::string family_of_type(const std::string& type) {
   return type == "gpt2" || type == "gpt_neox" || type == "nemotron" || type == "mpt" || type == "mixtral" ? type : std::string();
 }
 
-/// A GPT's MLP is four hidden sizes wide, and it has as many key as query heads; a gated MLP or grouped heads are Llama's.
+/// A GPT's MLP is four hidden sizes wide, a gated one another number. The row counts in no error figure.
 std::string family_by_sizes(RowFields& f) {
   const std::string name = f.text("model") + " " + f.text("arch");
   if (std::any_of(kOtherKinds.begin(), kOtherKinds.end(), [&](const char* kind) { return holds(name, kind); })) return {};
-  const auto hidden = f.whole("hidden", kMostWidth), heads = f.whole("heads", kMostWidth);
-  if (!hidden || !heads || !f.whole("layers", kMostLayers)) return {};
-  const bool gpt = f.whole("ffn", kMostWidth).value_or(4 * *hidden) == 4 * *hidden && f.whole("kv_heads", kMostWidth).value_or(*heads) == *heads;
-  f.note("model_family", gpt ? "gpt2" : "llama", "its sizes: a GPT has an MLP of four hidden sizes and a key per query head, a Llama another", Evidence::estimate);
-  return gpt ? "gpt2" : "llama";
+  const auto hidden = f.whole("hidden", kMostWidth);
+  if (!hidden || !f.whole("heads", kMostWidth) || !f.whole("layers", kMostLayers)) return {};
+  const std::string family = f.whole("ffn", kMostWidth).value_or(4 * *hidden) == 4 * *hidden ? "gpt2" : "llama";
+  f.guess("model_family", family, "its sizes: a GPT has an MLP of four hidden sizes, a Llama another");
+  return family;
 }
 
 std::string family_of(RowFields& f, const KnownModel* known) {
@@ -52,7 +52,7 @@ std::string family_of(RowFields& f, const KnownModel* known) {
 json gpt(RowFields& f, bool mpt, std::int64_t sequence) {
   const auto hidden = f.needed("hidden", kMostWidth);
   json c{{"model_type", mpt ? "mpt" : "gpt2"}};
-  const double dropout = f.text("dropout").empty() ? 0.0 : std::get<double>(f.find("dropout"));
+  const double dropout = f.share("dropout").value_or(0.0);
   const auto vocabulary = f.needed("vocab");
   const auto ffn = f.whole("ffn", kMostWidth).value_or(4 * hidden);
   if (mpt) {
@@ -119,8 +119,8 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   job.model_kind = experts || (!sized && known != nullptr && known->experts) ? "experts" : "dense";
   if (!sized) {
     if (known == nullptr) throw RowSkipped("model unknown", f.text("model"));
-    job.layers = known->layers;
-    if (known->rotary && sequence > known->positions) job.scenario.model.inline_json = models.lengthened(*known, sequence);
+    job.layers = f.whole("layers", kMostLayers).value_or(known->layers);
+    if (job.layers != known->layers || (known->rotary && sequence > known->positions)) job.scenario.model.inline_json = models.resized(*known, sequence, job.layers);
     else job.scenario.model.name = known->name;
     return;
   }

@@ -1,7 +1,9 @@
 // How layers stand on pipeline stages, and over which ranks state is divided.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +13,9 @@
 namespace rehearse {
 
 namespace {
+
+/// Fields that may say how state is divided, in the order in which they are asked.
+constexpr std::array<const char*, 5> kShardingFields{"zero_stage", "sharding", "fsdp_sharding", "fsdp", "parallelism"};
 
 /// "4x15,1": layers of each chunk in model order, n times where "xn" follows.
 std::vector<std::int64_t> layers_of(const std::string& text) {
@@ -48,38 +53,59 @@ void divide_layers(RowFields& f, RowJob& job) {
          "so that the layers divide, as Megatron-LM's --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split have it", Evidence::estimate);
 }
 
-/// A schedule that is neither 1F1B nor its interleaved form, by the words that name it; null where none does. Throws for a zero bubble of no known kind.
-const char* schedule_named(const std::string& words) {
+/// A schedule by the words that name it; "" for 1F1B, whose chunks say which kind it is. Throws for other words.
+std::string schedule_named(const std::string& words) {
   for (const auto& [word, name] : {std::pair{"paired_1f1b", "paired_1f1b"}, {"gpipe", "gpipe"}, {"dualpipe", "dualpipe"}, {"zb_h1", "zb_h1"}, {"zb-h1", "zb_h1"}, {"zb1p", "zb_h1"},
                                    {"zb_v", "zb_v"}, {"zb-v", "zb_v"}, {"zbv", "zb_v"}})
     if (holds(words, word)) return name;
-  if (holds(words, "zero bubble") || holds(words, "zero-bubble") || holds(words, "zb")) throw RowSkipped("schedule unknown", words.substr(0, 60));
-  return nullptr;
+  for (const char* usual : {"1f1b", "interleaved", "pipedream", "none"})
+    if (holds(words, usual)) return {};
+  throw RowSkipped("schedule unknown", words.substr(0, 60));
 }
 
 /// Where state is divided inside each node and copied between them: the words that say so.
 bool hybrid(RowFields& f) {
-  for (const char* field : {"zero_stage", "parallelism", "sharding", "fsdp_sharding"})
+  for (const char* field : kShardingFields)
     if (holds(f.stated(field), "hsdp") || holds(f.stated(field), "hybrid")) return true;
   return false;
 }
 
-/// 0 to 3: a number, or words ("ZeRO-3", "FSDP", "HSDP", "DDP"), of `zero_stage`, else of `parallelism`, else of `fsdp`.
+/// N of "ZeRO-N", "zero N", "ZeRO stage N", or of a number alone.
+std::optional<int> numbered_stage(const std::string& words) {
+  std::size_t at = words.find("zero");
+  if (at == std::string::npos && words.size() != 1) return std::nullopt;
+  at = at == std::string::npos ? 0 : at + 4;
+  for (bool skipped = true; skipped;) {
+    skipped = false;
+    if (words.compare(at, 5, "stage") == 0) at += 5, skipped = true;
+    else if (at < words.size() && (words[at] == '-' || words[at] == '_' || words[at] == ' ')) ++at, skipped = true;
+  }
+  if (at >= words.size() || words[at] < '0' || words[at] > '3') return std::nullopt;
+  return words[at] - '0';
+}
+
+/// The stage that words mean, absent where they mean none.
+std::optional<int> stage_in(const std::string& words) {
+  if (const auto stage = numbered_stage(words)) return stage;
+  if (holds(words, "no_shard") || holds(words, "no fsdp")) return 0;
+  if (holds(words, "shard_grad_op")) return 2;
+  for (const char* full : {"fsdp", "hsdp", "full_shard", "hybrid", "true"})
+    if (holds(words, full)) return 3;
+  for (const char* none : {"ddp", "none", "no", "false", "dp"})
+    if (words == none) return 0;
+  return std::nullopt;
+}
+
+/// 0 to 3, from the first of the fields that says so: numbers, or words ("ZeRO-3", "FSDP", "DDP"). What `parallelism` says may be about other axes.
 int zero_stage(RowFields& f) {
-  for (const char* field : {"zero_stage", "parallelism", "sharding"}) {
+  for (const char* field : kShardingFields) {
     const std::string words = lowered(f.stated(field));
     if (words.empty()) continue;
-    if (holds(words, "fsdp") || holds(words, "hsdp") || holds(words, "full_shard")) return 3;
-    if (holds(words, "shard_grad_op")) return 2;
-    const auto zero = words.find("zero");
-    if (const auto stage = words.find_first_of("0123456789", zero); zero != std::string::npos && stage != std::string::npos && words[stage] <= '3') return words[stage] - '0';
-    if (words.size() == 1 && words[0] >= '0' && words[0] <= '3') return words[0] - '0';
-    if (holds(words, "ddp") || words == "dp" || words == "none") return 0;
-    if (std::string_view(field) == "zero_stage") throw RowSkipped("malformed row", "zero_stage: " + words.substr(0, 60));
+    if (const auto stage = stage_in(words)) return *stage;
+    if (std::string_view(field) != "parallelism") throw RowSkipped("malformed row", fmt::format("{}: {}", field, words.substr(0, 60)));
   }
-  if (f.stated("fsdp") == "true") return 3;
-  const std::string usual = f.text("zero_stage");
-  return usual.empty() ? 0 : usual[0] - '0';
+  if (f.whole("dp_shard").value_or(1) > 1) return 3;
+  return stage_in(lowered(f.text("zero_stage"))).value_or(0);
 }
 
 }  // namespace
@@ -94,7 +120,7 @@ void map_schedule(RowFields& f, RowJob& job) {
   const bool interleaved = holds(schedule, "interleaved");
   if (!chunks && interleaved) f.guess("vpp", "1", "nobody states how many chunks were interleaved");
   s.virtual_stages = static_cast<int>(chunks.value_or(1));
-  if (const char* own = schedule_named(schedule)) s.schedule = own;
+  if (const std::string own = schedule_named(schedule); !own.empty()) s.schedule = own;
   else s.schedule = s.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b";
   if (s.layers_per_stage.empty()) divide_layers(f, job);
   s.uneven_layers = s.layers_per_stage.empty();
@@ -105,8 +131,11 @@ void map_sharding(RowFields& f, RowJob& job) {
   const int zero = zero_stage(f);
   if (zero >= 2 && !holds(f.text("framework"), "deepspeed")) {
     s.fsdp.enabled = true;
-    const auto group = f.whole("dp_shard", s.dp).value_or(hybrid(f) ? std::max(1, job.gpus_per_domain / (s.tp * s.cp)) : s.dp);
-    if (s.dp % group != 0) throw RowSkipped("contradiction in the row", fmt::format("dp_shard({}) does not divide dp({})", group, s.dp));
+    const auto stated = f.whole("dp_shard", s.dp);
+    const auto node = hybrid(f) ? std::clamp(job.gpus_per_domain / (s.tp * s.cp), 1, s.dp) : s.dp;
+    if (!stated && node != s.dp) f.note("dp_shard", fmt::format("{}", node), "GPUs of a node / (tp * cp)");
+    const auto group = stated.value_or(node);
+    if (s.dp % group != 0) throw RowSkipped("contradiction in the row", fmt::format("groups of {} to shard over do not divide dp({})", group, s.dp));
     s.dp_shard = static_cast<int>(group);
     s.dp_replicate = static_cast<int>(s.dp / group);
     if (zero == 2 || holds(f.text("fsdp_sharding"), "SHARD_GRAD_OP")) s.fsdp.reshard_after_forward = Reshard::never;

@@ -1,7 +1,7 @@
 // How the work was split and which software ran it.
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -146,20 +146,33 @@ void map_first_layers(StrategySettings& s, const std::string& r) {
   s.recompute_layers = layers;
 }
 
+/// Words for all layers, and for none.
+bool says_all(const std::string& r) {
+  for (const char* word : {"true", "yes", "uniform", "block", "activation checkpointing"})
+    if (r == word) return true;
+  return holds(r, "full");
+}
+bool says_none(const std::string& r) {
+  for (const char* word : {"no", "false", "off"})
+    if (r == word) return true;
+  return r.starts_with("none") || r.starts_with("no ");
+}
+
 void map_recompute(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
-  std::string r = f.text("recompute");
-  if (lowered(r) == "true" || holds(r, "uniform") || holds(r, "block") || lowered(r) == "activation checkpointing") r = "full";
+  const std::string r = lowered(f.text("recompute"));
   if (r.empty()) {
     f.guess("recompute", "none", "nobody states it");
     return;
   }
+  s.recompute = Recompute::none;
+  if (says_none(r)) return;
   if (r.starts_with("full:")) return map_first_layers(s, r);
-  if (f.text("checkpoints") == "pytorch" && (holds(r, "full") || holds(r, "selective") || r == "op_level")) return map_checkpoint(s, r);
   if (r.starts_with("modules:")) return map_modules(s, r.substr(8));
-  const bool none = holds(r, "none") || lowered(r) == "no" || lowered(r) == "false" || lowered(r) == "off";
-  if (!holds(r, "full") && !holds(r, "selective") && !none) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
-  s.recompute = holds(r, "full") ? Recompute::full : holds(r, "selective") ? Recompute::selective : Recompute::none;
+  const bool selective = holds(r, "selective") || r == "op_level";
+  if (!selective && !says_all(r)) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
+  if (f.text("checkpoints") == "pytorch") return map_checkpoint(s, selective ? r : "full");
+  s.recompute = selective ? Recompute::selective : Recompute::full;
 }
 
 void map_overlap(RowFields& f, RowJob& job) {
@@ -184,6 +197,29 @@ void map_dispatch(RowFields& f, RowJob& job) {
   s.dispatch_node = crosses ? job.gpus_per_domain / s.etp : 1;
 }
 
+/// The version of FlashAttention that is named, 0 where none is: 2 of "FlashAttention-2", "flash_attn 2", "FA2".
+char flash_version(const std::string& words) {
+  const std::string text = lowered(words);
+  for (const char* family : {"flashattention", "flash attention", "flash_attention", "flash-attention", "flash_attn", "flash-attn", "flashattn", "flash", "fa"}) {
+    std::size_t at = text.find(family);
+    if (at == std::string::npos) continue;
+    at = text.find_first_not_of("-_ v", at + std::string_view(family).size());
+    if (at == std::string::npos || text[at] < '0' || text[at] > '9') return 0;
+    const bool longer = at + 1 < text.size() && text[at + 1] >= '0' && text[at + 1] <= '9';
+    return longer ? 0 : text[at];
+  }
+  return 0;
+}
+
+/// Flash implementations that benchmarks of each generation give (topologies/calibration); elsewhere the kernel stands that frameworks prefer there.
+bool measured_on(const std::string& generation, const std::string& attention) {
+  struct Measured { const char* generation; std::array<const char*, 4> names; };
+  constexpr std::array<Measured, 3> kMeasured{{{"ampere", {"flash1", "flash2", "flash_triton"}}, {"hopper", {"flash1", "flash2", "flash3", "cudnn"}}, {"blackwell", {"cudnn", "cudnn_9.13"}}}};
+  for (const Measured& m : kMeasured)
+    if (generation == m.generation) return std::any_of(m.names.begin(), m.names.end(), [&](const char* n) { return n != nullptr && attention == n; });
+  return false;
+}
+
 /// "unfused", or the flash implementation as its calibration group is named. Rows also describe the attention layer under this name ("MLA"): that
 /// says nothing about the kernel.
 std::string attention_of(RowFields& f) {
@@ -193,13 +229,8 @@ std::string attention_of(RowFields& f) {
   if (holds(said, "triton")) return "flash_triton";
   if (holds(said, "cudnn_9.13")) return "cudnn_9.13";
   if (holds(said, "cudnn")) return "cudnn";
-  std::string letters;  // "FlashAttention-2", "flash_attn 2", "FA2": all flash2.
-  for (const char c : lowered(said))
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) letters += c;
-  for (const char* family : {"flash", "flashattention", "flashattn", "fa"})
-    for (const char version : {'1', '2', '3'})
-      if (letters.find(std::string(family) + version) != std::string::npos || letters.find(std::string(family) + 'v' + version) != std::string::npos)
-        return std::string("flash") + version;
+  if (const char version = flash_version(said); version >= '1' && version <= '3') return std::string("flash") + version;
+  else if (version != 0) f.guess("attention", f.fallback("attention"), "nothing is known of " + said.substr(0, 60));
   return f.fallback("attention");
 }
 
@@ -209,9 +240,8 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
   if (k.attention == AttentionKernel::flash) {
     k.flash = named<FlashKernel>("attention", attention);
-    const bool measured = job.generation == "ampere" || job.generation == "hopper" || (job.generation == "blackwell" && attention.starts_with("cudnn"));
-    if (!measured)
-      f.note("attention_kernel", attention, "where benchmarks of it on " + job.generation + " are at hand, else the kernel that frameworks prefer there", Evidence::estimate);
+    if (!measured_on(job.generation, attention))
+      f.note("attention_kernel", "the usual one", attention + " was not measured on " + job.generation + ": the kernel that frameworks prefer there", Evidence::estimate);
   }
   if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
   if (const std::string products = f.text("products"); !products.empty()) k.products = named<ProductCalls>("products", products);

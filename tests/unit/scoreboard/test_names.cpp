@@ -1,5 +1,7 @@
 // What rows call models, fields, sharding, schedules and kernels.
 
+#include <algorithm>
+
 #include "tests/unit/scoreboard/rows.hpp"
 
 using namespace rehearse;
@@ -48,7 +50,14 @@ TEST_CASE("a name that states another size means no shipped model") {
   CHECK(named("GPT-3 13B") == "none");
   CHECK(named("GPT 22B") == "none");
   CHECK(named("Llama 3 8.5B") == "none");
+  CHECK(named("GPT-2 1.5 billion") == "none");
+  CHECK(named("GPT-3.5") == "none");
+  CHECK(named("GPT-3 1T") == "none");
+  CHECK(named("DeepSeek-V2-Lite") == "none");
+  CHECK(named("Llama-3 18B") == "none");
+  CHECK(named("Llama 3 8B, 4M tokens a step") == "llama3_8b");
   CHECK(named("MLPerf BERT") == "none");
+  CHECK(named("a transformer with MLP") == "none");
   CHECK(named("7B") == "none");
   CHECK(named("") == "none");
 }
@@ -60,7 +69,8 @@ TEST_CASE("sizes tell a GPT from a Llama where nobody names the family") {
   };
   CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 32}}) == "gpt2");
   CHECK(type({{"model", "ours"}, {"ffn", 14336}, {"kv_heads", 32}}) == "llama");
-  CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 8}}) == "llama");
+  CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 1}}) == "gpt2");
+  CHECK(changed({{"model", "ours"}}, {"model_family"}).guessed == std::vector<std::string>{"model_family"});
   CHECK(type({{"model", "GPT-NeoX-20B"}, {"ffn", 14336}}) == "gpt_neox");
   CHECK(type({{"model", "a mamba"}}) == "model unknown");
 }
@@ -72,6 +82,26 @@ TEST_CASE("a shipped model trains on longer sequences than it was made for, wher
   CHECK(m.job->layers == 32);
 }
 
+TEST_CASE("layers that a row states go before those of the model that it names") {
+  const MappedRow m = changed({{"model", "Llama 3 8B"}, {"layers", 12}}, {"hidden", "model_family"});
+  REQUIRE(m.job);
+  CHECK(nlohmann::json::parse(m.job->scenario.model.inline_json).at("num_hidden_layers") == 12);
+  CHECK(m.job->layers == 12);
+}
+
+TEST_CASE("a dropout that is no number skips its row") {
+  const nlohmann::json gpt{{"model_family", "gpt2"}, {"ffn", 16384}};
+  const auto with = [&](const nlohmann::json& dropout) {
+    nlohmann::json config = gpt;
+    config["dropout"] = dropout;
+    const MappedRow m = changed(config);
+    return m.job ? "predicted" : m.skipped;
+  };
+  CHECK(with("0.1") == "predicted");
+  CHECK(with(true) == "malformed row");
+  CHECK(with(1.0) == "malformed row");
+}
+
 TEST_CASE("fields have other names, and numbers may be texts") {
   const StrategySettings s = strategy({{"tensor_parallel", 2}, {"data_parallelism", "4"}}, {"tp", "dp"});
   CHECK(s.tp == 2);
@@ -79,6 +109,10 @@ TEST_CASE("fields have other names, and numbers may be texts") {
   CHECK(changed({{"sequence_length", 4096}}, {"seq_len"}).job->scenario.training.sequence_length == 4096);
   CHECK(changed({{"machine", "gcp_a3_highgpu_8g"}}).job->scenario.cluster.parts.front().machine == "gcp_a3_highgpu_8g");
   CHECK(changed({{"machine", "a box"}}).skipped == "machine unknown");
+  CHECK(changed({{"machine", "dgx_a100_80gb"}}).skipped == "contradiction in the row");
+  CHECK(changed({{"gpus", 16}, {"gpus_per_node", 4}, {"dp", 8}}).job->scenario.cluster.parts.front().nodes == 4);
+  CHECK(changed({{"gpu_type", "H100 NVLink 80GB"}}).job->gpu == "h100_sxm5_80");
+  CHECK(changed({{"gpu_type", "A30 NVL4"}}).skipped == "GPU unknown");
   CHECK(changed({{"nodes", 1}, {"gpus_per_node", 8}}, {"gpus"}).job->gpus == 8);
   CHECK(changed({{"global_batch_tokens", 16 * 8192}}, {"global_batch"}).job->scenario.training.global_batch == 16);
 }
@@ -97,11 +131,24 @@ TEST_CASE("sharding, recomputation and schedules are what they say, or the row i
   CHECK(sharded({{"sharding", "HSDP"}, {"gpus", 16}, {"dp", 16}}).dp_shard == 8);
   CHECK(sharded({{"sharding", "HSDP"}, {"gpus", 16}, {"dp", 16}}).dp_replicate == 2);
   CHECK(sharded({{"sharding", "FSDP"}, {"dp_shard", 4}}).dp_replicate == 2);
+  CHECK(sharded({{"fsdp", "FSDP2 (reshard after forward)"}}).fsdp.enabled);
+  CHECK(sharded({{"fsdp_sharding", "FULL_SHARD"}}).fsdp.enabled);
+  CHECK(sharded({{"framework", "PyTorch FSDP"}}).fsdp.enabled);
+  CHECK(sharded({{"dp_shard", 4}}).dp_replicate == 2);
+  CHECK(sharded({{"sharding", "HSDP"}, {"gpus", 4}, {"dp", 4}}).dp_shard == 4);
   CHECK_FALSE(sharded({{"zero_stage", "DDP"}}).fsdp.enabled);
+  CHECK_FALSE(sharded({{"sharding", "NO_SHARD"}, {"framework", "Megatron-LM"}}).fsdp.enabled);
+  CHECK(sharded({{"sharding", "NO_SHARD"}, {"framework", "Megatron-LM"}}).zero_stage == 0);
+  CHECK(sharded({{"parallelism", "TP8 PP4, zero bubble 1F1B"}}).zero_stage == 0);
+  CHECK(sharded({{"zero_stage", "ZeRO-1, no FSDP"}}).zero_stage == 1);
+  CHECK(changed({{"sharding", "some"}}, {"zero_stage"}).skipped == "malformed row");
   CHECK(sharded({{"zero_stage", "ZeRO 1"}}).zero_stage == 1);
   CHECK(changed({{"zero_stage", "some"}}).skipped == "malformed row");
   CHECK(strategy({{"recompute", true}}).recompute == Recompute::full);
   CHECK(strategy({{"recompute", false}}).recompute == Recompute::none);
+  CHECK(strategy({{"recompute", "none, blockwise fp8"}}).recompute == Recompute::none);
+  CHECK(strategy({{"recompute", "no full recomputation"}}).recompute == Recompute::none);
+  CHECK(strategy({{"recompute", "selective (attention block)"}}).recompute == Recompute::selective);
   CHECK(changed({{"recompute", "a bit"}}).skipped == "malformed row");
   const nlohmann::json piped{{"pp", 2}, {"tp", 1}, {"dp", 4}, {"sequence_parallel", false}};
   const auto schedule = [&](const char* words) {
@@ -114,6 +161,7 @@ TEST_CASE("sharding, recomputation and schedules are what they say, or the row i
   CHECK(schedule("DualPipe") == "dualpipe");
   CHECK(schedule("1F1B (PipeDream-flush)") == "1f1b");
   CHECK(schedule("a zero-bubble schedule") == "schedule unknown");
+  CHECK(schedule("breadth-first") == "schedule unknown");
 }
 
 TEST_CASE("layers that do not divide among chunks do with the ends counted as layers") {
@@ -132,6 +180,8 @@ TEST_CASE("attention is known by its usual names, and falls back on what a gener
   const auto flash = [](const char* words) { return changed({{"attention", words}}).job->scenario.kernels.flash; };
   for (const char* words : {"flash2", "FlashAttention-2", "flash_attn 2", "FA2", "flash attention v2"}) CHECK(flash(words) == FlashKernel::flash2);
   CHECK(flash("FlashAttention-3") == FlashKernel::flash3);
+  CHECK(flash("flash, 128 heads") == FlashKernel::flash2);
+  CHECK(changed({{"attention", "FlashAttention-4"}}).guessed == std::vector<std::string>{"attention"});
   CHECK(flash("cuDNN fused attention") == FlashKernel::cudnn);
   CHECK(changed({{"attention", "eager"}}).job->scenario.kernels.attention == AttentionKernel::unfused);
   for (const char* gpu : {"L40S", "RTX 4090", "B200", "A100-SXM4-80GB", "T4"}) {
@@ -139,5 +189,25 @@ TEST_CASE("attention is known by its usual names, and falls back on what a gener
     INFO(gpu << " " << m.skipped);
     REQUIRE(m.job);
     CHECK(RowPredictor(paths(), "estimate").predict(*m.job).step_time.value() > 0);
+  }
+}
+
+TEST_CASE("software that other names of fields decide is found") {
+  const auto attention = [](const nlohmann::json& config, const std::vector<std::string>& without) { return changed(config, without).job->scenario.kernels.attention; };
+  CHECK(attention({{"gpu", "V100-SXM2-32GB"}}, {"gpu_type"}) == AttentionKernel::unfused);
+  CHECK(attention({{"gpu_type", "V100-SXM2-32GB"}}, {}) == AttentionKernel::unfused);
+}
+
+TEST_CASE("the attention that a generation is said to have been measured with is what its calibration holds") {
+  for (const auto& [gpu, generation] : {std::pair{"A100", "ampere"}, {"H100", "hopper"}, {"B200", "blackwell"}}) {
+    std::ifstream file(kRoot + "/topologies/calibration/" + generation + ".json");
+    const nlohmann::json kernels = nlohmann::json::parse(file).at("kernels");
+    for (const char* name : {"flash_triton", "flash1", "flash2", "flash3", "cudnn"}) {
+      const MappedRow m = changed({{"gpu_type", gpu}, {"attention", name}});
+      INFO(generation << " " << name << " " << m.skipped);
+      REQUIRE(m.job);
+      const bool noted = std::any_of(m.trail.begin(), m.trail.end(), [](const Assumption& a) { return a.field == "attention_kernel"; });
+      CHECK(noted != kernels.contains(std::string("attention_") + name));
+    }
   }
 }
