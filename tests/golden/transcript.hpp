@@ -7,7 +7,7 @@
 //     > TEXT                  a line of its output, stdout and stderr together
 //     ! expect return N       the exit status it must have (default 0; a signal is 128 + its number)
 //     ! output ignore         its output is not compared                             ! output sort   lines may come in any order
-//     ! setenv NAME=VALUE     from here on                                           ! timeout N|no  seconds (default 60)
+//     ! setenv NAME=VALUE     from here on                                           ! timeout N|no  seconds (default 300)
 //
 // In Markdown a block fenced as ```console holds `$ COMMAND` lines, each followed by its output up to the next `$` or the end. The info
 // string may add `ignore` (not run) or `exit=N`. Commands that install or fetch (./bootstrap, git clone) are skipped.
@@ -33,7 +33,7 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> environment;
   OutputCheck check = OutputCheck::exact;
   int expected_status = 0;
-  int timeout_s = 60;  ///< 0 is no limit.
+  int timeout_s = 300;  ///< Bounds what hangs, on a busy machine too. 0 is no limit.
 
   // Where the command stands in the transcript: indices from 0 into Transcript::lines.
   int first_line = 0;
