@@ -114,7 +114,7 @@ const CollectiveConstants* constants_of(const Cluster& c, const GroupLayout& lay
 }
 
 /// NCCL chooses by the rate that stands for no path; what such channels reach is what slower ones would.
-nccl::SearchResult carried(nccl::SearchResult found, const WireLimits& wires, int nodes) {
+nccl::SearchResult with_reached_rates(nccl::SearchResult found, const WireLimits& wires, int nodes) {
   for (nccl::GraphResult* g : {&found.ring, &found.tree}) {
     if (g->intra != nccl::kNoPath || g->channels == 0) continue;
     const auto within = [&](BytesPerSecond wire) { return (g->carries.value() > 0 ? min(g->carries, wire) : wire) / double(g->channels); };
@@ -145,7 +145,7 @@ PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const n
   shape.nvswitch = switched && layout.least_per_node > 1;
   const nccl::TuningTable table(shape, filter);
   const WireLimits wires = limits_of(cluster, layout);
-  shape.search = carried(shape.search, wires, shape.nodes);
+  shape.search = with_reached_rates(shape.search, wires, shape.nodes);
   auto widened = shape;
   widened.cap_channels = min_channels / 2;
   return {shape, table, nccl::TuningTable(widened, filter), wires,

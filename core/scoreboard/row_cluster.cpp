@@ -70,7 +70,7 @@ NamedMachine machine_of(const std::string& gpu_type, const std::string& own, con
     return *usual;
   }
   const auto known = catalogue.names(Catalogue::Kind::machine);
-  if (std::find(known.begin(), known.end(), own) == known.end()) throw RowSkipped("machine unknown", own.substr(0, 60));
+  if (std::find(known.begin(), known.end(), own) == known.end()) throw RowSkipped("machine unknown", own.substr(0, 60) + ": `rehearse list machines` has those of the catalogue");
   const std::string gpu = catalogue.machine(own)->gpu;
   if (usual != nullptr && without_memory(catalogue.machine(usual->machine)->gpu) != without_memory(gpu))
     throw RowSkipped("contradiction in the row", fmt::format("machine {} has {}, not {}", own, gpu, gpu_type));
@@ -105,8 +105,7 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   const std::string gpu_type = f.needed_text("gpu_type");
   const std::string own = f.text("machine");
   const NamedMachine named = machine_of(gpu_type, own, catalogue);
-  const NamedMachine* const m = &named;
-  const auto machine = catalogue.machine(m->machine);
+  const auto machine = catalogue.machine(named.machine);
   job.gpu = machine->gpu;
   job.generation = catalogue.gpu(machine->gpu)->generation;
   auto gpus = f.whole("gpus", kMostGpus);
@@ -124,14 +123,14 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   constexpr int kMostInBox = 16;
   if (const auto used = f.whole("gpus_per_node", kMostGpus); used && *used < machine->gpus && machine->gpus <= kMostInBox) job.gpus_per_domain = static_cast<int>(*used);
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;
-  job.scenario.cluster.parts = {{m->machine, nodes}};
-  if (own.empty()) f.note("machine", m->machine, "gpu_type");
+  job.scenario.cluster.parts = {{named.machine, nodes}};
+  if (own.empty()) f.note("machine", named.machine, "gpu_type");
   if (nodes == 1) {
     job.scenario.cluster.network = "single_switch";
     return;
   }
   const std::string words = f.text("inter_node") + " " + f.text("topology");
-  job.scenario.cluster.network = network_named(words, m->network);
+  job.scenario.cluster.network = network_named(words, named.network);
   f.note("network", job.scenario.cluster.network, "inter_node, topology, else what such machines have");
 }
 

@@ -39,10 +39,10 @@ std::string family_by_sizes(RowFields& f) {
 std::string family_of(RowFields& f, const KnownModel* known) {
   if (const std::string family = f.text("model_family"); !family.empty()) return family;
   const std::string name = f.text("model") + " " + f.text("arch");
+  if (holds(name, "pythia") || holds(name, "neox")) return "gpt_neox";
   for (const char* gpt : {"gpt-2", "gpt2", "gpt-3", "gpt3", "gpt "})
     if (holds(name, gpt) && !holds(name, "gpt oss") && !holds(name, "gpt-oss")) return "gpt2";
   if (holds(name, "mpt")) return "mpt";
-  if (holds(name, "pythia") || holds(name, "neox")) return "gpt_neox";
   if (holds(name, "nemotron4") || holds(name, "nemotron-4")) return "nemotron";
   for (const char* llama : {"llama", "mistral", "qwen2", "yi-"})
     if (holds(name, llama)) return "llama";

@@ -34,7 +34,7 @@ const std::vector<Row>& table() {
       {"llama_13b", {13.0e9, 0.004}, {}, Flops::none, {}, "Touvron et al. 2023, LLaMA, table 2"},
       {"llama_33b", {32.5e9, 0.002}, {}, Flops::none, {}, "the same"},
       {"llama_65b", {65.2e9, 0.002}, {}, Flops::none, {}, "the same"},
-      {"llama2_70b", {68'976'648'192}, {}, Flops::none, {}, "size of the released safetensors, meta-llama/Llama-2-70b-hf"},
+      {"llama2_70b", {68'976'653'312}, {}, Flops::none, {}, "size of the released safetensors, meta-llama/Llama-2-70b-hf"},
       {"llama3_2_1b", {1'235'814'400}, {}, Flops::none, {}, "size of the released safetensors, meta-llama/Llama-3.2-1B"},
       {"llama3_2_3b", {3'212'749'824}, {}, Flops::none, {}, "size of the released safetensors, meta-llama/Llama-3.2-3B"},
       {"mistral_7b", {7'248'023'552}, {}, Flops::none, {}, "size of the released safetensors, mistralai/Mistral-7B-v0.3"},

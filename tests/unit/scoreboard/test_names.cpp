@@ -72,6 +72,7 @@ TEST_CASE("sizes tell a GPT from a Llama where nobody names the family") {
   CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 1}}) == "gpt2");
   CHECK(changed({{"model", "ours"}}, {"model_family"}).guessed == std::vector<std::string>{"model_family"});
   CHECK(type({{"model", "GPT-NeoX-20B"}, {"ffn", 14336}}) == "gpt_neox");
+  CHECK(type({{"model", "GPT NeoX 20B"}}) == "gpt_neox");
   CHECK(type({{"model", "a mamba"}}) == "model unknown");
 }
 
