@@ -66,7 +66,7 @@ std::string without_memory(const std::string& gpu) { return gpu.substr(0, gpu.rf
 NamedMachine machine_of(const std::string& gpu_type, const std::string& own, const Catalogue& catalogue) {
   const NamedMachine* usual = machine_named(gpu_type);
   if (own.empty()) {
-    if (usual == nullptr) throw RowSkipped("GPU unknown", gpu_type);
+    if (usual == nullptr) throw RowSkipped("GPU unknown", gpu_type + ": no usual machine is known for it; `machine` may name one of `rehearse list machines`");
     return *usual;
   }
   const auto known = catalogue.names(Catalogue::Kind::machine);

@@ -16,6 +16,10 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
 
+RowSkipped unknown_model(RowFields& f) {
+  return RowSkipped("model unknown", f.text("model") + ": `rehearse list models` has those known by name; others need model_family, hidden, layers, heads, ffn and vocab");
+}
+
 /// Words of architectures that no sizes tell from a GPT or a Llama.
 constexpr std::array<const char*, 9> kOtherKinds{"mamba", "jamba", "rwkv", "hyena", "bert", "t5", "vit", "moe", "retnet"};
 
@@ -118,7 +122,7 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   const bool sized = f.whole("hidden", kMostWidth) && (!experts || family == "mixtral");
   job.model_kind = experts || (!sized && known != nullptr && known->experts) ? "experts" : "dense";
   if (!sized) {
-    if (known == nullptr) throw RowSkipped("model unknown", f.text("model"));
+    if (known == nullptr) throw unknown_model(f);
     job.layers = f.whole("layers", kMostLayers).value_or(known->layers);
     if (job.layers != known->layers || (known->rotary && sequence > known->positions)) job.scenario.model.inline_json = models.resized(*known, sequence, job.layers);
     else job.scenario.model.name = known->name;
@@ -131,7 +135,7 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   else if (family == "llama") config = llama(f, sequence);
   else if (family == "nemotron") config = nemotron(f, sequence);
   else if (family == "gpt_neox") config = neox(f, sequence);
-  else throw RowSkipped("model unknown", f.text("model"));
+  else throw unknown_model(f);
   job.layers = f.needed("layers", kMostLayers);
   job.scenario.model.inline_json = config.dump();
 }
