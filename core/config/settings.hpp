@@ -304,6 +304,7 @@ struct KernelSettings {
   bool fused_norm = true;            ///< Norm, bias, dropout, residual, rotation and gated activation are a kernel each; else PyTorch's eager operators.
   bool fused_activation = true;      ///< Gated and squared activations are a kernel; without `fused_norm` they never are.
   bool fused_cross_entropy = false;
+  bool fused_gradient_accumulation = true;  ///< Weight gradients are added up by the products that make them; else by a kernel each (PyTorch's AccumulateGrad).
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
   bool fused_experts = false;        ///< Gated activation of experts and the casts of what it reads and writes run inside their products.
   FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.

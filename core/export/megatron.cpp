@@ -229,6 +229,7 @@ const std::vector<Rule>& rules() {
       switch_if("training.experts.pad_to_capacity", "--moe-pad-expert-input-to-capacity"),
       choice("kernels.attention", "--attention-backend", {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
       {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{}; }},
+      choice("kernels.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", {{true, {}}, {false, {{"--no-gradient-accumulation-fusion", nullptr}}}}),
       choice("kernels.cuda_graphs", "--cuda-graph-impl", {{false, {}}, {true, {{"--cuda-graph-impl", "local"}}}}),
   };
   return table;

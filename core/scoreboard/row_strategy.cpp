@@ -248,6 +248,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.fused_norm = f.truth("fused_kernels");
   k.fused_activation = f.truth("fused_activation");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
+  k.fused_gradient_accumulation = f.truth("fused_gradient_accumulation");
   k.cuda_graphs = f.truth("cuda_graphs");
   k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");
   k.samples_first = f.truth("samples_first");

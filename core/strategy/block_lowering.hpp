@@ -60,6 +60,7 @@ struct BlockOptions {
   std::int64_t sequence = 0;
   bool split_backward = false;  ///< Weight gradients go to a body of their own (zero-bubble).
   bool overlap_tp = false;
+  bool adds_pieces = false;  ///< Products of weight gradients write pieces, which kernels of their own add up.
   bool overlap_tp_backward = true;  ///< Weight gradients follow input gradients, whose reductions run beside them.
   ContextExchange context = ContextExchange::ring;  ///< Over context-parallel ranks, where there are several.
   bool sums_gradients = false;     ///< Gradients of replicas are added up and divided by nothing later: the loss is a mean over all of them.

@@ -221,6 +221,8 @@ class Lowering {
   }
 
   void make_bodies(StepBodies& step) {
+    const bool summed_as_shards = step.shards_gradients() && syncs_every_microbatch(settings_, true);
+    options_.adds_pieces = !options_.kernels.fused_gradient_accumulation && program_.microbatches > 1 && !summed_as_shards;
     for (std::size_t b = 0; b < tensors_.size(); ++b) {
       const BlockSpec& spec = *tensors_[b].spec;
       BlockBodies made;

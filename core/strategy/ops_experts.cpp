@@ -27,24 +27,23 @@ Layout output_layout(BlockBody& b, const OpSpec& op, int t) {
   return is_split(b.param_layout(op.params[0]), kIn) ? with_axis(b.stored(t), Axis::etp, Partial{}) : b.stored(t);
 }
 
-/// Adds a product per expert, told how many rows each has.
-void add_product(BlockBody& b, const OpSpec& op, const std::string& name, std::vector<ExprId> dims, bool weight_grad, std::vector<Operand> operands, Phase phase) {
-  const ExpertPlan& plan = b.options().experts;
-  const bool forward = phase == Phase::forward || phase == Phase::recompute;
-  ComputeTask t = pass(ComputeOp::grouped_matmul, forward ? "linear" : weight_grad ? "linear_weight_grad" : "linear_input_grad");
+/// A product per expert.
+ComputeTask grouped_product(BlockBody& b, const OpSpec& op, const char* variant, std::vector<ExprId> dims) {
+  ComputeTask t = pass(ComputeOp::grouped_matmul, variant);
   t.dims = std::move(dims);
-  t.scalars = {static_cast<double>(plan.etp)};
+  t.scalars = {static_cast<double>(b.options().experts.etp)};
   t.arithmetic = in_fp8(b, op) ? b.builder().frame().narrow_arithmetic : b.builder().frame().arithmetic_dtype;
+  return t;
+}
+
+/// Adds a task on experts' rows, told how many each has.
+void add_on_rows(BlockBody& b, const std::string& name, ComputeTask t, std::vector<Operand> operands, Phase phase) {
+  const ExpertPlan& plan = b.options().experts;
   if (!plan.padded) {
     t.group_sizes = b.shared("rows_all", plan.counts_all);
     operands.push_back(read(t.group_sizes));
   }
   if (plan.counted) operands.push_back(read(b.shared("rows_here", plan.rows_here)));
-  t.transpose_b = forward;
-  if (weight_grad) {
-    t.transpose_a = t.accumulates = true;
-    t.accumulate = b.builder().frame().gradient_dtype;
-  }
   b.builder().compute(name, std::move(t), std::move(operands), phase);
 }
 
@@ -58,14 +57,8 @@ constexpr EagerBias kEagerBias;
 
 /// Rows, the bias or its gradient, and what tells them apart.
 void add_bias_task(BlockBody& b, const OpSpec& op, const char* what, ComputeTask t, std::vector<Operand> operands, Phase phase) {
-  const ExpertPlan& plan = b.options().experts;
-  t.scalars = {static_cast<double>(plan.etp)};
-  if (!plan.padded) {
-    t.group_sizes = b.shared("rows_all", plan.counts_all);
-    operands.push_back(read(t.group_sizes));
-  }
-  if (plan.counted) operands.push_back(read(b.shared("rows_here", plan.rows_here)));
-  b.builder().compute(op.name + what, std::move(t), std::move(operands), phase);
+  t.scalars = {static_cast<double>(b.options().experts.etp)};
+  add_on_rows(b, op.name + what, std::move(t), std::move(operands), phase);
 }
 
 bool weighs_bias(const OpSpec& op) { return op.inputs.size() > 1; }
@@ -113,7 +106,9 @@ void linear_forward(BlockBody& b, const OpSpec& op) {
     results.push_back(b.result(t, output_layout(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  add_product(b, op, op.name, {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)}, false, std::move(operands), b.phase());
+  ComputeTask product = grouped_product(b, op, "linear", {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)});
+  product.transpose_b = true;
+  add_on_rows(b, op.name, std::move(product), std::move(operands), b.phase());
   add_bias(b, op, results);
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
@@ -146,12 +141,16 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::etp, Partial{}) : in);
   std::vector<Operand> operands{read(w), write(dx)};
   operands.insert(operands.end(), dy.begin(), dy.end());
-  add_product(b, op, op.name + ".input_grad", {groups, rows, from, out}, false, std::move(operands), Phase::input_grad);
+  add_on_rows(b, op.name + ".input_grad", grouped_product(b, op, "linear_input_grad", {groups, rows, from, out}), std::move(operands), Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   if (op.frozen) return;
-  operands = {read(x), update(b.grad_accumulator(op.params[0]))};
+  ComputeTask product = grouped_product(b, op, "linear_weight_grad", {groups, out, from, rows});
+  product.transpose_a = true;
+  const Operand to = gradient_operand(b, op, 0, product);
+  operands = {read(x), to};
   operands.insert(operands.end(), dy_columns.begin(), dy_columns.end());
-  add_product(b, op, op.name + ".weight_grad", {groups, out, from, rows}, true, std::move(operands), Phase::weight_grad);
+  add_on_rows(b, op.name + ".weight_grad", std::move(product), std::move(operands), Phase::weight_grad);
+  add_piece(b, op, 0, to);
   if (op.params.size() < 2) return;
   std::vector<int> gradients;
   for (const int t : op.outputs) gradients.push_back(b.grad(t, gradient_layout(b.stored(t)), op.name));

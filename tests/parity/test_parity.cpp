@@ -332,6 +332,21 @@ TEST_CASE("samples that come first compute the same", "[parity]") {
   }
 }
 
+TEST_CASE("gradients that kernels of their own add up are the same", "[parity]") {
+  for (const Net net : {Net::gpt, Net::mixtral}) {
+    Job job = small_job(net);
+    job.workload.kernels.fused_gradient_accumulation = false;
+    for (const Variation& v : all_variations()) {
+      if (!legal(net, {v})) continue;
+      INFO(v.name);
+      const Program p = spread(job, {v});
+      const Outcome got = run(p, kPairSteps, Numerics::fp64);
+      check_equal(one_rank(net), got, kTolerance);
+      check_accounts(p, got);
+    }
+  }
+}
+
 TEST_CASE("a ring that waits for keys and values of every query head computes the same", "[parity]") {
   Job job = small_job(Net::llama);
   const Outcome expected = run(spread(job, {}), kPairSteps, Numerics::fp64);

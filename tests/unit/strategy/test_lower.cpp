@@ -200,6 +200,45 @@ TEST_CASE("settings that would change nothing are refused, not ignored") {
   CHECK(refusal(job, 2).where == "strategy.overlap.tp");
 }
 
+TEST_CASE("gradients that products don't add up are added by kernels, over several microbatches whose sum is not of shards") {
+  const auto sums = [](int microbatches, auto change) {
+    Job job(tiny_gpt());
+    job.microbatches = microbatches;
+    job.workload.kernels.fused_gradient_accumulation = false;
+    change(job.strategy);
+    const Program p = job.lower();
+    std::set<std::string> pieces, added;
+    for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
+      const auto tensor = [&](const Operand& o) -> const Tensor& { return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)]; };
+      if (task.phase != Phase::weight_grad) return;
+      for (const Operand& o : task.operands) {
+        const std::string& name = tensor(o).name;
+        if (!name.ends_with("grad_piece")) continue;
+        CHECK(tensor(o).dtype == DType::bf16);
+        (o.access == Access::write ? pieces : added).insert(name);
+        // The sum is read and written by what adds a piece, and by nothing before it.
+        const bool sums_up = std::any_of(task.operands.begin(), task.operands.end(), [](const Operand& s) { return s.access == Access::update; });
+        CHECK(sums_up == (o.access == Access::read));
+      }
+    });
+    CHECK(pieces == added);
+    return added.size();
+  };
+  const auto nothing = [](StrategySettings&) {};
+  CHECK(sums(4, nothing) == 5);  // Four products of a layer, whose body all layers share, and the head's.
+  CHECK(sums(1, nothing) == 0);
+  CHECK(sums(4, [](StrategySettings& s) { s.dp = 2; }) == 5);
+  const auto fsdp = [](StrategySettings& s) {
+    s.dp = s.dp_shard = 2;
+    s.fsdp.enabled = true;
+  };
+  CHECK(sums(4, fsdp) == 0);  // Each microbatch's are reduced into shards ...
+  CHECK(sums(4, [&](StrategySettings& s) {
+          fsdp(s);
+          s.grad_sync = GradientSync::last;
+        }) == 5);             // ... or stay whole until the last.
+}
+
 TEST_CASE("activations that nobody fused move the bytes of their eager operators, and nothing else does") {
   const auto passes = [](Network network, bool fused) {
     Job job(std::move(network));

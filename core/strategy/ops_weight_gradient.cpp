@@ -1,0 +1,29 @@
+// How products of weight gradients reach the sum over microbatches.
+
+#include "core/strategy/ops.hpp"
+
+namespace rehearse::ops {
+
+Operand gradient_operand(BlockBody& b, const OpSpec& op, int p, ComputeTask& product) {
+  const int sum = b.grad_accumulator(op.params[static_cast<std::size_t>(p)]);
+  if (!b.options().adds_pieces) {
+    product.accumulates = true;
+    product.accumulate = b.builder().frame().gradient_dtype;
+    return update(sum);
+  }
+  const int piece = b.scratch_like(op.name + ".grad_piece", sum, b.builder().frame().activation_dtype);
+  if (product.op != ComputeOp::grouped_matmul) return write(piece);
+  // An expert's rows may be none, or come in several slices: its part of the piece is zeros to which the product adds.
+  product.accumulates = true;
+  product.accumulate_if = ExprPool::kZero;
+  return update(piece);
+}
+
+void add_piece(BlockBody& b, const OpSpec& op, int p, const Operand& piece) {
+  if (!b.options().adds_pieces) return;
+  ComputeTask sum = pass(ComputeOp::add);
+  sum.accumulates = true;
+  b.builder().compute(op.name + ".grad_sum", sum, {read(piece.formal), update(b.grad_accumulator(op.params[static_cast<std::size_t>(p)]))}, Phase::weight_grad);
+}
+
+}  // namespace rehearse::ops
