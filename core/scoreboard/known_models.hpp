@@ -32,6 +32,7 @@ class KnownModels {
 
   /// The configuration of `model` with so many layers and, where positions have no weights, for sequences of at least `positions` tokens, as text.
   [[nodiscard]] std::string resized(const KnownModel& model, std::int64_t positions, std::int64_t layers) const;
+  [[nodiscard]] const ModelLibrary& library() const { return *library_; }
 
  private:
   struct Spelling { std::string letters; std::size_t model; };

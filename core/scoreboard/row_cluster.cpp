@@ -20,10 +20,11 @@ struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
 };
-constexpr std::array<Machine, 30> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
+constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
                                              {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
                                              {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
                                              {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
+                                             {{"p4de"}, {"aws_p4de_24xlarge", "efa_100g"}},
                                              {{"p4d"}, {"aws_p4d_24xlarge", "efa_100g"}},
                                              {{"gb300"}, {"gb300_nvl72", "nvl72_row_xdr"}},
                                              {{"gb200"}, {"gb200_nvl72", "nvl72_row"}},
@@ -124,13 +125,24 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   if (const auto used = f.whole("gpus_per_node", kMostGpus); used && *used < machine->gpus && machine->gpus <= kMostInBox) job.gpus_per_domain = static_cast<int>(*used);
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;
   job.scenario.cluster.parts = {{named.machine, nodes}};
-  if (own.empty()) f.note("machine", named.machine, "gpu_type");
   if (nodes == 1) {
+    if (own.empty()) f.note("machine", named.machine, "gpu_type");
     job.scenario.cluster.network = "single_switch";
     return;
   }
   const std::string words = f.text("inter_node") + " " + f.text("topology");
-  job.scenario.cluster.network = network_named(words, named.network);
+  const std::string network = network_named(words, named.network);
+  job.scenario.cluster.network = network;
+  // Of a rack, what rows call a node is a tray.
+  const std::string ports = f.text("inter_node");
+  if (const auto stated = node_gigabits(ports, f.whole("nics", kMostGpus), machine->gpus / machine->trays)) {
+    const Placed placed = place(catalogue, {named.machine, network.c_str()}, !own.empty(), ports, *stated * machine->trays);
+    job.scenario.cluster.parts = {{placed.machine, nodes}};
+    job.scenario.cluster.network = placed.network;
+    if (placed.machine != named.machine) f.note("machine", placed.machine, fmt::format("{:g} Gb/s of ports a node", *stated));
+    if (!placed.fits) f.guess("network", placed.network, fmt::format("the row says {:g} Gb/s a node, and no machine of the catalogue with these GPUs has that", *stated));
+  }
+  if (own.empty()) f.note("machine", named.machine, "gpu_type");
   f.note("network", job.scenario.cluster.network, "inter_node, topology, else what such machines have");
 }
 

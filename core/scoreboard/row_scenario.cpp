@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/model/library.hpp"
+#include "core/report/metrics.hpp"
 #include "core/units/error.hpp"
 
 namespace rehearse {
@@ -22,7 +24,7 @@ std::optional<double> figure(const Measurement& row, const std::string& name) {
 }
 
 /// Figures that say how long a step takes, what was printed before what was worked out from it.
-Measured step_time(const Measurement& row, const RowJob& job) {
+std::optional<Measured> step_time(const Measurement& row, const RowJob& job) {
   const TrainingSettings& t = job.scenario.training;
   const auto samples = static_cast<double>(t.global_batch), tokens = samples * static_cast<double>(t.sequence_length);
   struct Form { const char* name; double work; double scale; };  // time = value * scale, or work / value.
@@ -32,12 +34,40 @@ Measured step_time(const Measurement& row, const RowJob& job) {
                                     {"samples_per_second", samples, 0}, {"tokens_per_sec", tokens, 0}, {"tokens_per_sec_per_gpu", tokens / job.gpus, 0},
                                     {"iteration_time_s_derived_from_per_gpu", 0, 1}, {"iteration_time_s_derived", 0, 1}}};
   for (const Form& f : forms)
-    if (const auto v = figure(row, f.name)) return {f.name, *v, Seconds{f.work > 0 ? f.work / *v : *v * f.scale}, {}, {}};
-  throw RowSkipped("no step time or throughput among the figures", "TFLOP/s and MFU are none: sources count operations differently");
+    if (const auto v = figure(row, f.name)) return Measured{f.name, *v, Seconds{f.work > 0 ? f.work / *v : *v * f.scale}, {}, {}};
+  return std::nullopt;
 }
 
-Measured measured_of(const Measurement& row, const RowJob& job) {
-  Measured out = step_time(row, job);
+/// Figures that say how many operations a GPU does, or which share of its peak: `again` with those of recomputation.
+struct OperationsForm { const char* name; double unit; bool again; };  // unit 0: a share of the peak, of 1 or in percent.
+constexpr std::array<OperationsForm, 8> kOperations{{{"model_tflops_per_gpu", 1e12, false}, {"model_tflops_per_s_per_gpu", 1e12, false}, {"mfu", 0, false}, {"mfu_pct", 0, false},
+                                                     {"tflops_per_gpu", 1e12, true}, {"tflops_per_s_per_gpu", 1e12, true}, {"hfu", 0, true}, {"hfu_pct", 0, true}}};
+
+/// A step time worked out from such a figure. Sources count operations differently, so that the row is listed and counts in no error figure.
+std::optional<Measured> from_operations(RowFields& fields, const Measurement& row, const RowJob& job, const Catalogue& catalogue, const KnownModels& models) {
+  const TrainingSettings& t = job.scenario.training;
+  if (t.lora.rank > 0) return std::nullopt;
+  for (const OperationsForm& f : kOperations) {
+    const auto v = figure(row, f.name);
+    if (!v) continue;
+    const ModelRef& model = job.scenario.model;
+    double operations = model_flops(models.library().load(model.inline_json.empty() ? model.name : model.inline_json), t.global_batch, t.sequence_length).value();
+    const bool again = f.again && job.scenario.strategy.recompute == Recompute::full;
+    if (again) operations *= 4.0 / 3;
+    const double peak = catalogue.gpu(job.gpu)->peak(arithmetic_of(t.precision)).value();
+    const double rate = f.unit > 0 ? *v * f.unit : peak * (*v > 1 ? *v / 100 : *v);
+    fields.guess("step time", fmt::format("{:.4g} s", operations / job.gpus / rate),
+                 fmt::format("worked out from {}: 6 operations per parameter and token and full-square attention{}; sources count differently", f.name, again ? ", a third more for recomputation" : ""));
+    return Measured{f.name, *v, Seconds{operations / job.gpus / rate}, {}, {}};
+  }
+  return std::nullopt;
+}
+
+Measured measured_of(RowFields& fields, const Measurement& row, const RowJob& job, const Catalogue& catalogue, const KnownModels& models) {
+  Measured out;
+  if (const auto direct = step_time(row, job)) out = *direct;
+  else if (const auto worked_out = from_operations(fields, row, job, catalogue, models)) out = *worked_out;
+  else throw RowSkipped("no step time or throughput among the figures");
   if (const auto v = figure(row, "peak_allocated_GiB")) out.peak_allocated = Bytes{*v * kGiB};
   if (const auto v = figure(row, "peak_memory_GiB")) out.peak_reserved = Bytes{*v * kGiB};
   return out;
@@ -58,6 +88,8 @@ void check_kind(const Measurement& row) {
   if (row.measured.contains("statement") || row.measured.contains("verdict")) throw RowSkipped("a statement, no figure");
   for (const auto& [name, value] : row.measured)
     if (name.find("iteration_time") != std::string::npos || name.find("step_time") != std::string::npos || name.find("_per_s") != std::string::npos) return;
+  for (const OperationsForm& f : kOperations)
+    if (row.measured.contains(f.name)) return;
   throw RowSkipped("no step time or throughput among the figures");
 }
 
@@ -76,7 +108,7 @@ MappedRow map_row(const Measurement& row, const SoftwareTable& table, const Cata
     map_cluster(fields, catalogue, job);
     map_model(fields, models, job);
     map_strategy(fields, job);
-    job.measured = measured_of(row, job);
+    job.measured = measured_of(fields, row, job, catalogue, models);
     job.configuration = fmt::format("{}|{}|{}|{}|{}|{}", row.file, fields.text("model"), job.gpu, job.gpus, name_of(job.scenario.training.precision), fields.text("task"));
     out.job = std::move(job);
   } catch (const RowSkipped& e) {

@@ -156,13 +156,35 @@ TEST_CASE("what evades an answer is no answer") {
   CHECK(mapped(row).guessed == std::vector<std::string>{"recompute"});
 }
 
+TEST_CASE("operations per second become a time, of a row that is listed and doesn't count") {
+  const auto time = [](const char* name, double value, const char* recompute = "none") {
+    nlohmann::json row = row_json();
+    row["config"]["recompute"] = recompute;
+    row["measured"] = {{name, value}};
+    const MappedRow m = mapped(row);
+    REQUIRE(m.job);
+    CHECK(m.guessed == std::vector<std::string>{"step time"});
+    return m.job->measured.time.value();
+  };
+  // 6 operations per weight of a product and token, and 12 * layers * width * keys of attention, for 16 x 8192 tokens on 8 GPUs.
+  const double weights = 32 * (4096.0 * 4096 * 2 + 2 * 4096.0 * 1024 + 3 * 4096.0 * 14336) + 4096.0 * 128256;
+  const double expected = (6 * weights + 12.0 * 32 * 4096 * 8192) * 16 * 8192 / 8 / 400e12;
+  CHECK(time("model_tflops_per_gpu", 400) == Approx(expected));
+  CHECK(time("mfu", 0.5) == Approx(expected * 400e12 / (0.5 * 989.4e12)).epsilon(1e-3));
+  CHECK(time("mfu", 50) == Approx(time("mfu", 0.5)));
+  CHECK(time("mfu", 0.5, "full") == Approx(time("mfu", 0.5)));
+  CHECK(time("tflops_per_gpu", 400) == Approx(expected));
+  CHECK(time("tflops_per_gpu", 400, "full") == Approx(4 * expected / 3));
+  CHECK(figure({{"mfu", 0.4}, {"iteration_time_s", 2.0}}) == "2 s");
+}
+
 TEST_CASE("times, rates per second and rates per GPU are the same figure") {
   CHECK(figure({{"iteration_time_s", 2.0}}) == "2 s");
   CHECK(figure({{"iteration_time_ms", 2000}}) == "2 s");
   CHECK(figure({{"tokens_per_s", 65536}}) == "2 s");
   CHECK(figure({{"samples_per_s", 8}}) == "2 s");
   CHECK(figure({{"iteration_time_s_derived", 3.0}, {"tokens_per_s_per_gpu", 8192}}) == "2 s");
-  CHECK(figure({{"mfu", 0.4}}) == "no step time or throughput among the figures");
+  CHECK(figure({{"speedup", 1.4}}) == "no step time or throughput among the figures");
   CHECK(figure({{"iteration_time_s", 0}}) == "malformed row");
   CHECK(figure({{"iteration_time_s", "fast"}}) == "malformed row");
   CHECK(figure({{"statement", "faster"}, {"iteration_time_s", 1}}) == "a statement, no figure");
