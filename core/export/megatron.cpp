@@ -81,6 +81,11 @@ std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
   return torch_fsdp_takes(in) ? std::optional<Flags>(Flags{{"--use-torch-fsdp2", nullptr}, {"--no-gradient-accumulation-fusion", nullptr}}) : std::nullopt;
 }
 
+/// FSDP comes with the flag.
+std::optional<Flags> gradient_sums(const Json& fused, const ExportInput& in) {
+  return fused == true || in.scenario.strategy.fsdp.enabled ? Flags{} : Flags{{"--no-gradient-accumulation-fusion", nullptr}};
+}
+
 bool sharded_optimizer(const ExportInput& in) { return in.scenario.strategy.zero_stage > 0; }
 
 std::optional<Flags> gather_early(const Json& value, const ExportInput& in) {
@@ -229,7 +234,7 @@ const std::vector<Rule>& rules() {
       switch_if("training.experts.pad_to_capacity", "--moe-pad-expert-input-to-capacity"),
       choice("kernels.attention", "--attention-backend", {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
       {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{}; }},
-      choice("kernels.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", {{true, {}}, {false, {{"--no-gradient-accumulation-fusion", nullptr}}}}),
+      {"kernels.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", gradient_sums},
       choice("kernels.cuda_graphs", "--cuda-graph-impl", {{false, {}}, {true, {{"--cuda-graph-impl", "local"}}}}),
   };
   return table;

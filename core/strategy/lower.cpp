@@ -12,6 +12,7 @@
 #include "core/strategy/adversarial_step.hpp"
 #include "core/strategy/central_roles.hpp"
 #include "core/strategy/fp8.hpp"
+#include "core/strategy/frame_setup.hpp"
 #include "core/strategy/lower_checks.hpp"
 #include "core/strategy/recompute_groups.hpp"
 #include "core/strategy/roles.hpp"
@@ -24,29 +25,6 @@
 namespace rehearse {
 
 namespace {
-
-std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
-  std::vector<AxisExtent> order;
-  const auto add = [&](Axis axis, int extent) {
-    if (std::none_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; })) order.push_back({axis, extent});
-  };
-  // Halos are exchanged around every layer: tiles that have no place of their own are neighbours.
-  std::vector<std::string> names;
-  for (const char* tile : {"tile_h", "tile_w"})
-    if (std::find(s.placement.begin(), s.placement.end(), tile) == s.placement.end()) names.emplace_back(tile);
-  names.insert(names.end(), s.placement.begin(), s.placement.end());
-  for (const char* rest : {"tp", "cp", "dp", "pp"}) names.emplace_back(rest);
-  for (const std::string& name : names) {
-    if (name == "tp") add(Axis::tp, s.tp);
-    if (name == "cp") add(Axis::cp, s.cp);
-    if (name == "pp") add(Axis::pp, s.pp);
-    if (name == "tile_h") add(Axis::tile_h, s.tile_h);
-    if (name == "tile_w") add(Axis::tile_w, s.tile_w);
-    if (name == "dp" || name == "dp_shard") add(Axis::dp_shard, s.dp_shard);
-    if (name == "dp" || name == "dp_replicate") add(Axis::dp_replicate, s.dp_replicate);
-  }
-  return order;
-}
 
 class Lowering {
  public:
@@ -66,8 +44,8 @@ class Lowering {
     program_.microbatches = m;
     program_.seed = workload_.training.seed;
     make_mesh();
-    make_streams();
-    set_types();
+    make_streams(frame_, settings_, schedule_, microbatches_.front());
+    set_types(frame_, workload_);
     make_blocks(plan);
     if (workload_.network.adversarial()) {
       AdversarialStep step(frame_, {workload_, plan, settings_, schedule_, options_, block_at_, tensors_});
@@ -94,58 +72,6 @@ class Lowering {
     program_.mesh = Mesh({island}, Join::none);
     program_.device_of_rank.resize(static_cast<std::size_t>(ranks_));
     std::iota(program_.device_of_rank.begin(), program_.device_of_rank.end(), 0);
-  }
-
-  StreamId stream(const std::string& name, StreamKind kind = StreamKind::device) {
-    program_.streams.push_back(name);
-    program_.stream_kinds.push_back(kind);
-    return static_cast<StreamId>(program_.streams.size() - 1);
-  }
-
-  void make_streams() {
-    frame_.compute = stream("compute");
-    frame_.tp = stream("tp");
-    frame_.cp = stream("cp");
-    frame_.ep = stream("ep");
-    frame_.dp = stream("dp");
-    frame_.send_next = stream("pp.send_next");
-    frame_.receive_prev = stream("pp.receive_prev");
-    frame_.send_prev = stream("pp.send_prev");
-    frame_.receive_next = stream("pp.receive_next");
-    frame_.chunk_copies = schedule_.copies();
-    frame_.copies = stream("copies");
-    frame_.io = stream("io", StreamKind::storage);
-    frame_.host = stream("host", StreamKind::host);
-    frame_.copies_out = settings_.offload == Offload::none ? frame_.copies : stream("copies.out");
-    // Hybrid sharding: reductions between nodes do not hold up gathers within them.
-    frame_.dp_replicate = settings_.fsdp.enabled && settings_.dp_replicate > 1 ? stream("dp.replicate") : frame_.dp;
-    if (settings_.data_parallel == DataParallelism::parameter_server) frame_.dp_replicate = stream("dp.receive");
-    if (settings_.tile_h * settings_.tile_w > 1) frame_.tile = stream("tile");
-    if (runs_back()) frame_.back = {true, stream("pp.gradients.send_next"), stream("pp.activations.send_prev"), stream("pp.gradients.receive_prev"), stream("pp.activations.receive_next")};
-  }
-
-  /// Whether some chunk's successor is on the stage before, not counting the way round from the last stage to the first.
-  [[nodiscard]] bool runs_back() const {
-    const PipelineShape shape{settings_.pp, settings_.virtual_stages, microbatches_.front()};
-    return settings_.pp > 1 && (schedule_.copies() > 1 || schedule_.stage_of(settings_.pp, shape) == settings_.pp - 1);
-  }
-
-  void set_types() {
-    switch (workload_.training.precision) {
-      case Precision::fp32: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp32; frame_.mixed = false; break;
-      case Precision::tf32: frame_.activation_dtype = DType::fp32; frame_.arithmetic_dtype = DType::tf32; frame_.mixed = false; break;
-      case Precision::bf16: frame_.mixed = false; break;
-      case Precision::bf16_mixed: break;
-      case Precision::fp16_mixed: frame_.activation_dtype = frame_.arithmetic_dtype = DType::fp16; break;
-      case Precision::fp8_mixed:
-        frame_.fp8 = workload_.training.fp8;
-        if (frame_.fp8->recipe == Fp8Recipe::mxfp8) frame_.narrow_arithmetic = DType::mxfp8;
-        break;
-      // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
-      case Precision::fp4_mixed: frame_.fp8 = Fp8Settings{.recipe = Fp8Recipe::tensorwise, .attention = workload_.training.fp8.attention}; frame_.narrow = frame_.narrow_arithmetic = DType::fp4; break;
-    }
-    frame_.samples_first = workload_.kernels.samples_first;
-    frame_.gradient_dtype = workload_.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame_.activation_dtype;
   }
 
   void make_blocks(const LayoutPlan& plan) {

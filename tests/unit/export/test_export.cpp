@@ -86,6 +86,8 @@ TEST_CASE("Megatron's arguments follow the plan") {
   CHECK(text_of(e, "--sequence-parallel") == "set");
   CHECK(text_of(e, "--bf16") == "set");
   CHECK(text_of(e, "--fp16").empty());
+  CHECK(text_of(e, "--no-gradient-accumulation-fusion").empty());
+  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"kernels.fused_gradient_accumulation=false"}).to("megatron"), "--no-gradient-accumulation-fusion") == "set");
   CHECK(text_of(Plan("llama3_70b_h100_64.json", {"strategy.recompute=full"}).to("megatron"), "--recompute-method") == "uniform");
 }
 
