@@ -481,7 +481,7 @@ void add_kernels(std::vector<Field>& t) {
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("fused_gradient_accumulation", &KernelSettings::fused_gradient_accumulation, "Products of weight gradients add to the sum over microbatches.")
                   .more("As in Megatron-LM since autumn 2021 with APEX (gradient_accumulation_fusion). false: they write a gradient that a kernel adds, as PyTorch's autograd does; without effect "
-                        "where a step has one microbatch, or where each microbatch's gradients are reduced into shards."));
+                        "where a step has one microbatch, or where each microbatch's gradients are reduced into shards. Holds for linear layers, convolutions, experts and routers; embeddings, norms and biases always add."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
   t.push_back(kernels("fused_experts", &KernelSettings::fused_experts, "Experts' gated activation, and the casts to fp8 around it, run inside their products.")
                   .more("As cuDNN's fused grouped MLP in Transformer Engine: the activation moves no bytes of its own."));

@@ -32,7 +32,7 @@ Table rows_table(const Scoreboard& board) {
     if (!r.predicted) continue;
     table.rows.push_back({r.row.id, seconds(r.prediction.step_time), seconds(r.row.job->measured.time), signed_percent(r.error),
                           r.memory_error ? signed_percent(*r.memory_error) : "", std::string(words_of(r.prediction.bound_by)),
-                          r.row.guessed.empty() ? "" : fmt::format("not counted: {} unstated", fmt::join(r.row.guessed, ", "))});
+                          r.row.guessed.empty() ? "" : fmt::format("not counted: {} guessed", fmt::join(r.row.guessed, ", "))});
   }
   return table;
 }
@@ -247,7 +247,7 @@ Document row_document(const ScoredRow& r) {
   if (r.predicted) {
     Facts facts{"", {{"predicted", seconds(r.prediction.step_time) + " s"}, {"measured", fmt::format("{} s, from {} = {}", seconds(r.row.job->measured.time), r.row.job->measured.name, r.row.job->measured.value)},
                      {"error", signed_percent(r.error) + " %"}}};
-    if (!r.row.guessed.empty()) facts.rows.emplace_back("not counted", fmt::format("{} unstated", fmt::join(r.row.guessed, ", ")));
+    if (!r.row.guessed.empty()) facts.rows.emplace_back("not counted", fmt::format("{} guessed", fmt::join(r.row.guessed, ", ")));
     out.blocks.push_back(std::move(facts));
     Table parts{"Where the step goes, on the slowest stage", {{""}, {"seconds", true}, {"%", true}}, {}};
     for (int c = 0; c < kTimeCategories; ++c) {

@@ -65,7 +65,7 @@ Bytes idle_logits(const Program& program, const Workload& workload, const Strate
 /// Transformer Engine adds weight gradients to Megatron's fp32 buffer and hands autograd a placeholder in half precision, one for each shape of
 /// weight, which it never gives back (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
 Bytes gradient_placeholders(const Program& program, const Workload& workload, const StrategySettings& strategy) {
-  if (!workload.kernels.fused_norm || strategy.fsdp.enabled || workload.training.gradient_dtype != GradientDtype::fp32) return {};
+  if (!workload.kernels.fused_norm || !workload.kernels.fused_gradient_accumulation || strategy.fsdp.enabled || workload.training.gradient_dtype != GradientDtype::fp32) return {};
   const ExprContext at = program.mesh.context(0);
   std::set<std::vector<std::int64_t>> shapes;
   Bytes sum;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <charconv>
 
 #include <fmt/format.h>
 
+#include "core/scoreboard/port_words.hpp"
 #include "core/scoreboard/row_machine.hpp"
 #include "core/scoreboard/row_scenario.hpp"
 
@@ -52,12 +53,19 @@ constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"a6000"}, {"pcie4_a6000_nvlink", "ib_hdr"}},
                                              {{"t4"}, {"aws_g4dn_12xlarge", "ethernet_10g"}}}};
 
-/// Whether `word` stands in `text` without a letter or digit beside it.
-bool has_word(const std::string& text, const std::string& word) {
-  const auto part = [&](std::size_t i) { return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0; };
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-    if ((at == 0 || !part(at - 1)) && !part(at + word.size())) return true;
+/// Words for one machine, not for a GPU that stands in many.
+bool names_machine(const std::string& gpu_type) {
+  for (const char* word : {"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "500w", "dgx", "dgx-1", "dgx-2"})
+    if (has_word(lowered(gpu_type), word)) return true;
   return false;
+}
+
+/// Ports that a row's field counts: text such as "8 + 2" is no answer.
+std::optional<std::int64_t> ports_of(RowFields& f) {
+  const std::string text = f.text("nics");
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  return error == std::errc{} && end == text.data() + text.size() && n > 0 && n <= 64 ? std::optional(n) : std::nullopt;
 }
 
 /// "a100_sxm4" of "a100_sxm4_80": the GPU, whatever its memory.
@@ -130,17 +138,21 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
     job.scenario.cluster.network = "single_switch";
     return;
   }
-  const std::string words = f.text("inter_node") + " " + f.text("topology");
-  const std::string network = network_named(words, named.network);
+  const std::string network = network_named(f.text("inter_node") + " " + f.text("topology"), named.network);
   job.scenario.cluster.network = network;
   // Of a rack, what rows call a node is a tray.
-  const std::string ports = f.text("inter_node");
-  if (const auto stated = node_gigabits(ports, f.whole("nics", kMostGpus), machine->gpus / machine->trays)) {
-    const Placed placed = place(catalogue, {named.machine, network.c_str()}, !own.empty(), ports, *stated * machine->trays);
+  const std::string words = f.text("inter_node");
+  const PortWords ports = port_words(words, ports_of(f), machine->gpus / machine->trays);
+  if (ports.node) {
+    const Placed placed = place(catalogue, {named.machine, network.c_str()}, !own.empty() || names_machine(gpu_type), words, *ports.node * machine->trays);
     job.scenario.cluster.parts = {{placed.machine, nodes}};
     job.scenario.cluster.network = placed.network;
-    if (placed.machine != named.machine) f.note("machine", placed.machine, fmt::format("{:g} Gb/s of ports a node", *stated));
-    if (!placed.fits) f.guess("network", placed.network, fmt::format("the row says {:g} Gb/s a node, and no machine of the catalogue with these GPUs has that", *stated));
+    const std::string stated = fmt::format("{:g} Gb/s of ports a node", *ports.node);
+    if (placed.machine != named.machine) f.note("machine", placed.machine, stated);
+    if (!placed.fits) f.guess("network", placed.network, "the row says " + stated + ", which is not what the machine has");
+    else f.note("network", placed.network, stated);
+  } else if (ports.single && !alike(*ports.single, machine->nic.rate.value() * 8 / 1e9)) {
+    f.guess("network", network, fmt::format("{:g} Gb/s may be a port's or a node's", *ports.single));
   }
   if (own.empty()) f.note("machine", named.machine, "gpu_type");
   f.note("network", job.scenario.cluster.network, "inter_node, topology, else what such machines have");

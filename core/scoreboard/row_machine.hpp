@@ -1,8 +1,6 @@
 #pragma once
 // Machines and networks of the catalogue by what rows call them.
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "core/hardware/catalogue.hpp"
@@ -20,16 +18,18 @@ struct NamedMachine {
 /// The network that a row's words name; `usual` where they name none.
 [[nodiscard]] std::string network_named(const std::string& words, const char* usual);
 
-/// Gb/s, one direction, of all ports of a node with `gpus` GPUs, as a row's words state them; `nics` is how many ports the row says there are.
-/// Nothing where they don't, or where a single rate may be a port's or a node's.
-[[nodiscard]] std::optional<double> node_gigabits(const std::string& words, std::optional<std::int64_t> nics, int gpus);
+/// Whether `word` stands in `text` without a letter or digit beside it.
+[[nodiscard]] bool has_word(const std::string& text, const std::string& word);
+
+/// Whether two rates are one, give or take 15 %: 12.5 GB/s is 100 Gb/s.
+[[nodiscard]] bool alike(double a, double b);
 
 struct Placed {
   std::string machine, network;
   bool fits = false;  ///< The node's ports carry what was asked for.
 };
-/// The machine and network whose nodes have `gigabits` of ports: the usual ones, another machine with the same GPUs unless the row `named` its own, or
-/// the usual one behind slower switches; else the usual ones, which do not fit.
+/// The machine and network whose nodes have `gigabits` (Gb/s) of ports of the kind that `words` name: the usual ones, another machine with the same
+/// GPUs unless the row `named` its own, or the usual one behind slower switches; else the usual ones, which do not fit.
 [[nodiscard]] Placed place(const Catalogue& catalogue, const NamedMachine& usual, bool named, const std::string& words, double gigabits);
 
 }  // namespace rehearse

@@ -1,5 +1,6 @@
 #include "core/scoreboard/row_scenario.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -43,6 +44,14 @@ struct OperationsForm { const char* name; double unit; bool again; };  // unit 0
 constexpr std::array<OperationsForm, 8> kOperations{{{"model_tflops_per_gpu", 1e12, false}, {"model_tflops_per_s_per_gpu", 1e12, false}, {"mfu", 0, false}, {"mfu_pct", 0, false},
                                                      {"tflops_per_gpu", 1e12, true}, {"tflops_per_s_per_gpu", 1e12, true}, {"hfu", 0, true}, {"hfu_pct", 0, true}}};
 
+/// Share of the layers that run forward again.
+double recomputed(const RowJob& job) {
+  const StrategySettings& s = job.scenario.strategy;
+  if (s.recompute != Recompute::full) return 0;
+  if (s.recompute_method != RecomputeMethod::block || job.layers == 0) return 1;
+  return std::min(1.0, static_cast<double>(s.recompute_layers) * s.pp * s.virtual_stages / static_cast<double>(job.layers));
+}
+
 /// A step time worked out from such a figure. Sources count operations differently, so that the row is listed and counts in no error figure.
 std::optional<Measured> from_operations(RowFields& fields, const Measurement& row, const RowJob& job, const Catalogue& catalogue, const KnownModels& models) {
   const TrainingSettings& t = job.scenario.training;
@@ -52,12 +61,14 @@ std::optional<Measured> from_operations(RowFields& fields, const Measurement& ro
     if (!v) continue;
     const ModelRef& model = job.scenario.model;
     double operations = model_flops(models.library().load(model.inline_json.empty() ? model.name : model.inline_json), t.global_batch, t.sequence_length).value();
-    const bool again = f.again && job.scenario.strategy.recompute == Recompute::full;
-    if (again) operations *= 4.0 / 3;
+    const double again = f.again ? recomputed(job) : 0;
+    operations *= 1 + again / 3;
     const double peak = catalogue.gpu(job.gpu)->peak(arithmetic_of(t.precision)).value();
-    const double rate = f.unit > 0 ? *v * f.unit : peak * (*v > 1 ? *v / 100 : *v);
+    const bool percent = *v > 1 || std::string_view(f.name).ends_with("_pct");
+    const double rate = f.unit > 0 ? *v * f.unit : peak * (percent ? *v / 100 : *v);
+    if (rate > peak) throw RowSkipped("malformed row", fmt::format("{} {:g} is more than the {:.0f} TFLOP/s that {} can do", f.name, *v, peak / 1e12, job.gpu));
     fields.guess("step time", fmt::format("{:.4g} s", operations / job.gpus / rate),
-                 fmt::format("worked out from {}: 6 operations per parameter and token and full-square attention{}; sources count differently", f.name, again ? ", a third more for recomputation" : ""));
+                 fmt::format("worked out from {}: 6 operations per parameter and token and full-square attention{}, a peak of {:.0f} TFLOP/s; sources count differently", f.name, again > 0 ? ", a third more for what runs again" : "", peak / 1e12));
     return Measured{f.name, *v, Seconds{operations / job.gpus / rate}, {}, {}};
   }
   return std::nullopt;

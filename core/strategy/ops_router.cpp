@@ -98,9 +98,10 @@ void backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[0], dx, op.name);
   if (op.frozen) return;
   ComputeTask weight = gate_product(b, "linear_weight_grad", n, k, m);
-  weight.transpose_a = weight.accumulates = true;
-  weight.accumulate = body.frame().gradient_dtype;
-  body.compute(key(op, "weight_grad"), weight, {read(x), update(b.grad_accumulator(op.params[0])), read(dscores)}, Phase::weight_grad);
+  weight.transpose_a = true;
+  const Operand to = gradient_operand(b, op, 0, weight);
+  body.compute(key(op, "weight_grad"), weight, {read(x), to, read(dscores)}, Phase::weight_grad);
+  add_piece(b, op, 0, to);
   if (op.params.size() < 2) return;
   ComputeTask sum = pass(ComputeOp::add, "column_sum");
   sum.accumulates = true;

@@ -12,8 +12,8 @@ Operand gradient_operand(BlockBody& b, const OpSpec& op, int p, ComputeTask& pro
     return update(sum);
   }
   const int piece = b.scratch_like(op.name + ".grad_piece", sum, b.builder().frame().activation_dtype);
-  if (product.op != ComputeOp::grouped_matmul) return write(piece);
-  // An expert's rows may be none, or come in several slices: its part of the piece is zeros to which the product adds.
+  if (product.op == ComputeOp::matmul) return write(piece);
+  // Convolutions and experts' products add to zeros: an expert's rows may be none, or come in several slices.
   product.accumulates = true;
   product.accumulate_if = ExprPool::kZero;
   return update(piece);

@@ -333,7 +333,7 @@ TEST_CASE("samples that come first compute the same", "[parity]") {
 }
 
 TEST_CASE("gradients that kernels of their own add up are the same", "[parity]") {
-  for (const Net net : {Net::gpt, Net::mixtral}) {
+  for (const Net net : {Net::gpt, Net::mixtral, Net::cnn}) {
     Job job = small_job(net);
     job.workload.kernels.fused_gradient_accumulation = false;
     for (const Variation& v : all_variations()) {

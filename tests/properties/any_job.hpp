@@ -176,6 +176,7 @@ inline Job any_job() {
   if (s.cp > 1) draw_context(job);
   job.workload.kernels.fused_norm = coin();
   job.workload.kernels.fused_cross_entropy = coin();
+  job.workload.kernels.fused_gradient_accumulation = coin();
   job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
   job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
   job.workload.training.clip_gradients = coin();
@@ -185,12 +186,12 @@ inline Job any_job() {
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={}{} cp={} {} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
+  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={}{} cp={} {} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
                      job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
                      job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.overlap.tp ? " in pieces" : "", s.cp, name_of(s.context), s.dp_replicate, s.dp_shard,
                      s.sequence_parallel, s.zero_stage, s.fsdp.enabled, name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward),
                      s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute), name_of(job.workload.kernels.attention),
-                     job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, s.scatter_gather, s.overlap.grad_reduce,
+                     job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, job.workload.kernels.fused_gradient_accumulation, s.scatter_gather, s.overlap.grad_reduce,
                      s.overlap.param_gather, s.overlap.pp, s.bucket.value(), fmt::join(s.layers_per_stage, "+"), fmt::join(s.batch_per_replica, "+"));
 }
 

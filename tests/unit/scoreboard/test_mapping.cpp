@@ -175,6 +175,10 @@ TEST_CASE("operations per second become a time, of a row that is listed and does
   CHECK(time("mfu", 0.5, "full") == Approx(time("mfu", 0.5)));
   CHECK(time("tflops_per_gpu", 400) == Approx(expected));
   CHECK(time("tflops_per_gpu", 400, "full") == Approx(4 * expected / 3));
+  CHECK(time("tflops_per_gpu", 400, "full:8") == Approx((1 + 8.0 / 32 / 3) * expected));
+  CHECK(time("mfu_pct", 0.5) == Approx(100 * time("mfu", 0.5)));
+  CHECK(figure({{"tflops_per_gpu", 4000}}) == "malformed row");
+  CHECK(figure({{"mfu", 400}}) == "malformed row");
   CHECK(figure({{"mfu", 0.4}, {"iteration_time_s", 2.0}}) == "2 s");
 }
 

@@ -103,7 +103,7 @@ const scored_rows = (all) =>
         cell(r.predicted, 'seconds', { path: `answer.rows.${i}.predicted` }),
         { ...cell(r.error, 'signed_percent', { path: `answer.rows.${i}.error` }) },
         r.gpu || '',
-        r.counts === false ? `not counted: ${(r.unstated || []).join(', ')} unstated` : words.time[r.bound_by] || '',
+        r.counts === false ? `not counted: ${(r.unstated || []).join(', ')} guessed` : words.time[r.bound_by] || '',
       ]),
   );
 
