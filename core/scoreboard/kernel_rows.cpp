@@ -13,6 +13,7 @@
 #include "core/collective/collective.hpp"
 #include "core/cost/fit_data.hpp"
 #include "core/cost/kernel.hpp"
+#include "core/scoreboard/port_words.hpp"
 #include "core/scoreboard/row_machine.hpp"
 #include "core/scoreboard/software.hpp"
 #include "core/units/error.hpp"
@@ -176,14 +177,25 @@ class Collectives {
     if (nodes < 1) nodes = (static_cast<int>(gpus) + per_node - 1) / per_node;
     const int used = static_cast<int>(gpus) / nodes;
     if (used * nodes != static_cast<int>(gpus) || used > per_node) throw RowRefused{fmt::format("{:.0f} GPUs do not stand on {} machines of {}", gpus, nodes, per_node)};
+    const Placed site = nodes == 1 ? Placed{named->machine, "single_switch", true} : site_of(words, text(row.config, "inter_node"), *named);
     ClusterSpec spec;
-    spec.parts = {{named->machine, nodes}};
-    spec.network = nodes == 1 ? "single_switch" : network_named(words + " " + text(row.config, "inter_node"), named->network);
-    Run out{op, named->machine, std::make_shared<const Cluster>(make_cluster(catalogue_, spec)), nullptr, {}};
+    spec.parts = {{site.machine, nodes}};
+    spec.network = site.network;
+    Run out{op, site.machine, std::make_shared<const Cluster>(make_cluster(catalogue_, spec)), nullptr, {}};
     CollectiveModel::Options options;
     if (without_nvls) options.algorithm = "^NVLS,NVLSTree";
     out.model = std::make_unique<CollectiveModel>(*out.cluster, options);
     for (int i = 0; i < static_cast<int>(gpus); ++i) out.group.push_back(out.cluster->first_device(i / used) + i % used);
+    return out;
+  }
+
+  Placed site_of(const std::string& gpu_type, const std::string& inter_node, const NamedMachine& named) const {
+    const std::string network = network_named(gpu_type + " " + inter_node, named.network);
+    const auto machine = catalogue_.machine(named.machine);
+    const PortWords ports = port_words(inter_node, std::nullopt, machine->gpus / machine->trays);
+    if (!ports.node) return {named.machine, network, true};
+    const Placed out = place(catalogue_, {named.machine, network.c_str()}, names_machine(gpu_type), inter_node, *ports.node * machine->trays);
+    if (!out.fits) throw RowRefused{fmt::format("no machine of the catalogue has its wires: {:g} Gb/s a node", *ports.node)};
     return out;
   }
 

@@ -53,13 +53,6 @@ constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"a6000"}, {"pcie4_a6000_nvlink", "ib_hdr"}},
                                              {{"t4"}, {"aws_g4dn_12xlarge", "ethernet_10g"}}}};
 
-/// Words for one machine, not for a GPU that stands in many.
-bool names_machine(const std::string& gpu_type) {
-  for (const char* word : {"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "500w", "dgx", "dgx-1", "dgx-2"})
-    if (has_word(lowered(gpu_type), word)) return true;
-  return false;
-}
-
 /// Ports that a row's field counts: text such as "8 + 2" is no answer.
 std::optional<std::int64_t> ports_of(RowFields& f) {
   const std::string text = f.text("nics");
@@ -100,6 +93,12 @@ const NamedMachine* machine_named(const std::string& gpu_type) {
   };
   const auto at = std::find_if(kMachines.begin(), kMachines.end(), fits);
   return at == kMachines.end() ? nullptr : &at->named;
+}
+
+bool names_machine(const std::string& gpu_type) {
+  for (const char* word : {"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "500w", "dgx", "dgx-1", "dgx-2"})
+    if (has_word(lowered(gpu_type), word)) return true;
+  return false;
 }
 
 std::string network_named(const std::string& words, const char* usual) {

@@ -15,6 +15,8 @@ struct NamedMachine {
 
 /// Null where no machine is known for these words.
 [[nodiscard]] const NamedMachine* machine_named(const std::string& gpu_type);
+/// Whether these are words for one machine, not for a GPU that stands in many.
+[[nodiscard]] bool names_machine(const std::string& gpu_type);
 /// The network that a row's words name; `usual` where they name none.
 [[nodiscard]] std::string network_named(const std::string& words, const char* usual);
 

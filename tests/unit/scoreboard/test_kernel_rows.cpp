@@ -71,11 +71,24 @@ TEST_CASE("a table of collectives is one row per size, figures printed without d
   CHECK(board.rows[1].measured.value() == Approx(8e-3));
 }
 
+TEST_CASE("collectives between nodes run on a machine with the ports that the row states") {
+  nlohmann::json row = all_reduce("A100-SXM4-80GB", 16);
+  CHECK(board_of(row).rows.at(0).group == "all_reduce on dgx_a100_80gb, 16 GPUs");
+  row["config"]["inter_node"] = "4 x 100 Gb/s EFA";
+  const double slow = board_of(row).rows.at(1).predicted.value();
+  CHECK(board_of(row).rows.at(0).group == "all_reduce on aws_p4de_24xlarge, 16 GPUs");
+  row["config"]["inter_node"] = "8 x 200 Gb/s HDR";
+  CHECK(slow > 2 * board_of(row).rows.at(1).predicted.value());
+}
+
 TEST_CASE("collectives that cannot be placed say why") {
   CHECK(board_of(all_reduce("abacus", 8)).rows.at(0).skipped == "GPU unknown");
   nlohmann::json row = all_reduce("H100", 8);
   row["config"]["collective"] = "MoE dispatch";
   CHECK(board_of(row).rows.at(0).skipped.find("no collective of NCCL's") == 0);
+  row = all_reduce("H100", 16);
+  row["config"]["inter_node"] = "3 x 40 Gb/s";
+  CHECK(board_of(row).rows.at(0).skipped == "no machine of the catalogue has its wires: 120 Gb/s a node");
   row = all_reduce("H100", 9);
   row["config"]["nodes"] = 2;
   CHECK(board_of(row).rows.at(0).skipped == "9 GPUs do not stand on 2 machines of 8");
