@@ -21,7 +21,7 @@ struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
 };
-constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
+constexpr std::array<Machine, 33> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
                                              {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
                                              {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
                                              {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
@@ -38,6 +38,8 @@ constexpr std::array<Machine, 31> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"a100", "pcie"}, {"pcie8_a100_4sw", "ib_hdr"}},
                                              {{"a100", "40"}, {"dgx_a100_40gb", "ib_hdr"}},
                                              {{"a100"}, {"dgx_a100_80gb", "ib_hdr"}},
+                                             {{"a800", "pcie"}, {"pcie8_a100_4sw", "ib_hdr"}},
+                                             {{"a800"}, {"hgx_a800", "ib_hdr"}},
                                              {{"v100", "dgx-2"}, {"dgx2", "ib_edr"}},
                                              {{"v100", "16"}, {"dgx1v_16gb", "ib_edr"}},
                                              {{"v100"}, {"dgx1v", "ib_edr"}},

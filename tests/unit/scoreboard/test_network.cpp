@@ -84,6 +84,7 @@ TEST_CASE("a row's network is the one that its words describe, on another machin
   CHECK(site(kH100, "32 x 100 Gb/s EFA") == "aws_p5_48xlarge, efa_100g");
   CHECK(site(kH100, "800 Gb/s per node") == "gcp_a3_highgpu_8g, oci_roce_200g");
   CHECK(site(kH100, "50 Gb/s per GPU") == "dgx_h100, ethernet_50g");
+  CHECK(site("A800-SXM4-80GB", "8 x 200 Gb/s") == "hgx_a800, ib_hdr");
   // A rack's node is a tray of four.
   CHECK(site("GB200", "400Gb/s per GPU", {{"gpus", 144}, {"dp", 72}, {"global_batch", 144}}) == "gb200_nvl72, nvl72_row");
 }
