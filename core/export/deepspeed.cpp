@@ -60,7 +60,7 @@ const std::vector<Rule>& rules() {
       as_is("training.weight_decay", "optimizer.params.weight_decay"),
       choice("training.clip_gradients", "gradient_clipping", {{true, {{"gradient_clipping", 1.0}}}, {false, {{"gradient_clipping", 0.0}}}}),
       choice("training.tokens", "(model code)", {{0, {}}}, "the training loop counts steps"),
-      choice("kernels.fused_gradient_accumulation", "(autograd adds gradients up)", {{true, {}}, {false, {}}}),
+      autograd_sums(),
       choice("kernels.attention", "(model code)", {{"flash", {}}}, "the model chooses its attention"),
   };
   return table;

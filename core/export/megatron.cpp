@@ -81,9 +81,11 @@ std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
   return torch_fsdp_takes(in) ? std::optional<Flags>(Flags{{"--use-torch-fsdp2", nullptr}, {"--no-gradient-accumulation-fusion", nullptr}}) : std::nullopt;
 }
 
-/// FSDP comes with the flag.
+/// torch_fsdp() comes with the flag.
 std::optional<Flags> gradient_sums(const Json& fused, const ExportInput& in) {
-  return fused == true || in.scenario.strategy.fsdp.enabled ? Flags{} : Flags{{"--no-gradient-accumulation-fusion", nullptr}};
+  const bool fsdp = in.scenario.strategy.fsdp.enabled;
+  if (fused == true) return fsdp && sums_whole_gradients(in) ? std::nullopt : std::optional<Flags>(Flags{});
+  return fsdp ? Flags{} : Flags{{"--no-gradient-accumulation-fusion", nullptr}};
 }
 
 bool sharded_optimizer(const ExportInput& in) { return in.scenario.strategy.zero_stage > 0; }

@@ -6,6 +6,7 @@
 
 #include "core/config/json_file.hpp"
 #include "core/model/library.hpp"
+#include "core/strategy/roles.hpp"
 
 namespace rehearse {
 
@@ -79,6 +80,19 @@ void merge(std::vector<ExportedSetting>& to, const std::string& key, const Json&
 }
 
 }  // namespace
+
+bool sums_whole_gradients(const ExportInput& input) {
+  const StrategySettings& s = input.scenario.strategy;
+  const bool several = input.scenario.training.global_batch > s.microbatch * s.dp;
+  const bool shards = s.fsdp.enabled || s.zero_stage >= 2;
+  return several && !(shards && syncs_every_microbatch(s, true));
+}
+
+Rule autograd_sums() {
+  return {"kernels.fused_gradient_accumulation", "(autograd adds gradients up)",
+          [](const Json& fused, const ExportInput& in) { return fused == true && sums_whole_gradients(in) ? std::nullopt : std::optional<Flags>(Flags{}); },
+          "autograd adds gradients up by a kernel of its own: set it to false for this target"};
+}
 
 Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target) {
   const Json scenario = Json::parse(resolved_json(input.scenario));

@@ -39,6 +39,11 @@ struct Mapped { Flags flags; std::vector<ExportedSetting> settings; std::vector<
 /// over; `model` and `cluster` are the target's own business.
 [[nodiscard]] Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target);
 
+/// Whether several microbatches' gradients are added up whole, so that it matters whether products do that (kernels.fused_gradient_accumulation).
+[[nodiscard]] bool sums_whole_gradients(const ExportInput& input);
+/// That key, for targets whose gradients autograd adds up.
+[[nodiscard]] Rule autograd_sums();
+
 /// Adds flags that come from the model, listed under "model".
 void add_model(Mapped& mapped, const Flags& flags);
 

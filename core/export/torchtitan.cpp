@@ -117,7 +117,7 @@ const std::vector<Rule>& rules() {
          return v == 0 || per_step == 0 ? Flags{} : Flags{{"training.steps", static_cast<std::int64_t>(v.get<double>() / per_step)}};
        }},
       as_is("training.seed", "debug.seed"),
-      choice("kernels.fused_gradient_accumulation", "(autograd adds gradients up)", {{true, {}}, {false, {}}}),
+      autograd_sums(),
       choice("kernels.attention", "(flash by scaled_dot_product_attention)", {{"flash", {}}}),
   };
   return table;

@@ -138,7 +138,7 @@ ordered_json row_json(const ScoredRow& r) {
                      {"measured", m->value() / kGiB}, {"error", *r.memory_error}};
   }
   out["breakdown"] = breakdown_json(r.prediction.breakdown);
-  if (!r.row.guessed.empty()) out["unstated"] = r.row.guessed;
+  if (!r.row.guessed.empty()) out["guessed"] = r.row.guessed;
   return out;
 }
 
@@ -226,8 +226,8 @@ Document scoreboard_document(const Scoreboard& board, const ScoreboardParts& par
   if (!parts.kernels.groups.empty()) out.blocks.push_back(kernel_table(parts.kernels));
   add_agreement(parts.agreement, out.blocks);
   if (!board.skipped.empty()) out.blocks.push_back(skipped_table(board));
-  out.blocks.push_back(Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows that leave a field unstated which "
-                                 "matters are predicted and listed, and count in no error figure."});
+  out.blocks.push_back(Paragraph{"Errors are predicted / measured - 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows in which a field that matters is guessed "
+                                 "are predicted and listed, and count in no error figure."});
   out.records = records(board);
   out.json = json_text(board, parts);
   return out;

@@ -13,7 +13,6 @@
 #include "core/collective/collective.hpp"
 #include "core/cost/fit_data.hpp"
 #include "core/cost/kernel.hpp"
-#include "core/scoreboard/port_words.hpp"
 #include "core/scoreboard/row_machine.hpp"
 #include "core/scoreboard/software.hpp"
 #include "core/units/error.hpp"
@@ -177,7 +176,7 @@ class Collectives {
     if (nodes < 1) nodes = (static_cast<int>(gpus) + per_node - 1) / per_node;
     const int used = static_cast<int>(gpus) / nodes;
     if (used * nodes != static_cast<int>(gpus) || used > per_node) throw RowRefused{fmt::format("{:.0f} GPUs do not stand on {} machines of {}", gpus, nodes, per_node)};
-    const Placed site = nodes == 1 ? Placed{named->machine, "single_switch", true} : site_of(words, text(row.config, "inter_node"), *named);
+    const Placed site = nodes == 1 ? Placed{named->machine, "single_switch"} : site_of(words, text(row.config, "inter_node"), *named);
     ClusterSpec spec;
     spec.parts = {{site.machine, nodes}};
     spec.network = site.network;
@@ -191,11 +190,8 @@ class Collectives {
 
   Placed site_of(const std::string& gpu_type, const std::string& inter_node, const NamedMachine& named) const {
     const std::string network = network_named(gpu_type + " " + inter_node, named.network);
-    const auto machine = catalogue_.machine(named.machine);
-    const PortWords ports = port_words(inter_node, std::nullopt, machine->gpus / machine->trays);
-    if (!ports.node) return {named.machine, network, true};
-    const Placed out = place(catalogue_, {named.machine, network.c_str()}, names_machine(gpu_type), inter_node, *ports.node * machine->trays);
-    if (!out.fits) throw RowRefused{fmt::format("no machine of the catalogue has its wires: {:g} Gb/s a node", *ports.node)};
+    const Placed out = place(catalogue_, {named.machine, network.c_str(), named.sold}, inter_node, std::nullopt);
+    if (!out.fits) throw RowRefused{"no machine of the catalogue has its wires: " + out.stated};
     return out;
   }
 

@@ -32,7 +32,8 @@ class KnownModels {
 
   /// The configuration of `model` with so many layers and, where positions have no weights, for sequences of at least `positions` tokens, as text.
   [[nodiscard]] std::string resized(const KnownModel& model, std::int64_t positions, std::int64_t layers) const;
-  [[nodiscard]] const ModelLibrary& library() const { return *library_; }
+  /// A shipped model by its name in the library, or a configuration as text.
+  [[nodiscard]] Network load(const std::string& model) const { return library_->load(model); }
 
  private:
   struct Spelling { std::string letters; std::size_t model; };

@@ -81,7 +81,7 @@ double unit_of(std::string word) {
     if (const std::size_t at = lowered(word).find(each); at != std::string::npos) word.resize(at);
   if (word.empty() || word == "GB" || word == "TB") return 0;  // Memory.
   const std::string lower = lowered(word);
-  const double prefix = lower[0] == 't' ? 1000 : lower[0] == 'g' ? 1 : lower[0] == 'm' ? 1e-3 : 0;
+  const double prefix = lower[0] == 't' ? 1000 : lower[0] == 'g' ? 1 : 0;
   if (prefix == 0) return 0;
   const std::string rest = lower.substr(1);
   if (rest == "b/s" || rest == "bps") return word[1] == 'B' ? prefix * 8 : prefix;
@@ -176,7 +176,6 @@ PortWords port_words(const std::string& words, std::optional<std::int64_t> nics,
     if (c.rate) rated.push_back(c);
     else if (c.count && !count) count = c.count;
   }
-  if (!count && nics) count = static_cast<double>(*nics);
   for (const Clause& c : rated) {
     const double ports = *c.rate * c.count.value_or(1);
     if (c.per_gpu) out.node = out.node.value_or(0) + ports * gpus;
@@ -185,6 +184,7 @@ PortWords port_words(const std::string& words, std::optional<std::int64_t> nics,
   }
   if (out.node || rated.empty()) return out;
   // One clause has a rate, another or a field a count.
+  if (!count && nics) count = static_cast<double>(*nics);
   const double rate = *rated.front().rate;
   constexpr double kFastestPort = 800;
   if (count && !rated.front().per_node) out.node = rate * *count;

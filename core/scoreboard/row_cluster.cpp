@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "core/scoreboard/port_words.hpp"
 #include "core/scoreboard/row_machine.hpp"
 #include "core/scoreboard/row_scenario.hpp"
 
@@ -21,12 +20,12 @@ struct Machine {
   std::array<const char*, 3> words;
   NamedMachine named;
 };
-constexpr std::array<Machine, 33> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr"}},
-                                             {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g"}},
-                                             {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g"}},
-                                             {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g"}},
-                                             {{"p4de"}, {"aws_p4de_24xlarge", "efa_100g"}},
-                                             {{"p4d"}, {"aws_p4d_24xlarge", "efa_100g"}},
+constexpr std::array<Machine, 33> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr", true}},
+                                             {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g", true}},
+                                             {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g", true}},
+                                             {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g", true}},
+                                             {{"p4de"}, {"aws_p4de_24xlarge", "efa_100g", true}},
+                                             {{"p4d"}, {"aws_p4d_24xlarge", "efa_100g", true}},
                                              {{"gb300"}, {"gb300_nvl72", "nvl72_row_xdr"}},
                                              {{"gb200"}, {"gb200_nvl72", "nvl72_row"}},
                                              {{"b300"}, {"dgx_b300", "superpod_b300"}},
@@ -40,7 +39,7 @@ constexpr std::array<Machine, 33> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w"
                                              {{"a100"}, {"dgx_a100_80gb", "ib_hdr"}},
                                              {{"a800", "pcie"}, {"pcie8_a100_4sw", "ib_hdr"}},
                                              {{"a800"}, {"hgx_a800", "ib_hdr"}},
-                                             {{"v100", "dgx-2"}, {"dgx2", "ib_edr"}},
+                                             {{"v100", "dgx-2"}, {"dgx2", "ib_edr", true}},
                                              {{"v100", "16"}, {"dgx1v_16gb", "ib_edr"}},
                                              {{"v100"}, {"dgx1v", "ib_edr"}},
                                              {{"p100"}, {"dgx1p", "ib_edr"}},
@@ -63,6 +62,17 @@ std::optional<std::int64_t> ports_of(RowFields& f) {
   return error == std::errc{} && end == text.data() + text.size() && n > 0 && n <= 64 ? std::optional(n) : std::nullopt;
 }
 
+/// The network between nodes, and the machine with ports as the row's words have them.
+void join_nodes(RowFields& f, const Catalogue& catalogue, const NamedMachine& usual, ClusterRef& cluster) {
+  const std::string words = f.text("inter_node"), network = network_named(words + " " + f.text("topology"), usual.network);
+  const Placed placed = place(catalogue, {usual.machine, network.c_str(), usual.sold}, words, ports_of(f));
+  cluster.parts.front().machine = placed.machine;
+  cluster.network = placed.network;
+  if (placed.machine != usual.machine) f.note("machine", placed.machine, placed.stated);
+  if (!placed.fits) f.guess("network", placed.network, "the row says " + placed.stated + ", which no machine of the catalogue with these GPUs has");
+  else f.note("network", placed.network, placed.stated.empty() ? "inter_node, topology, else what such machines have" : placed.stated);
+}
+
 /// "a100_sxm4" of "a100_sxm4_80": the GPU, whatever its memory.
 std::string without_memory(const std::string& gpu) { return gpu.substr(0, gpu.rfind('_')); }
 
@@ -78,7 +88,7 @@ NamedMachine machine_of(const std::string& gpu_type, const std::string& own, con
   const std::string gpu = catalogue.machine(own)->gpu;
   if (usual != nullptr && without_memory(catalogue.machine(usual->machine)->gpu) != without_memory(gpu))
     throw RowSkipped("contradiction in the row", fmt::format("machine {} has {}, not {}", own, gpu, gpu_type));
-  return {own.c_str(), usual != nullptr ? usual->network : "ib_ndr"};
+  return {own.c_str(), usual != nullptr ? usual->network : "ib_ndr", true};
 }
 
 }  // namespace
@@ -95,12 +105,6 @@ const NamedMachine* machine_named(const std::string& gpu_type) {
   };
   const auto at = std::find_if(kMachines.begin(), kMachines.end(), fits);
   return at == kMachines.end() ? nullptr : &at->named;
-}
-
-bool names_machine(const std::string& gpu_type) {
-  for (const char* word : {"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "500w", "dgx", "dgx-1", "dgx-2"})
-    if (has_word(lowered(gpu_type), word)) return true;
-  return false;
 }
 
 std::string network_named(const std::string& words, const char* usual) {
@@ -134,29 +138,9 @@ void map_cluster(RowFields& f, const Catalogue& catalogue, RowJob& job) {
   if (const auto used = f.whole("gpus_per_node", kMostGpus); used && *used < machine->gpus && machine->gpus <= kMostInBox) job.gpus_per_domain = static_cast<int>(*used);
   const int nodes = (job.gpus + job.gpus_per_domain - 1) / job.gpus_per_domain;
   job.scenario.cluster.parts = {{named.machine, nodes}};
-  if (nodes == 1) {
-    if (own.empty()) f.note("machine", named.machine, "gpu_type");
-    job.scenario.cluster.network = "single_switch";
-    return;
-  }
-  const std::string network = network_named(f.text("inter_node") + " " + f.text("topology"), named.network);
-  job.scenario.cluster.network = network;
-  // Of a rack, what rows call a node is a tray.
-  const std::string words = f.text("inter_node");
-  const PortWords ports = port_words(words, ports_of(f), machine->gpus / machine->trays);
-  if (ports.node) {
-    const Placed placed = place(catalogue, {named.machine, network.c_str()}, !own.empty() || names_machine(gpu_type), words, *ports.node * machine->trays);
-    job.scenario.cluster.parts = {{placed.machine, nodes}};
-    job.scenario.cluster.network = placed.network;
-    const std::string stated = fmt::format("{:g} Gb/s of ports a node", *ports.node);
-    if (placed.machine != named.machine) f.note("machine", placed.machine, stated);
-    if (!placed.fits) f.guess("network", placed.network, "the row says " + stated + ", which is not what the machine has");
-    else f.note("network", placed.network, stated);
-  } else if (ports.single && !alike(*ports.single, machine->nic.rate.value() * 8 / 1e9)) {
-    f.guess("network", network, fmt::format("{:g} Gb/s may be a port's or a node's", *ports.single));
-  }
+  if (nodes == 1) job.scenario.cluster.network = "single_switch";
+  else join_nodes(f, catalogue, named, job.scenario.cluster);
   if (own.empty()) f.note("machine", named.machine, "gpu_type");
-  f.note("network", job.scenario.cluster.network, "inter_node, topology, else what such machines have");
 }
 
 }  // namespace rehearse

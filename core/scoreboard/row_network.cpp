@@ -5,13 +5,18 @@
 #include <cctype>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "core/scoreboard/port_words.hpp"
 #include "core/scoreboard/row_machine.hpp"
 
 namespace rehearse {
 
 namespace {
 
-constexpr double kAlike = 0.15;
+constexpr double kAlike = 0.15;  ///< Rates that differ by less are one: 12.5 GB/s is 100 Gb/s.
+
+bool alike(double a, double b) { return a > 0 && b > 0 && std::abs(std::log(a / b)) < kAlike; }
 
 enum class PortKind { unknown, infiniband, ethernet, efa, omni_path };
 
@@ -42,9 +47,31 @@ const char* network_for(double gigabits, PortKind kind) {
   return "superpod_b300";
 }
 
-}  // namespace
+Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const std::string& words, double gigabits) {
+  const auto machine = catalogue.machine(usual.machine);
+  const PortKind kind = kind_of(words), own = kind_of(machine->nic.name);
+  const bool fits = alike(gigabits_of(*machine, *catalogue.network(usual.network)), gigabits);
+  // EFA is a network of its own; the others run on the same adapters.
+  if (fits && (kind == own || kind != PortKind::efa || usual.sold)) return {usual.machine, usual.network};
+  // Another machine with the same GPUs has such ports.
+  if (!usual.sold)
+    for (const std::string& other : catalogue.names(Catalogue::Kind::machine)) {
+      const auto m = catalogue.machine(other);
+      const PortKind its = kind_of(m->nic.name);
+      if (m->gpu != machine->gpu || m->gpus != machine->gpus || m->nics == 0 || (kind != PortKind::unknown ? its != kind : its == PortKind::efa)) continue;
+      const char* network = network_for(m->nic.rate.value() * 8 / 1e9, its);
+      if (alike(gigabits_of(*m, *catalogue.network(network)), gigabits)) return {other, network};
+    }
+  if (fits) return {usual.machine, usual.network, {}, false};
+  // The usual one, behind slower switches.
+  if (machine->nics > 0 && kind != PortKind::efa) {
+    const char* network = network_for(gigabits / machine->nics, kind);
+    if (alike(gigabits_of(*machine, *catalogue.network(network)), gigabits)) return {usual.machine, network};
+  }
+  return {usual.machine, usual.network, {}, false};
+}
 
-bool alike(double a, double b) { return a > 0 && b > 0 && std::abs(std::log(a / b)) < kAlike; }
+}  // namespace
 
 bool has_word(const std::string& text, const std::string& word) {
   const auto part = [&](std::size_t i) { return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0; };
@@ -53,28 +80,20 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
-Placed place(const Catalogue& catalogue, const NamedMachine& usual, bool named, const std::string& words, double gigabits) {
+Placed place(const Catalogue& catalogue, const NamedMachine& usual, const std::string& inter_node, std::optional<std::int64_t> nics) {
+  // Of a rack, what words call a node is a tray.
   const auto machine = catalogue.machine(usual.machine);
-  const PortKind kind = kind_of(words), own = kind_of(machine->nic.name);
-  const bool fits = alike(gigabits_of(*machine, *catalogue.network(usual.network)), gigabits);
-  // EFA is a network of its own; the others run on the same adapters.
-  if (fits && (kind == own || kind != PortKind::efa || named)) return {usual.machine, usual.network, true};
-  // Another machine with the same GPUs has such ports.
-  if (!named)
-    for (const std::string& other : catalogue.names(Catalogue::Kind::machine)) {
-      const auto m = catalogue.machine(other);
-      const PortKind its = kind_of(m->nic.name);
-      if (m->gpu != machine->gpu || m->gpus != machine->gpus || m->nics == 0 || (kind != PortKind::unknown ? its != kind : its == PortKind::efa)) continue;
-      const char* network = network_for(m->nic.rate.value() * 8 / 1e9, its);
-      if (alike(gigabits_of(*m, *catalogue.network(network)), gigabits)) return {other, network, true};
-    }
-  if (fits) return {usual.machine, usual.network, false};
-  // The usual one, behind slower switches.
-  if (machine->nics > 0 && kind != PortKind::efa) {
-    const char* network = network_for(gigabits / machine->nics, kind);
-    if (alike(gigabits_of(*machine, *catalogue.network(network)), gigabits)) return {usual.machine, network, true};
+  const PortWords ports = port_words(inter_node, nics, machine->gpus / machine->trays);
+  if (ports.node) {
+    Placed out = with_ports(catalogue, usual, inter_node, *ports.node * machine->trays);
+    out.stated = fmt::format("{:g} Gb/s of ports a node", *ports.node);
+    return out;
   }
-  return {usual.machine, usual.network, false};
+  Placed out{usual.machine, usual.network};
+  if (!ports.single) return out;
+  out.stated = fmt::format("{:g} Gb/s, a port's or a node's", *ports.single);
+  out.fits = alike(*ports.single, machine->nic.rate.value() * 8 / 1e9);
+  return out;
 }
 
 }  // namespace rehearse

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "core/model/library.hpp"
 #include "core/report/metrics.hpp"
 #include "core/units/error.hpp"
 
@@ -60,7 +59,7 @@ std::optional<Measured> from_operations(RowFields& fields, const Measurement& ro
     const auto v = figure(row, f.name);
     if (!v) continue;
     const ModelRef& model = job.scenario.model;
-    double operations = model_flops(models.library().load(model.inline_json.empty() ? model.name : model.inline_json), t.global_batch, t.sequence_length).value();
+    double operations = model_flops(models.load(model.inline_json.empty() ? model.name : model.inline_json), t.global_batch, t.sequence_length).value();
     const double again = f.again ? recomputed(job) : 0;
     operations *= 1 + again / 3;
     const double peak = catalogue.gpu(job.gpu)->peak(arithmetic_of(t.precision)).value();

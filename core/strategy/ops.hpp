@@ -43,9 +43,9 @@ inline ComputeTask pass(ComputeOp op, std::string variant = {}) {
   return t;
 }
 
-/// The operand through which a product hands on its part of the gradient of the op's parameter `p`: the sum over microbatches, to which it adds, or
-/// where BlockOptions::adds_pieces a scratch tensor in the parameters' type. add_piece() follows the product.
-[[nodiscard]] Operand gradient_operand(BlockBody& b, const OpSpec& op, int p, ComputeTask& product);
-void add_piece(BlockBody& b, const OpSpec& op, int p, const Operand& piece);
+/// The operand through which a product hands on its part of the gradient of the op's weight, its first parameter: the sum over microbatches, to
+/// which it adds, or where BlockOptions::adds_pieces a scratch tensor in the type of activations. add_piece() follows the product.
+[[nodiscard]] Operand gradient_operand(BlockBody& b, const OpSpec& op, ComputeTask& product);
+void add_piece(BlockBody& b, const OpSpec& op, const Operand& piece);
 
 }  // namespace rehearse::ops

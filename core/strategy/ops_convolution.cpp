@@ -87,9 +87,9 @@ void backward(BlockBody& b, const OpSpec& op) {
   const Product p = op.transposed ? Product{m, s.out * s.window, s.in} : Product{m, s.out, s.in * s.window};
   ComputeTask t = task(b, op, ComputeOp::convolution_grad, p);
   t.variant = "weight";
-  const Operand to = gradient_operand(b, op, 0, t);
+  const Operand to = gradient_operand(b, op, t);
   b.builder().compute(op.name + ".weight_grad", t, {read(x), read(dy), to}, Phase::weight_grad);
-  add_piece(b, op, 0, to);
+  add_piece(b, op, to);
   if (op.params.size() < 2) return;
   ComputeTask sum = pass(ComputeOp::add, "channel_sum");
   sum.accumulates = true;

@@ -146,11 +146,11 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
   if (op.frozen) return;
   ComputeTask product = grouped_product(b, op, "linear_weight_grad", {groups, out, from, rows});
   product.transpose_a = true;
-  const Operand to = gradient_operand(b, op, 0, product);
+  const Operand to = gradient_operand(b, op, product);
   operands = {read(x), to};
   operands.insert(operands.end(), dy_columns.begin(), dy_columns.end());
   add_on_rows(b, op.name + ".weight_grad", std::move(product), std::move(operands), Phase::weight_grad);
-  add_piece(b, op, 0, to);
+  add_piece(b, op, to);
   if (op.params.size() < 2) return;
   std::vector<int> gradients;
   for (const int t : op.outputs) gradients.push_back(b.grad(t, gradient_layout(b.stored(t)), op.name));

@@ -83,11 +83,11 @@ void weight_gradient(BlockBody& b, const OpSpec& op, int x, const std::vector<in
   const int w = b.param(op.params[0]);
   ComputeTask t = product(b, op, "linear_weight_grad", b.builder().dim(w, 0), b.builder().dim(w, 1), b.tokens(dy[0]));
   t.transpose_a = true;
-  const Operand to = gradient_operand(b, op, 0, t);
+  const Operand to = gradient_operand(b, op, t);
   std::vector<Operand> operands{read(x), to};
   for (const int f : dy) operands.push_back(read(f));
   b.builder().compute(op.name + ".weight_grad", t, operands, Phase::weight_grad);
-  add_piece(b, op, 0, to);
+  add_piece(b, op, to);
   bias_gradient(b, op);
 }
 

@@ -99,9 +99,9 @@ void backward(BlockBody& b, const OpSpec& op) {
   if (op.frozen) return;
   ComputeTask weight = gate_product(b, "linear_weight_grad", n, k, m);
   weight.transpose_a = true;
-  const Operand to = gradient_operand(b, op, 0, weight);
+  const Operand to = gradient_operand(b, op, weight);
   body.compute(key(op, "weight_grad"), weight, {read(x), to, read(dscores)}, Phase::weight_grad);
-  add_piece(b, op, 0, to);
+  add_piece(b, op, to);
   if (op.params.size() < 2) return;
   ComputeTask sum = pass(ComputeOp::add, "column_sum");
   sum.accumulates = true;

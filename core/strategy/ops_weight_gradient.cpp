@@ -4,8 +4,8 @@
 
 namespace rehearse::ops {
 
-Operand gradient_operand(BlockBody& b, const OpSpec& op, int p, ComputeTask& product) {
-  const int sum = b.grad_accumulator(op.params[static_cast<std::size_t>(p)]);
+Operand gradient_operand(BlockBody& b, const OpSpec& op, ComputeTask& product) {
+  const int sum = b.grad_accumulator(op.params[0]);
   if (!b.options().adds_pieces) {
     product.accumulates = true;
     product.accumulate = b.builder().frame().gradient_dtype;
@@ -19,11 +19,11 @@ Operand gradient_operand(BlockBody& b, const OpSpec& op, int p, ComputeTask& pro
   return update(piece);
 }
 
-void add_piece(BlockBody& b, const OpSpec& op, int p, const Operand& piece) {
+void add_piece(BlockBody& b, const OpSpec& op, const Operand& piece) {
   if (!b.options().adds_pieces) return;
   ComputeTask sum = pass(ComputeOp::add);
   sum.accumulates = true;
-  b.builder().compute(op.name + ".grad_sum", sum, {read(piece.formal), update(b.grad_accumulator(op.params[static_cast<std::size_t>(p)]))}, Phase::weight_grad);
+  b.builder().compute(op.name + ".grad_sum", sum, {read(piece.formal), update(b.grad_accumulator(op.params[0]))}, Phase::weight_grad);
 }
 
 }  // namespace rehearse::ops

@@ -87,6 +87,16 @@ TEST_CASE("Megatron's arguments follow the plan") {
   CHECK(text_of(e, "--bf16") == "set");
   CHECK(text_of(e, "--fp16").empty());
   CHECK(text_of(e, "--no-gradient-accumulation-fusion").empty());
+  const auto left_out = [](const char* target, std::vector<std::string> settings) {
+    const Exported made = Plan("llama3_8b_h100_8.json", std::move(settings)).to(target);
+    return std::any_of(made.left_out.begin(), made.left_out.end(), [](const LeftOut& l) { return l.key == "kernels.fused_gradient_accumulation"; });
+  };
+  for (const char* target : {"deepspeed", "torchtitan"}) {
+    INFO(target);
+    CHECK(left_out(target, {"strategy.zero_stage=0"}));
+    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "kernels.fused_gradient_accumulation=false"}));
+    CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "training.global_batch=4", "strategy.microbatch=1"}));
+  }
   CHECK(text_of(Plan("llama3_70b_h100_64.json", {"kernels.fused_gradient_accumulation=false"}).to("megatron"), "--no-gradient-accumulation-fusion") == "set");
   CHECK(text_of(Plan("llama3_70b_h100_64.json", {"strategy.recompute=full"}).to("megatron"), "--recompute-method") == "uniform");
 }

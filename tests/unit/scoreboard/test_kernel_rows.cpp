@@ -88,7 +88,7 @@ TEST_CASE("collectives that cannot be placed say why") {
   CHECK(board_of(row).rows.at(0).skipped.find("no collective of NCCL's") == 0);
   row = all_reduce("H100", 16);
   row["config"]["inter_node"] = "3 x 40 Gb/s";
-  CHECK(board_of(row).rows.at(0).skipped == "no machine of the catalogue has its wires: 120 Gb/s a node");
+  CHECK(board_of(row).rows.at(0).skipped == "no machine of the catalogue has its wires: 120 Gb/s of ports a node");
   row = all_reduce("H100", 9);
   row["config"]["nodes"] = 2;
   CHECK(board_of(row).rows.at(0).skipped == "9 GPUs do not stand on 2 machines of 8");

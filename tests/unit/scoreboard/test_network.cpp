@@ -55,6 +55,8 @@ TEST_CASE("the ports of a node are read from the words for them") {
   CHECK(rate("2x200Gb/s HDR and 2x100Gb/s EDR") == 600);
   CHECK(rate("200 Gb/s HDR", 4) == 800);
   CHECK(rate("HDR", 2) == 400);
+  CHECK(rate("800 Gb/s per node", 4) == 800);
+  CHECK(rate("1 MB messages") == 0);
   CHECK(rate("8 x 200 Gb/s", 4) == 1600);
 }
 

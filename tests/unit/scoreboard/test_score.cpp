@@ -45,6 +45,20 @@ TEST_CASE("JSON keeps the members that others build on") {
   for (const char* key : {"predicted_rows", "skipped_rows", "median_abs_error", "mean_abs_error", "p90_abs_error", "worst_abs_error", "bias"}) CHECK(json.at("summary").contains(key));
 }
 
+TEST_CASE("placeholders of gradients are held where products add them up, and nowhere else") {
+  const auto allocated = [](bool fused) {
+    nlohmann::json row = row_json();
+    row["config"].update({{"framework", "Megatron-LM"}, {"gradient_dtype", "fp32"}, {"global_batch", 4}, {"zero_stage", 0}, {"fused_gradient_accumulation", fused}});
+    row["measured"]["peak_allocated_GiB"] = 40.0;
+    const Scoreboard board = score(parse_measurements(nlohmann::json{{"entries", {row}}}.dump(), "rows.json"), paths());
+    INFO(board.rows.at(0).row.detail);
+    REQUIRE(board.rows.at(0).predicted);
+    return board.rows.at(0).prediction.peak_allocated.value();
+  };
+  // One microbatch: nothing else differs. Four shapes of a layer's weights and the vocabulary's, over two ranks, in 16 bits.
+  CHECK(allocated(true) - allocated(false) > 2 * 4096.0 * 14336 / 2 * 2);
+}
+
 TEST_CASE("more of the same work takes longer, on the same machine") {
   nlohmann::json row = row_json(), twice = row_json();
   twice["id"] = "twice";

@@ -67,7 +67,7 @@ const scoreboard_page = (a) => {
     [
       [
         'Errors',
-        'predicted / measured − 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows that leave a field unstated which matters are shown and count in no figure.',
+        'predicted / measured − 1 of seconds per step; bias is their median, negative where predictions are too fast. Rows in which a field that matters is guessed are shown and count in no figure.',
       ],
     ],
     [
@@ -103,7 +103,7 @@ const scored_rows = (all) =>
         cell(r.predicted, 'seconds', { path: `answer.rows.${i}.predicted` }),
         { ...cell(r.error, 'signed_percent', { path: `answer.rows.${i}.error` }) },
         r.gpu || '',
-        r.counts === false ? `not counted: ${(r.unstated || []).join(', ')} guessed` : words.time[r.bound_by] || '',
+        r.counts === false ? `not counted: ${(r.guessed || []).join(', ')} guessed` : words.time[r.bound_by] || '',
       ]),
   );
 
