@@ -35,7 +35,7 @@ struct FlashFit {
 };
 
 /// Fits S0 and B over the rows that share them and one efficiency per group and head dimension; S0 of backward passes on its own where some of its
-/// rows hold one pass and some both. What is not fitted stays as `given` for the group: `fixed`, `backward_ratio`, `causal_tail`. A `backward_ratio` of 0 is fitted too, per group and head dimension: rows of
+/// rows hold one pass and some both. What is not fitted stays as `given` for the group: `fixed`, `backward_ratio`, `causal_tail`, `block_queries`. A `backward_ratio` of 0 is fitted too, per group and head dimension: rows of
 /// one pass alone then give the efficiency, the others the ratio. Throws Error (usage) when there is no row, or a group that is not given.
 [[nodiscard]] FlashFit fit_flash(std::span<const MeasuredAttention> rows, const std::map<std::string, FlashConstants>& given, const FlashFitOptions& options = {});
 

@@ -26,6 +26,7 @@ FlashConstants given_by(const KernelCalibration& stated) {
   FlashConstants out;
   out.backward_ratio = value("backward_ratio", 0);  // 0: fitted
   out.causal_tail = value("causal_tail", 0);
+  out.block_queries = value("block_queries", out.block_queries);
   out.fixed = Seconds{value("fixed_s", 0)};
   out.bandwidth_fraction = 0.85;
   return out;

@@ -19,7 +19,7 @@ namespace rehearse {
 
 class FlashRecipe {
  public:
-  /// `stated`: profiles of generations with what no fit gives: `fixed_s`, `causal_tail`, `backward_ratio`.
+  /// `stated`: profiles of generations with what no fit gives: `fixed_s`, `causal_tail`, `block_queries`, `backward_ratio`.
   FlashRecipe(std::vector<AttentionRow> rows, const FitGpus& gpu, const std::vector<CalibrationProfile>& stated);
 
   /// Group of a profile: "attention_flash2", "fp8_attention_cudnn".

@@ -58,6 +58,7 @@ FlashConstants flash_group(const CalibrationProfile& p, const std::string& group
   c.start_keys = p.value(group, "start_keys");
   c.start_keys_backward = p.value_or(group, "start_keys_backward", c.start_keys);
   c.causal_tail = p.value_or(group, "causal_tail", 0);
+  c.block_queries = p.value_or(group, "block_queries", c.block_queries);
   c.diagonal_keys = p.value(group, "diagonal_keys");
   c.long_slowdown = p.value_or(group, "long_slowdown", 0);
   c.long_after = Seconds{p.value_or(group, "long_s", c.long_after.value())};

@@ -9,15 +9,17 @@ namespace rehearse {
 namespace {
 
 constexpr double kBackwardProducts = 2.5;  // five matrix products for the forward's two
-constexpr double kQueriesPerBlock = 128;
+constexpr double kKeysPerBlock = 128;      // of a backward pass, whose blocks are of keys
 
 /// Whether the window hides keys that a causal query would see.
 bool is_window(const AttentionShape& s) { return s.causal && s.window > 0 && s.window < s.seq_k; }
 
-double tail_factor(const AttentionShape& s, const FlashConstants& c, int sms) {
-  if (!s.causal || is_window(s)) return 1;
-  const double blocks = s.batch * s.heads * std::ceil(s.seq_q / kQueriesPerBlock);
-  return 1 + c.causal_tail * std::min(1.0, sms / blocks);
+// What a pass takes over the mean of its blocks' work spread over all SMs. `keys` is that mean, `longest` the block that has most of them.
+double shape_factor(const AttentionShape& s, const FlashConstants& c, bool backward, double keys, double longest, int sms) {
+  const double blocks = s.batch * s.heads * (backward ? std::ceil(s.seq_k / kKeysPerBlock) : std::ceil(s.seq_q / c.block_queries));
+  const double share = sms / blocks;
+  const double tail = s.causal && !is_window(s) ? c.causal_tail * std::min(1.0, share) : 0;
+  return std::max(1 + tail, share * longest / keys);
 }
 
 // Kernels are compiled for these head dimensions; others are padded up.
@@ -73,10 +75,11 @@ FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool bac
   const double start = backward ? c.start_keys_backward : c.start_keys, masked = s.seq_k - attended_keys(whole), edge = std::min(c.diagonal_keys / 2, masked);
   const double causal = attended_keys(whole) + start + edge;
   const double keys = is_window(s) ? std::min(causal, attended_keys(s) + start + 2 * edge) : causal;
+  const double longest = s.causal && !is_window(s) ? s.seq_k + start : keys;
   const double work = 4.0 * s.batch * s.heads * s.seq_q * d * keys * (backward ? kBackwardProducts : 1.0);
   const double rate = c.efficiency_at(d) * (backward ? c.backward_ratio_at(d) : 1.0);
   FlashTime t;
-  t.compute = Flops{work * tail_factor(s, c, rates.sms) / rate} / rates.peak;
+  t.compute = Flops{work * shape_factor(s, c, backward, keys, longest, rates.sms) / rate} / rates.peak;
   t.memory = attention_bytes(s, bytes_per_element, backward) / (c.bandwidth_fraction * rates.hbm);
   t.fixed = c.fixed;
   const Seconds alone = max(t.compute, t.memory);

@@ -175,6 +175,17 @@ void map_recompute(RowFields& f, RowJob& job) {
   s.recompute = selective ? Recompute::selective : Recompute::full;
 }
 
+/// "optimizer" (ZeRO-Offload), "activations" of the first `offload_layers` layers of a chunk, or both.
+void map_offload(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  const std::string said = lowered(f.text("offload"));
+  if (said.empty() || says_none(said)) return;
+  const bool activations = holds(said, "activation"), optimizer = holds(said, "optimizer") || holds(said, "zero-offload");
+  if (!activations && !optimizer) return f.guess("offload", "none", "nothing is known of " + said.substr(0, 60));
+  s.offload = !activations ? Offload::optimizer : optimizer ? Offload::all : Offload::activations;
+  if (activations) s.offload_layers = static_cast<int>(f.whole("offload_layers", 1 << 16).value_or(0));
+}
+
 void map_overlap(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   s.overlap.grad_reduce = f.truth("overlap_grad_reduce");
@@ -264,6 +275,7 @@ void map_strategy(RowFields& f, RowJob& job) {
   map_adapters(f, job);
   map_sharding(f, job);
   map_overlap(f, job);
+  map_offload(f, job);
   map_dispatch(f, job);
   map_kernels(f, job);
   map_recompute(f, job);
