@@ -59,6 +59,12 @@ bool beside_copies_out(const Program& p, const Task& task, const Body& body) {
   return to_device && std::find(p.streams.begin(), p.streams.end(), "copies.out") != p.streams.end();
 }
 
+/// A product of experts' rows whose numbers the device alone knows until the host asks.
+bool is_counted_product(const Task& task) {
+  const auto* c = std::get_if<ComputeTask>(&task.kind);
+  return c != nullptr && c->op == ComputeOp::grouped_matmul && c->group_sizes >= 0;
+}
+
 }  // namespace
 
 struct CostModel::Impl {
@@ -83,6 +89,8 @@ struct CostModel::Impl {
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
     return kernels.at(cluster->gpu(p.device_of_rank[static_cast<std::size_t>(rank)]).id);
   }
+  /// What captured graphs leave of the CPU's work.
+  [[nodiscard]] double host_share() const { return options.cuda_graphs ? 0.1 : 1.0; }
   [[nodiscard]] BytesPerSecond pcie_rate(DeviceId d) const { return cluster->gpu(d).pcie.per_direction * kCopyOfRaw; }
   [[nodiscard]] int gpus_beside(DeviceId d) const { return std::max(1, cluster->machine(cluster->node_of(d)).gpus); }
   /// The GPUs of a node share the memory of its sockets.
@@ -230,7 +238,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
 
 Seconds CostModel::launch_overhead(const Program& program, int rank) const {
   if (impl_->measured) return {};  // In the time of each kernel.
-  return impl_->model(program, rank).launch_overhead() * (impl_->options.cuda_graphs ? 0.1 : 1.0);
+  return impl_->model(program, rank).launch_overhead() * impl_->host_share();
 }
 
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const {
@@ -242,6 +250,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   std::vector<BodyTask> tasks;
   Seconds host{0};
   const Seconds launch = launch_overhead(program, rank);
+  const Seconds counted = impl_->measured ? Seconds{} : impl_->model(program, rank).counted_product_overhead() * impl_->host_share();
   bool computes = false;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -253,6 +262,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
       host += launch * t.priced.kernels;
+      if (is_counted_product(task)) host += counted;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;
         for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))

@@ -163,6 +163,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
       convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] = convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
   misaligned_factor_ = profile.value("alignment", "slowdown");
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
+  counted_product_overhead_ = Seconds{profile.value_or("launch", "counted_product_s", 0)};
   for (const auto& [name, group] : profile.groups)
     if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
   // What is priced by another group's constants rests on those, and nobody tested it.

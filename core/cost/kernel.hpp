@@ -97,6 +97,9 @@ class KernelModel {
 
   /// Gap between two kernel launches that the CPU cannot keep ahead of: eager launches, without CUDA graphs.
   [[nodiscard]] Seconds launch_overhead() const { return launch_overhead_; }
+  /// CPU time around one product of experts whose rows are counted (dropless): the host waits for the counts, then prepares and launches expert by
+  /// expert. Layers of small experts take as long as that, whatever the GPU.
+  [[nodiscard]] Seconds counted_product_overhead() const { return counted_product_overhead_; }
 
   /// Lower bound that no kernel can beat, from the datasheet alone: the larger of operations over the dense peak and
   /// traffic over HBM bandwidth. Up to one L2 of reads may hit lines left by the kernel before, and up to one L2 of
@@ -124,6 +127,7 @@ class KernelModel {
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;
   Seconds launch_overhead_;
+  Seconds counted_product_overhead_;
   std::vector<EvidenceItem> evidence_;
 };
 

@@ -92,6 +92,15 @@ std::optional<double> RowFields::share(const std::string& field) {
   return *d;
 }
 
+std::optional<double> RowFields::factor(const std::string& field) {
+  constexpr double kMost = 1e6;
+  const FieldValue v = as_number(find(field));
+  if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
+  const auto* d = std::get_if<double>(&v);
+  if (d == nullptr || !(*d >= 0 && *d <= kMost)) throw RowSkipped("malformed row", fmt::format("{} is no number from 0 to {}: {}", field, kMost, text_of(v).substr(0, 60)));
+  return *d;
+}
+
 std::int64_t RowFields::needed(const std::string& field, std::int64_t most) {
   if (const auto v = whole(field, most)) return *v;
   throw RowSkipped("field missing: " + field);

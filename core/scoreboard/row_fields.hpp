@@ -46,6 +46,8 @@ class RowFields {
   [[nodiscard]] std::optional<std::int64_t> whole(const std::string& field, std::int64_t most = 1'000'000'000);
   /// A number of at least 0 and below 1; absent where the field is. Throws RowSkipped (malformed) for anything else.
   [[nodiscard]] std::optional<double> share(const std::string& field);
+  /// A number from 0 to a million; absent where the field is. Throws RowSkipped (malformed) for anything else.
+  [[nodiscard]] std::optional<double> factor(const std::string& field);
   /// As whole(); throws RowSkipped ("field missing: FIELD") where it is absent.
   [[nodiscard]] std::int64_t needed(const std::string& field, std::int64_t most = 1'000'000'000);
   [[nodiscard]] std::string needed_text(const std::string& field);

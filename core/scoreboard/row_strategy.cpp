@@ -208,6 +208,14 @@ void map_dispatch(RowFields& f, RowJob& job) {
   s.dispatch_node = crosses ? job.gpus_per_domain / s.etp : 1;
 }
 
+/// Where experts have a capacity, tokens beyond it are dropped; buffers that are filled up to it have sizes that nobody needs to count.
+void map_capacity(RowFields& f, RowJob& job) {
+  if (job.model_kind != "experts") return;
+  ExpertSettings& e = job.scenario.training.experts;
+  e.capacity_factor = f.factor("capacity_factor").value_or(0);
+  e.pad_to_capacity = e.capacity_factor > 0 && f.truth("pad_to_capacity");
+}
+
 /// The version of FlashAttention that is named, 0 where none is: 2 of "FlashAttention-2", "flash_attn 2", "FA2".
 char flash_version(const std::string& words) {
   const std::string text = lowered(words);
@@ -276,6 +284,7 @@ void map_strategy(RowFields& f, RowJob& job) {
   map_sharding(f, job);
   map_overlap(f, job);
   map_offload(f, job);
+  map_capacity(f, job);
   map_dispatch(f, job);
   map_kernels(f, job);
   map_recompute(f, job);

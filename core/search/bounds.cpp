@@ -38,9 +38,11 @@ Seconds sum(const Breakdown& b, std::initializer_list<TimeCategory> categories) 
 
 Bytes in(const RoleMemory& m, MemoryCategory c) { return m.by_category[static_cast<std::size_t>(c)]; }
 
-Seconds compute_of(const Breakdown& b) {
+/// Exchanges of experts depend on which replicas take part, which are not those of the plan; what the host adds to layers depends on their exchanges.
+Seconds host_of(const Breakdown& b, const Network& net) { return net.routing() == nullptr ? b[TimeCategory::launch] : Seconds{0}; }
+Seconds compute_of(const Breakdown& b, const Network& net) {
   using enum TimeCategory;
-  return sum(b, {matmul, attention, memory_bound, loss, recompute, launch});
+  return sum(b, {matmul, attention, memory_bound, loss, recompute}) + host_of(b, net);
 }
 Seconds exposed_of(const Breakdown& b) { return sum(b, {TimeCategory::exposed_tp, TimeCategory::exposed_cp}); }
 
@@ -74,10 +76,10 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.gradients += each(MemoryCategory::gradients) * missing;
   out.optimizer += each(MemoryCategory::optimizer) * missing;
   const Breakdown parts = estimate(program, problem.cost, settings, 1).breakdown;
-  out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts)) / fewer;
+  out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts, workload.network)) / fewer;
   if (workload.network.routing() == nullptr) out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
   out.compute += out.layer_compute * missing;
-  out.launch += std::max(Seconds{0}, out.launch - parts[TimeCategory::launch]) / fewer * missing;
+  out.launch += std::max(Seconds{0}, out.launch - host_of(parts, workload.network)) / fewer * missing;
   out.exposed += out.layer_exposed * missing;
 }
 
@@ -112,9 +114,8 @@ PassCosts costs_of(const SearchProblem& problem, const StrategySettings& setting
     if (program.device_of_rank.back() >= problem.cluster.device_count()) return out;
     const RoleMemory memory = MemoryRule{}.peaks(program).front();
     const Breakdown parts = estimate(program, problem.cost, s, 1).breakdown;
-    out.compute = compute_of(parts);
-    out.launch = parts[TimeCategory::launch];
-    // Exchanges of experts depend on which replicas take part, which are not those of the plan.
+    out.compute = compute_of(parts, one.network);
+    out.launch = host_of(parts, one.network);
     if (one.network.routing() == nullptr) out.exposed = exposed_of(parts);
     out.weights = in(memory, MemoryCategory::weights);
     out.gradients = in(memory, MemoryCategory::gradients);

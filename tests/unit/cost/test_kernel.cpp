@@ -91,6 +91,20 @@ TEST_CASE("a causal pass computes at most what is masked, and a long kernel lose
   CHECK(seconds(131072, false) == Approx(lasting * 1.3));
 }
 
+TEST_CASE("attention of fewer blocks than the GPU has SMs takes as long as its longest block") {
+  FlashConstants c;
+  c.efficiency = {{128, 0.5}};
+  const GemmRates rates{FlopsPerSecond{100e12}, BytesPerSecond{1e15}, 128};
+  const auto seconds = [&](double heads, bool masked, bool backward = false) { return flash_time({1, heads, heads, 4096, 4096, 128, masked}, 2, backward, c, rates).total.value(); };
+  CHECK(seconds(1, false) == Approx(seconds(4, false)));      // 32 and 128 blocks of 128 queries
+  CHECK(seconds(8, false) == Approx(2 * seconds(4, false)));  // every SM has its share
+  CHECK(seconds(1, true) == Approx(seconds(1, false)));       // the last block sees all keys
+  CHECK(seconds(1, true, true) == Approx(2.5 * seconds(1, true)));
+  c.block_queries = 256;
+  CHECK(seconds(4, true) == Approx(seconds(8, true)));
+  CHECK(seconds(4, true) == Approx(seconds(8, false)));
+}
+
 TEST_CASE("the quarters of a causal square add up to it, as ring attention cuts it") {
   const AttentionShape whole = causal(kLong);
   AttentionShape diagonal = whole;

@@ -132,6 +132,26 @@ TEST_CASE("copies of tokens go to ranks inside an NVLink domain, and to domains 
   CHECK(mapped(row).job->scenario.strategy.dispatch == Dispatch::all_to_all);
 }
 
+TEST_CASE("capacities and what is kept in host memory are fields of a row") {
+  nlohmann::json row = row_json();
+  nlohmann::json& config = row["config"];
+  CHECK(mapped(row).job->scenario.strategy.offload == Offload::none);
+  config.update({{"offload", "activations"}, {"offload_layers", 20}, {"capacity_factor", 1.25}});
+  CHECK(mapped(row).job->scenario.strategy.offload == Offload::activations);
+  CHECK(mapped(row).job->scenario.strategy.offload_layers == 20);
+  CHECK(mapped(row).job->scenario.training.experts.capacity_factor == 0);  // of a dense model
+  config["offload"] = "optimizer states, activations";
+  CHECK(mapped(row).job->scenario.strategy.offload == Offload::all);
+  config["offload"] = "the kitchen sink";
+  CHECK(mapped(row).guessed == std::vector<std::string>{"offload"});
+  config["offload"] = "none";
+  config.update({{"model_family", "mixtral"}, {"experts", 16}, {"experts_per_token", 2}, {"tp", 1}, {"sequence_parallel", false}, {"dp", 8}, {"ep", 8}, {"pad_to_capacity", true}});
+  CHECK(mapped(row).job->scenario.training.experts.capacity_factor == 1.25);
+  CHECK(mapped(row).job->scenario.training.experts.pad_to_capacity);
+  config["capacity_factor"] = -1;
+  CHECK(mapped(row).skipped == "malformed row");
+}
+
 TEST_CASE("a row from memory is no evidence") {
   nlohmann::json row = row_json();
   row["from_memory"] = true;
