@@ -10,6 +10,7 @@
 
 #include "core/backend/body_expressions.hpp"
 #include "core/backend/role_operations.hpp"
+#include "core/cost/body_play.hpp"
 #include "core/program/body.hpp"
 #include "core/units/error.hpp"
 
@@ -69,6 +70,9 @@ class Compiler {
   }
 
  private:
+  /// Body; layer, chunk, microbatch, pass, copy and step where calls differ by them; launches, -1 where each kernel has its own.
+  using CallKey = std::tuple<int, std::array<int, 6>, int>;
+  static constexpr int kOncePerKernel = -1;
   using Index = RoleOperations::Index;
   using Indices = std::vector<Index>;
   /// A call that is played task by task, as far as it has been issued.
@@ -131,17 +135,37 @@ class Compiler {
     return known->second;
   }
 
+  CallKey key_of(const Entry& e, int launches) {
+    CallKey key{e.body, {}, launches};
+    if (varies(e)) std::get<1>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy, step_};
+    return key;
+  }
+
+  PricedBody priced(const Body& body, int launches, int rank, const ExprContext& at) const {
+    return launches < 0 ? cost_.price_body(p_, body, rank, at) : cost_.price_body(p_, body, rank, at, launches);
+  }
+
+  /// How much longer its launches make the kernels of a call that is played task by task. As its role's first rank has it, which has
+  /// the most experts' rows: a rank with fewer has its host ahead while it waits for that one.
+  double stretch_of(const Entry& e, int launches) {
+    const auto [known, fresh] = stretches_.try_emplace(key_of(e, launches), 1.0);
+    if (!fresh) return known->second;
+    const auto first = std::find(p_.role_of_rank.begin(), p_.role_of_rank.end(), p_.role_of_rank[static_cast<std::size_t>(rank_)]);
+    const int rank = static_cast<int>(first - p_.role_of_rank.begin());
+    ExprContext at = at_;
+    at.coord = p_.mesh.context(rank).coord;
+    return known->second = kernel_stretch(priced(body_of(e), launches, rank, at));
+  }
+
   /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price. Kernels of a captured
   /// graph cost no launch but its first entry's: one for the whole graph.
   int price_of(const Entry& e, int launches) {
-    CallKey key{e.body, {}, launches};
-    if (varies(e)) std::get<1>(key) = {e.layer, e.chunk, e.microbatch, e.pass, e.copy, step_};
-    const auto [at, fresh] = closed_.try_emplace(key, -1);
+    const auto [at, fresh] = closed_.try_emplace(key_of(e, launches), -1);
     if (!fresh) return at->second;
     const Body& body = body_of(e);
     if (!is_closed(p_, cost_.cluster(), body, rank_)) return at->second;
     at->second = static_cast<int>(prices_.size());
-    prices_.push_back(launches < 0 ? cost_.price_body(p_, body, rank_, at_) : cost_.price_body(p_, body, rank_, at_, launches));
+    prices_.push_back(priced(body, launches, rank_, at_));
     check_floor(body);
     return at->second;
   }
@@ -159,14 +183,14 @@ class Compiler {
   void add_entry(int index) {
     const Entry& e = entry(index);
     if (!runs(e)) return;
-    const int launches = e.graph < 0 ? -1 : e.graph == std::exchange(graph_, e.graph) ? 0 : 1;
+    const int launches = e.graph < 0 ? kOncePerKernel : e.graph == std::exchange(graph_, e.graph) ? 0 : 1;
     if (e.graph < 0) graph_ = -1;
     const int price = names_tasks(e) ? -1 : price_of(e, launches);
     const bool opens = price < 0 || (options_.all_flows && !only_computes(body_of(e)));
     Indices tails;
     if (opens) {
       OpenCall call = open(index);
-      if (price >= 0) call.stretch = stretch_of(prices_[static_cast<std::size_t>(price)]);
+      call.stretch = stretch_of(e, launches);
       issue(call, boost::num_vertices(call.body.graph));
       tails = close(call);
     } else {
@@ -178,14 +202,6 @@ class Compiler {
   void complete(const Entry& e, const Indices& tails) {
     if (e.record >= 0) event(e.record) = tails;
     if (e.host_wait) operations_.host_waits_for(tails);
-  }
-
-  /// How much longer the kernels of a body take for what its launches add to it.
-  static double stretch_of(const PricedBody& body) {
-    Seconds kernels;
-    for (int c = 0; c < kTimeCategories; ++c)
-      if (c < static_cast<int>(TimeCategory::launch) || c == static_cast<int>(TimeCategory::optimizer)) kernels += body.breakdown.seconds[static_cast<std::size_t>(c)];
-    return kernels > Seconds{0} ? 1 + body.breakdown[TimeCategory::launch] / kernels : 1.0;
   }
 
   /// Segments of the two calls in turn, from the first one's place.
@@ -201,6 +217,10 @@ class Compiler {
     }
     graph_ = -1;
     std::array calls{open(index), open(index + 1)};
+    for (OpenCall& call : calls) {
+      stand_at(call.entry);
+      call.stretch = stretch_of(call.entry, kOncePerKernel);
+    }
     for (std::size_t segment = 0; calls[0].next < size_of(calls[0]) || calls[1].next < size_of(calls[1]); ++segment)
       for (OpenCall& call : calls) {
         stand_at(call.entry);
@@ -363,8 +383,8 @@ class Compiler {
   int step_ = 0;
   int graph_ = -1;  // Of the entry before.
   std::vector<std::vector<Indices>> events_;  // Per step and event: the operations it completes with.
-  using CallKey = std::tuple<int, std::array<int, 6>, int>;
   std::map<CallKey, int> closed_;
+  std::map<CallKey, double> stretches_;
   std::map<int, bool> varies_;
   std::map<int, int> breakdown_of_, calls_;
   std::map<std::tuple<int, std::int32_t, double>, PlayOp> tasks_;  // Of bodies whose calls are alike.

@@ -106,6 +106,9 @@ class BodyPlay {
   double now_ = 0, sm_ = 0, hbm_ = 0;
 };
 
+/// Categories of kernels: those before launch, and the optimizer's.
+bool holds_kernels(TimeCategory c) { return c < TimeCategory::launch || c == TimeCategory::optimizer; }
+
 }  // namespace
 
 PricedBody play_body(const std::vector<BodyTask>& tasks) { return BodyPlay(tasks).run(); }
@@ -123,6 +126,22 @@ void apply_launch_floor(PricedBody& body) {
   for (PricedBody::TaskSpan& s : body.spans) {
     s.begin *= stretch;
     s.end *= stretch;
+  }
+}
+
+double kernel_stretch(const PricedBody& body) {
+  Seconds kernels;
+  for (int c = 0; c < kTimeCategories; ++c)
+    if (holds_kernels(static_cast<TimeCategory>(c))) kernels += body.breakdown[static_cast<TimeCategory>(c)];
+  return kernels > Seconds{0} ? 1 + body.breakdown[TimeCategory::launch] / kernels : 1.0;
+}
+
+void attribute_stretch(Breakdown& breakdown, double stretch) {
+  for (int c = 0; c < kTimeCategories; ++c) {
+    if (!holds_kernels(static_cast<TimeCategory>(c))) continue;
+    Seconds& kernels = breakdown[static_cast<TimeCategory>(c)];
+    breakdown[TimeCategory::launch] += kernels * (1 - 1 / stretch);
+    kernels *= 1 / stretch;
   }
 }
 

@@ -24,4 +24,11 @@ struct BodyTask {
 /// (duration^q + host^q)^(1/q) with q = 4.5, a smooth maximum (estimate: no row at hand tests it); the difference is category launch.
 void apply_launch_floor(PricedBody& body);
 
+/// How much longer each kernel of a body takes for what its launches add to it: at least 1. A body that is played task by task,
+/// because its exchanges leave the node or two calls take turns, holds its launches so.
+[[nodiscard]] double kernel_stretch(const PricedBody& body);
+
+/// Moves to category launch what `stretch` added to the kernels of a breakdown.
+void attribute_stretch(Breakdown& breakdown, double stretch);
+
 }  // namespace rehearse

@@ -33,7 +33,8 @@ Breakdown kernels_of(const Stage& stage, int microbatches) {
 
 /// Everything adds up to `period`: what is missing is bubble.
 Breakdown balanced(Breakdown b, Seconds period) {
-  const Seconds missing = period - b.total();
+  Seconds missing = period - b.total();
+  if (max(missing, -missing) < period * 1e-12) missing = Seconds{0};  // The dust of sums.
   Seconds& bubble = b[TimeCategory::bubble];
   if (bubble + missing >= Seconds{0}) {
     bubble += missing;

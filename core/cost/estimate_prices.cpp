@@ -173,6 +173,7 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
 
 ComputeWork EstimatePrices::play(int body, int role) {
   const Body& b = p_.bodies[static_cast<std::size_t>(body)];
+  const double stretch = kernel_stretch(cost_.price_body(p_, b, rank_of(role), context(role)));
   std::vector<BodyTask> tasks;
   for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
     const Task& task = b.graph[v];
@@ -188,11 +189,13 @@ ComputeWork EstimatePrices::play(int body, int role) {
         t.load = c.load;
       } else {
         t.priced = cost_.price(p_, task, b, rank_of(role), context(role));
+        if (t.computes) t.priced.time *= stretch;
       }
     }
     tasks.push_back(std::move(t));
   }
-  const PricedBody played = play_body(tasks);
+  PricedBody played = play_body(tasks);
+  attribute_stretch(played.breakdown, stretch);
   double quiet_from = 0;
   for (const PricedBody::TaskSpan& s : played.spans)
     if (!tasks[static_cast<std::size_t>(s.task)].computes) quiet_from = std::max(quiet_from, s.end.value());

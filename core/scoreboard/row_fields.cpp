@@ -84,20 +84,11 @@ std::optional<std::int64_t> RowFields::whole(const std::string& field, std::int6
   return static_cast<std::int64_t>(*d);
 }
 
-std::optional<double> RowFields::share(const std::string& field) {
+std::optional<double> RowFields::number(const std::string& field, double below) {
   const FieldValue v = as_number(find(field));
   if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
   const auto* d = std::get_if<double>(&v);
-  if (d == nullptr || !(*d >= 0 && *d < 1)) throw RowSkipped("malformed row", fmt::format("{} is no number from 0 to 1: {}", field, text_of(v).substr(0, 60)));
-  return *d;
-}
-
-std::optional<double> RowFields::factor(const std::string& field) {
-  constexpr double kMost = 1e6;
-  const FieldValue v = as_number(find(field));
-  if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
-  const auto* d = std::get_if<double>(&v);
-  if (d == nullptr || !(*d >= 0 && *d <= kMost)) throw RowSkipped("malformed row", fmt::format("{} is no number from 0 to {}: {}", field, kMost, text_of(v).substr(0, 60)));
+  if (d == nullptr || !(*d >= 0 && *d < below)) throw RowSkipped("malformed row", fmt::format("{} is no number from 0 to below {}: {}", field, below, text_of(v).substr(0, 60)));
   return *d;
 }
 

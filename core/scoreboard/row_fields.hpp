@@ -44,10 +44,8 @@ class RowFields {
   [[nodiscard]] bool truth(const std::string& field);
   /// A whole number from 1 to `most`; absent where the field is. Throws RowSkipped (malformed) for anything else.
   [[nodiscard]] std::optional<std::int64_t> whole(const std::string& field, std::int64_t most = 1'000'000'000);
-  /// A number of at least 0 and below 1; absent where the field is. Throws RowSkipped (malformed) for anything else.
-  [[nodiscard]] std::optional<double> share(const std::string& field);
-  /// A number from 0 to a million; absent where the field is. Throws RowSkipped (malformed) for anything else.
-  [[nodiscard]] std::optional<double> factor(const std::string& field);
+  /// A number of at least 0 and less than `below`; absent where the field is. Throws RowSkipped (malformed) for anything else.
+  [[nodiscard]] std::optional<double> number(const std::string& field, double below);
   /// As whole(); throws RowSkipped ("field missing: FIELD") where it is absent.
   [[nodiscard]] std::int64_t needed(const std::string& field, std::int64_t most = 1'000'000'000);
   [[nodiscard]] std::string needed_text(const std::string& field);

@@ -56,7 +56,7 @@ std::string family_of(RowFields& f, const KnownModel* known) {
 json gpt(RowFields& f, bool mpt, std::int64_t sequence) {
   const auto hidden = f.needed("hidden", kMostWidth);
   json c{{"model_type", mpt ? "mpt" : "gpt2"}};
-  const double dropout = f.share("dropout").value_or(0.0);
+  const double dropout = f.number("dropout", 1).value_or(0.0);
   const auto vocabulary = f.needed("vocab");
   const auto ffn = f.whole("ffn", kMostWidth).value_or(4 * hidden);
   if (mpt) {

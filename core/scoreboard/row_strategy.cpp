@@ -212,7 +212,7 @@ void map_dispatch(RowFields& f, RowJob& job) {
 void map_capacity(RowFields& f, RowJob& job) {
   if (job.model_kind != "experts") return;
   ExpertSettings& e = job.scenario.training.experts;
-  e.capacity_factor = f.factor("capacity_factor").value_or(0);
+  e.capacity_factor = f.number("capacity_factor", 1e6).value_or(0);
   e.pad_to_capacity = e.capacity_factor > 0 && f.truth("pad_to_capacity");
 }
 
