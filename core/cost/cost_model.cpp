@@ -59,10 +59,11 @@ bool beside_copies_out(const Program& p, const Task& task, const Body& body) {
   return to_device && std::find(p.streams.begin(), p.streams.end(), "copies.out") != p.streams.end();
 }
 
-/// A product of experts' rows whose numbers the device alone knows until the host asks.
-bool is_counted_product(const Task& task) {
+/// Experts of a product over rows whose numbers the device alone knows until the host asks; 0 for other tasks.
+double counted_experts(const Program& p, const Task& task, const ExprContext& at) {
   const auto* c = std::get_if<ComputeTask>(&task.kind);
-  return c != nullptr && c->op == ComputeOp::grouped_matmul && c->group_sizes >= 0;
+  const bool counted = c != nullptr && c->op == ComputeOp::grouped_matmul && c->group_sizes >= 0;
+  return counted ? static_cast<double>(p.exprs.evaluate(c->dims[0], at)) : 0;
 }
 
 }  // namespace
@@ -250,7 +251,10 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   std::vector<BodyTask> tasks;
   Seconds host{0};
   const Seconds launch = launch_overhead(program, rank);
-  const Seconds counted = impl_->measured ? Seconds{} : impl_->model(program, rank).counted_product_overhead() * impl_->host_share();
+  // Graphs end where the host must know how many rows there are: launching expert by expert stays with it.
+  const bool waits = !impl_->measured && !impl_->options.fused_experts;
+  const Seconds counted = waits ? impl_->model(program, rank).counted_product_overhead() * impl_->host_share() : Seconds{};
+  const Seconds expert = waits ? impl_->model(program, rank).expert_product_overhead() : Seconds{};
   bool computes = false;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -262,7 +266,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
       host += launch * t.priced.kernels;
-      if (is_counted_product(task)) host += counted;
+      if (const double experts = counted_experts(program, task, at); experts > 0) host += counted + expert * experts;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;
         for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, kKernelClasses> kClassNames{"gemm",      "grouped_gemm",  "attention_flash", "softmax",
                                                                    "norm",      "elementwise",   "embedding",       "cross_entropy",
                                                                    "optimizer", "reduction",     "copy",            "convolution",   "pool",
-                                                                   "batch_norm", "quantise_mxfp8", "quantise_nvfp4"};
+                                                                   "batch_norm", "quantise_mxfp8", "quantise_nvfp4", "state_space"};
 
 std::size_t index_of(KernelClass c) { return static_cast<std::size_t>(c); }
 
@@ -131,6 +131,17 @@ Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype
   return k;
 }
 
+Kernel make_state_space(const StateSpaceShape& s, DType dtype, int launches, bool backward) {
+  constexpr double kFp32 = 4, kBackwardWork = 2.5;
+  const double inner = s.heads * s.head_dim, shared = s.groups * s.state, states = inner * s.state / s.chunk, scores = s.groups * s.chunk;
+  const double narrow = backward ? 21 * inner + 23 * shared : 6 * inner + 8 * shared, wide = backward ? 10 * states + 6 * scores : 4 * states + 2 * scores;
+  const double written = backward ? 2 * inner + 2 * shared : inner;
+  const double bytes = size_of(dtype) * narrow + kFp32 * wide;
+  Kernel k = make_memory_bound(KernelClass::state_space, Bytes{s.tokens * (bytes - size_of(dtype) * written)}, Bytes{s.tokens * size_of(dtype) * written}, dtype, launches);
+  k.flops = Flops{(backward ? kBackwardWork : 1.0) * 2 * s.tokens * (scores * s.state + s.heads * (s.chunk * s.head_dim + 2 * s.state * s.head_dim))};
+  return k;
+}
+
 Flops flops_of(const Kernel& k) {
   switch (k.cls) {
     case KernelClass::gemm: case KernelClass::grouped_gemm: return gemm_flops(k.gemm);
@@ -164,6 +175,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   misaligned_factor_ = profile.value("alignment", "slowdown");
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   counted_product_overhead_ = Seconds{profile.value_or("launch", "counted_product_s", 0)};
+  expert_product_overhead_ = Seconds{profile.value_or("launch", "expert_product_s", 0)};
   for (const auto& [name, group] : profile.groups)
     if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
   // What is priced by another group's constants rests on those, and nobody tested it.

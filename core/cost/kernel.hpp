@@ -35,8 +35,9 @@ enum class KernelClass {
   batch_norm,       ///< Moments per channel, and the passes that use them.
   quantise_mxfp8,   ///< Casts to fp8 with a scale for each block of 32. Those with one scale for the tensor are elementwise.
   quantise_nvfp4,   ///< Casts to fp4 with a scale for each block of 16, without the pass that finds the tensor's largest value.
+  state_space,      ///< The recurrence of Mamba-2 in chunks: a dozen kernels forward, twice as many backward, bound by what they leave for one another.
 };
-inline constexpr int kKernelClasses = 16;
+inline constexpr int kKernelClasses = 17;
 
 /// "gemm", "attention_flash", "norm", ...; memory-bound classes have their constants under this name in a calibration profile.
 [[nodiscard]] std::string_view name_of(KernelClass c);
@@ -65,6 +66,15 @@ struct Kernel {
 [[nodiscard]] Kernel make_flash_attention(AttentionShape shape, DType dtype, bool backward = false);
 /// A convolution or a gradient of one, that reads and writes its operands once.
 [[nodiscard]] Kernel make_convolution(const ConvolutionShape& shape, Bytes read, Bytes written, DType dtype);
+/// Sizes of a recurrence, over the tokens of all sequences.
+struct StateSpaceShape { double tokens = 0, heads = 0, head_dim = 0, groups = 0, state = 0, chunk = 1; };
+
+/// The kernels of a recurrence in chunks (Dao and Gu 2024, sec. 6). A chunk of L tokens costs products of L x L scores per group, n deep, and per head
+/// what they weigh, the state that the chunk leaves [p,n] and what it finds: 2 (g L n + a (L p + 2 n p)) a token, 2.5 times that backward. What moves is
+/// counted kernel by kernel in state-spaces/mamba, mamba_ssm/ops/triton/ssd_combined.py (MambaSplitConv1dScanCombinedFn): with A = a p, G = g n, elements
+/// of e bytes, and of fp32 S = a p n / L states and Q = g L scores, e (6 A + 8 G) + 4 (4 S + 2 Q) a token forward, e (21 A + 23 G) + 4 (10 S + 6 Q) backward,
+/// where convolution, states and scores are made again.
+[[nodiscard]] Kernel make_state_space(const StateSpaceShape& shape, DType dtype, int launches, bool backward = false);
 /// A memory-bound kernel.
 [[nodiscard]] Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype = DType::bf16, int launches = 1);
 
@@ -97,9 +107,11 @@ class KernelModel {
 
   /// Gap between two kernel launches that the CPU cannot keep ahead of: eager launches, without CUDA graphs.
   [[nodiscard]] Seconds launch_overhead() const { return launch_overhead_; }
-  /// CPU time around one product of experts whose rows are counted (dropless): the host waits for the counts, then prepares and launches expert by
-  /// expert. Layers of small experts take as long as that, whatever the GPU.
+  /// CPU time around one product of experts whose rows are counted (dropless): the host waits for the counts, then prepares and launches ...
   [[nodiscard]] Seconds counted_product_overhead() const { return counted_product_overhead_; }
+  /// ... and for each expert of it, which is launched by itself, and whose weight's gradient has a hook of its own. Layers of many small experts take
+  /// as long as that, whatever the GPU.
+  [[nodiscard]] Seconds expert_product_overhead() const { return expert_product_overhead_; }
 
   /// Lower bound that no kernel can beat, from the datasheet alone: the larger of operations over the dense peak and
   /// traffic over HBM bandwidth. Up to one L2 of reads may hit lines left by the kernel before, and up to one L2 of
@@ -127,7 +139,7 @@ class KernelModel {
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;
   Seconds launch_overhead_;
-  Seconds counted_product_overhead_;
+  Seconds counted_product_overhead_, expert_product_overhead_;
   std::vector<EvidenceItem> evidence_;
 };
 

@@ -61,6 +61,8 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::cross_entropy:
     case ComputeOp::cross_entropy_grad: return KernelClass::cross_entropy;
     case ComputeOp::optimizer: return KernelClass::optimizer;
+    case ComputeOp::state_space:
+    case ComputeOp::state_space_grad: return KernelClass::state_space;
     case ComputeOp::convolution:
     case ComputeOp::convolution_grad: return KernelClass::convolution;
     case ComputeOp::pool:
@@ -124,6 +126,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
   if (cls == KernelClass::attention_flash)
     return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal, d.size() > 6 ? d[6] : 0.0}, c.arithmetic, c.op == ComputeOp::attention_grad);
   TaskTraffic t = traffic_of(p, task, body, at);
+  if (cls == KernelClass::state_space) return make_state_space({d[0] * d[1], d[2], d[3], d[4], d[5], d[7]}, c.arithmetic, c.kernels, c.op == ComputeOp::state_space_grad);
   if (c.op == ComputeOp::attention_merge) {
     const double part = d[0] * d[1] * d[2] * d[3] * size_of(out);  // Of the outputs, the queries of the block.
     t = {2 * part, part};

@@ -284,7 +284,9 @@ Flags model_flags(const ExportInput& in) {
 }
 
 Exported write(const ExportInput& in) {
-  (void)trained_by("Megatron-LM's pretrain_gpt.py", in);
+  if (!trained_by("Megatron-LM's pretrain_gpt.py", in).pattern.empty())
+    throw Error(ErrorKind::usage, fmt::format("Megatron-LM's pretrain_gpt.py trains layers of attention and an MLP, and {} is a hybrid, which pretrain_hybrid.py trains by other flags", in.workload.network.name), "model",
+                "for this network: --to torchrun, slurm or kubernetes, which start any program");
   Mapped m = map_settings(in, rules(), "Megatron-LM");
   Exported out;
   add_model(m, model_flags(in));

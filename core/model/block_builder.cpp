@@ -1,5 +1,6 @@
 #include "core/model/block_builder.hpp"
 
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -110,11 +111,12 @@ int BlockBuilder::linear(const std::string& name, int x, Shape trailing, const L
   return linear(name, x, std::vector<LinearPiece>{{name, std::move(trailing)}}, options).front();
 }
 
-int BlockBuilder::rope(const std::string& name, int x, std::int64_t rotary_dim, double theta) {
+int BlockBuilder::rope(const std::string& name, int x, std::int64_t rotary_dim, double theta, bool scaled) {
   const int y = like(name, x);
   auto& rope = op(OpKind::rope, name, {x}, {y});
   rope.rotary_dim = rotary_dim;
   rope.rope_theta = theta;
+  rope.scaled = scaled;
   return y;
 }
 
@@ -212,6 +214,41 @@ int BlockBuilder::combine(const std::string& name, int rows, int weights) {
   const Routing routing = routing_of(weights);
   const int y = tensor({.name = name, .shape = activation({block_.tensors[rows].shape.back()})});
   op(OpKind::combine, name, {rows, weights}, {y}).routing = routing;
+  return y;
+}
+
+int BlockBuilder::weighted_squared_relu(const std::string& name, int x, int weights) {
+  const int y = like(name, x);
+  op(OpKind::weighted_squared_relu, name, {x, weights}, {y});
+  return y;
+}
+
+int BlockBuilder::grouped_rms_norm(const std::string& name, int x, std::int64_t groups, double eps) {
+  const Shape& from = block_.tensors[x].shape;
+  const int weight = param({.name = name + ".weight", .shape = {flattened(Shape(from.begin() + kLeading, from.end()))}, .init_one = true});
+  const int y = like(name, x);
+  auto& norm = op(OpKind::grouped_rms_norm, name, {x}, {y}, {weight});
+  norm.eps = eps;
+  norm.groups = groups;
+  return y;
+}
+
+int BlockBuilder::state_space(const std::string& name, const StateSpaceInputs& in, std::int64_t window, std::int64_t chunk) {
+  const auto trailing = [this](int t) { return Shape(block_.tensors[t].shape.begin() + kLeading, block_.tensors[t].shape.end()); };
+  const Dim inner = flattened(trailing(in.x)), heads = trailing(in.x).front();
+  const std::int64_t shared = flattened(trailing(in.b)).size;
+  const Dim channels{inner.tag, inner.size + 2 * shared};
+  const std::vector<std::int64_t> segments{inner.size, shared, shared};
+  std::vector<int> params{param({.name = name + ".conv.weight",
+                                 .shape = {channels, {DimTag::fixed, window}},
+                                 .segments = segments,
+                                 .init_std = 1 / std::sqrt(3.0 * static_cast<double>(window))}),  // As wide as PyTorch's uniform one.
+                          param({.name = name + ".conv.bias", .shape = {channels}, .segments = segments}),
+                          param({.name = name + ".a_log", .shape = {heads}}),
+                          param({.name = name + ".d", .shape = {heads}, .init_one = true}),
+                          param({.name = name + ".dt_bias", .shape = {heads}})};
+  const int y = like(name, in.x);
+  op(OpKind::state_space, name, {in.z, in.x, in.b, in.c, in.dt}, {y}, std::move(params)).chunk = chunk;
   return y;
 }
 

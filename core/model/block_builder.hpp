@@ -28,6 +28,9 @@ struct AttentionSpan {
   bool sinks = false;       ///< A learned score per head.
 };
 
+/// What a state space mixes: z, x [b,s,{heads a},{head_dim p}], b, c [b,s,{kv_heads g},{head_dim n}], dt [b,s,{heads a}].
+struct StateSpaceInputs { int z, x, b, c, dt; };
+
 class BlockBuilder {
  public:
   explicit BlockBuilder(std::string name);
@@ -52,7 +55,8 @@ class BlockBuilder {
   std::vector<int> linear(const std::string& name, int x, const std::vector<LinearPiece>& pieces, const LinearOptions& options);
   /// The same with one piece, which has the op's name.
   int linear(const std::string& name, int x, Shape trailing, const LinearOptions& options);
-  int rope(const std::string& name, int x, std::int64_t rotary_dim, double theta);
+  /// `scaled` as OpSpec::scaled.
+  int rope(const std::string& name, int x, std::int64_t rotary_dim, double theta, bool scaled = false);
   /// `x` [b,s,a,d] with `y` [b,s,e] after each of its heads.
   int append(const std::string& name, int x, int y);
   /// Heads of `v` may be of another size than those of `q` and `k`; `p` is the dropout probability of the attention probabilities.
@@ -73,6 +77,13 @@ class BlockBuilder {
   /// `limit` as OpSpec::limit.
   int weighted_silu_mul(const std::string& name, int gate, int up, int weights, double limit = 0.0);
   int combine(const std::string& name, int rows, int weights);
+  /// weights * max(x, 0)^2 on rows [routed,f].
+  int weighted_squared_relu(const std::string& name, int x, int weights);
+  /// Root mean square 1 over each of `groups` runs of the features after batch and sequence; their weight has the tag of the first of them.
+  int grouped_rms_norm(const std::string& name, int x, std::int64_t groups, double eps);
+  /// OpKind::state_space with a convolution over `window` tokens, for kernels that take `chunk` at a time. Parameters: NAME.conv.weight [a p + 2 g n, window]
+  /// in segments of x, b and c, NAME.conv.bias alike, NAME.a_log, NAME.d (ones) and NAME.dt_bias [a]; all split with the heads.
+  int state_space(const std::string& name, const StateSpaceInputs& inputs, std::int64_t window, std::int64_t chunk);
   /// Mean over tokens: a scalar in fp32.
   int cross_entropy(const std::string& name, int logits, int labels);
 

@@ -1,5 +1,6 @@
 #include "core/model/decoder.hpp"
 
+#include <string_view>
 #include <utility>
 
 namespace rehearse {
@@ -11,9 +12,19 @@ Shape ffn(const TransformerConfig& c) { return {{DimTag::ffn, c.ffn}}; }
 BlockSpec embedding_block(const TransformerConfig& c) {
   BlockBuilder block("embedding");
   int x = block.embedding("word", block.integers("tokens"), c.vocabulary, c.hidden, c.init_std);
-  if (c.rotary_dim == 0) x = block.position_embedding("position", x, c.max_positions, c.init_std);
+  if (c.rotary_dim == 0 && c.positions) x = block.position_embedding("position", x, c.max_positions, c.init_std);
   x = block.dropout("dropout", x, c.embedding_dropout);
   return std::move(block).finish(x);
+}
+
+/// Modules after the first have its weights.
+void share_prediction(BlockSpec& head) {
+  constexpr std::string_view kModule = "mtp";
+  for (ParamSpec& p : head.params) {
+    const auto end = p.name.find('.');
+    if (!p.name.starts_with(kModule) || p.name.substr(0, end) == "mtp1" || !p.tied_to.empty()) continue;
+    p.tied_to = head.name + ".mtp1" + p.name.substr(end);
+  }
 }
 
 BlockSpec head_block(const TransformerConfig& c) {
@@ -24,7 +35,9 @@ BlockSpec head_block(const TransformerConfig& c) {
                                   {.init_std = c.init_std, .tied_to = c.tied ? "embedding.word.weight" : ""});
   block.cross_entropy("loss", logits, block.integers("labels"));
   for (int i = 1; i <= c.predict_further; ++i) add_prediction(block, c, last, i);
-  return std::move(block).finish(-1);
+  BlockSpec head = std::move(block).finish(-1);
+  if (c.one_prediction_module) share_prediction(head);
+  return head;
 }
 
 /// One product with several results, or one for each.
@@ -54,8 +67,8 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
     k = block.norm(c.norm, "attention.k_norm", k, c.norm_eps);
   }
   if (c.rotary_dim > 0) {
-    q = block.rope("attention.rope_q", q, c.rotary_dim, c.rope_theta);
-    k = block.rope("attention.rope_k", k, c.rotary_dim, c.rope_theta);
+    q = block.rope("attention.rope_q", q, c.rotary_dim, c.rope_theta, c.rope_scaled);
+    k = block.rope("attention.rope_k", k, c.rotary_dim, c.rope_theta, c.rope_scaled);
   }
   x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout, {c.causal, c.window, c.sinks});
   x = block.linear("attention.proj", x, hidden(c),

@@ -7,7 +7,7 @@
 namespace rehearse {
 
 /// Blocks "embedding", "layer" (c.layers times) and "head". The embedding is word rows, learned positions where there is no rotary
-/// embedding, dropout; the head is the last norm, the output projection and cross-entropy, with the prediction modules after it.
+/// embedding and the network has positions, dropout; the head is the last norm, the output projection and cross-entropy, with the prediction modules after it.
 [[nodiscard]] Network decoder_network(const TransformerConfig& c, BlockSpec layer);
 /// The same for a network with experts: "dense_layer" c.experts.dense_layers times, then "layer".
 [[nodiscard]] Network expert_network(const TransformerConfig& c);
@@ -25,7 +25,8 @@ namespace rehearse {
 [[nodiscard]] int squared_relu_branch(BlockBuilder& block, const TransformerConfig& c, int x);
 /// Fused gate and up projection, SiLU(gate) * up, down projection, dropout.
 [[nodiscard]] int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x);
-/// Router, dispatch, the experts' gated MLPs as grouped products, combine; shared experts beside them. Names start with "moe.".
+/// Router, dispatch, the experts' MLPs, gated or of squared ReLU, as grouped products, combine; shared experts beside them, projections to a latent and
+/// back around them where there is one. Names start with "moe.".
 [[nodiscard]] int expert_branch(BlockBuilder& block, const TransformerConfig& c, int x);
 
 /// Norm, attention, add, norm, `mlp`, add on `x`. Norms are "ln1" and "ln2".
@@ -36,7 +37,7 @@ namespace rehearse {
 
 /// One multi-token prediction module on `x`, the last layer's output (DeepSeek-V3, eq. 21 to 24): the embedding of the next token and
 /// `x`, both normalised, projected to h, one layer, and the main model's output projection with a loss of its own. Word table and
-/// output projection are the main model's. Names start with "mtp<number>.".
+/// output projection are the main model's, and with c.one_prediction_module all else is the first one's. Names start with "mtp<number>.".
 void add_prediction(BlockBuilder& block, const TransformerConfig& c, int x, int number);
 
 }  // namespace rehearse

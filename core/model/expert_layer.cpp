@@ -13,9 +13,21 @@ Shape hidden(std::int64_t size) { return {{DimTag::hidden, size}}; }
 
 int shared_experts(BlockBuilder& block, const TransformerConfig& c, int x) {
   const Shape ffn{{DimTag::ffn, c.experts.shared_ffn}};
+  if (c.experts.squared_relu) {
+    x = block.squared_relu("moe.shared.squared_relu", block.linear("moe.shared.up", x, ffn, {.init_std = c.init_std}));
+    return block.linear("moe.shared.down", x, hidden(c.hidden), {.init_std = c.residual_init_std});
+  }
   const auto gate_up = block.linear("moe.shared.gate_up", x, {{"moe.shared.gate", ffn}, {"moe.shared.up", ffn}}, {.init_std = c.init_std});
   x = block.silu_mul("moe.shared.silu_mul", gate_up[0], gate_up[1]);
   return block.linear("moe.shared.down", x, hidden(c.hidden), {.init_std = c.residual_init_std});
+}
+
+/// First product and activation of every row's expert.
+int expert_inner(BlockBuilder& block, const ExpertLayers& e, BlockBuilder::Routed sent, const LinearOptions& options) {
+  const Dim ffn{DimTag::expert_ffn, e.ffn};
+  if (e.squared_relu) return block.weighted_squared_relu("moe.squared_relu", block.grouped_linear("moe.up", sent.rows, e.routing.experts, ffn, {"moe.up"}, options).front(), sent.weights);
+  const auto gate_up = block.grouped_linear("moe.gate_up", sent.rows, e.routing.experts, ffn, {"moe.gate", "moe.up"}, options);
+  return block.weighted_silu_mul("moe.silu_mul", gate_up[0], gate_up[1], sent.weights, e.limit);
 }
 
 /// Queries [b,s,a,nope + rope].
@@ -49,15 +61,15 @@ int latent_attention_branch(BlockBuilder& block, const TransformerConfig& c, int
 
 int expert_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const ExpertLayers& e = c.experts;
-  const Dim ffn{DimTag::expert_ffn, e.ffn};
   const LinearOptions in{.bias = e.bias, .init_std = c.init_std}, out{.bias = e.bias, .init_std = c.residual_init_std};
   const int weights = block.router("moe.router", x, e.routing, in);
-  const auto [rows, row_weights] = block.dispatch("moe.dispatch", x, weights);
+  const int token = e.latent > 0 ? block.linear("moe.latent_down", x, hidden(e.latent), {.init_std = c.init_std}) : x;
+  const BlockBuilder::Routed sent = block.dispatch("moe.dispatch", token, weights);
   const int shared = e.shared_ffn > 0 ? shared_experts(block, c, x) : -1;
-  const auto gate_up = block.grouped_linear("moe.gate_up", rows, e.routing.experts, ffn, {"moe.gate", "moe.up"}, in);
-  const int inner = block.weighted_silu_mul("moe.silu_mul", gate_up[0], gate_up[1], row_weights, e.limit);
-  const auto down = block.grouped_linear("moe.down", inner, e.routing.experts, {DimTag::hidden, c.hidden}, {"moe.down"}, out, row_weights);
-  const int routed = block.combine("moe.combine", down[0], weights);
+  const int inner = expert_inner(block, e, sent, in);
+  const auto down = block.grouped_linear("moe.down", inner, e.routing.experts, {DimTag::hidden, e.latent > 0 ? e.latent : c.hidden}, {"moe.down"}, out, sent.weights);
+  int routed = block.combine("moe.combine", down[0], weights);
+  if (e.latent > 0) routed = block.linear("moe.latent_up", routed, hidden(c.hidden), {.init_std = c.residual_init_std});
   return shared < 0 ? routed : block.add("moe.add", routed, shared);
 }
 

@@ -30,6 +30,7 @@ TransformerConfig read_gpt_oss(ObjectReader& in) {
   c.sinks = true;
   c.window = in.integer("sliding_window", {0, kMaxPositions}, 128);
   require_turns(in);
+  if (auto scaling = in.optional_object("rope_scaling")) c.rope_scaled = scaling->string("rope_type", "") == "yarn";
   ExpertLayers& e = c.experts;
   e.routing.experts = in.integer("num_local_experts", kExperts, 128);
   e.routing.top_k = in.integer("num_experts_per_tok", kExperts, 4);
@@ -47,6 +48,7 @@ TransformerConfig read_gpt_oss(ObjectReader& in) {
     llama_keys({{"attention_bias", "biases in the attention projections", "true"},
                 {"sliding_window", "tokens that layers 0, 2, 4, ... attend to; 0: all", "128"},
                 {"layer_types", "must alternate: sliding_attention, full_attention, ...", "alternating"},
+                {"rope_scaling", "an object: rope_type yarn has a factor that no fused rotation takes; no result depends on it", "none"},
                 {"num_local_experts", "experts per layer", "128"},
                 {"num_experts_per_tok", "experts that each token goes to", "4"},
                 {"swiglu_limit", "bound of gate and up in the experts' activation", "7"},

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <tuple>
 
 #include "core/units/error.hpp"
 
@@ -58,6 +59,15 @@ void check_experts(const TransformerConfig& c, const ObjectReader& in) {
     inconsistent(in, fmt::format("the first {} of {} layers have no experts", c.experts.dense_layers, c.layers), "at least one layer has experts");
 }
 
+void check_state_space(const TransformerConfig& c, const ObjectReader& in) {
+  const StateSpace& s = c.state_space;
+  if (s.heads == 0) return;
+  if (s.heads % s.groups != 0)
+    inconsistent(in, fmt::format("mamba_num_heads ({}) mod n_groups ({}) = {} != 0", s.heads, s.groups, s.heads % s.groups), "each group serves an equal number of heads");
+  for (const auto& [what, each, count] : {std::tuple{"mamba_num_heads * mamba_head_dim", s.head_dim, s.heads}, std::tuple{"n_groups * ssm_state_size", s.state, s.groups}})
+    if (each > kMaxWidth / count) inconsistent(in, fmt::format("{} ({} * {}) > {}", what, count, each, kMaxWidth), "check the file against the model card");
+}
+
 }  // namespace
 
 void check(const TransformerConfig& c, const ObjectReader& in) {
@@ -71,6 +81,7 @@ void check(const TransformerConfig& c, const ObjectReader& in) {
     inconsistent(in, fmt::format("rotary embedding turns {} of a head's {} elements", c.rotary_dim, c.head_dim),
                  "it turns pairs: an even number, at most head_dim");
   check_experts(c, in);
+  check_state_space(c, in);
 }
 
 }  // namespace rehearse

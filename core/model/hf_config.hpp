@@ -29,6 +29,20 @@ struct ExpertLayers {
   std::int64_t dense_layers = 0;  ///< First layers that have a plain MLP of TransformerConfig::ffn.
   bool bias = false;              ///< Of router and experts.
   double limit = 0.0;             ///< OpSpec::limit of their activation.
+  bool squared_relu = false;      ///< One product, its squared ReLU, one product, of routed and shared experts, instead of gated SiLU.
+  std::int64_t latent = 0;        ///< Features that a token is projected to before it is sent to its experts, whose sum is projected back; 0: it is
+                                  ///< sent as it is. Router and shared experts see all of it.
+};
+
+/// Mamba-2 (Dao and Gu 2024, sec. 7): `heads` of `head_dim` features, each with a state of head_dim x `state`; b and c are those of a group of heads.
+struct StateSpace {
+  std::int64_t heads = 0;     ///< a; 0: none.
+  std::int64_t head_dim = 0;  ///< p
+  std::int64_t groups = 1;    ///< g, divides `heads`.
+  std::int64_t state = 0;     ///< n
+  std::int64_t window = 4;    ///< k, tokens that the convolution reads.
+  std::int64_t chunk = 128;   ///< Tokens that kernels work on at a time.
+  bool bias = false;          ///< Of the projections; the convolution has one.
 };
 
 /// Dimensions and options of a stack of decoder layers. Sizes are elements, all at least 1.
@@ -45,8 +59,10 @@ struct TransformerConfig {
 
   OpKind norm = OpKind::layer_norm;  ///< layer_norm or rms_norm.
   double norm_eps = 1e-5;
-  std::int64_t rotary_dim = 0;     ///< Elements of each head that rotary embedding turns; 0: learned positions.
+  std::int64_t rotary_dim = 0;     ///< Elements of each head that rotary embedding turns; 0: learned positions, or none.
+  bool positions = true;           ///< Tokens are told where they stand; a hybrid's state space tells them by itself.
   double rope_theta = 0.0;
+  bool rope_scaled = false;        ///< OpSpec::scaled.
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
@@ -60,7 +76,10 @@ struct TransformerConfig {
   std::int64_t window = 0;         ///< Tokens that every second layer, from the first on, attends to at most; 0: all layers see all.
   LatentAttention latent;
   ExpertLayers experts;
+  StateSpace state_space;
+  std::string pattern;             ///< Of a hybrid: a letter for each layer, M (Mamba-2), * (attention), - (MLP), E (experts); empty: layers are alike.
   std::int64_t predict_further = 0;  ///< Multi-token prediction modules after the last layer (DeepSeek-V3, sec. 2.2).
+  bool one_prediction_module = false;  ///< They all have the weights of the first.
 
   double embedding_dropout = 0.0;  ///< Probabilities; 0 leaves the dropout op out.
   double attention_dropout = 0.0;
@@ -93,7 +112,7 @@ inline constexpr NumberRange kDropout{0.0, 0.99};
 /// contexts (`rope_scaling`) changes no shape and no cost and is not read.
 [[nodiscard]] double read_rope_theta(ObjectReader& in, const std::string& key);
 
-/// Throws Error (usage) unless kv_heads divides heads, experts divide into their groups and a token's choices fit the groups it may use, the rotary part is even and fits a head, and no product is absurd.
+/// Throws Error (usage) unless kv_heads divides heads, experts divide into their groups and a token's choices fit the groups it may use, the groups of a state space divide its heads, the rotary part is even and fits a head, and no product is absurd.
 void check(const TransformerConfig& config, const ObjectReader& in);
 
 }  // namespace rehearse

@@ -43,7 +43,9 @@ std::vector<int> Network::order() const {
   std::vector<int> out, left = repeat;
   const auto turns = [this](std::size_t b) { return alternating && blocks[b].is_layer(); };
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    if (!turns(b)) out.insert(out.end(), static_cast<std::size_t>(left[b]), static_cast<int>(b));
+    if (!pattern.empty() && blocks[b].is_layer()) {
+      if (b == 0 || !blocks[b - 1].is_layer()) out.insert(out.end(), pattern.begin(), pattern.end());
+    } else if (!turns(b)) out.insert(out.end(), static_cast<std::size_t>(left[b]), static_cast<int>(b));
     else
       for (bool any = true; any;) {  // The first kind of layer brings the others' turns with it.
         any = false;

@@ -70,8 +70,17 @@ enum class OpKind {
   leaky_relu,          ///< x -> x where it is above 0, `slope` * x elsewhere; saves y
   tanh,                ///< x -> tanh(x); saves x
   adversarial_loss,    ///< scores of samples, or of patches of them -> loss of taking them for real or for made; fp32
+  weighted_squared_relu,  ///< x [routed,f], weights [routed] -> weight * max(x, 0)^2; saves both
+  grouped_rms_norm,    ///< x [b,s,a,p], weight [a p] -> the a p features of a token in `groups` equal runs, each to root mean square 1; saves x
+  state_space,         ///< z, x [b,s,a,p], b, c [b,s,g,n], dt [b,s,a]; convolution's weight [a p + 2 g n, k] and bias, a_log, d, dt_bias [a] ->
+                       ///< [b,s,a,p]: the mixer of Mamba-2 (Dao and Gu 2024, sec. 7) between its projections. x, b and c pass a causal
+                       ///< convolution over k tokens, channel by channel, and SiLU; with D_t = softplus(dt + dt_bias), head by head,
+                       ///< h_t = exp(-exp(a_log) D_t) h_{t-1} + D_t x_t b_t^T [p,n], h_0 = 0, and the output is (h_t c_t + d x_t) * silu(z_t). Head i takes
+                       ///< b and c of group i g / a, rounded down. Saves its inputs.
 };
 [[nodiscard]] std::string_view name_of(OpKind kind);
+/// Between the two products of experts.
+[[nodiscard]] constexpr bool is_expert_activation(OpKind kind) { return kind == OpKind::weighted_silu_mul || kind == OpKind::weighted_squared_relu; }
 
 /// A learned tensor of one block. Blocks that repeat have one instance per layer. A `heads`, `ffn` or `vocabulary` tag marks the
 /// dimension that tensor parallelism may split: dimension 0 of a column-parallel weight [out, in], 1 of a row-parallel one. Such a
@@ -134,9 +143,12 @@ struct OpSpec {
   bool tanh_gelu = false;    ///< GELU by its tanh approximation instead of erf.
   std::int64_t rotary_dim = 0;  ///< rope: leading elements of head_dim that turn; the rest pass through.
   double rope_theta = 0.0;   ///< rope: base of the angles.
+  bool scaled = false;       ///< rope: angles are scaled for long contexts, and results by a factor that no fused kernel takes (YaRN, Peng et al. 2023). Only costs
+                             ///< know of it.
   Routing routing = {};      ///< router, dispatch, combine.
   std::vector<WindowDim> window = {};  ///< convolution, pool, upsample: per spatial dimension.
-  std::int64_t groups = 1;   ///< convolution: channels fall into groups that do not mix; as many as input channels: depthwise.
+  std::int64_t groups = 1;   ///< convolution: channels fall into groups that do not mix; as many as input channels: depthwise. grouped_rms_norm: runs.
+  std::int64_t chunk = 0;    ///< state_space: tokens that kernels work on at a time; no result depends on it.
   bool transposed = false;   ///< convolution, upsample: each input element is spread over a window of the output.
   bool average = false;      ///< pool: the mean instead of the maximum.
   std::int64_t scale = 1;    ///< upsample.
@@ -151,7 +163,7 @@ struct OpSpec {
 
 struct BlockSpec {
   std::string name;  ///< "embedding", "layer", "head"; "dense_layer" where the first layers of a network have no experts, "window_layer"
-                     ///< where some attend to a window only.
+                     ///< where some attend to a window only; "mamba_layer", "attention_layer", "mlp_layer", "expert_layer" of a hybrid.
   std::vector<TensorSpec> tensors;
   std::vector<ParamSpec> params;
   std::vector<OpSpec> ops;
@@ -160,7 +172,7 @@ struct BlockSpec {
   /// Elements of one instance, tied parameters included: a stage that holds the block stores them all.
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Whether it is one of the layers that pipelines deal out.
-  [[nodiscard]] bool is_layer() const { return name == "layer" || name == "dense_layer" || name == "window_layer"; }
+  [[nodiscard]] bool is_layer() const { return name == "layer" || name.ends_with("_layer"); }
 };
 
 /// `blocks[i]` stands `repeat[i]` times: in a row, or, of layers that alternate, in turn with the others. Two networks that are trained against each other (Goodfellow et al. 2014) are one chain: the
@@ -173,6 +185,7 @@ struct Network {
   bool sequences = true;                 ///< Samples are sequences of tokens. Otherwise images or vectors, and sequence lengths are 0.
   int discriminator = 0;                 ///< Index of the discriminator's first block; 0: there is one network.
   bool alternating = false;              ///< Kinds of layers take turns, the first listed first, for as long as each lasts.
+  std::vector<int> pattern = {};         ///< Of a hybrid: the index of the block of each layer, from the first layer to the last; empty: as `repeat` and `alternating` say.
 
   /// Every learned element once; tied parameters count once.
   [[nodiscard]] std::int64_t parameter_count() const;

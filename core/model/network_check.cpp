@@ -86,7 +86,10 @@ class BlockCheck {
       case OpKind::dispatch: return check_dispatch(op);
       case OpKind::grouped_linear: return check_grouped(op);
       case OpKind::weighted_silu_mul: return check_weighted(op);
+      case OpKind::weighted_squared_relu: return check_weighted_rows(op);
       case OpKind::combine: return check_combine(op);
+      case OpKind::state_space: return check_state_space(op);
+      case OpKind::grouped_rms_norm: check_runs(op); break;
       case OpKind::embedding: return check_rows(op);
       case OpKind::position_embedding: check_rows(op); break;
       case OpKind::layer_norm:
@@ -224,6 +227,34 @@ class BlockCheck {
       fail(op.name, "gate, up and the output are alike, and every row has one weight");
   }
 
+  void check_weighted_rows(const OpSpec& op) const {
+    if (!equal(in(op, 0).shape, out(op).shape) || in(op, 1).shape.size() != 1) fail(op.name, "the output is like the rows, and every row has one weight");
+  }
+
+  void check_runs(const OpSpec& op) const {
+    const std::int64_t features = per_token(in(op, 0));
+    if (block_.params[op.params[0]].elements() != features) fail(op.name, "weight and features of a token differ in size");
+    if (op.groups < 1 || features % op.groups != 0) fail(op.name, fmt::format("{} features do not fall into {} equal runs", features, op.groups));
+  }
+
+  void check_state_space(const OpSpec& op) const {
+    const Shape &x = in(op, 1).shape, &b = in(op, 2).shape, &dt = in(op, 4).shape;
+    if (x.size() != 4 || !equal(in(op, 0).shape, x) || !equal(out(op).shape, x)) fail(op.name, "z, x and the output are [b, s, heads, head_dim]");
+    if (b.size() != 4 || !equal(in(op, 3).shape, b)) fail(op.name, "b and c are [b, s, groups, state]");
+    if (dt.size() != 3 || dt[2].size != x[2].size) fail(op.name, "there is one dt for each head");
+    if (b[2].size < 1 || x[2].size % b[2].size != 0) fail(op.name, "groups do not divide the heads");
+    if (op.chunk < 1) fail(op.name, "a chunk is one token or more");
+    const ParamSpec& weight = block_.params[op.params[0]];
+    const std::vector<std::int64_t> pieces{per_token(in(op, 1)), per_token(in(op, 2)), per_token(in(op, 3))};
+    const std::int64_t channels = pieces[0] + pieces[1] + pieces[2];
+    if (weight.shape.size() != 2 || weight.shape[0].size != channels) fail(op.name, "the convolution's weight is [x, b and c of a token, window]");
+    if (block_.params[op.params[1]].elements() != channels) fail(op.name, "the convolution's bias is not as long as its output");
+    for (std::size_t p = 0; p < 2; ++p)
+      if (block_.params[op.params[p]].segments != pieces) fail(op.name, "the convolution's segments are those of x, b and c");
+    for (std::size_t p = 2; p < op.params.size(); ++p)
+      if (block_.params[op.params[p]].elements() != x[2].size) fail(op.name, "there is one a, d and bias of dt for each head");
+  }
+
   void check_combine(const OpSpec& op) const {
     if (in(op, 0).shape.size() != 2 || in(op, 0).shape[1].size != per_token(out(op)) || per_token(in(op, 1)) != op.routing.top_k)
       fail(op.name, "rows become tokens again");
@@ -294,6 +325,19 @@ void check_discriminator(const Network& network) {
   }
 }
 
+/// A pattern deals out every layer, each as often as it stands.
+void check_pattern(const Network& network) {
+  if (network.pattern.empty()) return;
+  std::vector<int> found(network.blocks.size(), 0);
+  for (const int b : network.pattern) {
+    if (b < 0 || static_cast<std::size_t>(b) >= found.size() || !network.blocks[static_cast<std::size_t>(b)].is_layer()) fail(network, "pattern", fmt::format("block {} is no layer", b));
+    ++found[static_cast<std::size_t>(b)];
+  }
+  for (std::size_t b = 0; b < found.size(); ++b)
+    if (network.blocks[b].is_layer() && found[b] != network.repeat[b])
+      fail(network, network.blocks[b].name, fmt::format("stands {} times, and {} times in the pattern", network.repeat[b], found[b]));
+}
+
 void check_chain(const Network& network) {
   const BlockSpec* before = nullptr;
   for (std::size_t i = 0; i < network.blocks.size(); ++i) {
@@ -323,6 +367,7 @@ void validate(const Network& network) {
   check_skips(network);
   check_discriminator(network);
   check_chain(network);
+  check_pattern(network);
 }
 
 }  // namespace rehearse

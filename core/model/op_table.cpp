@@ -50,6 +50,14 @@ ElementTraffic position_traffic(const BlockSpec& block, const OpSpec& op, std::i
   return {out + s * block.params[op.params[0]].shape[1].size, out};
 }
 
+/// Of the recurrence, as Megatron-LM counts it for its reports (megatron/training/training.py, mamba_layer_flops): 7 for each of the a p n elements of a
+/// token's state. Kernels that work in chunks do more.
+Flops state_space_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
+  constexpr double kEach = 7;
+  const double x = static_cast<double>(elements(input(block, op, 1).shape, b, s));
+  return Flops{kEach * x * static_cast<double>(input(block, op, 2).shape.back().size)};
+}
+
 /// Each output element is a sum over its window and the input channels of its group; transposed, each input element is spread so.
 Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
   const ParamSpec& weight = block.params[op.params[0]];
@@ -59,7 +67,7 @@ Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b
 }
 
 constexpr auto once = every_operand_once;
-constexpr std::array<OpInfo, 31> kTable{{
+constexpr std::array<OpInfo, 34> kTable{{
     {OpKind::embedding, "embedding", "row of a table for each token", 1, 1, 1, nullptr, embedding_traffic},
     {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr, position_traffic},
     {OpKind::dropout, "dropout", "zeroes a random fraction and scales the rest", 1, 0, 0, nullptr, once},
@@ -91,6 +99,9 @@ constexpr std::array<OpInfo, 31> kTable{{
     {OpKind::leaky_relu, "leaky_relu", "x above 0, slope * x below", 1, 0, 0, nullptr, once},
     {OpKind::tanh, "tanh", "hyperbolic tangent", 1, 0, 0, nullptr, once},
     {OpKind::adversarial_loss, "adversarial_loss", "mean loss of taking samples for real or for made", 1, 0, 0, nullptr, once},
+    {OpKind::weighted_squared_relu, "weighted_squared_relu", "weight of the row * square of the larger of x and 0", 2, 0, 0, nullptr, once},
+    {OpKind::grouped_rms_norm, "grouped_rms_norm", "root mean square 1 over each of equal runs of features, then weight", 1, 1, 1, nullptr, once},
+    {OpKind::state_space, "state_space", "causal convolution, then a state that each token decays and adds to, gated", 5, 5, 5, state_space_flops, once},
 }};
 
 constexpr bool in_order() {

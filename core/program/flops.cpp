@@ -16,17 +16,21 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
     case ComputeOp::convolution_grad: factor = 2; break;
     case ComputeOp::attention: factor = 4; break;
     case ComputeOp::attention_grad: factor = 8; break;
+    case ComputeOp::state_space: factor = 7; break;
+    case ComputeOp::state_space_grad: factor = 14; break;
     default: return Flops{0};
   }
+  const bool recurrence = task.op == ComputeOp::state_space || task.op == ComputeOp::state_space_grad;
   const bool attention = task.op == ComputeOp::attention || task.op == ComputeOp::attention_grad;
   double product = factor;
   const bool grouped = task.op == ComputeOp::grouped_matmul;
   if (attention && task.scalars.size() > 1) product *= task.scalars[1];
   constexpr std::size_t kKeyHeads = 2, kKeys = 4, kWindow = 6;  // Dimensions of attention.
+  constexpr std::size_t kGroups = 4, kState = 5;                // Of a recurrence, whose groups share work and whose window and chunk add none.
   const auto size = [&](std::size_t i) { return static_cast<double>(program.exprs.evaluate(task.dims[i], at)); };
   // Key heads add no work, a window takes away keys; rows are those of all groups.
   for (std::size_t i = 0; i < task.dims.size(); ++i) {
-    if ((attention && (i == kKeyHeads || i == kWindow)) || (grouped && i == 0)) continue;
+    if ((attention && (i == kKeyHeads || i == kWindow)) || (grouped && i == 0) || (recurrence && (i == kGroups || i > kState))) continue;
     product *= attention && i == kKeys && task.dims.size() > kWindow ? std::min(size(i), size(kWindow)) : size(i);
   }
   return Flops{product};

@@ -48,8 +48,9 @@ std::string_view name_of(ComputeOp op) {
       "cast",          "copy",            "embedding",       "embedding_grad",       "cross_entropy", "cross_entropy_grad",
       "route",         "permute",         "unpermute",       "convolution",          "convolution_grad", "pool",
       "pool_grad",     "optimizer",       "square_sum",      "fill",                 "route_grad", "permute_grad",
-      "histogram",     "attention_merge", "attention_merge_grad", "statistics",      "quantise"});
-  static_assert(kNames.size() == static_cast<std::size_t>(ComputeOp::quantise) + 1);
+      "histogram",     "attention_merge", "attention_merge_grad", "statistics",      "quantise",
+      "state_space",   "state_space_grad"});
+  static_assert(kNames.size() == static_cast<std::size_t>(ComputeOp::state_space_grad) + 1);
   return kNames[static_cast<std::size_t>(op)];
 }
 

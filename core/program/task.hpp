@@ -51,7 +51,11 @@ enum class ComputeOp : std::uint8_t {
   route_grad, permute_grad, histogram,  ///< Gate's backward; tokens per expert
   attention_merge, attention_merge_grad,  ///< Partial attention results joined by log-sum-exp (ring attention)
   statistics,          ///< Batch moments, reduced over `scope` before `norm` uses them
-  quantise             ///< To fp8 with scaling
+  quantise,            ///< To fp8 with scaling
+  state_space,         ///< dims {batch, tokens, heads, head_dim, groups, state, window, chunk}: OpKind::state_space on local heads and groups.
+                       ///< Operands z, x, b, c, dt, convolution's weight and bias, a_log, d, dt_bias, y.
+  state_space_grad     ///< Same dims. Operands dy, then the ten that are read forward, gradients of z, x, b, c, dt; then, where the task
+                       ///< accumulates, those of the five weights.
 };
 [[nodiscard]] std::string_view name_of(ComputeOp op);
 

@@ -19,9 +19,10 @@ using nlohmann::json;
 constexpr std::array<const char*, 3> kLayerKeys{"num_hidden_layers", "n_layer", "n_layers"};
 
 /// Other names of shipped models.
-constexpr std::array<std::pair<const char*, const char*>, 11> kOthers{{{"llama3.1_405b", "llama3_405b"}, {"llama3.1_70b", "llama3_70b"}, {"llama3.3_70b", "llama3_70b"},
+constexpr std::array<std::pair<const char*, const char*>, 15> kOthers{{{"llama3.1_405b", "llama3_405b"}, {"llama3.1_70b", "llama3_70b"}, {"llama3.3_70b", "llama3_70b"},
     {"llama1_7b", "llama_7b"}, {"llama1_13b", "llama_13b"}, {"llama_30b", "llama_33b"}, {"llama1_65b", "llama_65b"}, {"deepseek_v3(w/o mtp)", "deepseek_v3_without_mtp"},
-    {"qwen3_235b", "qwen3_235b_a22b"}, {"qwen3_30b", "qwen3_30b_a3b"}, {"megatron_turing_nlg_530b", "megatron_530b"}}};
+    {"qwen3_235b", "qwen3_235b_a22b"}, {"qwen3_30b", "qwen3_30b_a3b"}, {"megatron_turing_nlg_530b", "megatron_530b"},
+    {"nemotron_3_nano", "nemotron_3_nano_30b_a3b"}, {"nemotron_3_super", "nemotron_3_super_120b_a12b"}, {"nemotron_3_ultra_550b_a55b", "nemotron_3_ultra"}, {"nemotron_3_nano_30b", "nemotron_3_nano_30b_a3b"}}};
 
 /// Words behind a model's name that make it another one's.
 constexpr std::array<const char*, 9> kOtherSizes{"lite", "xl", "small", "medium", "large", "mini", "tiny", "nano", "distill"};
@@ -91,7 +92,7 @@ KnownModel described(const std::string& name, const json& config) {
   out.name = name;
   out.model_type = config.value("model_type", "");
   out.positions = config.value("max_position_embeddings", std::int64_t{0});
-  out.rotary = config.contains("rope_theta");
+  out.rotary = config.contains("rope_theta") || config.contains("hybrid_override_pattern");
   for (const char* key : kLayerKeys) out.layers = config.value(key, out.layers);
   for (const char* key : {"num_local_experts", "n_routed_experts", "num_experts"}) out.experts = out.experts || config.contains(key);
   return out;

@@ -16,7 +16,7 @@ struct KnownModel {
   std::string model_type;    ///< Of its configuration.
   std::int64_t layers = 0;
   std::int64_t positions = 0;///< Longest sequence; 0: unstated.
-  bool rotary = false;       ///< Positions are turned into queries and keys, so that any number of them has the same weights.
+  bool rotary = false;       ///< Positions are turned into queries and keys, or nowhere, so that any number of them has the same weights.
   bool experts = false;
 };
 

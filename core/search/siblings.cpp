@@ -55,6 +55,9 @@ double share_of_layers(const Network& network, int stages) {
 Workload with_layers(Workload w, const std::function<int(int)>& change) {
   for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
     if (w.network.blocks[b].is_layer()) w.network.repeat[b] = std::max(1, change(w.network.repeat[b]));
+  // Of each kind of a hybrid's layers the first stay.
+  std::vector<int> left = w.network.repeat;
+  std::erase_if(w.network.pattern, [&](int b) { return --left[static_cast<std::size_t>(b)] < 0; });
   return w;
 }
 

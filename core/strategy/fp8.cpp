@@ -50,7 +50,7 @@ struct Cast { int from; OperandCopies to; };
 bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
   if (!b.options().kernels.fused_norm || role == Role::weight || b.builder().frame().narrow == DType::fp4) return false;
   const bool one_kernel = b.options().kernels.fused_activation;
-  const auto activation = [one_kernel](const OpSpec& o) { return o.kind == OpKind::gelu || o.kind == OpKind::weighted_silu_mul || (one_kernel && o.kind == OpKind::silu_mul); };
+  const auto activation = [one_kernel](const OpSpec& o) { return o.kind == OpKind::gelu || is_expert_activation(o.kind) || (one_kernel && o.kind == OpKind::silu_mul); };
   const auto norm = [](const OpSpec& o) { return o.kind == OpKind::layer_norm || o.kind == OpKind::rms_norm; };
   const auto& ops = b.tensors().spec->ops;
   const auto holds = [](const std::vector<int>& tensors, int t) { return std::find(tensors.begin(), tensors.end(), t) != tensors.end(); };
@@ -65,7 +65,7 @@ bool cast_in_products(BlockBody& b, const OpSpec& op, Role role) {
   const std::vector<int>& cast = role == Role::input ? op.inputs : op.outputs;
   return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) {
     const std::vector<int>& made = role == Role::input ? o.outputs : o.inputs;
-    return o.kind == OpKind::weighted_silu_mul && std::find(made.begin(), made.end(), cast.front()) != made.end();
+    return is_expert_activation(o.kind) && std::find(made.begin(), made.end(), cast.front()) != made.end();
   });
 }
 

@@ -58,6 +58,15 @@ void check_attention(const Workload& w) {
         throw Error(ErrorKind::usage, fmt::format("unfused attention has no lowering for {} of {}", op.attention_window > 0 ? "the window" : "the sinks", w.network.name), "kernels.attention", "set kernels.attention to flash");
 }
 
+/// A recurrence goes from token to token: what a rank begins with is what the rank before ends with.
+void check_recurrence(const Workload& w, const StrategySettings& s) {
+  if (s.cp < 2) return;
+  for (const BlockSpec& block : w.network.blocks)
+    for (const OpSpec& op : block.ops)
+      if (op.kind == OpKind::state_space)
+        throw Error(ErrorKind::usage, fmt::format("the state space layers of {} have no lowering over cp({}) ranks", w.network.name, s.cp), "strategy.cp", "set strategy.cp to 1; sequences can be split by sequence_parallel with tp");
+}
+
 /// Settings of a network that there is not.
 void check_discriminator(const Workload& w) {
   if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
@@ -113,6 +122,7 @@ void check_workload(const Workload& workload, const StrategySettings& settings) 
   check_sequence(workload);
   check_attention(workload);
   check_frozen(workload, settings);
+  check_recurrence(workload, settings);
   check_discriminator(workload);
 }
 

@@ -10,7 +10,8 @@ const OpLowering& lowering_of(OpKind kind) {
     case OpKind::position_embedding: return ops::kPositionEmbedding;
     case OpKind::dropout: return ops::kDropout;
     case OpKind::layer_norm:
-    case OpKind::rms_norm: return ops::kNorm;
+    case OpKind::rms_norm:
+    case OpKind::grouped_rms_norm: return ops::kNorm;
     case OpKind::linear: return ops::kLinear;
     case OpKind::rope: return ops::kRope;
     case OpKind::attention: return ops::kAttention;
@@ -24,7 +25,9 @@ const OpLowering& lowering_of(OpKind kind) {
     case OpKind::dispatch: return ops::kDispatch;
     case OpKind::grouped_linear: return ops::kGroupedLinear;
     case OpKind::weighted_silu_mul: return ops::kWeightedSiluMul;
+    case OpKind::weighted_squared_relu: return ops::kWeightedSquaredRelu;
     case OpKind::combine: return ops::kCombine;
+    case OpKind::state_space: return ops::kStateSpace;
     case OpKind::convolution: return ops::kConvolution;
     case OpKind::pool: return ops::kPool;
     case OpKind::global_pool: return ops::kGlobalPool;

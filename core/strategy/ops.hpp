@@ -23,6 +23,8 @@ extern const OpLowering kDispatch;
 extern const OpLowering kGroupedLinear;
 extern const OpLowering kWeightedSiluMul;
 extern const OpLowering kCombine;
+extern const OpLowering kWeightedSquaredRelu;
+extern const OpLowering kStateSpace;
 extern const OpLowering kConvolution;
 extern const OpLowering kPool;
 extern const OpLowering kGlobalPool;

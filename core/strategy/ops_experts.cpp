@@ -51,9 +51,10 @@ void add_on_rows(BlockBody& b, const std::string& name, ComputeTask t, std::vect
 
 /// Bytes that Megatron-LM's addition of the last product's bias moves, over those of one kernel, all in 16 bits: the bias times row weights is
 /// written, added to an expert's rows, all experts' rows are joined, 12 bytes for 4; backward two products and their sums, and gradients of the
-/// experts' rows joined, 16 for 2 (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias).
-struct EagerBias { double forward = 3, backward = 8; };
-constexpr EagerBias kEagerBias;
+/// experts' rows joined, 16 for 2 (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). Dispatchers that send one copy bring row weights
+/// in fp32, and what meets them is in fp32 until rows are joined: 28 bytes for 4, 40 for 2.
+struct EagerBias { double forward, backward; };
+EagerBias eager_bias(const ExpertPlan& plan) { return plan.node > 0 ? EagerBias{7, 20} : EagerBias{3, 8}; }
 
 /// Rows, the bias or its gradient, and what tells them apart.
 void add_bias_task(BlockBody& b, const OpSpec& op, const char* what, ComputeTask t, std::vector<Operand> operands, Phase phase) {
@@ -68,7 +69,7 @@ void add_bias(BlockBody& b, const OpSpec& op, const std::vector<int>& results) {
   if (op.params.size() < 2) return;
   const bool weighted = weighs_bias(op);
   ComputeTask t = pass(ComputeOp::add, weighted ? "weighted_expert_bias" : "expert_bias");
-  t.passes = weighted && !b.options().kernels.fused_experts ? kEagerBias.forward : 0;
+  t.passes = weighted && !b.options().kernels.fused_experts ? eager_bias(b.options().experts).forward : 0;
   std::vector<Operand> operands{read(b.param(op.params[1]))};
   if (weighted) operands.push_back(read(b.value(op.inputs[1])));
   for (const int y : results) operands.push_back(update(y));
@@ -82,7 +83,7 @@ void bias_gradient(BlockBody& b, const OpSpec& op, const std::vector<int>& dy) {
   ComputeTask t = pass(ComputeOp::add, weighted ? "weighted_expert_bias_grad" : "expert_bias_grad");
   t.accumulates = true;
   if (b.options().kernels.fused_experts) t.passes = 0;
-  else if (weighted) t.passes = kEagerBias.backward;
+  else if (weighted) t.passes = eager_bias(b.options().experts).backward;
   std::vector<Operand> operands{update(b.grad_accumulator(op.params[1]))};
   int dweights = -1;
   if (weighted) {
@@ -157,9 +158,9 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
   bias_gradient(b, op, gradients);
 }
 
-/// The rows' weights as a product that splits the inner size reads them: for all rows.
+/// The rows' weights, the last input, as a product that splits the inner size reads them: for all rows.
 Layout weights_layout(BlockBody& b, const OpSpec& op) {
-  const Layout& stored = b.stored(op.inputs[2]);
+  const Layout& stored = b.stored(op.inputs.back());
   return is_split(b.stored(op.outputs[0]), 1) ? with_axis(stored, Axis::etp, Replicate{}) : stored;
 }
 
@@ -175,9 +176,9 @@ ComputeTask inside_products(BlockBody& b, ComputeTask task) {
 struct EagerBounds { double forward = 22.0 / 6, backward = 3; };
 constexpr EagerBounds kEagerBounds;
 
-ComputeTask gated(const OpSpec& op, ComputeOp kind) {
+ComputeTask activation_task(const OpSpec& op, ComputeOp kind) {
   const bool bounded = op.limit > 0;
-  ComputeTask t = pass(kind, bounded ? "weighted_clamped_silu_mul" : "weighted_silu_mul");
+  ComputeTask t = pass(kind, bounded ? "weighted_clamped_silu_mul" : std::string(name_of(op.kind)));
   if (!bounded) return t;
   t.scalars = {op.limit};
   t.passes = kind == ComputeOp::activation ? kEagerBounds.forward : kEagerBounds.backward;
@@ -185,26 +186,32 @@ ComputeTask gated(const OpSpec& op, ComputeOp kind) {
 }
 
 void activation_forward(BlockBody& b, const OpSpec& op) {
-  const int gate = b.value(op.inputs[0]), up = b.value(op.inputs[1]), weights = b.value(op.inputs[2], weights_layout(b, op), op.name);
-  const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  b.builder().compute(op.name, inside_products(b, gated(op, ComputeOp::activation)), {read(gate), read(up), read(weights), write(y)}, b.phase());
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i + 1 < op.inputs.size(); ++i) operands.push_back(read(b.value(op.inputs[i])));
+  operands.push_back(read(b.value(op.inputs.back(), weights_layout(b, op), op.name)));
+  operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
+  b.builder().compute(op.name, inside_products(b, activation_task(op, ComputeOp::activation)), std::move(operands), b.phase());
 }
 
 void activation_backward(BlockBody& b, const OpSpec& op) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0) return;
   const Layout all = weights_layout(b, op);
-  const int gate = b.value(op.inputs[0]), up = b.value(op.inputs[1]), weights = b.value(op.inputs[2], all, op.name);
-  const int dgate = b.scratch_like(op.name + ".gate_grad", gate, gradient_layout(b.stored(op.inputs[0])));
-  const int dup = b.scratch_like(op.name + ".up_grad", up, gradient_layout(b.stored(op.inputs[1])));
+  std::vector<Operand> operands{read(dy)};
+  std::vector<int> inputs, gradients;
+  for (std::size_t i = 0; i + 1 < op.inputs.size(); ++i) inputs.push_back(b.value(op.inputs[i]));
+  inputs.push_back(b.value(op.inputs.back(), all, op.name));
   // Every rank sums over its part of the inner size.
   const bool split = is_split(b.stored(op.outputs[0]), 1);
-  const int dweights = b.scratch_like(op.name + ".weights_grad", weights, split ? with_axis(all, Axis::etp, Partial{}) : all);
-  b.builder().compute(op.name + ".input_grad", inside_products(b, gated(op, ComputeOp::activation_grad)),
-                      {read(dy), read(gate), read(up), read(weights), write(dgate), write(dup), write(dweights)}, Phase::input_grad);
-  b.add_grad(op.inputs[0], dgate, op.name);
-  b.add_grad(op.inputs[1], dup, op.name);
-  b.add_grad(op.inputs[2], dweights, op.name);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool weights = i + 1 == inputs.size();
+    const Layout layout = !weights ? gradient_layout(b.stored(op.inputs[i])) : split ? with_axis(all, Axis::etp, Partial{}) : all;
+    gradients.push_back(b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(op.inputs[i])].name + "_grad", inputs[i], layout));
+  }
+  for (const int x : inputs) operands.push_back(read(x));
+  for (const int g : gradients) operands.push_back(write(g));
+  b.builder().compute(op.name + ".input_grad", inside_products(b, activation_task(op, ComputeOp::activation_grad)), std::move(operands), Phase::input_grad);
+  for (std::size_t i = 0; i < gradients.size(); ++i) b.add_grad(op.inputs[i], gradients[i], op.name);
 }
 
 // ---- one vector appended to every head
@@ -235,6 +242,7 @@ std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const Progr
 
 const OpLowering kGroupedLinear{linear_forward, linear_backward, saves_inputs};
 const OpLowering kWeightedSiluMul{activation_forward, activation_backward, saves_inputs};
+const OpLowering kWeightedSquaredRelu{activation_forward, activation_backward, saves_inputs};
 const OpLowering kAppend{append_forward, append_backward, saves_nothing};
 
 }  // namespace rehearse::ops

@@ -73,9 +73,18 @@ void unless_activation_fused(BlockBody& b, ComputeTask& t, double passes) {
 
 // ---- norm
 
-void norm_forward(BlockBody& b, const OpSpec& op) {
-  ComputeTask t = pass(ComputeOp::norm, std::string(name_of(op.kind)));
+/// A norm over runs is told how long they are: splitting heads leaves whole runs.
+ComputeTask norm_task(BlockBody& b, const OpSpec& op, ComputeOp kind) {
+  ComputeTask t = pass(kind, std::string(name_of(op.kind)));
   t.epsilon = op.eps;
+  if (op.kind != OpKind::grouped_rms_norm) return t;
+  const BlockSpec& spec = *b.tensors().spec;
+  t.scalars = {static_cast<double>(spec.params[static_cast<std::size_t>(op.params[0])].elements() / op.groups)};
+  return t;
+}
+
+void norm_forward(BlockBody& b, const OpSpec& op) {
+  ComputeTask t = norm_task(b, op, ComputeOp::norm);
   if (op.kind == OpKind::rms_norm) unless_fused(b, t, kEager.norm);
   const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
   std::vector<Operand> operands{read(x)};
@@ -88,8 +97,7 @@ void norm_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0) return;
   const int x = b.value(op.inputs[0], b.stored(op.outputs[0]), op.name);
   const int dx = b.scratch_like(op.name + ".input_grad", x, b.builder().tensor(dy).layout);
-  ComputeTask t = pass(ComputeOp::norm_grad, std::string(name_of(op.kind)));
-  t.epsilon = op.eps;
+  ComputeTask t = norm_task(b, op, ComputeOp::norm_grad);
   ComputeTask input = t;
   if (op.kind == OpKind::rms_norm) unless_fused(b, input, kEager.norm_grad);
   b.builder().compute(op.name + ".input_grad", input, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
@@ -211,10 +219,17 @@ void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, 
 
 // ---- rotary embedding
 
+/// Bytes that Megatron-LM's unfused rotation moves of an element, over those of one kernel: products with cosine and sine, half of the elements
+/// negated, joined, added, joined with what does not turn, 24 for 4; backward the same gradients, 20, and those of two slices, each into zeros of the
+/// whole, 14 (megatron/core/models/common/embeddings/rope_utils.py, _apply_rotary_pos_emb_bshd).
+struct ScaledRotation { double forward = 6, backward = 8.5; };
+constexpr ScaledRotation kScaledRotation;
+
 ComputeTask rotation(BlockBody& b, ComputeOp kind, const OpSpec& op) {
   ComputeTask t = pass(kind);
   t.scalars = {static_cast<double>(op.rotary_dim), op.rope_theta};
-  unless_fused(b, t, kEager.rotation);
+  if (op.scaled) t.passes = kind == ComputeOp::rope ? kScaledRotation.forward : kScaledRotation.backward;
+  else unless_fused(b, t, kEager.rotation);
   return t;
 }
 

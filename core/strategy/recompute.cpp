@@ -31,7 +31,7 @@ bool belongs(const BlockSpec& spec, const OpSpec& op, std::string_view module) {
   const bool residual = op.kind == OpKind::add;
   if (module == "layernorm") return is_norm(op.kind) && !starts(op.name, "attention.");
   if (module == "mlp") return starts(op.name, "mlp.") && !residual;
-  if (module == "moe_act") return op.kind == OpKind::weighted_silu_mul;
+  if (module == "moe_act") return is_expert_activation(op.kind);
   if (module == "moe") return starts(op.name, "moe.");
   if (module == "shared_experts") return starts(op.name, "moe.shared.");
   if (module != "mla_up_proj") return false;

@@ -1,6 +1,8 @@
 // Tensor parallelism (Shoeybi et al. 2019, sec. 3): heads, MLP neurons and the vocabulary are dealt to the ranks of a group.
 // A weight split by output features is column parallel, one split by input features row parallel and its output a partial sum.
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/strategy/strategy.hpp"
@@ -19,10 +21,11 @@ int split_dim(const Shape& shape) {
   return -1;
 }
 
-std::string_view what(DimTag tag) {
+std::string_view what(const BlockSpec& block, DimTag tag) {
+  const bool mamba = std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::state_space; });
   switch (tag) {
-    case DimTag::heads: return "num_attention_heads";
-    case DimTag::kv_heads: return "num_key_value_heads";
+    case DimTag::heads: return mamba ? "mamba_num_heads" : "num_attention_heads";
+    case DimTag::kv_heads: return mamba ? "n_groups" : "num_key_value_heads";
     default: return "intermediate_size";
   }
 }
@@ -49,7 +52,7 @@ class TensorParallel final : public Strategy {
           std::string valid;
           for (int k = 1; k <= dim.size && k <= 64; ++k)
             if (dim.size % k == 0) valid += (valid.empty() ? "" : ", ") + std::to_string(k);
-          throw Error(ErrorKind::usage, fmt::format("tp({}) does not divide {}({})", tp, what(dim.tag), dim.size), "strategy.tp",
+          throw Error(ErrorKind::usage, fmt::format("tp({}) does not divide {}({})", tp, what(block, dim.tag), dim.size), "strategy.tp",
                       fmt::format("valid for this model: {}", valid));
         }
   }

@@ -88,7 +88,7 @@ inline std::vector<Variation> all_variations() {
   return out;
 }
 
-enum class Net { gpt, llama, neox, mixtral, deepseek, gpt_oss, adapted, mlp, cnn, segmenter, gan };
+enum class Net { gpt, llama, neox, mixtral, deepseek, gpt_oss, hybrid, adapted, mlp, cnn, segmenter, gan };
 inline constexpr bool takes_images(Net net) { return net >= Net::mlp; }
 
 /// A layer list over images of 3 x 12 x 8, or vectors.
@@ -150,6 +150,11 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
       // A window shorter than a sequence, and a bound that some gates and ups meet.
       case Net::gpt_oss: return changed("tiny_gpt_oss", {{"hidden_size", 16}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 4}, {"intermediate_size", 12}, {"num_local_experts", 4},
                                                          {"sliding_window", 3}, {"swiglu_limit", 0.004}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      // Chunks shorter than a sequence, and one that it does not fill.
+      case Net::hybrid: return changed("tiny_nemotron_h", {{"hybrid_override_pattern", "ME*-"}, {"num_hidden_layers", 4}, {"hidden_size", 16}, {"mamba_num_heads", 4}, {"mamba_head_dim", 4}, {"n_groups", 2},
+                                                           {"ssm_state_size", 4}, {"chunk_size", 3}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 4}, {"intermediate_size", 24},
+                                                           {"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}, {"moe_shared_expert_intermediate_size", 16},
+                                                           {"moe_latent_size", 8}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
       case Net::adapted:
         return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4}, {"hidden_size", 16}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
                                                     {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}}),

@@ -122,7 +122,7 @@ TEST_CASE("so it does where adapters alone are trained", "[parity]") {
 }
 
 TEST_CASE("so it does for networks with experts", "[parity]") {
-  for (const Net net : {Net::mixtral, Net::deepseek, Net::gpt_oss}) {
+  for (const Net net : {Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid}) {
     REQUIRE_NOTHROW(spread(small_job(net), {}));
     int checked = 0;
     for (const Variation& v : all_variations())
@@ -216,7 +216,7 @@ TEST_CASE("two networks take batch statistics over all replicas", "[parity]") {
 }
 
 TEST_CASE("loss falls on one rank", "[parity]") {
-  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::mlp, Net::segmenter}) {
+  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid, Net::mlp, Net::segmenter}) {
     INFO(static_cast<int>(net));
     const std::vector<double>& losses = one_rank(net).losses;
     const auto mean = [](auto from) { return std::accumulate(from, from + 5, 0.0) / 5; };

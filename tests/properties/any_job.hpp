@@ -17,7 +17,7 @@ inline bool coin() { return *rc::gen::arbitrary<bool>(); }
 
 inline Network any_network() {
   static const std::vector<Network> kNetworks{tiny_gpt(),           tiny_gpt(4, 0.0),        tiny_llama(),            tiny_neox(),
-                                              shipped("tiny_bert"), shipped("tiny_mixtral"), shipped("tiny_deepseek")};
+                                              shipped("tiny_bert"), shipped("tiny_mixtral"), shipped("tiny_deepseek"), shipped("tiny_nemotron_h")};
   return any_of(kNetworks);
 }
 

@@ -1,4 +1,4 @@
-// The gated activations of experts, times the weight of the row: SiLU, and that of GPT-OSS.
+// The activations of experts, times the weight of the row: gated by SiLU, as GPT-OSS gates, and squared ReLU (So et al. 2021).
 
 #include <algorithm>
 #include <cmath>
@@ -79,10 +79,39 @@ struct WeightedClampedGrad {
   }
 };
 
+/// x [n, f], weights [n], y
+template <class T>
+struct WeightedSquaredRelu {
+  static void run(const OperatorCall& c) {
+    const TensorView& x = c.operand(0);
+    const std::int64_t f = row_width(x);
+    for (std::int64_t i = 0; i < x.elements(); ++i) {
+      const T above = std::max(x.as<T>()[i], T{0});
+      c.operand(2).as<T>()[i] = c.operand(1).as<T>()[i / f] * above * above;
+    }
+  }
+};
+/// dy, x, weights, their gradients
+template <class T>
+struct WeightedSquaredReluGrad {
+  static void run(const OperatorCall& c) {
+    const TensorView& x = c.operand(1);
+    const std::int64_t f = row_width(x);
+    std::fill_n(c.operand(4).as<T>(), c.operand(4).elements(), T{0});
+    for (std::int64_t i = 0; i < x.elements(); ++i) {
+      const T above = std::max(x.as<T>()[i], T{0}), dy = c.operand(0).as<T>()[i];
+      c.operand(3).as<T>()[i] = dy * c.operand(2).as<T>()[i / f] * T{2} * above;
+      c.operand(4).as<T>()[i / f] += dy * above * above;
+    }
+  }
+};
+
 [[maybe_unused]] const bool registered = cpu_operators().add({"activation.weighted_silu_mul", "SiLU of the gate times up, by the row's weight", {}, both<WeightedSiluMul>()}) &&
                                          cpu_operators().add({"activation_grad.weighted_silu_mul", "gradients of gate, up and weight", {}, both<WeightedSiluMulGrad>()}) &&
                                          cpu_operators().add({"activation.weighted_clamped_silu_mul", "GPT-OSS's gated activation, by the row's weight", {}, both<WeightedClamped>()}) &&
-                                         cpu_operators().add({"activation_grad.weighted_clamped_silu_mul", "gradients of gate, up and weight", {}, both<WeightedClampedGrad>()});
+                                         cpu_operators().add({"activation_grad.weighted_clamped_silu_mul", "gradients of gate, up and weight", {}, both<WeightedClampedGrad>()}) &&
+                                         cpu_operators().add({"activation.weighted_squared_relu", "square of the larger of x and 0, by the row's weight", {}, both<WeightedSquaredRelu>()}) &&
+                                         cpu_operators().add({"activation_grad.weighted_squared_relu", "gradients of x and weight", {}, both<WeightedSquaredReluGrad>()});
 
 }  // namespace
 

@@ -272,6 +272,31 @@ __global__ void weighted_grad_kernel(Reals dy, Reals gate, Reals up, Reals weigh
 }
 
 template <class A>
+struct WeightedSquaredRelu {
+  Reals x, weights, y;
+  std::int64_t width;
+  template <int>
+  __device__ void at(std::int64_t i) const {
+    const A above = Max::of(get<A>(x, i), A(0));
+    put(y, i, get<A>(weights, i / width) * above * above);
+  }
+};
+template <class A>
+__global__ void weighted_squared_relu_grad_kernel(Reals dy, Reals x, Reals weights, Reals dx, Reals dweights, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    const A w = get<A>(weights, r);
+    A sum{0};
+    for (std::int64_t i = r * width + threadIdx.x; i < (r + 1) * width; i += blockDim.x) {
+      const A above = Max::of(get<A>(x, i), A(0)), d = get<A>(dy, i);
+      put(dx, i, d * w * A(2) * above);
+      sum += d * above * above;
+    }
+    sum = over_block<Sum>(sum, A(0));
+    if (threadIdx.x == 0) put(dweights, r, sum);
+  }
+}
+
+template <class A>
 struct Append {
   Reals x, vector, y;
   Appended z;
@@ -340,6 +365,15 @@ void weighted_silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals weights,
 void weighted_silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup, Reals dweights, std::int64_t rows, std::int64_t width) {
   with_sums_of(gate.type, [&](auto a) {
     launch(&weighted_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, gate, up, weights, dgate, dup, dweights, rows, width);
+  });
+}
+
+void weighted_squared_relu(cudaStream_t stream, Reals x, Reals weights, Reals y, std::int64_t rows, std::int64_t width) {
+  with_sums_of(x.type, [&](auto a) { each_one(stream, WeightedSquaredRelu<decltype(a)>{x, weights, y, width}, rows * width); });
+}
+void weighted_squared_relu_grad(cudaStream_t stream, Reals dy, Reals x, Reals weights, Reals dx, Reals dweights, std::int64_t rows, std::int64_t width) {
+  with_sums_of(x.type, [&](auto a) {
+    launch(&weighted_squared_relu_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, x, weights, dx, dweights, rows, width);
   });
 }
 

@@ -39,6 +39,9 @@ void rows_to_tokens(cudaStream_t, Reals from, Reals tokens, const std::int64_t* 
 /// y = weight of the row * silu(gate) * up; rows of `width`.
 void weighted_silu_mul(cudaStream_t, Reals gate, Reals up, Reals weights, Reals y, std::int64_t rows, std::int64_t width);
 void weighted_silu_mul_grad(cudaStream_t, Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup, Reals dweights, std::int64_t rows, std::int64_t width);
+/// y = weight of the row * max(x, 0)^2
+void weighted_squared_relu(cudaStream_t, Reals x, Reals weights, Reals y, std::int64_t rows, std::int64_t width);
+void weighted_squared_relu_grad(cudaStream_t, Reals dy, Reals x, Reals weights, Reals dx, Reals dweights, std::int64_t rows, std::int64_t width);
 
 /// x [tokens, heads, d], vector [tokens, e], y [tokens, heads, d + e]
 struct Appended { std::int64_t tokens, heads, d, e; };

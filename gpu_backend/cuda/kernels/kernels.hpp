@@ -41,7 +41,8 @@ void copy_pieces(cudaStream_t, const std::byte* from, std::byte* to, const Piece
 
 // ---- rows
 
-struct NormShape { std::int64_t rows, width; double epsilon; bool centred; };
+/// The weight has a piece of `width` for each of `runs` consecutive rows, in turn.
+struct NormShape { std::int64_t rows, width; double epsilon; bool centred; std::int64_t runs = 1; };
 void norm(cudaStream_t, Reals x, Reals weight, const void* bias, Reals y, const NormShape& shape);
 void norm_input_grad(cudaStream_t, Reals x, Reals dy, Reals weight, Reals dx, const NormShape& shape);
 /// Adds to dweight, and to dbias where given. `scratch` holds norm_scratch_bytes().

@@ -39,11 +39,11 @@ __device__ Moments<Acc<T>> moments(const T* x, std::int64_t n, double epsilon, b
 template <int V, class T>
 __global__ void norm_kernel(const T* x, const T* weight, const T* bias, T* y, NormShape z) {
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
-    const T* row = x + r * z.width;
+    const T *row = x + r * z.width, *scale = weight + r % z.runs * z.width;
     const auto m = moments<V>(row, z.width, z.epsilon, z.centred);
     for (std::int64_t i = threadIdx.x * V; i < z.width; i += blockDim.x * V) {
       auto v = read<V>(row, i);
-      const auto w = read<V>(weight, i);
+      const auto w = read<V>(scale, i);
       if (bias != nullptr) {
         const auto b = read<V>(bias, i);
 #pragma unroll
@@ -62,11 +62,11 @@ template <int V, class T>
 __global__ void input_grad_kernel(const T* x, const T* dy, const T* weight, T* dx, NormShape z) {
   using A = Acc<T>;
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
-    const T *row = x + r * z.width, *grad = dy + r * z.width;
+    const T *row = x + r * z.width, *grad = dy + r * z.width, *scale = weight + r % z.runs * z.width;
     const auto m = moments<V>(row, z.width, z.epsilon, z.centred);
     A mean{0}, along{0};
     for (std::int64_t i = threadIdx.x * V; i < z.width; i += blockDim.x * V) {
-      const auto v = read<V>(row, i), g = read<V>(grad, i), w = read<V>(weight, i);
+      const auto v = read<V>(row, i), g = read<V>(grad, i), w = read<V>(scale, i);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         mean += g.at[j] * w.at[j];
@@ -77,7 +77,7 @@ __global__ void input_grad_kernel(const T* x, const T* dy, const T* weight, T* d
     along = over_block<Sum>(along, A(0)) / static_cast<A>(z.width);
     for (std::int64_t i = threadIdx.x * V; i < z.width; i += blockDim.x * V) {
       auto v = read<V>(row, i);
-      const auto g = read<V>(grad, i), w = read<V>(weight, i);
+      const auto g = read<V>(grad, i), w = read<V>(scale, i);
 #pragma unroll
       for (int j = 0; j < V; ++j) v.at[j] = m.inverse * (g.at[j] * w.at[j] - mean - (v.at[j] - m.mean) * m.inverse * along);
       write<V>(dx + r * z.width, i, v);
@@ -94,17 +94,22 @@ __global__ void moments_kernel(const T* x, Acc<T>* to, NormShape z) {
   }
 }
 
-/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to `plain`.
+/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to `plain`. A row here is `runs` of
+/// those that moments are of.
 template <class T>
-__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain, std::int64_t rows, std::int64_t columns) {
+__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain, std::int64_t rows, std::int64_t columns, std::int64_t runs) {
   using A = Acc<T>;
   __shared__ A sums[2][kRowLanes][kColumnThreads];
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x, first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart;
   A a{0}, b{0};
+  const std::int64_t run = c / (columns / runs);
   if (c < columns)
     for (std::int64_t r = first + threadIdx.y; r < first + kRowsPerPart && r < rows; r += kRowLanes) {
       const A g = widen(dy[r * columns + c]);
-      if (x != nullptr) a += g * (widen(x[r * columns + c]) - moments_of[2 * r]) * moments_of[2 * r + 1];
+      if (x != nullptr) {
+        const std::int64_t m = 2 * (r * runs + run);
+        a += g * (widen(x[r * columns + c]) - moments_of[m]) * moments_of[m + 1];
+      }
       b += g;
     }
   sums[0][threadIdx.y][threadIdx.x] = a;
@@ -135,9 +140,9 @@ void add_parts(cudaStream_t stream, const A* parts, G* sum, std::int64_t rows, s
 }
 
 template <class T>
-void column_parts(cudaStream_t stream, const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain, std::int64_t rows, std::int64_t columns) {
+void column_parts(cudaStream_t stream, const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain, std::int64_t rows, std::int64_t columns, std::int64_t runs = 1) {
   const dim3 grid(static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads), static_cast<unsigned>(parts_of(rows)));
-  launch(&column_parts_kernel<T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, dy, x, moments_of, weighted, plain, rows, columns);
+  launch(&column_parts_kernel<T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, dy, x, moments_of, weighted, plain, rows, columns, runs);
 }
 
 /// Calls f<V>() with the widest vectors that rows allow.
@@ -169,7 +174,7 @@ void norm_input_grad(cudaStream_t stream, Reals x, Reals dy, Reals weight, Reals
 
 std::size_t norm_scratch_bytes(const NormShape& z, ElementType type) {
   const std::size_t size = type == ElementType::real64 ? 8 : 4;
-  return static_cast<std::size_t>(2 * z.rows + 2 * parts_of(z.rows) * z.width) * size;
+  return static_cast<std::size_t>(2 * z.rows + 2 * parts_of(z.rows / z.runs) * z.width * z.runs) * size;
 }
 
 void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& z, void* scratch) {
@@ -177,13 +182,14 @@ void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, voi
     using T = decltype(t);
     using G = decltype(g);
     using A = Acc<T>;
-    A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows, *plain = weighted + parts_of(z.rows) * z.width;
+    const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
+    A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows, *plain = weighted + parts_of(rows) * columns;
     by_rows<T>(z.width, [&](auto v) {
       launch(&moments_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x), moments_of, z);
     });
-    column_parts<T>(stream, in<T>(dy), in<T>(x), moments_of, weighted, dbias != nullptr ? plain : nullptr, z.rows, z.width);
-    add_parts(stream, weighted, out<G>(dweight), z.rows, z.width);
-    if (dbias != nullptr) add_parts(stream, plain, static_cast<G*>(dbias), z.rows, z.width);
+    column_parts<T>(stream, in<T>(dy), in<T>(x), moments_of, weighted, dbias != nullptr ? plain : nullptr, rows, columns, z.runs);
+    add_parts(stream, weighted, out<G>(dweight), rows, columns);
+    if (dbias != nullptr) add_parts(stream, plain, static_cast<G*>(dbias), rows, columns);
   });
 }
 

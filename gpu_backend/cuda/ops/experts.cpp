@@ -221,6 +221,16 @@ void run_weighted_grad(const OperatorCall& c) {
   weighted_silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)),
                          c.operand(1).elements() / width, width);
 }
+/// x, weights, y
+void run_weighted_squared_relu(const OperatorCall& c) {
+  const std::int64_t width = row_width(c.operand(0));
+  weighted_squared_relu(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements() / width, width);
+}
+/// dy, x, weights, their gradients
+void run_weighted_squared_relu_grad(const OperatorCall& c) {
+  const std::int64_t width = row_width(c.operand(1));
+  weighted_squared_relu_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), c.operand(1).elements() / width, width);
+}
 
 Appended appended(const TensorView& x, const TensorView& vector) { return {x.extent(0) * x.extent(1), x.extent(2), x.extent(3), vector.from(2)}; }
 void run_append(const OperatorCall& c) { append(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), appended(c.operand(0), c.operand(1))); }
@@ -247,6 +257,8 @@ constexpr Named kOperators[] = {
     {"grouped_matmul.linear_weight_grad", "gradient of the experts' weights", run_grouped_weight},
     {"activation.weighted_silu_mul", "SiLU of the gate times up, by the row's weight", run_weighted},
     {"activation_grad.weighted_silu_mul", "gradients of gate, up and weight", run_weighted_grad},
+    {"activation.weighted_squared_relu", "square of the larger of x and 0, by the row's weight", run_weighted_squared_relu},
+    {"activation_grad.weighted_squared_relu", "gradients of x and weight", run_weighted_squared_relu_grad},
     {"copy.append", "a vector after every head", run_append},
     {"add.append_grad", "gradients of heads and vector", run_append_grad},
 };

@@ -21,15 +21,20 @@ void run_silu_mul_grad(const OperatorCall& c) {
   silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(3)), reals(c.operand(2)), reals(c.operand(4)), c.operand(0).elements());
 }
 
-NormShape norm_shape(const OperatorCall& c, bool centred) { return {c.operand(0).elements() / width(c.operand(0)), width(c.operand(0)), c.task->epsilon, centred}; }
-template <bool kCentred>
+enum class NormKind { layer, rms, grouped };
+/// Grouped: scalars: features of a run, each with its piece of the weight.
+NormShape norm_shape(const OperatorCall& c, NormKind kind, const TensorView& weight) {
+  const std::int64_t features = kind == NormKind::grouped ? static_cast<std::int64_t>(c.task->scalars.at(0)) : width(c.operand(0));
+  return {c.operand(0).elements() / features, features, c.task->epsilon, kind == NormKind::layer, weight.elements() / features};
+}
+template <NormKind kKind>
 void run_norm(const OperatorCall& c) {
-  norm(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operands.size() > 3 ? c.operand(2).data : nullptr, reals(c.operands.back()), norm_shape(c, kCentred));
+  norm(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operands.size() > 3 ? c.operand(2).data : nullptr, reals(c.operands.back()), norm_shape(c, kKind, c.operand(1)));
 }
 /// x, dy, weight, dx; or, where the task accumulates: x, dy, weight gradient, [bias gradient].
-template <bool kCentred>
+template <NormKind kKind>
 void run_norm_grad(const OperatorCall& c) {
-  const NormShape z = norm_shape(c, kCentred);
+  const NormShape z = norm_shape(c, kKind, c.operand(2));
   if (!c.task->accumulates) return norm_input_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), z);
   norm_weight_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operands.size() > 3 ? c.operand(3).data : nullptr, z,
                    c.launch->scratch(norm_scratch_bytes(z, c.operand(0).type)));
@@ -147,10 +152,12 @@ constexpr Named kOperators[] = {
     {"activation_grad.gelu_tanh", "gradient of GELU by tanh", run_curve_grad<Curve::gelu_by_tanh>},
     {"activation_grad.squared_relu", "its gradient", run_curve_grad<Curve::squared_relu>},
     {"activation_grad.silu_mul", "gradients of gate and up", run_silu_mul_grad},
-    {"norm.layer_norm", "layer norm", run_norm<true>},
-    {"norm.rms_norm", "RMS norm", run_norm<false>},
-    {"norm_grad.layer_norm", "its gradients: of the input, or of the weights", run_norm_grad<true>},
-    {"norm_grad.rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<false>},
+    {"norm.layer_norm", "layer norm", run_norm<NormKind::layer>},
+    {"norm.rms_norm", "RMS norm", run_norm<NormKind::rms>},
+    {"norm.grouped_rms_norm", "RMS norm of runs of features", run_norm<NormKind::grouped>},
+    {"norm_grad.layer_norm", "its gradients: of the input, or of the weights", run_norm_grad<NormKind::layer>},
+    {"norm_grad.rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::rms>},
+    {"norm_grad.grouped_rms_norm", "its gradients: of the input, or of the weight", run_norm_grad<NormKind::grouped>},
     {"attention.flash", "attention without stored scores", run_attention},
     {"attention_grad.flash", "its gradients", run_attention_grad},
     {"softmax", "scaled, masked softmax over keys", run_softmax},

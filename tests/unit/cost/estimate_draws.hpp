@@ -56,7 +56,7 @@ inline const Site& site(const Place& place) {
 }
 
 inline const std::vector<std::string> kDense{"tiny_gpt2", "gpt2", "gpt2_xl", "llama3_8b", "llama2_7b", "gpt_neox_20b", "gpt3_175b"};
-inline const std::vector<std::string> kExperts{"tiny_mixtral", "tiny_deepseek", "mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v3"};
+inline const std::vector<std::string> kExperts{"tiny_mixtral", "tiny_deepseek", "nemotron_3_nano_30b_a3b", "mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v3"};
 
 /// How tokens go to experts, for networks that have any.
 inline std::string draw_experts(std::mt19937_64& random, Drawn& d) {

@@ -36,7 +36,7 @@ inline CalibrationProfile toy_profile(const std::string& formula = "soft_rooflin
     put(p, group, "overlap_power", 2);
     put(p, group, "accumulate_factor", 0.9);
   }
-  for (const char* cls : {"softmax", "norm", "elementwise", "embedding", "cross_entropy", "optimizer", "reduction", "copy", "pool", "batch_norm", "quantise_mxfp8", "quantise_nvfp4"}) {
+  for (const char* cls : {"softmax", "norm", "elementwise", "embedding", "cross_entropy", "optimizer", "reduction", "copy", "pool", "batch_norm", "quantise_mxfp8", "quantise_nvfp4", "state_space"}) {
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 1e-6);
   }

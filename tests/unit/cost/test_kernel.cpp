@@ -25,6 +25,19 @@ TEST_CASE("a memory-bound kernel takes its bytes over its share of HBM") {
   CHECK((four.time - t.time).value() == Approx(3e-6));
 }
 
+TEST_CASE("a recurrence moves states and scores of chunks in fp32 besides what it reads and writes") {
+  // 2 heads of 4, 1 group, states of 8, chunks of 16: A 8, G 8, S 4, Q 16 a token.
+  const StateSpaceShape s{1000, 2, 4, 1, 8, 16};
+  const Kernel forward = make_state_space(s, DType::bf16, 7), backward = make_state_space(s, DType::bf16, 18, true);
+  CHECK((forward.bytes_read + forward.bytes_written).value() == Approx(1000 * (2.0 * (6 * 8 + 8 * 8) + 4.0 * (4 * 4 + 2 * 16))));
+  CHECK((backward.bytes_read + backward.bytes_written).value() == Approx(1000 * (2.0 * (21 * 8 + 23 * 8) + 4.0 * (10 * 4 + 6 * 16))));
+  CHECK(forward.bytes_written.value() == Approx(1000 * 2.0 * 8));
+  CHECK(flops_of(forward).value() == Approx(1000 * 2.0 * (16 * 8 + 2 * (16 * 4 + 2 * 8 * 4))));
+  CHECK(flops_of(backward) / flops_of(forward) == Approx(2.5));
+  const KernelModel model(toy_gpu(), toy_profile());
+  CHECK(model.price(forward).time.value() == Approx(7e-6 + (forward.bytes_read + forward.bytes_written).value() / 0.5e12));
+}
+
 TEST_CASE("arithmetic limits an elementwise kernel that does enough of it") {
   const KernelModel model(toy_gpu(), toy_profile());
   Kernel k = make_memory_bound(KernelClass::elementwise, Bytes{1e6}, Bytes{1e6}, DType::fp32);

@@ -46,6 +46,12 @@ TEST_CASE("Targets that train decoder stacks refuse other networks") {
   }
 }
 
+TEST_CASE("Megatron's trainer of one kind of layer refuses a hybrid") {
+  const Plan plan("llama3_8b_h100_8.json", {"model=nemotron_h_8b"});
+  CHECK_THROWS_AS(plan.to("megatron"), Error);
+  CHECK(!plan.to("torchrun").files.empty());
+}
+
 const ExportedFile* file(const Exported& e, const std::string& name) {
   const auto at = std::find_if(e.files.begin(), e.files.end(), [&](const ExportedFile& f) { return f.name == name; });
   return at == e.files.end() ? nullptr : &*at;

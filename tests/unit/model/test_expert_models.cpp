@@ -65,6 +65,19 @@ TEST_CASE("a window costs what its keys cost") {
   for (const bool causal : {false, true}) CHECK(flops("window_layer", 128, causal) == flops("layer", 128, causal));
 }
 
+TEST_CASE("a rotation knows whether its angles are scaled, which costs and nothing else ask") {
+  auto config = tiny("tiny_gpt_oss");
+  const auto scaled = [](const Network& network) {
+    int n = 0;
+    for (const BlockSpec& block : network.blocks)
+      for (const OpSpec& op : block.ops) n += op.kind == OpKind::rope && op.scaled ? 1 : 0;
+    return n;
+  };
+  CHECK(scaled(build(config)) == 0);
+  config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 32.0}};
+  CHECK(scaled(build(config)) == 4);  // Of q and k, in layers with a window and without.
+}
+
 TEST_CASE("layers of GPT-OSS out of turn are refused, an odd one is not") {
   auto config = tiny("tiny_gpt_oss");
   config["layer_types"] = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};

@@ -49,6 +49,8 @@ const std::vector<Row>& table() {
       {"llama3_8b", {8'030'261'248}, {}, Flops::none, {}, "size of the released safetensors, meta-llama/Meta-Llama-3-8B"},
       {"llama3_70b", {70'553'706'496}, {}, Flops::none, {}, "size of the released safetensors, meta-llama/Meta-Llama-3-70B"},
       {"llama3_405b", {405'853'388'800}, {}, Flops::per_token, {3.8e25 / 15.6e12, 0.0132}, "size of the released safetensors; Dubey et al. 2024: 3.8e25 FLOPs for 15.6 T tokens"},
+      {"nemotron_h_8b", {8e9, 0.0625}, {}, Flops::none, {}, "model card nvidia/Nemotron-H-8B-Base-8K: 8 B"},
+      {"nemotron_3_nano_30b_a3b", {31.6e9, 0.0016}, {3.6e9, 0.014}, Flops::none, {}, "NVIDIA 2025, Nemotron 3 Nano: 31.6 B, 3.2 B active, 3.6 B with embeddings"},
       {"mixtral_8x7b", {46.7e9}, {12.9e9, 0.004}, Flops::none, {}, "Mistral AI 2023, announcement: 46.7 B in all, 12.9 B per token"},
       {"deepseek_v3", {671.0e9}, {37.0e9, 0.02}, Flops::none, {}, "DeepSeek-AI 2024: 671 B in all, 37 B per token; the prediction module apart"},
       {"nemotron4_15b", {15.6e9, 0.005}, {}, Flops::none, {}, "Parmar et al. 2024, table 1: 3.1 B of embeddings, 12.5 B others"},

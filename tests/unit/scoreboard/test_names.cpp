@@ -42,6 +42,10 @@ TEST_CASE("a shipped model is known by any spelling of its name") {
   CHECK(named("Qwen3_235B_a22B") == "qwen3_235b_a22b");
   CHECK(named("Qwen3-235B") == "qwen3_235b_a22b");
   CHECK(named("GPT-2 XL") == "gpt2_xl");
+  for (const char* name : {"Nemotron_3_Nano", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/Nemotron 3 Nano 30B"}) CHECK(named(name) == "nemotron_3_nano_30b_a3b");
+  for (const char* name : {"Nemotron_3_Super", "Nemotron-3-Super-120B-A12B"}) CHECK(named(name) == "nemotron_3_super_120b_a12b");
+  for (const char* name : {"Nemotron_3_Ultra", "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"}) CHECK(named(name) == "nemotron_3_ultra");
+  CHECK(named("Nemotron-H-8B-Base-8K") == "nemotron_h_8b");
   CHECK(named("Mixtral 8x7B") == "mixtral_8x7b");
 }
 
@@ -57,6 +61,8 @@ TEST_CASE("a name that states another size means no shipped model") {
   CHECK(named("Llama-3 18B") == "none");
   CHECK(named("Llama 3 8B, 4M tokens a step") == "llama3_8b");
   CHECK(named("MLPerf BERT") == "none");
+  CHECK(named("Nemotron 3 Nano 4B") == "none");
+  CHECK(named("Nemotron-H 56B") == "none");
   CHECK(named("a transformer with MLP") == "none");
   CHECK(named("7B") == "none");
   CHECK(named("") == "none");
