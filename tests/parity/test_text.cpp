@@ -64,7 +64,8 @@ TEST_CASE("a text is learned, the same on one rank, dp 2 and tp 2", "[.slow]") {
   CHECK(last < unigram_entropy(file) - 0.4);
   for (const char* strategy : {"data_parallel", "tensor_parallel"}) {
     const auto split = curve(spread(job, {variations().at(strategy).front()}), *data, kSteps);
-    for (std::size_t s = 0; s < one.size(); ++s) CHECK(split[s] == Approx(one[s]).epsilon(s < 20 ? 1e-4 : 2e-2));
+    // Rounding, which differs with the processor's BLAS, grows from step to step.
+    for (std::size_t s = 0; s < one.size(); ++s) CHECK(split[s] == Approx(one[s]).epsilon(s < 10 ? 1e-4 : s < 20 ? 1e-3 : 2e-2));
   }
   std::filesystem::remove(file);
 }
