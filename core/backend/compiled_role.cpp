@@ -70,9 +70,8 @@ class Compiler {
   }
 
  private:
-  /// Body; layer, chunk, microbatch, pass, copy and step where calls differ by them; launches, -1 where each kernel has its own.
+  /// Body; layer, chunk, microbatch, pass, copy and step where calls differ by them; launches.
   using CallKey = std::tuple<int, std::array<int, 6>, int>;
-  static constexpr int kOncePerKernel = -1;
   using Index = RoleOperations::Index;
   using Indices = std::vector<Index>;
   /// A call that is played task by task, as far as it has been issued.
@@ -141,10 +140,6 @@ class Compiler {
     return key;
   }
 
-  PricedBody priced(const Body& body, int launches, int rank, const ExprContext& at) const {
-    return launches < 0 ? cost_.price_body(p_, body, rank, at) : cost_.price_body(p_, body, rank, at, launches);
-  }
-
   /// How much longer its launches make the kernels of a call that is played task by task. As its role's first rank has it, which has
   /// the most experts' rows: a rank with fewer has its host ahead while it waits for that one.
   double stretch_of(const Entry& e, int launches) {
@@ -154,7 +149,7 @@ class Compiler {
     const int rank = static_cast<int>(first - p_.role_of_rank.begin());
     ExprContext at = at_;
     at.coord = p_.mesh.context(rank).coord;
-    return known->second = kernel_stretch(priced(body_of(e), launches, rank, at));
+    return known->second = kernel_stretch(cost_.price_body(p_, body_of(e), rank, at, launches));
   }
 
   /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price. Kernels of a captured
@@ -165,7 +160,7 @@ class Compiler {
     const Body& body = body_of(e);
     if (!is_closed(p_, cost_.cluster(), body, rank_)) return at->second;
     at->second = static_cast<int>(prices_.size());
-    prices_.push_back(priced(body, launches, rank_, at_));
+    prices_.push_back(cost_.price_body(p_, body, rank_, at_, launches));
     check_floor(body);
     return at->second;
   }
@@ -183,7 +178,7 @@ class Compiler {
   void add_entry(int index) {
     const Entry& e = entry(index);
     if (!runs(e)) return;
-    const int launches = e.graph < 0 ? kOncePerKernel : e.graph == std::exchange(graph_, e.graph) ? 0 : 1;
+    const int launches = e.graph < 0 ? CostModel::kOncePerKernel : e.graph == std::exchange(graph_, e.graph) ? 0 : 1;
     if (e.graph < 0) graph_ = -1;
     const int price = names_tasks(e) ? -1 : price_of(e, launches);
     const bool opens = price < 0 || (options_.all_flows && !only_computes(body_of(e)));
@@ -219,7 +214,7 @@ class Compiler {
     std::array calls{open(index), open(index + 1)};
     for (OpenCall& call : calls) {
       stand_at(call.entry);
-      call.stretch = stretch_of(call.entry, kOncePerKernel);
+      call.stretch = stretch_of(call.entry, CostModel::kOncePerKernel);
     }
     for (std::size_t segment = 0; calls[0].next < size_of(calls[0]) || calls[1].next < size_of(calls[1]); ++segment)
       for (OpenCall& call : calls) {

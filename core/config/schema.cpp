@@ -475,8 +475,8 @@ void add_kernels(std::vector<Field>& t) {
   t.push_back(kernels("fused_norm", &KernelSettings::fused_norm, "Norm, bias, dropout, residual, rotation and gated activation run as fused kernels.")
                   .more("Norms and activations then also find the largest values that fp8 scales are made of. false: RMSNorm, rotation and gated activation move the "
                         "bytes of PyTorch's eager operators, and attention that is unfused runs operator by operator."));
-  t.push_back(kernels("fused_activation", &KernelSettings::fused_activation, "Gated and squared activations are one kernel each. Of experts they are, but for GPT-OSS's bounds, which fused_experts alone takes in.")
-                  .more("Of experts they always are. false: they move the bytes of PyTorch's eager operators, as in Megatron without bias_activation_fusion; so they do without fused_norm."));
+  t.push_back(kernels("fused_activation", &KernelSettings::fused_activation, "Gated and squared activations are one kernel each.")
+                  .more("Of experts they always are, but for GPT-OSS's bounds, which fused_experts alone takes in. false: they move the bytes of PyTorch's eager operators, as in Megatron without bias_activation_fusion; so they do without fused_norm."));
   t.push_back(
       kernels("fused_cross_entropy", &KernelSettings::fused_cross_entropy, "The loss is computed without storing its probabilities."));
   t.push_back(kernels("fused_gradient_accumulation", &KernelSettings::fused_gradient_accumulation, "Products of weight gradients add to the sum over microbatches.")

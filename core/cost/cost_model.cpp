@@ -242,11 +242,6 @@ Seconds CostModel::launch_overhead(const Program& program, int rank) const {
   return impl_->model(program, rank).launch_overhead() * impl_->host_share();
 }
 
-PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const {
-  constexpr int kOncePerKernel = -1;
-  return price_body(program, body, rank, at, kOncePerKernel);
-}
-
 PricedBody CostModel::price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches) const {
   std::vector<BodyTask> tasks;
   Seconds host{0};
@@ -281,7 +276,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   const Seconds copies = impl_->copies_of_whole(program, body, rank, at);
   out.duration += copies;
   out.breakdown[TimeCategory::memory_bound] += copies;
-  out.host = launches < 0 ? host : launch * launches;
+  out.host = launches == kOncePerKernel ? host : launch * launches;
   // Threads of one process launch in turn.
   if (!program.process_of_rank.empty())
     out.host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(), program.process_of_rank[static_cast<std::size_t>(rank)]));

@@ -83,9 +83,9 @@ class CostModel {
   [[nodiscard]] const CollectiveModel& collectives() const;
   /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
-  [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at) const;
-  /// The same where the host launches `launches` times instead of once per kernel: inside a captured graph.
-  [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches) const;
+  static constexpr int kOncePerKernel = -1;
+  /// `launches`: how often the host launches, where that is not once per kernel: inside a captured graph.
+  [[nodiscard]] PricedBody price_body(const Program& program, const Body& body, int rank, const ExprContext& at, int launches = kOncePerKernel) const;
   /// What the host takes to launch one kernel on the device of `rank`.
   [[nodiscard]] Seconds launch_overhead(const Program& program, int rank) const;
   /// SMs: one per channel. Memory: a byte on the wire is read and written at either end, once more where it is reduced.

@@ -35,7 +35,7 @@ enum class KernelClass {
   batch_norm,       ///< Moments per channel, and the passes that use them.
   quantise_mxfp8,   ///< Casts to fp8 with a scale for each block of 32. Those with one scale for the tensor are elementwise.
   quantise_nvfp4,   ///< Casts to fp4 with a scale for each block of 16, without the pass that finds the tensor's largest value.
-  state_space,      ///< The recurrence of Mamba-2 in chunks: a dozen kernels forward, twice as many backward, bound by what they leave for one another.
+  state_space,      ///< The recurrence of Mamba-2 in chunks: seven kernels forward, eighteen backward, bound by what they leave for one another.
 };
 inline constexpr int kKernelClasses = 17;
 
@@ -70,7 +70,8 @@ struct Kernel {
 struct StateSpaceShape { double tokens = 0, heads = 0, head_dim = 0, groups = 0, state = 0, chunk = 1; };
 
 /// The kernels of a recurrence in chunks (Dao and Gu 2024, sec. 6). A chunk of L tokens costs products of L x L scores per group, n deep, and per head
-/// what they weigh, the state that the chunk leaves [p,n] and what it finds: 2 (g L n + a (L p + 2 n p)) a token, 2.5 times that backward. What moves is
+/// what they weigh, the state that the chunk leaves [p,n] and what it finds: 2 (g L n + a (L p + 2 n p)) a token, backward 2.5 times that (an estimate, as for
+/// attention; no price at hand is bound by it). What moves is
 /// counted kernel by kernel in state-spaces/mamba, mamba_ssm/ops/triton/ssd_combined.py (MambaSplitConv1dScanCombinedFn): with A = a p, G = g n, elements
 /// of e bytes, and of fp32 S = a p n / L states and Q = g L scores, e (6 A + 8 G) + 4 (4 S + 2 Q) a token forward, e (21 A + 23 G) + 4 (10 S + 6 Q) backward,
 /// where convolution, states and scores are made again.

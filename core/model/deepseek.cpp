@@ -10,8 +10,6 @@
 namespace rehearse {
 namespace {
 
-constexpr IntegerRange kExperts{1, 1 << 16};
-
 void read_latent(TransformerConfig& c, ObjectReader& in) {
   LatentAttention& l = c.latent;
   l.q_rank = in.integer("q_lora_rank", {0, kMaxWidth}, 0);
@@ -26,15 +24,7 @@ void read_latent(TransformerConfig& c, ObjectReader& in) {
 }
 
 void read_experts(TransformerConfig& c, ObjectReader& in) {
-  Routing& r = c.experts.routing;
-  r.experts = in.integer("n_routed_experts", kExperts);
-  r.top_k = in.integer("num_experts_per_tok", kExperts);
-  r.groups = in.integer("n_group", kExperts, 1);
-  r.limit = in.integer("topk_group", kExperts, r.groups);
-  r.normalise = in.boolean("norm_topk_prob", false);
-  r.scale = in.number("routed_scaling_factor", {0.0, 1e6}, 1.0);
-  r.aux_loss = in.number("aux_loss_alpha", {0.0, 1e3}, 0.0);
-  c.experts.ffn = in.integer("moe_intermediate_size", {1, kMaxWidth});
+  read_routed_experts(in, c.experts, false);
   c.experts.shared_ffn = in.integer("n_shared_experts", {0, 1 << 10}, 0) * c.experts.ffn;
   c.experts.dense_layers = in.integer("first_k_dense_replace", {0, kMaxLayers}, 0);
   if (in.integer("moe_layer_freq", {1, kMaxLayers}, 1) != 1) in.fail("moe_layer_freq", "only some layers have experts", "networks whose layers alternate are not built: set it to 1");

@@ -29,6 +29,19 @@ std::int64_t per_head(const ObjectReader& in, std::string_view hidden_key, std::
   return hidden / heads;
 }
 
+void read_routed_experts(ObjectReader& in, ExpertLayers& experts, bool normalise) {
+  constexpr IntegerRange kExperts{1, 1 << 16};
+  Routing& r = experts.routing;
+  r.experts = in.integer("n_routed_experts", kExperts);
+  r.top_k = in.integer("num_experts_per_tok", kExperts);
+  r.groups = in.integer("n_group", kExperts, 1);
+  r.limit = in.integer("topk_group", kExperts, r.groups);
+  r.normalise = in.boolean("norm_topk_prob", normalise);
+  r.scale = in.number("routed_scaling_factor", {0.0, 1e6}, 1.0);
+  r.aux_loss = in.number("aux_loss_alpha", {0.0, 1e3}, 0.0);
+  experts.ffn = in.integer("moe_intermediate_size", {1, kMaxWidth});
+}
+
 std::int64_t read_rotary_dim(ObjectReader& in, const std::string& key, double fallback, std::int64_t head_dim) {
   const double fraction = in.number(key, {0.0, 1.0}, fallback);
   const auto dim = static_cast<std::int64_t>(fraction * static_cast<double>(head_dim));

@@ -112,6 +112,10 @@ inline constexpr NumberRange kDropout{0.0, 0.99};
 /// contexts (`rope_scaling`) changes no shape and no cost and is not read.
 [[nodiscard]] double read_rope_theta(ObjectReader& in, const std::string& key);
 
+/// Experts, their sizes and their routing in DeepSeek's keys, which others took over: n_routed_experts, num_experts_per_tok, n_group, topk_group, norm_topk_prob (else
+/// `normalise`), routed_scaling_factor, aux_loss_alpha, moe_intermediate_size.
+void read_routed_experts(ObjectReader& in, ExpertLayers& experts, bool normalise);
+
 /// Throws Error (usage) unless kv_heads divides heads, experts divide into their groups and a token's choices fit the groups it may use, the groups of a state space divide its heads, the rotary part is even and fits a head, and no product is absurd.
 void check(const TransformerConfig& config, const ObjectReader& in);
 

@@ -15,7 +15,7 @@
 namespace rehearse {
 namespace {
 
-constexpr IntegerRange kExperts{1, 1 << 16}, kSize{1, kMaxWidth};
+constexpr IntegerRange kSize{1, kMaxWidth};
 
 /// Projection to gate, features, b, c and steps of every head; recurrence; norm of the gated result by groups; projection back.
 int mamba_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
@@ -73,16 +73,8 @@ void read_state_space(TransformerConfig& c, ObjectReader& in) {
 }
 
 void read_experts(TransformerConfig& c, ObjectReader& in) {
-  Routing& r = c.experts.routing;
-  r.experts = in.integer("n_routed_experts", kExperts);
-  r.top_k = in.integer("num_experts_per_tok", kExperts);
-  r.groups = in.integer("n_group", kExperts, 1);
-  r.limit = in.integer("topk_group", kExperts, r.groups);
-  r.sigmoid = true;
-  r.normalise = in.boolean("norm_topk_prob", true);
-  r.scale = in.number("routed_scaling_factor", {0.0, 1e6}, 1.0);
-  r.aux_loss = in.number("aux_loss_alpha", {0.0, 1e3}, 0.0);
-  c.experts.ffn = in.integer("moe_intermediate_size", kSize);
+  read_routed_experts(in, c.experts, true);
+  c.experts.routing.sigmoid = true;
   c.experts.shared_ffn = in.integer("moe_shared_expert_intermediate_size", {0, kMaxWidth}, 0);
   c.experts.latent = in.integer("moe_latent_size", {0, kMaxWidth}, 0);
   c.experts.squared_relu = true;

@@ -22,7 +22,6 @@ void tanh_backward(BlockBody& b, const OpSpec& op) {
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
-std::vector<int> tanh_saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
 
 // ---- loss
 
@@ -62,7 +61,7 @@ std::vector<int> loss_saved(const OpSpec& op, const BlockOptions&, const Program
 
 }  // namespace
 
-const OpLowering kTanh{tanh_forward, tanh_backward, tanh_saved};
+const OpLowering kTanh{tanh_forward, tanh_backward, saves_inputs};
 const OpLowering kAdversarialLoss{loss_forward, loss_backward, loss_saved};
 
 }  // namespace rehearse::ops

@@ -8,7 +8,6 @@ namespace rehearse::ops {
 namespace {
 
 std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
 
 /// Writes the op's output, whose layout is as stored.
 int emit(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Operand> operands) {

@@ -244,7 +244,6 @@ void rope_backward(BlockBody& b, const OpSpec& op) {
 }
 
 std::vector<int> saves_nothing(const OpSpec&, const BlockOptions&, const ProgramFrame&) { return {}; }
-std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
 
 }  // namespace
 

@@ -53,10 +53,8 @@ void backward(BlockBody& b, const OpSpec& op) {
   for (std::size_t i = 0; i < gradients.size(); ++i) b.add_grad(op.inputs[i], gradients[i], op.name);
 }
 
-std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
-
 }  // namespace
 
-const OpLowering kStateSpace{forward, backward, saved};
+const OpLowering kStateSpace{forward, backward, saves_inputs};
 
 }  // namespace rehearse::ops
