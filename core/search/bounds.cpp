@@ -123,6 +123,7 @@ PassCosts costs_of(const SearchProblem& problem, const StrategySettings& setting
     add_layers(problem, one, layers_of(problem.workload.network), s, program, memory, out);
     if (split) out.halved = kept_between_halves(program, one.network) * out.layers;
     out.from_host = copy_rate(problem.cluster, HostPaths(problem.cluster), 0, true);
+    out.experts = one.network.routing() != nullptr;
     out.known = true;
   } catch (const Error&) {
     out = {};
@@ -184,7 +185,7 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
   const double layers_alone = *std::min_element(held_layers.begin(), held_layers.end()) / (costs.layers * (1 + costs.outside_layers));
   const double share = schedule.copies() * (schedule.splits_backward() ? layers_alone : 1 / stages);
-  const StageState stage{costs.weights * share, costs.gradients * share, costs.optimizer * share, most_alive(costs, s, schedule, shape)};
+  const StageState stage{costs.weights * share, costs.gradients * share, costs.optimizer * share, most_alive(costs, s, schedule, shape), costs.experts};
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
   const double waits = schedule.pairs() ? kPairedMargin : kExposedMargin;
   const Seconds compute = schedule.pairs() ? costs.compute - costs.launch : costs.compute;

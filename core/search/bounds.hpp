@@ -41,6 +41,7 @@ struct PassCosts {
   Bytes halved;          ///< The same between the halves of backward; 0 where that is whole.
   Seconds layer_compute, layer_exposed;  ///< Of one layer of w.
   int layers = 0;
+  bool experts = false;
   double outside_layers = 0;  ///< Parameters there over those of all layers, where backward is split.
   BytesPerSecond from_host;  ///< What a device gets of its host's memory beside copies the other way.
 };

@@ -76,8 +76,8 @@ int moved_layers(const StrategySettings& s, int layers) {
 }
 
 Bytes least_memory(const StrategySettings& s, const StageState& stage, const WholeBeside& beside) {
-  const StateShards shards = state_shards(s);
-  const Bytes divided = state_on_device(s, stage.weights, stage.gradients, stage.optimizer);
+  const StateShards shards = state_shards(s, stage.experts);
+  const Bytes divided = state_on_device(s, stage.experts, stage.weights, stage.gradients, stage.optimizer);
   Bytes most = divided + stage.activations;
   Bytes whole;
   if (shards.weights_stay && beside.weights > 0) {

@@ -39,6 +39,7 @@ struct KeptInChunk {
 /// Of one stage: states undivided, and the most activations that stay on the device.
 struct StageState {
   Bytes weights, gradients, optimizer, activations;
+  bool experts = false;  ///< Some of it is of experts.
 };
 
 /// Layers of a chunk of `layers` whose activations go to host memory (strategy/activation_offload.hpp).

@@ -39,15 +39,16 @@ Seconds PlanTraffic::in_calls(CollectiveOp op, const StrategySettings& s, Bytes 
 }
 
 Seconds PlanTraffic::over_replicas(const StrategySettings& s, Bytes weights, Bytes gradients, double part) {
-  const StateShards shards = state_shards(s);
+  const StateShards shards = state_shards(s, experts_);
   Seconds out;
+  if (experts_) return out;  // Theirs go over other ranks.
   if (shards.weights > 1 && !shards.weights_stay) out += in_calls(CollectiveOp::all_gather, s, weights, weights * part) * 2;
   if (shards.gradients > 1 && !shards.gradients_stay) out += in_calls(CollectiveOp::reduce_scatter, s, gradients, gradients * part + s.bucket);
   return out * kTrafficMargin;
 }
 
 Seconds PlanTraffic::waits_of_passes(const StrategySettings& s, Bytes weights, Bytes gradients, const LayerPasses& layer, int layers_of_chunk) const {
-  const StateShards shards = state_shards(s);
+  const StateShards shards = state_shards(s, experts_);
   const auto on_device = [&](Bytes read, Bytes written) { return written > Bytes{0} ? problem_.cost.copy_of_whole(read, written, 0) * kCopyMargin : Seconds{}; };
   const Bytes whole = layer.closed && shards.weights > 1 ? weights : Bytes{}, summed = layer.closed && shards.gradients > 1 ? gradients : Bytes{};
   const Seconds forward = on_device(whole, whole), backward = on_device(whole + summed * 0.5, whole + summed);
@@ -64,7 +65,7 @@ MoveWaits PlanTraffic::waits_for_moves(Bytes kept, Seconds forward, Seconds back
 }
 
 Seconds PlanTraffic::update_on_host(const StrategySettings& s, Bytes weights, Bytes gradients, Bytes optimizer) const {
-  const StateShards shards = state_shards(s);
+  const StateShards shards = state_shards(s, experts_);
   if (shards.optimizer_on_device) return {};
   return problem_.cost.update_on_host((weights + gradients + optimizer * 2) * (kCopyMargin / shards.optimizer), 0);
 }

@@ -32,11 +32,12 @@ struct MoveWaits {
 /// For many threads. `problem` must outlive it.
 class PlanTraffic {
  public:
-  explicit PlanTraffic(const SearchProblem& problem) : problem_(problem), paths_(problem.cluster) {}
+  explicit PlanTraffic(const SearchProblem& problem) : problem_(problem), experts_(problem.workload.network.routing() != nullptr), paths_(problem.cluster) {}
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }
 
   /// Gathers of a stage's weights and scatters of its gradients that each microbatch makes, one after the other, in calls no larger than a `part` of it and a
-  /// bucket: over the first stage's first group of shards. 0 where those do not lie evenly.
+  /// bucket: over the first stage's first group of shards. 0 where those do not lie evenly, and
+  /// for networks with experts.
   [[nodiscard]] Seconds over_replicas(const StrategySettings& settings, Bytes weights, Bytes gradients, double part);
   /// What a pass of each microbatch, forward and backward, waits for besides: copies out of gathers' buffers and into scatters' for each of the stage's
   /// layers (`weights`, `gradients`: of one), and activations on their way to the host and back, as far as they take longer than the layers beside them.
@@ -54,6 +55,7 @@ class PlanTraffic {
   [[nodiscard]] Seconds of_call(CollectiveOp op, const StrategySettings& settings, Bytes bytes);
 
   const SearchProblem& problem_;
+  const bool experts_;
   HostPaths paths_;
   std::mutex mutex_;
   std::map<std::tuple<CollectiveOp, int, int, int>, Seconds> known_;  ///< By shards, distance between them and size, rounded down.

@@ -59,7 +59,7 @@ Relaxed relaxed(QuickEvaluator& quick, const SearchProblem& problem, const Strat
     const auto in = [&e](MemoryCategory c) { return e->memory.by_category[static_cast<std::size_t>(c)]; };
     const Schedule& schedule = *schedules().at(settings.schedule).value;
     const PipelineShape shape{settings.pp, settings.virtual_stages, microbatches_of(settings, problem.workload)};
-    Relaxed out{true, passes_of(*e), {in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations)}};
+    Relaxed out{true, passes_of(*e), {in(MemoryCategory::weights), in(MemoryCategory::gradients), in(MemoryCategory::optimizer), in(MemoryCategory::activations), problem.workload.network.routing() != nullptr}};
     out.beside = least_whole_beside(schedule, shape, std::min(e->memory.role, settings.pp - 1));
     out.share_of_layers = share_of_layers(problem.workload.network, settings.pp);
     out.layer = e->layer;

@@ -74,8 +74,6 @@ class ExpertParallel final : public Strategy {
     if (s.tp > 1 && !s.sequence_parallel)
       refuse("strategy.sequence_parallel", fmt::format("experts with tp({}) need sequence_parallel: without it all ranks of a group hold the same tokens and would send each {} times", s.tp, s.tp),
              "set strategy.sequence_parallel to true");
-    if (s.zero_stage > 1)
-      refuse("strategy.zero_stage", fmt::format("zero_stage {} has no lowering for networks with experts", s.zero_stage), "set strategy.zero_stage to 0 or 1");
     if (e.pad_to_capacity && e.capacity_factor <= 0)
       refuse("training.experts.pad_to_capacity", "there is no capacity to pad to: capacity_factor is 0", "set training.experts.capacity_factor, for example to 1.25");
     check_dispatch(s, r);
@@ -96,7 +94,8 @@ class ExpertParallel final : public Strategy {
           if (s.etp > 1 && shape[d].tag == DimTag::expert_ffn) layout.emplace_back(Axis::etp, shard_on(static_cast<int>(d)));
       }
     }
-    if (s.zero_stage >= 1 && copies_of(s) > 1) plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
+    // From stage 2 on gradients are slices of their ranks' copies, be it a single one.
+    if (s.zero_stage >= 1 && (copies_of(s) > 1 || (s.zero_stage >= 2 && s.dp * s.cp > 1))) plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
   }
 
  private:

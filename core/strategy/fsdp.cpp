@@ -14,9 +14,11 @@ class Fsdp final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.fsdp.enabled; }
   void check(const PlanRequest& request) const override {
-    if (request.workload.network.routing() != nullptr)
-      throw Error(ErrorKind::usage, "fsdp.enabled slices parameters over replicas; copies of experts lie along other ranks", "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false and strategy.zero_stage to 1");
-    const FsdpSettings& f = request.settings.fsdp;
+    const StrategySettings& s = request.settings;
+    if (request.workload.network.routing() != nullptr && s.dp_replicate > 1 && s.dp_shard * s.cp > 1)
+      throw Error(ErrorKind::usage, fmt::format("copies of experts lie along the ranks of a stage, not within dp_shard({}): they have no lowering with dp_replicate({})", s.dp_shard, s.dp_replicate),
+                  "strategy.dp_replicate", fmt::format("set strategy.dp_replicate to 1 and strategy.dp_shard to {}", s.dp));
+    const FsdpSettings& f = s.fsdp;
     if (f.reshard_after_backward == Reshard::never && f.reshard_after_forward == Reshard::always)
       throw Error(ErrorKind::usage, "parameters that are dropped after forward cannot be kept after backward", "strategy.fsdp.reshard_after_backward",
                   "set strategy.fsdp.reshard_after_forward to never, or reshard_after_backward to always");
@@ -26,6 +28,8 @@ class Fsdp final : public Strategy {
     if (s.dp_shard * s.cp == 1) return;
     if (s.dp_shard > 1) plan.optimizer.emplace_back(Axis::dp_shard, shard_flat());
     if (s.cp > 1) plan.optimizer.emplace_back(Axis::cp, shard_flat());
+    // Experts are units of their ranks' copies, be it a single one.
+    if (request.workload.network.routing() != nullptr) plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
     plan.shard_gradients = plan.shard_parameters = true;
     plan.gather_master = request.settings.offload == Offload::none;  // Else the master copy is in host memory.
   }

@@ -12,6 +12,12 @@ bool data_axis(Axis a) {
   return a == Axis::dp_replicate || a == Axis::dp_shard || a == Axis::cp || a == Axis::edp || a == Axis::tile_h || a == Axis::tile_w;
 }
 
+AxisSet axes_of(const Layout& layout) {
+  AxisSet out;
+  for (const auto& [axis, l] : layout) out.insert(axis);
+  return out;
+}
+
 }  // namespace
 
 AxisSet StepBodies::data_axes(const ParamRef& p) const {
@@ -98,8 +104,7 @@ StepBodies::Made StepBodies::reduce_copies(const std::vector<ParamRef>& params, 
 
 void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> operands;
-  AxisSet axes;
-  for (const auto& [axis, l] : optimizer_of(layout_of(params.front()))) axes.insert(axis);
+  const AxisSet axes = axes_of(optimizer_of(layout_of(params.front())));
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     operands.push_back(read(body.bound("updated", state(p).updated, {at, false, false})));
@@ -114,11 +119,6 @@ void StepBodies::fill_gather(BodyBuilder& body, const std::vector<ParamRef>& par
 
 StepBodies::Made StepBodies::gather(const std::vector<ParamRef>& params, int base) { return cached("parameters.gather", params, base, &StepBodies::fill_gather); }
 
-AxisSet StepBodies::shard_axes() const {
-  AxisSet axes;
-  for (const auto& [axis, l] : plan_.optimizer) axes.insert(axis);
-  return axes;
-}
 
 /// The buffer of a call through a list of tensors.
 int StepBodies::flat_like(BodyBuilder& body, int whole) { return body.buffer_like(whole, "flat", "flat", MemoryCategory::communication); }
@@ -146,23 +146,24 @@ void StepBodies::gather_lists(BodyBuilder& body, CollectiveTask gather, std::vec
   for (const auto& [flat, whole] : copies) copy_pieces(body, "parameters.pieces", flat, whole);
 }
 
-void StepBodies::scatter_lists(BodyBuilder& body, const std::vector<Operand>& moved) {
+void StepBodies::scatter_lists(BodyBuilder& body, const std::vector<Operand>& moved, const AxisSet& over) {
   for (std::size_t i = 0; i < moved.size(); i += 2) {
     const int whole = moved[i].formal, flat = flat_like(body, whole);
     copy_pieces(body, "gradients.pieces", whole, flat);
-    body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, shard_axes()), .operands = {read(flat), moved[i + 1]}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+    body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, over), .operands = {read(flat), moved[i + 1]}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
   }
 }
 
 /// Whole gradients, a rank's terms of the sum, become the slices it updates; what is still a sum between copies is then all-reduced.
 void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params, int base, bool add) {
   std::vector<Operand> moved, copies, added;
+  const AxisSet over = axes_of(optimizer_of(layout_of(params.front())));
   AxisSet between;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     const Tensor& whole = frame_.program.tensors[static_cast<std::size_t>(grad_tensor(p))];
     for (const auto& [a, l] : whole.layout)
-      if (std::holds_alternative<Partial>(l) && data_axis(a) && !shard_axes().contains(a)) between.insert(a);
+      if (std::holds_alternative<Partial>(l) && data_axis(a) && !over.contains(a)) between.insert(a);
     int slice = body.bound("slice", state(p).reduced, {at, false, false});
     const int sum = slice;
     if (add) {
@@ -175,9 +176,9 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
     copies.push_back(update(slice));
   }
   if (plan_.lists_of > 0)
-    scatter_lists(body, moved);
+    scatter_lists(body, moved, over);
   else
-    body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, shard_axes()), .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+    body.add({.name = "gradients", .kind = grad_collective(CollectiveOp::reduce_scatter, over), .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
   if (!between.empty())
     body.add({.name = "gradients.copies", .kind = grad_collective(CollectiveOp::all_reduce, between), .operands = copies, .stream = frame_.dp_replicate, .phase = Phase::other, .predicate = ExprPool::kOne});
   if (!add) return;
@@ -190,9 +191,10 @@ void StepBodies::scatter(BodyBuilder& body, const std::vector<ParamRef>& params,
 void StepBodies::fill_scatter(BodyBuilder& body, const std::vector<ParamRef>& params, int base) { scatter(body, params, base, false); }
 void StepBodies::fill_scatter_add(BodyBuilder& body, const std::vector<ParamRef>& params, int base) { scatter(body, params, base, true); }
 
-/// Slices are gathered in the model's type; where only the master copy is stored it is cast first.
+/// Slices are gathered in the model's type; where only the master copy is stored it is cast first. Experts' come from other ranks: a call of their own.
 void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
-  std::vector<Operand> cast, moved;
+  std::vector<Operand> cast;
+  std::map<bool, std::vector<Operand>> by_view;
   for (const ParamRef& p : params) {
     const InstanceRef at{p.position - base, 0, 0};
     const ParamState& s = state(p);
@@ -212,6 +214,7 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
       cast.push_back(read(master));
       cast.push_back(write(slice));
     }
+    std::vector<Operand>& moved = by_view[in_expert_view(layout_of(p))];
     moved.push_back(read(slice));
     moved.push_back(write(body.bound("whole", param_tensor(p), {at, true, false})));
   }
@@ -221,12 +224,15 @@ void StepBodies::fill_gather_unit(BodyBuilder& body, const std::vector<ParamRef>
     to_model.variant = "from_master";
     body.compute("to_model_dtype", to_model, cast, Phase::other);
   }
-  CollectiveTask c;
-  c.op = CollectiveOp::all_gather;
-  c.group = frame_.group("dp", shard_axes());
-  for (std::size_t i = 0; plan_.lists_of > 0 && i < moved.size(); i += 2) gather_lists(body, c, {moved[i], moved[i + 1]});
-  if (plan_.lists_of > 0) return;
-  body.add({.name = "parameters", .kind = c, .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+  for (const auto& [experts, moved] : by_view) {
+    CollectiveTask c;
+    c.op = CollectiveOp::all_gather;
+    const auto& layout = experts ? plan_.expert_optimizer : plan_.optimizer;
+    c.group = frame_.group(experts ? "edp" : "dp", axes_of(layout));
+    for (std::size_t i = 0; plan_.lists_of > 0 && i < moved.size(); i += 2) gather_lists(body, c, {moved[i], moved[i + 1]});
+    if (plan_.lists_of > 0) continue;
+    body.add({.name = experts ? "experts.parameters" : "parameters", .kind = c, .operands = moved, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne});
+  }
 }
 
 void StepBodies::fill_drop_unit(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {

@@ -67,6 +67,20 @@ void check_recurrence(const Workload& w, const StrategySettings& s) {
         throw Error(ErrorKind::usage, fmt::format("the state space layers of {} have no lowering over cp({}) ranks", w.network.name, s.cp), "strategy.cp", "set strategy.cp to 1; sequences can be split by sequence_parallel with tp");
 }
 
+/// A mean over ranks may be taken again after more was added to it on each of them; a sum may not: of parts of a sequence or an image, of experts whose
+/// copies are fewer or more than replicas.
+void check_repeated_sums(const Workload& w, const StrategySettings& s) {
+  const bool slices = (s.fsdp.enabled && s.dp_shard * s.cp > 1) || (s.zero_stage >= 2 && s.dp * s.cp > 1);
+  if (s.grad_sync != GradientSync::every || slices || microbatches_of(w, s) == 1) return;
+  std::string summed;
+  if (s.cp > 1) summed = fmt::format("cp({})", s.cp);
+  else if (s.tile_h * s.tile_w > 1) summed = fmt::format("tile_h({}) * tile_w({})", s.tile_h, s.tile_w);
+  else if (w.network.routing() != nullptr && s.tp != s.ep * s.etp) summed = "experts";
+  if (!summed.empty())
+    throw Error(ErrorKind::usage, fmt::format("grad_sync 'every' reduces accumulated gradients again after each microbatch: those of {} are sums, not means, and would count several times", summed),
+                "strategy.grad_sync", "set strategy.grad_sync to last, or strategy.zero_stage to 2, which reduces each microbatch's apart");
+}
+
 /// Settings of a network that there is not.
 void check_discriminator(const Workload& w) {
   if (!w.network.adversarial() && w.training.discriminator != DiscriminatorSettings{})
@@ -123,6 +137,7 @@ void check_workload(const Workload& workload, const StrategySettings& settings) 
   check_attention(workload);
   check_frozen(workload, settings);
   check_recurrence(workload, settings);
+  check_repeated_sums(workload, settings);
   check_discriminator(workload);
 }
 

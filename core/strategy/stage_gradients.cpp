@@ -123,7 +123,7 @@ void StageGradients::make_buckets() {
   for (auto& [axes, o] : open) close(o, plan_.deferred_position());
 }
 
-/// Under FSDP a unit's gradients are reduced together, when the last of them is final.
+/// Under FSDP a unit's gradients are reduced together, when the last of them is final; experts' over the ranks of their own view.
 void StageGradients::make_unit_buckets() {
   for (const ChunkPlacement& c : plan_.chunks) {
     if (c.stage != stage_) continue;
@@ -131,8 +131,12 @@ void StageGradients::make_unit_buckets() {
     for (int position = c.last_layer; position-- > c.first_layer;) lowest[units_.unit_at(position)] = position;
     for (const auto& [unit, position] : lowest) {
       if (unit < 0) continue;
-      closing_[position].push_back(buckets_.size());
-      buckets_.push_back({units_.params_of(unit), position});
+      std::map<AxisSet, std::vector<ParamRef>> alike;
+      for (const ParamRef& p : units_.params_of(unit)) alike[step_.data_axes(p)].push_back(p);
+      for (auto& [axes, params] : alike) {
+        closing_[position].push_back(buckets_.size());
+        buckets_.push_back({std::move(params), position});
+      }
     }
   }
 }

@@ -7,9 +7,9 @@
 
 namespace rehearse {
 
-StateShards state_shards(const StrategySettings& s) {
-  const double replicas = std::max(s.dp * s.cp, s.dp * s.cp * s.tp / (s.ep * s.etp));
-  const double shards = s.fsdp.enabled ? static_cast<double>(s.dp_shard) * s.cp : replicas;
+StateShards state_shards(const StrategySettings& s, bool experts) {
+  const int copies_of_experts = experts ? s.dp * s.cp * s.tp / (s.ep * s.etp) : 1;
+  const double shards = std::max(copies_of_experts, (s.fsdp.enabled ? s.dp_shard : s.dp) * s.cp);
   const int stage = s.fsdp.enabled ? 3 : s.zero_stage;
   StateShards out{stage >= 3 ? shards : 1, stage >= 2 ? shards : 1, stage >= 1 ? shards : 1};
   out.optimizer_on_device = s.offload == Offload::none || s.offload == Offload::activations;
@@ -19,8 +19,8 @@ StateShards state_shards(const StrategySettings& s) {
   return out;
 }
 
-Bytes state_on_device(const StrategySettings& settings, Bytes weights, Bytes gradients, Bytes optimizer) {
-  const StateShards shards = state_shards(settings);
+Bytes state_on_device(const StrategySettings& settings, bool experts, Bytes weights, Bytes gradients, Bytes optimizer) {
+  const StateShards shards = state_shards(settings, experts);
   const Bytes held = (shards.slices_of_weights ? weights / shards.weights : Bytes{}) + gradients / shards.gradients;
   return shards.optimizer_on_device ? held + optimizer / shards.optimizer : held;
 }

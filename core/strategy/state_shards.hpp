@@ -14,11 +14,11 @@ struct StateShards {
   bool gradients_stay = false;      ///< Whole from the first backward to the last, as they are divided after that one only.
 };
 
-/// Axes resolved. Where experts have fewer replicas than the rest, the divisor is that of what is divided most. Rajbhandari et al. 2020 (ZeRO: stage 1
-/// divides optimizer state, 2 gradients too, 3 weights too); FSDP divides all three over dp_shard and cp.
-[[nodiscard]] StateShards state_shards(const StrategySettings& settings);
+/// Axes resolved. Where a network with experts has more or fewer copies of them than replicas, the divisor is that of what is divided most. Rajbhandari et
+/// al. 2020 (ZeRO: stage 1 divides optimizer state, 2 gradients too, 3 weights too); FSDP divides all three over dp_shard and cp.
+[[nodiscard]] StateShards state_shards(const StrategySettings& settings, bool experts);
 
 /// What of a stage's weights, gradients and optimizer state lies on each device, each given undivided.
-[[nodiscard]] Bytes state_on_device(const StrategySettings& settings, Bytes weights, Bytes gradients, Bytes optimizer);
+[[nodiscard]] Bytes state_on_device(const StrategySettings& settings, bool experts, Bytes weights, Bytes gradients, Bytes optimizer);
 
 }  // namespace rehearse

@@ -21,7 +21,7 @@ void StepBodies::make_states(int first, int last) {
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
       const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
-      s.sharded = plan_.shard_parameters && static_cast<double>(blocks_[b].spec->params[p].elements()) >= plan_.whole_below;
+      s.sharded = plan_.shard_parameters && elements_here(blocks_[b].param[p]) >= plan_.whole_below;
       s.reduced = make_reduced(blocks_[b].grad[p], param);
       const bool on_host = plan_.optimizer_on_host;
       if (on_host) s.host_gradient = on_host_of(s.reduced);
@@ -53,6 +53,11 @@ int StepBodies::make_reduced(int grad, const Tensor& param) {
     reduced.alias_offset = slice_start(param);
   }
   return frame_.add_tensor(std::move(reduced));
+}
+
+double StepBodies::elements_here(int tensor) const {
+  const Program& p = frame_.program;
+  return static_cast<double>(p.local_elements(p.tensors[static_cast<std::size_t>(tensor)], p.mesh.context(0)));
 }
 
 /// First element, of what a rank holds of the parameter, that it updates.

@@ -81,6 +81,8 @@ class StepBodies {
   /// Parameters of one reduction or gather have the same.
   [[nodiscard]] AxisSet data_axes(const ParamRef& p) const;
   [[nodiscard]] bool needs_dp(const ParamRef& p) const { return !data_axes(p).empty(); }
+  /// Of a parameter that is whole, on a rank: without what tp and ep hold elsewhere.
+  [[nodiscard]] double elements(const ParamRef& p) const { return elements_here(param_tensor(p)); }
   /// Whether the optimizer state of `p` is divided, so that its updated parameter is gathered.
   [[nodiscard]] bool sharded_optimizer(const ParamRef& p) const { return !optimizer_of(layout_of(p)).empty(); }
   [[nodiscard]] bool shards_gradients() const { return plan_.shard_gradients; }
@@ -115,6 +117,7 @@ class StepBodies {
   void make_transient(int tensor);
   [[nodiscard]] const Layout& layout_of(const ParamRef& p) const { return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout; }
   [[nodiscard]] const Layout& optimizer_of(const Layout& param) const { return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer; }
+  [[nodiscard]] double elements_here(int tensor) const;
   ExprId slice_start(const Tensor& param);
   ExprId counts_here(const ParamRef& p);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
@@ -134,8 +137,7 @@ class StepBodies {
   int flat_like(BodyBuilder& body, int whole);
   void copy_pieces(BodyBuilder& body, const char* name, int from, int to);
   void gather_lists(BodyBuilder& body, CollectiveTask gather, std::vector<Operand> moved);
-  void scatter_lists(BodyBuilder& body, const std::vector<Operand>& moved);
-  [[nodiscard]] AxisSet shard_axes() const;
+  void scatter_lists(BodyBuilder& body, const std::vector<Operand>& moved, const AxisSet& over);
 
   ProgramFrame& frame_;
   const Workload& workload_;

@@ -9,7 +9,7 @@ bool reshards(Reshard choice, const StrategySettings& settings) {
   return choice == Reshard::automatic ? settings.pp == 1 : choice == Reshard::always;
 }
 
-UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : settings_(plan.settings), plan_(plan) {
+UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : settings_(plan.settings), step_(step), plan_(plan) {
   if (!step.shards_parameters()) return;
   if (settings_.fsdp.enabled) {
     drop_after_forward_ = reshards(settings_.fsdp.reshard_after_forward, settings_);
@@ -32,11 +32,7 @@ UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : se
     }
   }
   for (Unit& u : units_)
-    for (const ParamRef& p : u.params) u.elements += elements_of(p);
-}
-
-double UnitPlan::elements_of(const ParamRef& p) const {
-  return static_cast<double>(plan_.blocks[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)].elements());
+    for (const ParamRef& p : u.params) u.elements += step.elements(p);
 }
 
 /// Between the use of a parameter in a layer that runs again and its use in the layer's backward lie the parameters after it, twice. Those of a
@@ -47,7 +43,7 @@ std::vector<ParamRef> UnitPlan::used_far_apart(const Unit& unit) const {
   double between = 0;
   for (auto p = unit.params.rbegin(); p != unit.params.rend(); ++p) {
     if (between > settings_.zero3.reuse_distance) out.push_back(*p);
-    between += 2 * elements_of(*p);
+    between += 2 * step_.elements(*p);
   }
   std::reverse(out.begin(), out.end());
   return out;

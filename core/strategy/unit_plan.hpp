@@ -52,10 +52,10 @@ class UnitPlan {
   void add(int chunk, int position, const std::vector<ParamRef>& params, bool root);
   [[nodiscard]] int reach(int k) const;
   [[nodiscard]] std::vector<ParamRef> used_far_apart(const Unit& unit) const;
-  [[nodiscard]] double elements_of(const ParamRef& p) const;
   [[nodiscard]] bool drops(const Unit& unit) const;
 
   const StrategySettings& settings_;
+  const StepBodies& step_;
   const RolePlan& plan_;
   std::vector<Unit> units_;
   std::map<int, std::size_t> unit_at_;        ///< By position.

@@ -13,8 +13,6 @@ class Zero2 final : public Strategy {
  public:
   bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 2; }
   void check(const PlanRequest& request) const override {
-    if (request.workload.network.routing() != nullptr)
-      throw Error(ErrorKind::usage, "zero_stage 2 and 3 slices parameters over replicas; copies of experts lie along other ranks", "strategy.zero_stage", "set strategy.zero_stage to 1");
     if (request.settings.grad_sync == GradientSync::last && request.microbatches > 1)
       throw Error(ErrorKind::usage,
                   fmt::format("zero_stage {} keeps slices of gradients: whole ones of {} microbatches cannot be accumulated", request.settings.zero_stage,

@@ -22,6 +22,7 @@ inline const std::map<std::string, std::vector<Variation>>& variations() {
       {"data_parallel",
        {{"dp", 2, [](StrategySettings& s) { s.dp_replicate *= 2; }},
         {"dp, one bucket at the end", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.overlap.grad_reduce = false; }},
+        {"dp, reduced after every microbatch", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.grad_sync = GradientSync::every; }},
         {"dp, unequal replicas", 2, [](StrategySettings& s) { s.dp_replicate *= 2; if (s.dp_replicate * s.dp_shard == 2) s.batch_per_replica = {kSamples / 2 + 1, kSamples / 2 - 1}; }},
         {"dp_shard", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.bucket = Bytes{1e3}; }}}},
       {"tensor_parallel", {{"tp", 2, [](StrategySettings& s) { s.tp *= 2; }}, {"tp, reductions after weight gradients", 2, [](StrategySettings& s) { s.tp *= 2; s.overlap.tp_backward = false; }}}},

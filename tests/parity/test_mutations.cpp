@@ -133,7 +133,8 @@ std::vector<Mutated> mutated() {
   for (const Variation& v : all_variations())
     if (v.ranks > 1) out.push_back({net_of(v), v});
   for (const char* strategy : {"data_parallel", "zero1"})
-    for (const Variation& v : variations().at(strategy)) out.push_back({Net::gan, v});
+    for (const Variation& v : variations().at(strategy))
+      if (legal(Net::gan, {v})) out.push_back({Net::gan, v});
   return out;
 }
 

@@ -106,8 +106,9 @@ TEST_CASE("shards add up to the model on every replica") {
         // FSDP in mixed precision stores the master copy only.
         const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled && job.strategy.dp_shard * job.strategy.cp > 1 && t.name.find(".master") != std::string::npos;
         if (t.category != MemoryCategory::weights && !master) continue;
-        // Experts' copies lie along edp, and along etp for what that does not split.
-        double copies = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas ? at.extent[static_cast<std::size_t>(Axis::edp)] : 1;
+        // Experts' copies lie along edp, unless that slices them.
+        const bool copied = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas && std::holds_alternative<Replicate>(layout_on(t.layout, Axis::edp));
+        double copies = copied ? at.extent[static_cast<std::size_t>(Axis::edp)] : 1;
         for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp}) {
           const bool kept = axis == Axis::tp || job.strategy.data_parallel == DataParallelism::replicas;
           if (!in_expert_view(t.layout) && kept && std::holds_alternative<Replicate>(layout_on(t.layout, axis))) copies *= at.extent[static_cast<std::size_t>(axis)];

@@ -54,14 +54,14 @@ TEST_CASE("what FSDP keeps whole between passes of a pipeline is in its least me
   s.dp = s.dp_shard = 4;
   s.dp_replicate = 1;
   s.fsdp.enabled = true;
-  CHECK(state_shards(s).weights_stay);
-  CHECK(state_shards(s).gradients_stay);
+  CHECK(state_shards(s, false).weights_stay);
+  CHECK(state_shards(s, false).gradients_stay);
   const StageState stage{Bytes{2e9}, Bytes{4e9}, Bytes{12e9}, Bytes{1e9}};
   const Bytes least = least_memory(s, stage, {1, 1});
   CHECK(least > Bytes{2e9 + 4e9 + 1e9 + 16e9 / 4});
   s.pp = 1;
   s.dp = s.dp_shard = 8;
-  CHECK_FALSE(state_shards(s).weights_stay);
+  CHECK_FALSE(state_shards(s, false).weights_stay);
   CHECK(least_memory(s, stage, {1, 1}) < least);
 }
 

@@ -155,6 +155,59 @@ TEST_CASE("ZeRO-1 divides experts' optimizer state over their copies") {
   CHECK(gathers == 6 + 4);  // Six blocks, four of them with experts.
 }
 
+TEST_CASE("sharded training divides experts over their copies, a single one included") {
+  constexpr double kExperts = 4.0 * 8 * 3 * 96 * 64;  // Parameters of all layers.
+  const double all = static_cast<double>(moe(8, 2).workload.network.parameter_count());
+  for (const int ep : {1, 2, 8}) {
+    Job job = moe(8, ep);
+    job.strategy.dp_replicate = 1;
+    job.strategy.dp_shard = 8;
+    job.strategy.fsdp.enabled = true;
+    const Program p = job.lower();
+    validate(p);
+    // Eight ranks hold every parameter once, its experts ep times fewer to a rank and 8/ep times sliced.
+    CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) == Approx(12 * all / 8).epsilon(1e-3));
+    CHECK(persistent_bytes(p, 0, MemoryCategory::gradients) == Approx(4 * all / 8).epsilon(1e-3));
+    CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == 0);
+    double gathered = 0, scattered = 0;
+    int calls_of_experts = 0;
+    for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+      const auto* c = std::get_if<CollectiveTask>(&task.kind);
+      if (c == nullptr || p.groups[static_cast<std::size_t>(c->group)].name != "edp") return;
+      CHECK(p.mesh.group_size(p.groups[static_cast<std::size_t>(c->group)], 0, p.exprs) == 8 / ep);
+      const ExprContext at = context_of(p, 0, e);
+      ++calls_of_experts;
+      (c->op == CollectiveOp::all_gather ? gathered : scattered) += collective_bytes(p, body, task, at);
+      if (c->op == CollectiveOp::reduce_scatter) CHECK(p.exprs.evaluate(c->divisor, at) == 8);
+    });
+    CHECK(calls_of_experts == job.microbatches * 3 * 4);  // Forward, backward, gradients of four layers.
+    CHECK(gathered == job.microbatches * 2 * 2 * kExperts / ep);
+    CHECK(scattered == job.microbatches * 4 * kExperts / ep);
+  }
+}
+
+TEST_CASE("ZeRO 2 and 3 divide experts' gradients and parameters over their copies") {
+  for (const int stage : {2, 3}) {
+    Job job = moe(8, 4);
+    const double whole = persistent_bytes(job.lower(), 0, MemoryCategory::gradients);
+    job.strategy.zero_stage = stage;
+    job.strategy.zero3.persistence_threshold = 0;
+    const Program p = job.lower();
+    validate(p);
+    const double experts = 4.0 * 4 * (8.0 / 4) * 3 * 96 * 64;  // fp32, layers, experts here
+    CHECK(persistent_bytes(p, 0, MemoryCategory::gradients) == Approx(experts / 2 + (whole - experts) / 8).epsilon(1e-3));
+    CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == Approx((stage == 3 ? experts / 2 + (whole - experts) / 8 : whole) / 2).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("copies of shards don't say where experts are") {
+  Job job = moe(8, 2);
+  job.strategy.dp_replicate = 2;
+  job.strategy.dp_shard = 4;
+  job.strategy.fsdp.enabled = true;
+  CHECK(refusal(job).where == "strategy.dp_replicate");
+}
+
 TEST_CASE("splitting experts gathers and scatters rows as sequence parallelism does tokens") {
   Job job = moe(4, 2);
   job.strategy.etp = 2;
