@@ -1,5 +1,23 @@
 # How tests are declared. tests/README.md says which kind to choose.
 
+# Headers that most tests include and that take longer to read than their own code. Compiled once; a test includes what it uses all the same.
+function(rehearse_precompile_test_headers)
+  add_library(rehearse_test_headers OBJECT "${PROJECT_SOURCE_DIR}/tests/support/catch.cpp")
+  target_link_libraries(rehearse_test_headers PRIVATE rehearse_catch_main rehearse::core)
+  rehearse_test_options(rehearse_test_headers)
+  target_precompile_headers(rehearse_test_headers PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests/support/catch.hpp" <algorithm> <array> <cmath> <functional> <map> <memory> <optional> <set> <string> <variant> <vector>
+    <boost/graph/adjacency_list.hpp> <fmt/format.h> <nlohmann/json.hpp>)
+endfunction()
+
+# Time is spent in the libraries, which are optimised; the tests' own code is half of what there is to compile.
+function(rehearse_test_options target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O0>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # ccache asks for it.
+  endif()
+endfunction()
+
 # rehearse_add_test(NAME name SOURCES a.cpp ... [LIBS lib ...] [LABELS label ...] [ENVIRONMENT NAME=value ...])
 # One Catch2 program, test_<name>, linked with the core, and one ctest test of the same name. A program in which a case
 # called REHEARSE_SKIP and none failed is reported as skipped: keep cases that need a device in a program of their own.
@@ -7,8 +25,8 @@ function(rehearse_add_test)
   cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(test_${arg_NAME} ${arg_SOURCES})
   target_link_libraries(test_${arg_NAME} PRIVATE rehearse_catch_main rehearse_source_path rehearse::core ${arg_LIBS})
-  # Time is spent in the libraries, which are optimised; the tests' own code is half of what there is to compile.
-  target_compile_options(test_${arg_NAME} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O0>)
+  rehearse_test_options(test_${arg_NAME})
+  target_precompile_headers(test_${arg_NAME} REUSE_FROM rehearse_test_headers)
   add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
   set_tests_properties(${arg_NAME} PROPERTIES SKIP_RETURN_CODE 77)
   if(arg_LABELS)
