@@ -21,8 +21,8 @@ struct Machine {
   NamedMachine named;
 };
 constexpr std::array<Machine, 33> kMachines{{{{"h100", "500w"}, {"hgx_h100_500w", "ib_ndr", true}},
-                                             {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_400g", true}},
-                                             {{"p5e"}, {"aws_p5e_48xlarge", "efa_400g", true}},
+                                             {{"p5.48xlarge"}, {"aws_p5_48xlarge", "efa_v2", true}},
+                                             {{"p5e"}, {"aws_p5e_48xlarge", "efa_v2", true}},
                                              {{"p6-b200"}, {"aws_p6_b200_48xlarge", "efa_400g", true}},
                                              {{"p4de"}, {"aws_p4de_24xlarge", "efa_100g", true}},
                                              {{"p4d"}, {"aws_p4d_24xlarge", "efa_100g", true}},

@@ -36,12 +36,17 @@ double gigabits_of(const MachineSpec& machine, const NetworkSpec& network) {
   return machine.nics * (port > 0 ? std::min(nic, port) : nic) * 8 / 1e9;
 }
 
+/// EFA's generation, by what a machine's adapters are called and carry.
+const char* efa_of(const MachineSpec& machine) {
+  if (has_word(lowered(machine.nic.name), "v2")) return "efa_v2";
+  return machine.nic.rate.value() * 8 / 1e9 <= 100 * (1 + kAlike) ? "efa_100g" : "efa_400g";
+}
+
 /// Networks for ports of a rate, the slowest first.
 const char* network_for(double gigabits, PortKind kind) {
   struct Rate { double most; const char *infiniband, *ethernet; };
   constexpr std::array<Rate, 6> rates{{{10, "ethernet_10g", "ethernet_10g"}, {25, "roce_25g", "roce_25g"}, {50, "ethernet_50g", "ethernet_50g"}, {100, "ib_edr", "ib_edr"},
                                        {200, "ib_hdr", "oci_roce_200g"}, {400, "ib_ndr", "roce_400g"}}};
-  if (kind == PortKind::efa) return gigabits <= 100 * (1 + kAlike) ? "efa_100g" : "efa_400g";
   for (const Rate& r : rates)
     if (gigabits <= r.most * (1 + kAlike)) return kind == PortKind::ethernet ? r.ethernet : r.infiniband;
   return "superpod_b300";
@@ -59,7 +64,7 @@ Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const s
       const auto m = catalogue.machine(other);
       const PortKind its = kind_of(m->nic.name);
       if (m->gpu != machine->gpu || m->gpus != machine->gpus || m->nics == 0 || (kind != PortKind::unknown ? its != kind : its == PortKind::efa)) continue;
-      const char* network = network_for(m->nic.rate.value() * 8 / 1e9, its);
+      const char* network = its == PortKind::efa ? efa_of(*m) : network_for(m->nic.rate.value() * 8 / 1e9, its);
       if (alike(gigabits_of(*m, *catalogue.network(network)), gigabits)) return {other, network};
     }
   if (fits) return {usual.machine, usual.network, {}, false};

@@ -83,7 +83,7 @@ TEST_CASE("a row's network is the one that its words describe, on another machin
   CHECK(site(kA100, "4 x 100 Gb/s RoCE") == "dgx_a100_80gb, ethernet_50g");  // Neither Omni-Path nor EFA.
   CHECK(site(kA100, "400 Gb/s per node, default MTU") == "jean_zay_a100, ib_edr");
   CHECK(site(kH100, "400 Gb/s per GPU, 8 per node") == "dgx_h100, ib_ndr");
-  CHECK(site(kH100, "32 x 100 Gb/s EFA") == "aws_p5_48xlarge, efa_100g");
+  CHECK(site(kH100, "32 x 100 Gb/s EFA") == "aws_p5_48xlarge, efa_v2");
   CHECK(site(kH100, "800 Gb/s per node") == "gcp_a3_highgpu_8g, oci_roce_200g");
   CHECK(site(kH100, "50 Gb/s per GPU") == "dgx_h100, ethernet_50g");
   CHECK(site("A800-SXM4-80GB", "8 x 200 Gb/s") == "hgx_a800, ib_hdr");
