@@ -93,6 +93,7 @@ void map_precision(RowFields& f, RowJob& job) {
     t.fp8.attention = f.truth("fp8_attention");
     t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
   }
+  else if (holds(p, "pure bf16")) t.precision = Precision::bf16;
   else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
   else if (holds(p, "fp16") || holds(p, "mixed")) t.precision = Precision::fp16_mixed;
   else if (holds(p, "tf32")) t.precision = Precision::tf32;
