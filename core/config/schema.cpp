@@ -490,6 +490,9 @@ void add_kernels(std::vector<Field>& t) {
                         "read one value before it reduces them, and in fp8 does as torchao: what several products read is cast once, operands that were gathered are turned for the "
                         "weight gradient, scales of a tensor are agreed on by all ranks before each cast, scales of rows are found after a gather in bf16. A context-parallel ring then "
                         "sends keys and values of every query head and gradients in fp32, and waits for them. false: sequences come first, as in Megatron."));
+  t.push_back(kernels("gather_per_product", &KernelSettings::gather_per_product, "Each product of sequence parallelism gathers its tokens by itself.")
+                  .more("What PyTorch's ColwiseParallel does where every projection is given slices of the sequence as its input: query, key, value, gate and up gather the same "
+                        "tokens, and each scatters its term of their gradient. false: they are gathered once, as torchtitan's PrepareModuleInput and Megatron do. Not for products in fp8."));
   t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
                   .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
                         "topologies/calibration."));

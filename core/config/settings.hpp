@@ -313,6 +313,8 @@ struct KernelSettings {
   /// Activations are [sample, sequence, hidden] in memory, as in PyTorch's DTensor: pieces of several samples' sequences that tensor parallelism
   /// gathers or scatters are put in order by a copy, and fp8 operands that it gathered are turned by another for the weight gradient (torchao).
   bool samples_first = false;
+  /// Products that read the same tokens gather them one by one, and reduce their gradients one by one.
+  bool gather_per_product = false;
 
   bool operator==(const KernelSettings&) const = default;
 };

@@ -272,6 +272,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.cuda_graphs = f.truth("cuda_graphs");
   k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");
   k.samples_first = f.truth("samples_first");
+  k.gather_per_product = f.truth("gather_per_product");
 }
 
 }  // namespace

@@ -41,13 +41,18 @@ int BlockBody::value(int t) {
   return formal;
 }
 
-int BlockBody::value(int t, const Layout& layout, const std::string& why) {
+int BlockBody::value(int t, const Layout& layout, const std::string& why) { return fetch(t, layout, to_string(layout), why); }
+
+int BlockBody::value_for(const std::string& name, int t, const Layout& layout, const std::string& why) {
+  return fetch(t, layout, options_.kernels.gather_per_product ? to_string(layout) + " for " + name : to_string(layout), why);
+}
+
+int BlockBody::fetch(int t, const Layout& layout, const std::string& key, const std::string& why) {
   const int base = value(t);
   if (without_halos(builder_.tensor(base).layout) == without_halos(layout)) return base;
-  const auto key = std::pair(t, to_string(layout));
-  if (const auto at = fetched_.find(key); at != fetched_.end()) return at->second;
+  if (const auto at = fetched_.find({t, key}); at != fetched_.end()) return at->second;
   const int formal = builder_.redistribute(base, layout, why, phase_);
-  fetched_.emplace(key, formal);
+  fetched_.emplace(std::pair(t, key), formal);
   return formal;
 }
 
@@ -251,8 +256,9 @@ void BlockBody::reduce_partial_grads(int t, const std::string& why) {
 
 void BlockBody::add_grad(int t, int formal, const std::string& why) {
   const Layout target = gradient_layout(stored(t));
-  // DTensor adds gradients up before it reduces them; Megatron-LM's layers each reduce their own.
-  if (const std::size_t readers = column_parallel_readers(t); options_.kernels.samples_first && readers > 1 && builder_.tensor(formal).layout != target) {
+  // DTensor adds gradients up before it reduces them, where one gather served all; Megatron-LM's layers each reduce their own.
+  const bool adds_first = options_.kernels.samples_first && !options_.kernels.gather_per_product;
+  if (const std::size_t readers = column_parallel_readers(t); adds_first && readers > 1 && builder_.tensor(formal).layout != target) {
     partial_grads_[t].push_back(formal);
     if (partial_grads_[t].size() == readers) reduce_partial_grads(t, why);
     return;

@@ -88,6 +88,8 @@ class BlockBody {
   int value(int t);
   /// The value in another layout.
   int value(int t, const Layout& layout, const std::string& why);
+  /// The same for op `name` alone, which fetches what others may have fetched too (KernelSettings::gather_per_product).
+  int value_for(const std::string& name, int t, const Layout& layout, const std::string& why);
   /// Whether the body has it in that layout already, and that it has it now.
   [[nodiscard]] bool has_value(int t, const Layout& layout) const { return fetched_.contains({t, to_string(layout)}); }
   void has_now(int t, const Layout& layout, int formal) { fetched_.emplace(std::pair(t, to_string(layout)), formal); }
@@ -156,6 +158,7 @@ class BlockBody {
   int sum_of(int t, const std::vector<int>& terms);
   /// Adds up the partial gradients of `t` that wait for one another, and reduces their sum.
   void reduce_partial_grads(int t, const std::string& why);
+  int fetch(int t, const Layout& layout, const std::string& key, const std::string& why);
   void export_grad(int formal, int tensor, const Hold& hold);
   void release_unread();
   [[nodiscard]] int input_grad() const { return builder_.frame().edges[static_cast<std::size_t>(tensors_.in_edge)].grad; }

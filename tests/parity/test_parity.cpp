@@ -329,6 +329,8 @@ TEST_CASE("samples that come first compute the same", "[parity]") {
     job.microbatches = kSamples / 2;
     job.strategy.sequence_parallel = job.workload.kernels.samples_first = true;
     check_equal(expected, run(job.lower(), kPairSteps, Numerics::fp64), kTolerance);
+    job.workload.kernels.gather_per_product = true;
+    check_equal(expected, run(job.lower(), kPairSteps, Numerics::fp64), kTolerance);
   }
 }
 

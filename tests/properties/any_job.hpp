@@ -177,6 +177,7 @@ inline Job any_job() {
   job.workload.kernels.fused_norm = coin();
   job.workload.kernels.fused_cross_entropy = coin();
   job.workload.kernels.fused_gradient_accumulation = coin();
+  job.workload.kernels.gather_per_product = coin() && coin();
   job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
   job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
   job.workload.training.clip_gradients = coin();

@@ -202,6 +202,19 @@ TEST_CASE("PyTorch adds the gradients of products that read one value before it 
   CHECK(scatters(false) - scatters(true) == 2 * (5 - 2));
 }
 
+TEST_CASE("products that gather by themselves gather and scatter five times where one gather serves each half of a layer") {
+  const auto calls = [](bool samples_first, bool per_product, const char* what) {
+    Job job = apart(Precision::bf16_mixed, Fp8Recipe::tensorwise, samples_first);
+    job.workload.kernels.gather_per_product = per_product;
+    return count(job.lower(), what);
+  };
+  for (const bool samples_first : {false, true}) {
+    // Two layers: five column-parallel products instead of two inputs, forward and for the weight gradients.
+    CHECK(calls(samples_first, true, ".all_gather") - calls(samples_first, false, ".all_gather") == 2 * 2 * (5 - 2));
+    CHECK(calls(samples_first, true, ".reduce_scatter") - calls(true, false, ".reduce_scatter") == 2 * (5 - 2));
+  }
+}
+
 TEST_CASE("scales of a whole tensor are agreed on by tensor-parallel ranks before each cast") {
   const Program p = apart(Precision::fp8_mixed, Fp8Recipe::tensorwise, true).lower();
   CHECK(count(p, ".amax.all_reduce") == count(p, ".amax"));
