@@ -63,17 +63,27 @@ SoftwareDefault default_of(const json& v, Citations& citations, const std::strin
   return {scalar(v[0], file, path), at->second, v.size() == 3 ? v[2].get<std::string>() : ""};
 }
 
-SoftwareTable::Entry entry_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
-  only(v, {"when", "release", "defaults"}, file, path);
-  if (!v.contains("when") || !v.contains("defaults") || !v.at("when").is_object() || !v.at("defaults").is_object()) refuse(file, path, "wanted 'when' and 'defaults'");
-  SoftwareTable::Entry out;
-  for (const auto& [field, wanted] : v.at("when").items()) {
+std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std::string& file, const std::string& path) {
+  if (!when.is_object()) refuse(file, path, "wanted conditions, or a list of such");
+  std::vector<SoftwareTable::Condition> out;
+  for (const auto& [field, wanted] : when.items()) {
     SoftwareTable::Condition c{field, {}};
     if (wanted.is_array())
-      for (const json& w : wanted) c.wanted.push_back(scalar(w, file, path + "/when/" + field));
-    else c.wanted.push_back(scalar(wanted, file, path + "/when/" + field));
-    out.when.push_back(std::move(c));
+      for (const json& w : wanted) c.wanted.push_back(scalar(w, file, path + "/" + field));
+    else c.wanted.push_back(scalar(wanted, file, path + "/" + field));
+    out.push_back(std::move(c));
   }
+  return out;
+}
+
+SoftwareTable::Entry entry_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
+  only(v, {"when", "release", "defaults"}, file, path);
+  if (!v.contains("when") || !v.contains("defaults") || !v.at("defaults").is_object()) refuse(file, path, "wanted 'when' and 'defaults'");
+  SoftwareTable::Entry out;
+  const json& when = v.at("when");
+  if (when.is_array() && when.empty()) refuse(file, path + "/when", "no row meets an empty list");
+  for (std::size_t i = 0; when.is_array() && i < when.size(); ++i) out.when.push_back(conditions_of(when[i], file, fmt::format("{}/when/{}", path, i)));
+  if (!when.is_array()) out.when.push_back(conditions_of(when, file, path + "/when"));
   if (v.contains("release")) {
     if (!v.at("release").is_string()) refuse(file, path + "/release", "wanted a text");
     out.release = v.at("release").get<std::string>();
@@ -112,7 +122,9 @@ bool meets(const Measurement& row, const SoftwareTable::Condition& c) {
 }
 
 bool meets(const Measurement& row, const SoftwareTable::Entry& e) {
-  return std::all_of(e.when.begin(), e.when.end(), [&](const SoftwareTable::Condition& c) { return meets(row, c); });
+  return std::any_of(e.when.begin(), e.when.end(), [&](const std::vector<SoftwareTable::Condition>& all) {
+    return std::all_of(all.begin(), all.end(), [&](const SoftwareTable::Condition& c) { return meets(row, c); });
+  });
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class SoftwareTable {
     std::vector<FieldValue> wanted;  ///< Any of them: a text is contained, whatever its case; anything else is equal.
   };
   struct Entry {
-    std::vector<Condition> when;
+    std::vector<std::vector<Condition>> when;  ///< Any of the lists, each of which a row meets whole.
     std::string release;
     std::map<std::string, SoftwareDefault> defaults;
   };

@@ -48,7 +48,18 @@ TEST_CASE("later entries go before earlier ones, and rows match whatever the cas
   CHECK(table.release_of(row) == "second");
 }
 
+TEST_CASE("a row may meet any of several sets of conditions") {
+  const Folder folder(R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}}, "entries": [
+    {"when": [{"source": "nobody"}, {"source": "blog", "tp": 8}], "defaults": {"attention": ["unfused", "s"]}},
+    {"when": [{"source": "nobody"}, {"source": "blog", "tp": 2}], "defaults": {"dropout": [0, "s"]}}]})");
+  const auto defaults = SoftwareTable::load(folder.path).defaults_for(row_of(row_json()));
+  CHECK(defaults.contains("dropout"));
+  CHECK_FALSE(defaults.contains("attention"));
+}
+
 TEST_CASE("files of defaults are read strictly") {
+  CHECK(refusal(R"([{"when": [], "defaults": {"a": [1, "s"]}}])") == "no row meets an empty list");
+  CHECK(refusal(R"([{"when": ["any"], "defaults": {"a": [1, "s"]}}])") == "wanted conditions, or a list of such");
   CHECK(refusal(R"([{"when": {}, "defaults": {"a": [1, "s"]}}])") == "accepted");
   CHECK(refusal(R"([{"when": {}, "defaults": {"a": [1, "other"]}}])") == "'other' is not among the sources");
   CHECK(refusal(R"([{"when": {}, "defaults": {"a": 1}}])") == "wanted [value, source] or [value, source, why]");
