@@ -12,7 +12,9 @@
 #include "core/cli/output.hpp"
 #include "core/report/html/gantt_data.hpp"
 #include "core/report/kineto_trace.hpp"
+#include "core/strategy/execution_gaps.hpp"
 #include "core/strategy/lower.hpp"
+#include "core/strategy/lower_checks.hpp"
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cores.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
@@ -276,7 +278,7 @@ void tell_not_replayed(const std::string& because, Console& console) { console.e
 namespace {
 
 int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
-  const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
+  const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
   TrainingRun run = training_run(arguments);
   const bool tells = place.rank == 0;
@@ -303,8 +305,14 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
 
 }  // namespace
 
+Program executable_program(const Session& session, int ranks) {
+  Program out = lower(session.workload, session.scenario.strategy, ranks);
+  check_executable({session.workload, completed(session.scenario.strategy), out.microbatches});
+  return out;
+}
+
 void check_run(const Session& session, int ranks, const Arguments& arguments) {
-  const Program program = lower(session.workload, session.scenario.strategy, ranks);
+  const Program program = executable_program(session, ranks);
   (void)data_of(session, arguments);
   (void)training_run(arguments);
   (void)numerics_of(arguments);

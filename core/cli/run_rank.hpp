@@ -34,6 +34,9 @@ void check_gpus(const Arguments& arguments, int ranks);
 /// --data, or synthetic. Throws Error (unavailable) for networks that have none.
 [[nodiscard]] std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arguments);
 
+/// The scenario's step for so many ranks. Throws Error (unavailable) for what is simulated only.
+[[nodiscard]] Program executable_program(const Session& session, int ranks);
+
 /// Throws what every rank would: wrong options, data that cannot be read, a plan that no device here executes. To be called once, before
 /// ranks are started.
 void check_run(const Session& session, int ranks, const Arguments& arguments);

@@ -16,7 +16,6 @@
 #include "core/report/html/gantt_data.hpp"
 #include "core/report/kineto_trace.hpp"
 #include "core/report/validation_report.hpp"
-#include "core/strategy/lower.hpp"
 #include "gpu_backend/calibrate/measured_steps.hpp"
 #include "gpu_backend/spans.hpp"
 
@@ -198,7 +197,7 @@ class Comparison {
 };
 
 int validate_rank(Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
-  const Program program = lower(session.workload, session.scenario.strategy, place.ranks);
+  const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
   const Numerics numerics = device.numerics();
   const int steps = static_cast<int>(whole_number(arguments, "--steps", 1, 20));

@@ -1,5 +1,9 @@
 #include "core/strategy/execution_gaps.hpp"
 
+#include <fmt/format.h>
+
+#include "core/units/error.hpp"
+
 namespace rehearse {
 
 Registry<std::string>& execution_gaps() {
@@ -11,6 +15,12 @@ std::string execution_gap(std::string_view strategy) {
   for (const auto& entry : execution_gaps().entries())
     if (entry.name == strategy) return entry.value;
   return {};
+}
+
+void check_executable(const PlanRequest& request) {
+  for (const std::string& name : active_strategies(request))
+    if (const std::string gap = execution_gap(name); !gap.empty())
+      throw Error(ErrorKind::unavailable, fmt::format("{} is simulated only: {}", name, gap), "strategy", "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real");
 }
 
 }  // namespace rehearse

@@ -2,6 +2,7 @@
 // Strategies that are simulated only, so far: what keeps them from being executed is listed, not silent.
 
 #include "core/registry/registry.hpp"
+#include "core/strategy/strategy.hpp"
 
 namespace rehearse {
 
@@ -11,5 +12,8 @@ namespace rehearse {
 
 /// Empty where there is none.
 [[nodiscard]] std::string execution_gap(std::string_view strategy);
+
+/// Throws Error (unavailable) where the plan uses a strategy that has one. Its settings are complete (lower_checks.hpp).
+void check_executable(const PlanRequest& request);
 
 }  // namespace rehearse

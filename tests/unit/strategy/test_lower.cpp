@@ -5,6 +5,7 @@
 
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
+#include "core/strategy/execution_gaps.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 
@@ -167,6 +168,20 @@ TEST_CASE("every registered strategy says when it is in use") {
   used.emplace_back("adversarial");
   std::sort(used.begin(), used.end());
   CHECK(used == strategies().names());
+}
+
+TEST_CASE("a plan with a strategy that is simulated only is not executed") {
+  Job job(tiny_gpt());
+  CHECK_NOTHROW(check_executable({job.workload, job.strategy, 4}));
+  for (const auto& entry : execution_gaps().entries()) CHECK(strategies().at(entry.name).name == entry.name);
+  job.strategy.offload = Offload::optimizer;
+  try {
+    check_executable({job.workload, job.strategy, 4});
+    FAIL_CHECK("accepted");
+  } catch (const Error& e) {
+    CHECK(e.kind == ErrorKind::unavailable);
+    CHECK(std::string(e.what()) == "offload_optimizer is simulated only: " + execution_gap("offload_optimizer"));
+  }
 }
 
 TEST_CASE("overlap decides who waits for whom") {
