@@ -1,6 +1,7 @@
 # How tests are declared. tests/README.md says which kind to choose.
 
-# Headers that most tests include and that take longer to read than their own code. Compiled once; a test includes what it uses all the same.
+# Headers that most tests include and that take longer to read than their own code. Compiled once. A test should include what it uses all the
+# same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
 function(rehearse_precompile_test_headers)
   add_library(rehearse_test_headers OBJECT "${PROJECT_SOURCE_DIR}/tests/support/catch.cpp")
   target_link_libraries(rehearse_test_headers PRIVATE rehearse_catch_main rehearse::core)

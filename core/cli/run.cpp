@@ -5,7 +5,6 @@
 #include "core/cli/output.hpp"
 #include "core/cli/run_rank.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/strategy/lower.hpp"
 
 namespace rehearse::cli {
 
@@ -43,7 +42,7 @@ int run(const Arguments& arguments, Console& console) {
   const Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"), ranks);
   if (!ranks) ranks = session.cluster.device_count();
   if (arguments.has("--dry-run")) {
-    (void)lower(session.workload, session.scenario.strategy, *ranks);
+    (void)executable_program(session, *ranks);
     console.out << resolved_json(session.scenario);
     return 0;
   }

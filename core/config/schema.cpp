@@ -415,7 +415,8 @@ void add_strategy(std::vector<Field>& t) {
   t.push_back(strategy("servers", &StrategySettings::servers, "Ranks to which a parameter server's variables are dealt.").in(1, kMaxSize).like("4"));
   t.push_back(strategy("grad_sync", &StrategySettings::grad_sync, "When gradients of accumulated microbatches are reduced.")
                   .more("last: once per step (no_sync before the last microbatch), which keeps whole gradients meanwhile. every: after each "
-                        "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last."));
+                        "microbatch. auto: every for FSDP without pipeline stages and for ZeRO 2 and 3, else last. Whole gradients can be reduced again only where they are means: "
+                        "not over cp or tiles, nor of experts where tp is not ep * etp."));
   t.push_back(placement_row());
   t.push_back(strategy("devices", &StrategySettings::devices, "File that says which device each rank runs on.")
                   .like("ranks.json")

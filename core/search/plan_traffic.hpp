@@ -36,8 +36,8 @@ class PlanTraffic {
   [[nodiscard]] const SearchProblem& problem() const { return problem_; }
 
   /// Gathers of a stage's weights and scatters of its gradients that each microbatch makes, one after the other, in calls no larger than a `part` of it and a
-  /// bucket: over the first stage's first group of shards. 0 where those do not lie evenly, and
-  /// for networks with experts.
+  /// bucket: over the first stage's first group of shards. 0 where those do not lie evenly, and for
+  /// networks with experts, whose shards lie over other ranks.
   [[nodiscard]] Seconds over_replicas(const StrategySettings& settings, Bytes weights, Bytes gradients, double part);
   /// What a pass of each microbatch, forward and backward, waits for besides: copies out of gathers' buffers and into scatters' for each of the stage's
   /// layers (`weights`, `gradients`: of one), and activations on their way to the host and back, as far as they take longer than the layers beside them.

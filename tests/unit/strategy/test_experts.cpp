@@ -200,6 +200,26 @@ TEST_CASE("ZeRO 2 and 3 divide experts' gradients and parameters over their copi
   }
 }
 
+TEST_CASE("sums are not reduced again after each microbatch, means are") {
+  const auto every = [](Job job) {
+    job.strategy.grad_sync = GradientSync::every;
+    return job;
+  };
+  CHECK_NOTHROW((void)every(moe(4, 1)).lower());  // As many copies of experts as replicas.
+  CHECK(refusal(every(moe(4, 2))).where == "strategy.grad_sync");
+  Job once = every(moe(4, 2));
+  once.microbatches = 1;
+  CHECK_NOTHROW((void)once.lower());
+  Job sliced = every(moe(4, 2));
+  sliced.strategy.zero_stage = 2;
+  CHECK_NOTHROW((void)sliced.lower());
+  Job context(tiny_gpt());
+  context.strategy.cp = 2;
+  context.workload.kernels.attention = AttentionKernel::flash;
+  CHECK_NOTHROW((void)context.lower());
+  CHECK(refusal(every(context)).where == "strategy.grad_sync");
+}
+
 TEST_CASE("copies of shards don't say where experts are") {
   Job job = moe(8, 2);
   job.strategy.dp_replicate = 2;
