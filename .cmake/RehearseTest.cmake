@@ -14,9 +14,7 @@ endfunction()
 # Time is spent in the libraries, which are optimised; the tests' own code is half of what there is to compile.
 function(rehearse_test_options target)
   target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O0>)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # ccache asks for it.
-  endif()
+  rehearse_ccache_precompiled(${target})
 endfunction()
 
 # rehearse_add_test(NAME name SOURCES a.cpp ... [LIBS lib ...] [LABELS label ...] [ENVIRONMENT NAME=value ...])
