@@ -59,6 +59,23 @@ void scale(CalibrationProfile& p, const char* group, double factor, const std::s
 
 constexpr std::array kProducts{"gemm", "gemm_fp8", "gemm_fp4"};
 
+/// Share of its tensor cores' rate that a chip was left by whoever sells it: of the rate per SM of the chip that was measured. 1 where no more than
+/// clocks differ.
+double rate_left(const CalibrationProfile& p, const GpuSpec& gpu) {
+  constexpr double kNoClockDiffersSo = 0.6;
+  const auto* reference = find_constant(p, "power", "reference_flops_per_sm");
+  if (!reference || gpu.sm_count <= 0) return 1;
+  const double share = gpu.peak(DType::bf16).value() / gpu.sm_count / reference->value;
+  return share < kNoClockDiffersSo ? share : 1;
+}
+
+/// What a kernel loses at its blocks' beginnings, ends and waits takes as long beside slower tensor cores, and is a smaller share.
+double with_rate_left(double efficiency, double share) { return 1 / (1 + (1 / efficiency - 1) * share); }
+
+void shorten(CalibrationProfile& p, const std::string& group, const char* constant, double share, const std::string& source) {
+  if (const auto* c = find_constant(p, group, constant)) p.groups.at(group).constants[constant] = {c->value * share, source, 0, 0};
+}
+
 // The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
 // proportion: they are limited by the same watts. What was measured on the GPU itself stays.
 void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
@@ -67,8 +84,9 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   const double before = p.value("gemm", "efficiency");
   const double cap = gpu.tdp.value() / (gpu.peak(DType::bf16).value() * energy->value);
   const auto* uncapped = find_constant(p, "power", "uncapped_efficiency");
-  const bool powered = uncapped == nullptr || cap <= uncapped->value;
-  const double factor = (powered ? cap : uncapped->value) / before;
+  const double share = rate_left(p, gpu), most = uncapped == nullptr ? cap : with_rate_left(uncapped->value, share);
+  const bool powered = cap <= most;
+  const double factor = std::min(cap, most) / before;
   const std::string source = (powered ? energy : uncapped)->source;
   for (const char* group : kProducts)
     if (!was_measured(p, group, gpu.id)) scale(p, group, factor, source);
@@ -92,14 +110,30 @@ void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   scale(p, "gemm_fp8", fp8 / p.value("gemm_fp8", "efficiency"), narrow->source);
 }
 
+/// Where the rate is left whole, the clock that the power limit allows; else what with_rate_left() says, with starts that are told in keys or in k.
 void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
-  const double clock = power_clock(p, gpu);
-  if (clock == 1) return;
-  const std::string source = find_constant(p, "power", "reference_joules_per_flop")->source;
-  for (auto& [name, group] : p.groups)
-    if (name.find("attention_") != std::string::npos)
-      for (auto& [key, constant] : group.constants)
-        if (key.starts_with("efficiency_")) constant = {std::min(1.0, constant.value * clock), source, 0, 0};
+  const double share = rate_left(p, gpu), clock = share < 1 ? 1 : power_clock(p, gpu);
+  if (clock == 1 && share == 1) return;
+  const std::string source = find_constant(p, "power", share < 1 ? "reference_flops_per_sm" : "reference_joules_per_flop")->source;
+  for (auto& [name, group] : p.groups) {
+    if (name.find("attention_") == std::string::npos) continue;
+    for (auto& [key, constant] : group.constants)
+      if (key.starts_with("efficiency_")) constant = {with_rate_left(std::min(1.0, constant.value * clock), share), source, 0, 0};
+    for (const char* start : {"start_keys", "start_keys_backward"}) shorten(p, name, start, share, source);
+  }
+}
+
+/// Products of a generation whose energy nobody states, and their starts.
+void quicken_products(CalibrationProfile& p, const GpuSpec& gpu) {
+  const double share = rate_left(p, gpu);
+  if (share == 1) return;
+  const std::string source = find_constant(p, "power", "reference_flops_per_sm")->source;
+  const bool stated = find_constant(p, "power", "joules_per_flop") != nullptr;
+  for (const char* group : kProducts) {
+    if (was_measured(p, group, gpu.id)) continue;
+    if (const auto* e = find_constant(p, group, "efficiency"); e && !stated) scale(p, group, with_rate_left(e->value, share) / e->value, source);
+    shorten(p, group, "k_prologue", share, source);
+  }
 }
 
 std::vector<std::string> implementations(const CalibrationProfile& p) {
@@ -181,6 +215,7 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
   p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   choose_products(p, options.products);
   cap_by_power(p, gpu);
+  quicken_products(p, gpu);
   cap_sustained(p, gpu);
   clock_attention(p, gpu);
   choose_attention(p, options.attention, options.attention_or_default);

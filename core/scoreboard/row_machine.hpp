@@ -16,8 +16,8 @@ struct NamedMachine {
   bool sold = false;    ///< The words name this machine, not a GPU that stands in many.
 };
 
-/// Null where no machine is known for these words.
-[[nodiscard]] const NamedMachine* machine_named(const std::string& gpu_type);
+/// Null where no machine is known for these words. Superchips stand alone or several to a board: `gpus_per_node`, 1 where nobody says.
+[[nodiscard]] const NamedMachine* machine_named(const std::string& gpu_type, std::int64_t gpus_per_node = 1);
 /// The network that a row's words name; `usual` where they name none.
 [[nodiscard]] std::string network_named(const std::string& words, const char* usual);
 

@@ -110,6 +110,18 @@ TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounde
   CHECK(level(published::gpu("h100_sxm5_80")) > 0.7);
 }
 
+TEST_CASE("slower tensor cores around the same SMs lose a smaller share; clocks alone change nothing") {
+  const auto value = [](const char* gpu, const char* group, const char* constant) { return load_calibration(kShipped, published::gpu(gpu), {.bursts = true}).value(group, constant); };
+  const auto held = [](double e, double share) { return 1 / (1 + (1 / e - 1) * share); };
+  const double h20 = 148e12 / 78 / 7.495e12, geforce = 71e12 / 82 / 2.889e12;
+  CHECK(value("h20_96", "gemm", "efficiency") == Approx(held(0.74, h20)).epsilon(1e-3));
+  CHECK(value("h20_96", "gemm", "k_prologue") == Approx(h20 * value("h100_sxm5_80", "gemm", "k_prologue")).epsilon(1e-3));
+  CHECK(value("h20_96", "attention_flash3", "efficiency_d128") == Approx(held(value("h100_sxm5_80", "attention_flash3", "efficiency_d128"), h20)).epsilon(1e-3));
+  CHECK(value("rtx3090", "gemm", "efficiency") == Approx(held(value("a100_sxm4_40", "gemm", "efficiency"), geforce)).epsilon(2e-3));
+  for (const char* same : {"h800_sxm5_80", "h200_sxm"}) CHECK(value(same, "gemm", "k_prologue") == value("h100_sxm5_80", "gemm", "k_prologue"));
+  CHECK(value("a10", "gemm", "efficiency") == value("a100_sxm4_40", "gemm", "efficiency"));
+}
+
 TEST_CASE("products of a layer on B300 take what NVIDIA's table says") {
   // NVIDIA/TransformerEngine @d0067d0, docs/examples/gemm_profiling: 15,872 tokens, hidden size 4,096, inner 16,384; ms of twelve products, operands cast before.
   struct Row { DType type; double ms; };

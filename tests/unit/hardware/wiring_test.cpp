@@ -100,7 +100,7 @@ TEST_CASE("wiring to a vertex that is not there is refused with its place") {
   CHECK(refused({{"cpus", {{{"gpus", {0.5}}}}}}).where == "box.json: /wiring/cpus/0/gpus");
   CHECK(refused({{"socket_pairs", {{0, 2}}}}).where == "box.json: /wiring/socket_pairs");
   CHECK(refused({{"pcie_switches", {{{"name", "GPU0"}}}}}).what() == std::string("two vertices are named 'GPU0'"));
-  CHECK(refused(kPlain, {{"gpu", "l40"}}).where == "box.json: /gpu");
+  CHECK(refused(kPlain, {{"gpu", "l41"}}).where == "box.json: /gpu");
 }
 
 TEST_CASE("several sockets need to be joined by something known") {

@@ -119,9 +119,23 @@ TEST_CASE("fields have other names, and numbers may be texts") {
   CHECK(changed({{"machine", "dgx_a100_80gb"}}).skipped == "contradiction in the row");
   CHECK(changed({{"gpus", 16}, {"gpus_per_node", 4}, {"dp", 8}}).job->scenario.cluster.parts.front().nodes == 4);
   CHECK(changed({{"gpu_type", "H100 NVLink 80GB"}}).job->gpu == "h100_sxm5_80");
-  CHECK(changed({{"gpu_type", "A30 NVL4"}}).skipped == "GPU unknown");
+  CHECK(changed({{"gpu_type", "MI300X"}}).skipped == "GPU unknown");
   CHECK(changed({{"nodes", 1}, {"gpus_per_node", 8}}, {"gpus"}).job->gpus == 8);
   CHECK(changed({{"global_batch_tokens", 16 * 8192}}, {"global_batch"}).job->scenario.training.global_batch == 16);
+}
+
+TEST_CASE("names of GPUs that hold those of others are told apart") {
+  struct Named { const char* said; const char* gpu; };
+  for (const Named& n : {Named{"GH200 96GB", "gh200_96"}, Named{"NVIDIA H20-3e", "h20_96"}, Named{"H200 SXM", "h200_sxm"}, Named{"H200 NVL", "h200_nvl"}, Named{"H100NVL", "h100_nvl_94"},
+                         Named{"H100 NVL 94GB", "h100_nvl_94"}, Named{"H200 with NVLink", "h200_sxm"}, Named{"L40S", "l40s"}, Named{"L40 48GB", "l40"}, Named{"A30", "a30"}, Named{"B100", "b100_sxm"},
+                         Named{"GB200", "gb200"}, Named{"V100S-PCIE-32GB", "v100s_pcie_32"}, Named{"RTX 6000 Ada", "rtx_6000_ada"}, Named{"RTX A6000", "rtx_a6000"},
+                         Named{"RTX PRO 6000 Blackwell", "rtx_pro_6000_blackwell"}}) {
+    CAPTURE(n.said);
+    CHECK(changed({{"gpu_type", n.said}, {"gpus", 8}, {"tp", 1}, {"dp", 8}, {"sequence_parallel", false}}, {"gpus_per_node"}).job->gpu == n.gpu);
+  }
+  const auto machine = [](int per_node) { return changed({{"gpu_type", "GH200"}, {"gpus_per_node", per_node}}).job->scenario.cluster.parts.front().machine; };
+  CHECK(machine(1) == "gh200_1gpu");
+  CHECK(machine(4) == "gh200_4gpu");
 }
 
 TEST_CASE("sharding, recomputation and schedules are what they say, or the row is skipped") {
