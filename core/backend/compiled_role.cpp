@@ -199,7 +199,9 @@ class Compiler {
     if (e.host_wait) operations_.host_waits_for(tails);
   }
 
-  /// Segments of the two calls in turn, from the first one's place.
+  /// Segments of the two calls in turn, from the first one's place and beginning with the second's. A backward begins with an exchange, beside which the
+  /// forward's first piece computes, and so on (NVIDIA/Megatron-LM, models/common/model_chunk_schedule_plan.py: combine backward beside attention
+  /// forward, dispatch forward beside experts backward, dispatch backward beside experts forward, combine forward beside attention backward).
   void add_interleaved(int index) {
     const Entry& first = entry(index);
     const Entry& second = entry(index + 1);
@@ -217,9 +219,9 @@ class Compiler {
       call.stretch = stretch_of(call.entry, CostModel::kOncePerKernel);
     }
     for (std::size_t segment = 0; calls[0].next < size_of(calls[0]) || calls[1].next < size_of(calls[1]); ++segment)
-      for (OpenCall& call : calls) {
-        stand_at(call.entry);
-        issue(call, end_of_segment(call.body, segment));
+      for (OpenCall* call : {&calls[1], &calls[0]}) {
+        stand_at(call->entry);
+        issue(*call, end_of_segment(call->body, segment));
       }
     for (OpenCall& call : calls) complete(call.entry, close(call));
   }

@@ -59,7 +59,7 @@ struct Entry {
   EventId record = -1;             ///< Event that completes with the entry's last task; -1 for none.
   std::int32_t first_mark = 0;     ///< Range in Role::marks.
   std::int32_t mark_count = 0;
-  std::int32_t interleave = -1;    ///< The neighbouring entry whose segments alternate with this one's, from the earlier one's place, or -1.
+  std::int32_t interleave = -1;    ///< The neighbouring entry whose segments alternate with this one's, from the earlier one's place and the later one's first, or -1.
   std::int32_t group_call = -1;    ///< Neighbouring entries of one number issue their messages as one grouped call, or -1.
   std::int32_t graph = -1;         ///< Region captured as one launch (CUDA graph), or -1.
   bool host_wait = false;          ///< The host issues nothing later before this entry is done.

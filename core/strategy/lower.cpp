@@ -164,7 +164,7 @@ class Lowering {
       else if (settings_.deferred_head_gradients > 0 && b + 1 == tensors_.size()) split(b, made, head_gradients(b));
       if (schedule_.pairs())
         for (const int body : {made.forward.body, made.backward.body})
-          if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute);
+          if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute, frame_.ep);
       if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
       if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
       std::vector<int> integers;

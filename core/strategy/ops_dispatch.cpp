@@ -35,7 +35,7 @@ class Exchange {
       all_to_all("dispatch.nodes", between_nodes(), from, arrived, Counted::no);
       if (plan_.node == 1) return permute("fan_out", arrived, to);
       from = spread("rows");
-      permute("fan_out", arrived, from);
+      permute("fan_out", arrived, from, body_.frame().ep);
     }
     const Rows here = sorts() ? ordered("unsorted") : to;
     all_to_all("dispatch", inside(), from, here, Counted::out);
@@ -58,7 +58,7 @@ class Exchange {
     const Rows back = spread("rows");
     all_to_all("combine", inside(), from, back, Counted::back);
     const Rows added = at_source("copies");
-    permute("fan_in", back, added);
+    permute("fan_in", back, added, body_.frame().ep);
     all_to_all("combine.nodes", between_nodes(), added, to, Counted::no);
   }
 
@@ -137,7 +137,10 @@ class Exchange {
     body_.add(std::move(task));
   }
 
-  void permute(const char* variant, const Rows& from, const Rows& to) {
+  void permute(const char* variant, const Rows& from, const Rows& to) { permute(variant, from, to, body_.frame().compute); }
+
+  /// What stands between two exchanges is part of both: deepseek-ai/DeepEP hands copies on in the kernel that receives them.
+  void permute(const char* variant, const Rows& from, const Rows& to, StreamId stream) {
     std::vector<Operand> operands{read(from.rows), write(to.rows)};
     if (weighted_) operands.insert(operands.end(), {read(from.weights), write(to.weights)});
     ComputeTask work = pass(phase_ == Phase::input_grad ? ComputeOp::permute_grad : ComputeOp::permute, variant);
@@ -146,7 +149,13 @@ class Exchange {
       operands.push_back(read(work.group_sizes));
     }
     work.scalars = {static_cast<double>(plan_.experts_here()), static_cast<double>(plan_.ep), static_cast<double>(plan_.capacity)};
-    body_.compute(fmt::format("{}.{}", op_.name, variant), work, operands, phase_);
+    Task task;
+    task.name = fmt::format("{}.{}", op_.name, variant);
+    task.operands = std::move(operands);
+    task.kind = std::move(work);
+    task.stream = stream;
+    task.phase = phase_;
+    body_.add(std::move(task));
   }
 
   BlockBody& b_;
@@ -161,7 +170,7 @@ class Exchange {
 std::int64_t width(BlockBody& b, int t) { return b.tensors().spec->tensors[static_cast<std::size_t>(t)].shape.back().size; }
 
 /// One pass between tokens and rows, told by the experts of each token.
-void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const char* name, ComputeOp kind, std::vector<Operand> operands, Phase phase) {
+void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const char* name, ComputeOp kind, std::vector<Operand> operands, Phase phase, StreamId stream) {
   ComputeTask work = pass(kind, name);
   Task task;
   task.name = fmt::format("{}.{}", op.name, name);
@@ -171,10 +180,14 @@ void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const ch
   work.scalars = {static_cast<double>(plan.routing.experts), static_cast<double>(plan.capacity), plan.padded ? 1.0 : 0.0};
   exchange.add_counts(task, work);
   task.kind = std::move(work);
-  task.stream = b.builder().frame().compute;
+  task.stream = stream;
   task.phase = phase;
   b.builder().add(std::move(task));
 }
+
+/// Where tasks run that lead from the counts to the exchange of rows: on its stream, so that a body interleaved with another turns at the exchange and
+/// not at the counts.
+StreamId before_rows(BlockBody& b) { return b.options().experts.ep > 1 ? b.builder().frame().ep : b.builder().frame().compute; }
 
 /// Rows per expert are counted and, between ranks, exchanged: nothing else tells how much arrives.
 void count_rows(BlockBody& b, const OpSpec& op) {
@@ -203,7 +216,14 @@ void count_rows(BlockBody& b, const OpSpec& op) {
     c.group = body.frame().group("etp", {Axis::etp});
     body.add({.name = op.name + ".sizes_all", .kind = c, .operands = {read(from), write(b.shared("rows_all", plan.counts_all))}, .stream = body.frame().stream_of(Axis::etp), .phase = b.phase(), .predicate = ExprPool::kOne});
   }
-  if (plan.counted) body.compute(op.name + ".sum", pass(ComputeOp::histogram, "sum"), {read(from), write(b.shared("rows_here", plan.rows_here))}, b.phase());
+  if (!plan.counted) return;
+  Task sum;
+  sum.name = op.name + ".sum";
+  sum.kind = pass(ComputeOp::histogram, "sum");
+  sum.operands = {read(from), write(b.shared("rows_here", plan.rows_here))};
+  sum.stream = before_rows(b);
+  sum.phase = b.phase();
+  body.add(std::move(sum));
 }
 
 void dispatch_forward(BlockBody& b, const OpSpec& op) {
@@ -213,7 +233,7 @@ void dispatch_forward(BlockBody& b, const OpSpec& op) {
   Exchange exchange(b, op, b.phase(), width(b, op.inputs[0]), true);
   const Rows out{b.result(op.outputs[0], b.stored(op.outputs[0])), b.result(op.outputs[1], b.stored(op.outputs[1]))};
   const Rows source = b.options().experts.ep == 1 ? out : exchange.at_source("sent");
-  add_pass(b, op, exchange, "permute", ComputeOp::permute, {read(x), read(weights), write(source.rows), write(source.weights)}, b.phase());
+  add_pass(b, op, exchange, "permute", ComputeOp::permute, {read(x), read(weights), write(source.rows), write(source.weights)}, b.phase(), before_rows(b));
   exchange.to_experts(source, out);
 }
 
@@ -226,7 +246,7 @@ void dispatch_backward(BlockBody& b, const OpSpec& op) {
   const Layout tokens = gradient_layout(b.stored(op.inputs[1]));
   const int dweights = b.scratch_of(op.inputs[1], op.name + ".weights_grad", tokens);
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", tokens);
-  add_pass(b, op, exchange, "permute_grad", ComputeOp::permute_grad, {read(source.rows), read(source.weights), write(dx), write(dweights)}, Phase::input_grad);
+  add_pass(b, op, exchange, "permute_grad", ComputeOp::permute_grad, {read(source.rows), read(source.weights), write(dx), write(dweights)}, Phase::input_grad, b.builder().frame().compute);
   b.add_grad(op.inputs[0], dx, op.name);
   b.add_grad(op.inputs[1], dweights, op.name);
 }
@@ -237,7 +257,7 @@ void combine_forward(BlockBody& b, const OpSpec& op) {
   const Rows source = b.options().experts.ep == 1 ? rows : exchange.at_source("returned");
   exchange.from_experts(rows, source);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  add_pass(b, op, exchange, "unpermute", ComputeOp::unpermute, {read(source.rows), write(out)}, b.phase());
+  add_pass(b, op, exchange, "unpermute", ComputeOp::unpermute, {read(source.rows), write(out)}, b.phase(), b.builder().frame().compute);
 }
 
 void combine_backward(BlockBody& b, const OpSpec& op) {
@@ -246,7 +266,7 @@ void combine_backward(BlockBody& b, const OpSpec& op) {
   Exchange exchange(b, op, Phase::input_grad, width(b, op.inputs[0]), false);
   const Rows grads = exchange.ordered("rows_grad");
   const Rows source = b.options().experts.ep == 1 ? grads : exchange.at_source("sent_grad");
-  add_pass(b, op, exchange, "unpermute_grad", ComputeOp::permute_grad, {read(dout), write(source.rows)}, Phase::input_grad);
+  add_pass(b, op, exchange, "unpermute_grad", ComputeOp::permute_grad, {read(dout), write(source.rows)}, Phase::input_grad, b.builder().frame().compute);
   exchange.to_experts(source, grads);
   b.add_grad(op.inputs[0], grads.rows, op.name);
 }

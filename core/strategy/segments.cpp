@@ -1,14 +1,27 @@
 #include "core/strategy/segments.hpp"
 
+#include <algorithm>
+
+#include <boost/range/iterator_range.hpp>
+
 #include "core/program/body.hpp"
 
 namespace rehearse {
 
-void cut_at_communication(Body& body, StreamId compute) {
+void cut_at_communication(Body& body, StreamId compute, StreamId exchanges) {
   body.segments.clear();
-  const std::size_t n = boost::num_vertices(body.graph);
-  for (std::size_t v = 1; v < n; ++v)
-    if (body.graph[v].stream == compute && body.graph[v - 1].stream != compute) body.segments.push_back(static_cast<std::int32_t>(v));
+  const auto vertices = boost::make_iterator_range(boost::vertices(body.graph));
+  const bool only_exchanges = std::any_of(vertices.begin(), vertices.end(), [&](auto v) { return body.graph[v].stream == exchanges; });
+  bool communicated = false;
+  for (const auto v : vertices) {
+    const StreamId stream = body.graph[v].stream;
+    if (stream == compute && communicated) {
+      body.segments.push_back(static_cast<std::int32_t>(v));
+      communicated = false;
+    } else if (stream != compute && (!only_exchanges || stream == exchanges)) {
+      communicated = true;
+    }
+  }
 }
 
 }  // namespace rehearse
