@@ -137,6 +137,33 @@ TEST_CASE("interleaved calls issue their segments in turn, so that one's kernels
   }
 }
 
+TEST_CASE("of two interleaved calls the second begins: what it sends first leaves beside the other's first kernel") {
+  // A forward: kernel, exchange, kernel. A backward: exchange, kernel, exchange, kernel. All take as long, each needs the one before.
+  HandMade made(Axis::pp, 1, {"compute", "exchanges"});
+  const int data = made.tensor(kBytes);
+  const auto chain = [&](std::vector<StreamId> streams) {
+    std::vector<Piece> pieces;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      pieces.push_back(HandMade::copies(data, streams[i]));
+      if (i > 0) pieces.back().after = {static_cast<int>(i) - 1};
+    }
+    return pieces;
+  };
+  const int forward = made.body("forward", chain({0, 1, 0})), backward = made.body("backward", chain({1, 0, 1, 0}));
+  made.program.bodies[0].segments = {2};
+  made.program.bodies[1].segments = {1, 3};
+  const auto pair = [&](int first, int second) {
+    HandMade both = made;
+    both.call(0, first);
+    both.call(0, second);
+    both.program.roles[0].step[0].interleave = 1;
+    both.program.roles[0].step[1].interleave = 0;
+    return step(both.program);
+  };
+  CHECK(pair(forward, backward) == Approx(4 * copy_time()));
+  CHECK(pair(backward, forward) == Approx(6 * copy_time()));
+}
+
 TEST_CASE("a run reports how far it is, and what the report throws ends it") {
   HandMade made(Axis::pp, 1, {"compute", "aside"});
   const int data = made.tensor(kSmall);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "core/program/body.hpp"
 #include "core/program/flops.hpp"
@@ -376,6 +377,40 @@ TEST_CASE("hierarchical dispatch sends one copy of a token to each node it visit
   // Between nodes go 3/4 of the copies instead of 6/8 of k rows.
   CHECK(copies * 3 / 4 < k * kTokens * 6 / 8 / 1.9);
   CHECK(executed_matmul_flops(p).value() == executed_matmul_flops(flat).value());
+}
+
+TEST_CASE("bodies that are interleaved take turns at their exchanges alone: before them what ends in one, after them what follows") {
+  Job job = moe(4, 4, "tiny_deepseek");
+  job.strategy.tp = 2;
+  job.strategy.sequence_parallel = true;
+  job.strategy.schedule = "paired_1f1b";
+  for (const int node : {0, 1, 2}) {
+    CAPTURE(node);
+    job.strategy.dispatch = node > 0 ? Dispatch::hierarchical : Dispatch::all_to_all;
+    job.strategy.dispatch_node = node;
+    const Program p = job.lower();
+    int seen = 0;
+    for (const Body& body : p.bodies) {
+      if (body.name != "layer.forward" && body.name != "layer.backward") continue;
+      const auto exchanges = [&](std::int32_t first, std::int32_t last) {
+        std::set<std::string> out;  // Of dispatch, or of combine.
+        for (std::int32_t v = first; v < last; ++v)
+          if (const Task& t = body.graph[static_cast<std::size_t>(v)]; std::holds_alternative<CollectiveTask>(t.kind) && !t.name.ends_with(".sizes"))
+            for (const char* op : {"moe.dispatch", "moe.combine"})
+              if (t.name.starts_with(op)) out.insert(op);
+        return out;
+      };
+      const auto end = static_cast<std::int32_t>(boost::num_vertices(body.graph));
+      if (exchanges(0, end).empty()) continue;  // The layer without experts.
+      REQUIRE(body.segments.size() == 2);
+      const bool back = body.name == "layer.backward";
+      CHECK(exchanges(0, body.segments[0]) == std::set<std::string>{back ? "moe.combine" : "moe.dispatch"});
+      CHECK(exchanges(body.segments[0], body.segments[1]) == std::set<std::string>{back ? "moe.dispatch" : "moe.combine"});
+      CHECK(exchanges(body.segments[1], end).empty());
+      ++seen;
+    }
+    CHECK(seen == 2);
+  }
 }
 
 TEST_CASE("one copy of a token for each rank it visits becomes rows there, and rows are added up before they leave") {
