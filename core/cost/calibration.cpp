@@ -87,7 +87,7 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   const double share = rate_left(p, gpu), most = uncapped == nullptr ? cap : with_rate_left(uncapped->value, share);
   const bool powered = cap <= most;
   const double factor = std::min(cap, most) / before;
-  const std::string source = (powered ? energy : uncapped)->source;
+  const std::string source = (powered ? energy : share < 1 ? find_constant(p, "power", "reference_flops_per_sm") : uncapped)->source;
   for (const char* group : kProducts)
     if (!was_measured(p, group, gpu.id)) scale(p, group, factor, source);
 }
@@ -123,7 +123,7 @@ void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
   }
 }
 
-/// Products of a generation whose energy nobody states, and their starts.
+/// Starts of products; and how much of the peak they reach where the generation states no energy, else cap_by_power() has said that.
 void quicken_products(CalibrationProfile& p, const GpuSpec& gpu) {
   const double share = rate_left(p, gpu);
   if (share == 1) return;

@@ -105,7 +105,8 @@ struct CalibrationOptions {
 /// because a chip with the same units and less power sustains less; those in fp8 and fp4 that were not measured on it
 /// scale as these do or would. Where a chip is sold with slower tensor cores around the same SMs (peak per SM below 0.6 of
 /// reference_flops_per_sm: H20, GeForce), what a kernel loses beside its operations takes as long and is a smaller share:
-/// uncapped_efficiency e, and attention's, become 1 / (1 + (1 / e - 1) share), and starts told in k or keys shrink with the share. Constants carried over from another GPU count as estimates. In steady training no
+/// uncapped_efficiency e, and attention's, become 1 / (1 + (1 / e - 1) share), and starts told in k or keys shrink with the
+/// share. Constants carried over from another GPU count as estimates. In steady training no
 /// efficiency is above reference_joules_per_flop / sustained_joules_per_flop times the clock that the power limit allows,
 /// the cube root of TDP / (bf16 peak * reference_joules_per_flop), where the generation states both; that in fp8 is then
 /// the one in 16 bits times sustained_joules_per_flop / (2 * sustained_joules_per_fp8_flop), where it states that too.

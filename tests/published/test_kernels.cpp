@@ -130,22 +130,21 @@ TEST_CASE("H20's slower tensor cores are held back less: predicted from H100's k
   // zzc0721/torch-performance-test-data issue 77: bf16 products of n x n, TFLOP/s.
   struct Product { double n, tflops; };
   const KernelModel products = model_of("h20_96");
-  std::vector<double> errors;
   for (const Product& p : {Product{1024, 95.12}, Product{2048, 120.27}, Product{4096, 133.41}, Product{8192, 138.60}, Product{10240, 142.25}}) {
     const Kernel k = make_gemm({1, p.n, p.n, p.n}, DType::bf16, DType::bf16);
-    errors.push_back(error(products.price(k).time, gemm_flops(k.gemm), p.tflops));
-    std::printf("h20_96         product of %5.0f       %+5.1f %%\n", p.n, 100 * errors.back());
-    CHECK(std::abs(errors.back()) < 0.1);
+    const double e = error(products.price(k).time, gemm_flops(k.gemm), p.tflops);
+    std::printf("h20_96         product of %5.0f       %+5.1f %%\n", p.n, 100 * e);
+    CHECK(std::abs(e) < 0.1);
   }
   // Dao-AILab/flash-attention issue 1310: forward of two sequences of 2,048. FlashAttention-2's instructions reach 0.57 of Hopper's peak at most, which
-  // the law doesn't know, and cuDNN at head dimension 64 is faster than H100's.
+  // the law doesn't know: it comes out 22 % too fast. cuDNN at head dimension 64, 17 % too slow, is left out too.
   struct Attention { const char* implementation; double heads, head_dim; bool causal; double tflops; };
   for (const Attention& a : {Attention{"flash3", 32, 128, false, 126.2}, Attention{"flash3", 32, 128, true, 107.8}, Attention{"cudnn", 32, 128, false, 129.1},
                              Attention{"cudnn", 32, 128, true, 107.8}, Attention{"flash3", 64, 64, false, 120.1}, Attention{"flash3", 64, 64, true, 100.3}}) {
     const AttentionShape shape{2, a.heads, a.heads, 2048, 2048, a.head_dim, a.causal};
-    errors.push_back(error(model_of("h20_96", a.implementation).price(make_flash_attention(shape, DType::bf16)).time, attention_flops(shape, false), a.tflops));
-    std::printf("h20_96         %-6s d%-3.0f %-6s       %+5.1f %%\n", a.implementation, a.head_dim, a.causal ? "causal" : "full", 100 * errors.back());
-    CHECK(std::abs(errors.back()) < 0.1);
+    const double e = error(model_of("h20_96", a.implementation).price(make_flash_attention(shape, DType::bf16)).time, attention_flops(shape, false), a.tflops);
+    std::printf("h20_96         %-6s d%-3.0f %-6s       %+5.1f %%\n", a.implementation, a.head_dim, a.causal ? "causal" : "full", 100 * e);
+    CHECK(std::abs(e) < 0.1);
   }
 }
 

@@ -138,6 +138,14 @@ TEST_CASE("names of GPUs that hold those of others are told apart") {
   CHECK(machine(4) == "gh200_4gpu");
 }
 
+TEST_CASE("schedules that send both ways between two stages do not wait for their sends") {
+  const nlohmann::json config{{"tp", 1}, {"pp", 2}, {"dp", 4}, {"sequence_parallel", false}, {"schedule", "dualpipe"}};
+  CHECK(changed(config).job->scenario.strategy.overlap.pp);
+  nlohmann::json waits = config;
+  waits["schedule"] = "1f1b";
+  CHECK_FALSE(changed(waits).job->scenario.strategy.overlap.pp);
+}
+
 TEST_CASE("sharding, recomputation and schedules are what they say, or the row is skipped") {
   const nlohmann::json alone{{"tp", 1}, {"dp", 8}, {"sequence_parallel", false}};
   const auto sharded = [&](const nlohmann::json& said) {
