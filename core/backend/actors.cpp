@@ -1,7 +1,11 @@
 #include "core/backend/actors.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
+#include <numeric>
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -33,6 +37,46 @@ AxisSet mattering_axes(const Program& p) {
       out.insert(static_cast<Axis>(a));
   }
   return out;
+}
+
+/// Whether the coordinate along `axis` only makes work smaller: every size that depends on it is a function of it alone and nowhere grows, no
+/// predicate nor peer asks for it. Ranks that meet then wait for the first of them.
+bool first_rank_leads(const Program& p, Axis axis) {
+  const int a = static_cast<int>(axis);
+  const auto depends = [&](ExprId id) { return p.exprs.depends_on(id, Var::coord, a); };
+  const auto grows = [&](ExprId id) {
+    if (!depends(id)) return false;
+    for (int other = 0; other < kAxisCount; ++other)
+      if (other != a && p.exprs.depends_on(id, Var::coord, other)) return true;
+    constexpr std::array kOthers{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy, Var::step, Var::peer};
+    if (std::any_of(kOthers.begin(), kOthers.end(), [&](Var v) { return p.exprs.depends_on(id, v); })) return true;
+    for (const Island& island : p.mesh.islands()) {
+      ExprContext at = p.mesh.context(island.first_rank);
+      at.tables = &p.tables;
+      std::int64_t before = std::numeric_limits<std::int64_t>::max();
+      for (std::int32_t& i = at.coord[static_cast<std::size_t>(a)] = 0; i < at.extent[static_cast<std::size_t>(a)]; ++i) {
+        const std::int64_t size = p.exprs.evaluate(id, at);
+        if (size > before) return true;
+        before = size;
+      }
+    }
+    return false;
+  };
+  const auto asks = [&](const Task& task) {
+    const auto* m = std::get_if<P2pTask>(&task.kind);
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    return depends(task.predicate) || (m != nullptr && depends(m->peer)) || (c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), grows));
+  };
+  const auto unfit = [&](const Body& body) {
+    const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
+    return holds_halos(p, body, axis) || std::any_of(tasks.begin(), tasks.end(), [&](auto v) { return asks(body.graph[v]); }) ||
+           std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) {
+             const auto& shape = p.tensors[static_cast<std::size_t>(f.like)].shape;
+             return std::any_of(shape.begin(), shape.end(), grows);
+           });
+  };
+  const auto in_entries = [&](const Role& role) { return std::any_of(role.step.begin(), role.step.end(), [&](const Entry& e) { return depends(e.predicate); }); };
+  return std::none_of(p.bodies.begin(), p.bodies.end(), unfit) && std::none_of(p.roles.begin(), p.roles.end(), in_entries);
 }
 
 }  // namespace
@@ -104,8 +148,11 @@ class CastMaker {
                                 "its copies share; every stage of every replica is played", tp, tp);
   }
 
-  /// Ranks of one role on one kind of GPU are alike when their groups lie alike on their nodes.
+  /// Ranks of one role on one kind of GPU are alike when their groups lie alike on their nodes and cost the same, along an axis whose first ranks lead too.
   void find_likeness() {
+    for (int a = 0; a < kAxisCount; ++a)
+      if (matters_.contains(static_cast<Axis>(a)) && first_rank_leads(p_, static_cast<Axis>(a))) led_.insert(static_cast<Axis>(a));
+    const std::set<int> with_messages = groups_of_messages();
     std::vector<std::string> places(static_cast<std::size_t>(p_.mesh.ranks()));
     for (std::size_t g = 0; g < p_.groups.size(); ++g) {
       std::map<std::vector<int>, int> patterns;
@@ -113,13 +160,8 @@ class CastMaker {
       for (int r = 0; r < p_.mesh.ranks(); ++r) {
         if (seen[static_cast<std::size_t>(r)]) continue;
         const auto members = p_.mesh.members(p_.groups[g], r, p_.exprs);
-        std::vector<int> pattern;
-        for (const int m : members) {
-          const int device = p_.device_of_rank[static_cast<std::size_t>(m)], first = p_.device_of_rank[static_cast<std::size_t>(members.front())];
-          pattern.push_back(cluster_.node_of(device) - cluster_.node_of(first));
-          pattern.push_back(cluster_.local_index(device));
-        }
-        const int number = patterns.try_emplace(std::move(pattern), static_cast<int>(patterns.size())).first->second;
+        if (members.empty()) continue;
+        const int number = patterns.try_emplace(pattern_of(members, with_messages.contains(static_cast<int>(g))), static_cast<int>(patterns.size())).first->second;
         for (const int m : members) {
           seen[static_cast<std::size_t>(m)] = true;
           places[static_cast<std::size_t>(m)] += fmt::format(" {}:{}", g, number);
@@ -128,9 +170,45 @@ class CastMaker {
     }
     for (int r = 0; r < p_.mesh.ranks(); ++r) {
       const auto i = static_cast<std::size_t>(r);
-      like_.push_back(fmt::format("{} {} {}{}", p_.role_of_rank[i], cluster_.gpu(p_.device_of_rank[i]).id, placement_signature(r), places[i]));
+      like_.push_back(fmt::format("{} {} {}{}", p_.role_of_rank[i], cluster_.gpu(p_.device_of_rank[i]).id, placement_signature(r, led_), places[i]));
     }
     cast_.folding = "replicas whose groups lie alike are played as one";
+  }
+
+  [[nodiscard]] std::set<int> groups_of_messages() const {
+    std::set<int> out;
+    for (const Body& body : p_.bodies)
+      for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+        if (const auto* m = std::get_if<P2pTask>(&body.graph[v].kind)) out.insert(m->group);
+    return out;
+  }
+
+  /// Equal for groups whose members lie as many nodes apart and whose calls, and messages between any two where it has any, cost the same.
+  [[nodiscard]] std::vector<int> pattern_of(const std::vector<int>& members, bool messages) const {
+    std::vector<DeviceId> devices;
+    for (const int m : members) devices.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    const CollectiveModel& prices = cost_.collectives();
+    std::vector<int> out{prices.likeness(devices)};
+    for (const DeviceId d : devices) out.push_back(cluster_.node_of(d) - cluster_.node_of(devices.front()));
+    for (std::size_t i = 0; messages && i < devices.size(); ++i)
+      for (std::size_t j = i + 1; j < devices.size(); ++j) out.push_back(prices.likeness(std::array{devices[i], devices[j]}));
+    return out;
+  }
+
+  /// Ranks along an axis that is led come after its first, which then stands for them.
+  [[nodiscard]] std::vector<int> in_order() const {
+    std::vector<int> out(static_cast<std::size_t>(p_.mesh.ranks()));
+    std::iota(out.begin(), out.end(), 0);
+    if (led_.empty()) return out;
+    const auto place = [this](int r) {
+      std::int32_t sum = 0;
+      const ExprContext at = p_.mesh.context(r);
+      for (int a = 0; a < kAxisCount; ++a)
+        if (led_.contains(static_cast<Axis>(a))) sum += at.coord[static_cast<std::size_t>(a)];
+      return sum;
+    };
+    std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return place(a) < place(b); });
+    return out;
   }
 
   void make_actors() {
@@ -138,7 +216,7 @@ class CastMaker {
     cast_.actor_of_rank.assign(static_cast<std::size_t>(p_.mesh.ranks()), -1);
     std::map<std::pair<int, std::string>, int> compiled;
     const auto axis = static_cast<std::size_t>(Axis::tp);
-    for (int r = 0; r < p_.mesh.ranks(); ++r) {
+    for (const int r : in_order()) {
       ExprContext at = p_.mesh.context(r);
       if (cast_.lanes > 1 && at.coord[axis] != 0) {
         at.coord[axis] = 0;
@@ -164,8 +242,8 @@ class CastMaker {
   }
 
   /// How many members the groups of tensor and expert parallelism, priced inside bodies, have on this rank's node and on the others, and coordinates
-  /// that matter; equal signatures mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
-  std::string placement_signature(int rank) {
+  /// that matter, but for axes `without`; equal signatures mean equal prices and peers. Unequal slices of a dimension make the coordinate matter.
+  std::string placement_signature(int rank, AxisSet without = {}) {
     std::string out;
     const int node = cluster_.node_of(p_.device_of_rank[static_cast<std::size_t>(rank)]);
     const auto add = [&](const GroupSpec& group) {
@@ -183,7 +261,7 @@ class CastMaker {
     if (matters_.empty()) return out;
     const ExprContext at = p_.mesh.context(rank);
     for (int a = 0; a < kAxisCount; ++a)
-      if (matters_.contains(static_cast<Axis>(a))) out += fmt::format(" {}", at.coord[static_cast<std::size_t>(a)]);
+      if (matters_.contains(static_cast<Axis>(a)) && !without.contains(static_cast<Axis>(a))) out += fmt::format(" {}", at.coord[static_cast<std::size_t>(a)]);
     return out;
   }
 
@@ -252,6 +330,7 @@ class CastMaker {
   const RunOptions& options_;
   Cast cast_;
   AxisSet matters_;
+  AxisSet led_;  ///< Axes that matter along which one rank stands for all.
   std::vector<std::string> like_;  ///< By rank, where replicas are folded: equal for those played as one.
   bool sound_ = true;
 };

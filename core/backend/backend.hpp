@@ -23,7 +23,7 @@ struct RunProgress {
 struct RunOptions {
   int steps = 1;          ///< Steps to play; step time is that of the last.
   bool fold = true;       ///< Equal ranks of one tensor-parallel group may be played as one stream where proved equal.
-  bool fold_replicas = false;  ///< Replicas whose groups lie alike are played as one, where nothing but time tells them apart. For estimates:
+  bool fold_replicas = false;  ///< Ranks whose groups lie alike are played as one, those with unequal experts' rows by the first, which has most. For estimates:
                                ///< contention between replicas is not seen. Ignored where a message would lose its partner.
   bool all_flows = false;   ///< Collectives on wires of their own move as flows, too, and bodies are played task by task.
   bool task_spans = false;  ///< Spans of single tasks inside bodies, too.

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
 #include "core/backend/body_expressions.hpp"
@@ -73,7 +74,14 @@ class Compiler {
   /// Body; layer, chunk, microbatch, pass, copy and step where calls differ by them; launches.
   using CallKey = std::tuple<int, std::array<int, 6>, int>;
   using Index = RoleOperations::Index;
-  using Indices = std::vector<Index>;
+  using Indices = boost::container::small_vector<Index, 4>;
+  static std::span<const Index> view(const Indices& i) { return {i.data(), i.size()}; }
+  /// What a call has done on one stream.
+  struct OnStream {
+    bool entered = false;
+    Indices waits{};   // That no operation of it has taken yet.
+    Index tail = -1;
+  };
   /// A call that is played task by task, as far as it has been issued.
   struct OpenCall {
     int index;
@@ -83,8 +91,7 @@ class Compiler {
     double stretch = 1;             // Of its kernels, where launches hold them up.
     std::size_t next = 0;           // Task.
     std::vector<Indices> stands{};  // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
-    std::map<StreamId, Indices> entered{};  // Per stream, waits that no operation of it has taken yet.
-    std::map<StreamId, Index> tail{};
+    std::vector<OnStream> streams;
   };
 
   const Entry& entry(int i) const { return role_.step[static_cast<std::size_t>(i)]; }
@@ -196,7 +203,7 @@ class Compiler {
 
   void complete(const Entry& e, const Indices& tails) {
     if (e.record >= 0) event(e.record) = tails;
-    if (e.host_wait) operations_.host_waits_for(tails);
+    if (e.host_wait) operations_.host_waits_for(view(tails));
   }
 
   /// Segments of the two calls in turn, from the first one's place and beginning with the second's. A backward begins with an exchange, beside which the
@@ -248,7 +255,7 @@ class Compiler {
     return waits;
   }
 
-  Index add_closed(int index, const Entry& e, int price, Indices waits) {
+  Index add_closed(int index, const Entry& e, int price, const Indices& waits) {
     const PricedBody& body = prices_[static_cast<std::size_t>(price)];
     PlayOp op;
     op.stream = e.stream;
@@ -262,10 +269,10 @@ class Compiler {
     if (fresh) out_.breakdowns.push_back(body.breakdown);
     op.price = at->second;
     out_.parts.push_back({index, -1, op.duration});
-    return operations_.push(op, std::move(waits), step_);
+    return operations_.push(op, view(waits), step_);
   }
 
-  OpenCall open(int index) { return {index, entry(index), body_of(entry(index)), waits_of(entry(index), -1)}; }
+  OpenCall open(int index) { return {.index = index, .entry = entry(index), .body = body_of(entry(index)), .waits = waits_of(entry(index), -1), .streams = std::vector<OnStream>(p_.streams.size())}; }
 
   /// Issues the tasks of the call before `until`.
   void issue(OpenCall& call, std::size_t until) {
@@ -279,19 +286,19 @@ class Compiler {
           after.push_back(from);
           causes |= operations_.cause_streams(from);
         }
-      Indices& pending = call.entered.try_emplace(task.stream, call.waits).first->second;
+      OnStream& on = call.streams[static_cast<std::size_t>(task.stream)];
+      if (!std::exchange(on.entered, true)) on.waits = call.waits;
       if (p_.exprs.evaluate(task.predicate, at_) == 0) {
-        pending.insert(pending.end(), after.begin(), after.end());
-        call.stands.push_back(pending);
-        if (const auto before = call.tail.find(task.stream); before != call.tail.end()) call.stands.back().push_back(before->second);
+        on.waits.insert(on.waits.end(), after.begin(), after.end());
+        call.stands.push_back(on.waits);
+        if (on.tail >= 0) call.stands.back().push_back(on.tail);
         continue;
       }
-      after.insert(after.end(), pending.begin(), pending.end());
-      pending.clear();
-      const Index added = add_task(call, static_cast<std::int32_t>(v), after, causes);
-      call.tail[task.stream] = added;
-      call.stands.push_back({added});
-      if (task.host_wait) operations_.host_waits_for({added});
+      after.insert(after.end(), on.waits.begin(), on.waits.end());
+      on.waits.clear();
+      on.tail = add_task(call, static_cast<std::int32_t>(v), after, causes);
+      call.stands.push_back({on.tail});
+      if (task.host_wait) operations_.host_waits_for(view(call.stands.back()));
     }
   }
 
@@ -302,8 +309,10 @@ class Compiler {
       event(mark.event) = call.stands.at(static_cast<std::size_t>(mark.task));
     }
     Indices tails;
-    for (const auto& [stream, op] : call.tail) tails.push_back(op);
-    for (const auto& [stream, pending] : call.entered) tails.insert(tails.end(), pending.begin(), pending.end());
+    for (const OnStream& on : call.streams) {
+      if (on.tail >= 0) tails.push_back(on.tail);
+      tails.insert(tails.end(), on.waits.begin(), on.waits.end());
+    }
     return tails;
   }
 
@@ -317,7 +326,7 @@ class Compiler {
     op.first_entry = static_cast<std::int32_t>(out_.parts.size());
     if (op.kind == PlayOp::Kind::collective) op.ordinal = calls_[op.group]++;
     out_.parts.push_back({call.index, v, op.duration});
-    return operations_.push(op, after, step_);
+    return operations_.push(op, view(after), step_);
   }
 
   PlayOp make_task(const OpenCall& call, std::int32_t v) {

@@ -5,19 +5,31 @@
 
 namespace rehearse {
 
-RoleOperations::Index RoleOperations::push(PlayOp op, std::vector<Index> after, int step) {
+namespace {
+
+std::size_t at(RoleOperations::Index i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+RoleOperations::Index RoleOperations::push(PlayOp op, std::span<const Index> after, int step) {
   if (!awaited_.empty()) open_gate(step);
   const auto stream = static_cast<std::size_t>(op.stream);
-  Index& last = last_on_stream_[stream];
-  if (last >= 0) after.push_back(last);
-  if (gate_of_stream_[stream] != gate_) after.push_back(gate_of_stream_[stream] = gate_);
-  std::sort(after.begin(), after.end());
-  after.erase(std::unique(after.begin(), after.end()), after.end());
   op.step = step;
   op.cause_streams |= static_cast<std::uint16_t>(1u << static_cast<unsigned>(op.stream));
-  last = static_cast<Index>(raw_.size());
-  raw_.push_back({op, std::move(after)});
-  return last;
+  if (const Index last = last_on_stream_[stream]; last >= 0) after_.push_back(last);
+  if (gate_of_stream_[stream] != gate_) after_.push_back(gate_of_stream_[stream] = gate_);
+  add(op, after);
+  return last_on_stream_[stream] = static_cast<Index>(ops_.size()) - 1;
+}
+
+/// After `after` and what stands at the end of after_ already.
+void RoleOperations::add(const PlayOp& op, std::span<const Index> after) {
+  after_.insert(after_.end(), after.begin(), after.end());
+  const auto first = after_.begin() + static_cast<std::ptrdiff_t>(ends_.empty() ? 0 : ends_.back());
+  std::sort(first, after_.end());
+  after_.erase(std::unique(first, after_.end()), after_.end());
+  ops_.push_back(op);
+  ends_.push_back(after_.size());
 }
 
 /// The host's first launch after it waited.
@@ -28,52 +40,43 @@ void RoleOperations::open_gate(int step) {
   op.duration = launch_;
   op.step = step;
   for (const Index i : awaited_) op.cause_streams |= cause_streams(i);
-  std::sort(awaited_.begin(), awaited_.end());
-  awaited_.erase(std::unique(awaited_.begin(), awaited_.end()), awaited_.end());
-  gate_ = static_cast<Index>(raw_.size());
-  raw_.push_back({op, std::exchange(awaited_, {})});
+  add(op, std::exchange(awaited_, {}));
+  gate_ = static_cast<Index>(ops_.size()) - 1;
 }
 
 void RoleOperations::finish(CompiledRole& role) {
   merge_runs(role);
   link(role);
+  role.ops = std::move(ops_);
 }
 
-/// Joins an operation to its only predecessor when that has no other successor and both compute on one stream.
+/// Joins an operation to its only predecessor when that has no other successor and both compute on one stream. In place: no run comes after its parts.
 void RoleOperations::merge_runs(CompiledRole& role) {
-  const std::size_t n = raw_.size();
-  std::vector<std::int32_t> successors(n, 0), into(n);
-  std::map<std::int32_t, std::int32_t> last_raw_of;
-  for (const Raw& r : raw_)
-    for (const std::int32_t a : r.after) ++successors[static_cast<std::size_t>(a)];
-  std::vector<Raw> merged;
-  std::vector<CompiledRole::Part> parts;
+  const std::size_t n = ops_.size();
+  std::vector<Index> successors(n, 0), into(n), last(n);  // last: by operation kept, the last that joined it.
+  for (const Index a : after_) ++successors[at(a)];
+  std::size_t kept = 0, written = 0, first = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    Raw& r = raw_[i];
-    for (std::int32_t& a : r.after) a = into[static_cast<std::size_t>(a)];
-    const bool joins = r.op.kind == PlayOp::Kind::compute && r.after.size() == 1 && last_raw_of.count(r.after[0]) != 0 &&
-                       successors[static_cast<std::size_t>(last_raw_of[r.after[0]])] == 1 &&
-                       merged[static_cast<std::size_t>(r.after[0])].op.kind == PlayOp::Kind::compute &&
-                       merged[static_cast<std::size_t>(r.after[0])].op.stream == r.op.stream &&
-                       merged[static_cast<std::size_t>(r.after[0])].op.step == r.op.step &&
-                       r.after[0] + 1 == static_cast<std::int32_t>(merged.size());
-    if (!joins) {
-      const auto first = static_cast<std::int32_t>(parts.size());
-      if (r.op.entry_count > 0) parts.push_back(role.parts[static_cast<std::size_t>(r.op.first_entry)]);
-      r.op.first_entry = first;
-      into[i] = static_cast<std::int32_t>(merged.size());
-      last_raw_of[into[i]] = static_cast<std::int32_t>(i);
-      merged.push_back(std::move(r));
-      continue;
+    const std::size_t end = ends_[i];
+    for (std::size_t k = first; k < end; ++k) after_[k] = into[at(after_[k])];
+    const PlayOp& op = ops_[i];
+    const Index to = end - first == 1 ? after_[first] : -1;
+    const auto computes_on = [&](const PlayOp& run) { return run.kind == PlayOp::Kind::compute && run.stream == op.stream && run.step == op.step; };
+    if (to >= 0 && at(to) + 1 == kept && op.kind == PlayOp::Kind::compute && computes_on(ops_[at(to)]) && successors[at(last[at(to)])] == 1) {
+      join(role, ops_[at(to)], op);
+      into[i] = to;
+    } else {
+      into[i] = static_cast<Index>(kept);
+      ops_[kept] = op;
+      for (std::size_t k = first; k < end; ++k) after_[written++] = after_[k];
+      ends_[kept++] = written;
     }
-    PlayOp& to = merged.back().op;
-    parts.push_back(role.parts[static_cast<std::size_t>(r.op.first_entry)]);
-    join(role, to, r.op);
-    into[i] = r.after[0];
-    last_raw_of[into[i]] = static_cast<std::int32_t>(i);
+    last[at(into[i])] = static_cast<Index>(i);
+    first = end;
   }
-  raw_ = std::move(merged);
-  role.parts = std::move(parts);
+  ops_.resize(kept);
+  ends_.resize(kept);
+  after_.resize(written);
 }
 
 void RoleOperations::join(CompiledRole& role, PlayOp& to, const PlayOp& from) {
@@ -85,28 +88,31 @@ void RoleOperations::join(CompiledRole& role, PlayOp& to, const PlayOp& from) {
   to.duration = total;
   ++to.entry_count;
   // Sums of equal runs are shared: a pipeline repeats the same run for every microbatch.
-  const auto key = std::pair(to.price, from.price);
-  const auto [at, fresh] = joined_.try_emplace(key, static_cast<std::int32_t>(role.breakdowns.size()));
+  const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(to.price)} << 32 | static_cast<std::uint32_t>(from.price);
+  const auto [sum_at, fresh] = joined_.try_emplace(key, static_cast<Index>(role.breakdowns.size()));
   if (fresh) {
-    Breakdown sum = role.breakdowns[static_cast<std::size_t>(to.price)];
-    sum += role.breakdowns[static_cast<std::size_t>(from.price)];
+    Breakdown sum = role.breakdowns[at(to.price)];
+    sum += role.breakdowns[at(from.price)];
     role.breakdowns.push_back(sum);
   }
-  to.price = at->second;
+  to.price = sum_at->second;
 }
 
 void RoleOperations::link(CompiledRole& role) {
-  std::vector<std::vector<std::int32_t>> next(raw_.size());
-  for (std::size_t i = 0; i < raw_.size(); ++i) {
-    raw_[i].op.dependencies = static_cast<std::int32_t>(raw_[i].after.size());
-    for (const std::int32_t a : raw_[i].after) next[static_cast<std::size_t>(a)].push_back(static_cast<std::int32_t>(i));
+  for (const Index a : after_) ++ops_[at(a)].successor_count;
+  Index next = 0;
+  for (PlayOp& op : ops_) {
+    op.successors = next;
+    next += std::exchange(op.successor_count, 0);
   }
-  for (std::size_t i = 0; i < raw_.size(); ++i) {
-    PlayOp op = raw_[i].op;
-    op.successors = static_cast<std::int32_t>(role.successors.size());
-    op.successor_count = static_cast<std::int32_t>(next[i].size());
-    role.successors.insert(role.successors.end(), next[i].begin(), next[i].end());
-    role.ops.push_back(op);
+  role.successors.resize(after_.size());
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    ops_[i].dependencies = static_cast<std::int32_t>(ends_[i] - first);
+    for (; first < ends_[i]; ++first) {
+      PlayOp& from = ops_[at(after_[first])];
+      role.successors[at(from.successors + from.successor_count++)] = static_cast<Index>(i);
+    }
   }
 }
 

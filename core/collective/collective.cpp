@@ -1,5 +1,6 @@
 #include "core/collective/collective.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -90,6 +91,31 @@ Seconds fastest(const PreparedGroup& g, CollectiveOp op, Bytes bytes) {
 
 }  // namespace
 
+namespace {
+
+/// All that prices of calls depend on.
+struct Likeness {
+  nccl::CommunicatorShape shape;
+  WireLimits wires;
+  int per_node;
+  bool switched, through_host;
+  int peer_links;
+  std::vector<std::pair<const MachineSpec*, const GpuSpec*>> machines;
+  std::optional<LayoutKey> places;  // Where it matters which GPUs of their nodes take part.
+  bool operator==(const Likeness&) const = default;
+};
+
+Likeness likeness_of(const PreparedGroup& g, const LayoutKey& key, bool by_place) {
+  Likeness out{g.shape, g.wires, g.per_node, g.switched, g.through_host, g.peer_links, {}, {}};
+  for (const LayoutKey::Kind& kind : key.kinds) out.machines.emplace_back(kind.machine, kind.gpu);
+  std::sort(out.machines.begin(), out.machines.end());
+  out.machines.erase(std::unique(out.machines.begin(), out.machines.end()), out.machines.end());
+  if (by_place) out.places = key;
+  return out;
+}
+
+}  // namespace
+
 struct CollectiveModel::Impl {
   const Cluster& cluster;
   Options options;
@@ -112,6 +138,8 @@ struct CollectiveModel::Impl {
   mutable std::map<LayoutKey, PreparedGroup> groups;
   mutable std::unordered_map<Call, CollectiveChoice, Hash> choices;
   mutable std::map<std::vector<DeviceId>, std::vector<FluidEdge>> exchanges;  // All-to-all of one byte a pair.
+  mutable std::map<LayoutKey, int> likenesses;
+  mutable std::vector<Likeness> kinds;  // By likeness.
   nccl::NodeRings node_rings;
 
   Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {
@@ -124,6 +152,18 @@ struct CollectiveModel::Impl {
     auto at = groups.find(key);
     if (at == groups.end()) at = groups.emplace(std::move(key), prepare(cluster, layout_of(cluster, group), filter, options.min_channels)).first;
     return at->second;
+  }
+
+  int likeness(std::span<const DeviceId> group) const {
+    const std::scoped_lock lock(mutex);
+    LayoutKey key = key_of(cluster, group);
+    if (const auto known = likenesses.find(key); known != likenesses.end()) return known->second;
+    const PreparedGroup& g = group_of(group);
+    const Likeness mine = likeness_of(g, key, !g.switched || traffic::routed_by_nodes(cluster));
+    const auto at = std::find(kinds.begin(), kinds.end(), mine);
+    const auto number = static_cast<int>(at - kinds.begin());
+    if (at == kinds.end()) kinds.push_back(mine);
+    return likenesses.emplace(std::move(key), number).first->second;
   }
 
   CollectiveChoice choose(const CallShape& call, std::span<const DeviceId> group) const {
@@ -251,5 +291,7 @@ CollectiveChoice CollectiveModel::send(Bytes bytes, DeviceId src, DeviceId dst) 
   const DeviceId pair[]{src, dst};
   return choose(CollectiveOp::send_recv, bytes, pair);
 }
+
+int CollectiveModel::likeness(std::span<const DeviceId> group) const { return impl_->likeness(group); }
 
 }  // namespace rehearse

@@ -92,6 +92,9 @@ class CollectiveModel {
   [[nodiscard]] FluidPlan plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call = {}) const;
   /// One message between two devices.
   [[nodiscard]] CollectiveChoice send(Bytes bytes, DeviceId src, DeviceId dst) const;
+  /// A number that two groups share only where every call costs both the same: NCCL finds as much in either, and their wires are as fast. GPUs with
+  /// NICs of their own behind a switch are alike; where calls are priced link by link, only groups of the same GPUs of their nodes.
+  [[nodiscard]] int likeness(std::span<const DeviceId> group) const;
 
  private:
   struct Impl;

@@ -43,6 +43,7 @@ struct GraphResult {
   bool same_channels = true;  ///< Every channel visits the GPUs in the same order.
   /// All channels together inside a node where the search found no path fast enough, at the slower speeds that it tries on older GPUs; 0 elsewhere, and where those find none.
   BytesPerSecond carries{};
+  bool operator==(const GraphResult&) const = default;
 };
 /// Rate that NCCL writes for channels it found no path for (search.cc, 2.28.9); no speed that it tries.
 inline constexpr BytesPerSecond kNoPath{0.1e9};
@@ -51,6 +52,7 @@ struct SearchResult {
   GraphResult ring, tree, nvls;
   TreePattern tree_pattern = TreePattern::balanced;
   GraphResult collnet_chain{}, collnet_direct{};  ///< Only where switches reduce.
+  bool operator==(const SearchResult&) const = default;
 };
 
 enum class CpuVendor { intel, amd, mixed, other };
@@ -69,6 +71,7 @@ struct CommunicatorShape {
   /// Search channels that per-channel caps count at least. NCCL decides with 0, whatever the thread blocks; what blocks reach when a
   /// user asks for more of them follows from min_channels / 2, since a search channel is two blocks.
   int cap_channels = 0;
+  bool operator==(const CommunicatorShape&) const = default;
 };
 
 /// Thread blocks NCCL uses for its largest messages: two per search channel, doubled again on Hopper and later when a few

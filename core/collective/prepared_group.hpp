@@ -13,6 +13,7 @@ struct WireLimits {
   BytesPerSecond total_inside;  ///< All rings through one GPU together.
   BytesPerSecond edge_across;   ///< One flow between nodes: the slowest link of its route.
   BytesPerSecond total_across;  ///< All flows out of one node: its NICs that the group's GPUs use.
+  bool operator==(const WireLimits&) const = default;
 };
 
 struct PreparedGroup {

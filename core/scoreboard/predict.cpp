@@ -14,7 +14,6 @@
 #include "core/model/library.hpp"
 #include "core/report/metrics.hpp"
 #include "core/report/step_report.hpp"
-#include "core/schedule/schedule.hpp"
 #include "core/search/evaluation.hpp"
 #include "core/strategy/lower.hpp"
 
@@ -115,26 +114,6 @@ struct RowPredictor::Impl {
     return estimate(program, at.cost, job.scenario.strategy, steps_in_period(job.scenario.strategy, job.scenario.input));
   }
 
-  /// Pairs are played pass by pass. Once every stage is at work, times grow evenly with the number of microbatches: two short steps tell a long one.
-  Estimate long_step(Workload workload, const RowJob& job, const Site& at) const {
-    constexpr std::int64_t kShort = 3, kLonger = 4;  // Rounds of the pipeline.
-    const StrategySettings& s = job.scenario.strategy;
-    const std::int64_t per_microbatch = s.microbatch * s.dp, all = workload.training.global_batch;
-    if (all <= (kShort + kLonger) * s.pp * per_microbatch) return estimated(workload, job, at);
-    workload.training.global_batch = kShort * s.pp * per_microbatch;
-    Estimate shorter = estimated(workload, job, at);
-    workload.training.global_batch = kLonger * s.pp * per_microbatch;
-    Estimate out = estimated(workload, job, at);
-    const double more = static_cast<double>(all - workload.training.global_batch) / static_cast<double>((kLonger - kShort) * s.pp * per_microbatch);
-    out.step_time += (out.step_time - shorter.step_time) * more;
-    shorter.breakdown *= -more;
-    Breakdown grown = out.breakdown;
-    grown *= 1 + more;
-    grown += shorter.breakdown;
-    out.breakdown = grown;
-    return out;
-  }
-
   void play(const Program& program, const Site& at, int steps, Prediction& out) const {
     RunOptions options;
     options.steps = steps;
@@ -160,7 +139,7 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const Workload workload = on_machines({with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training.lora), s.training, s.kernels, {}}, at.cluster);
   Prediction out;
   if (impl_->backend == "estimate") {
-    const Estimate e = schedules().at(s.strategy.schedule).value->pairs() ? impl_->long_step(workload, job, at) : impl_->estimated(workload, job, at);
+    const Estimate e = impl_->estimated(workload, job, at);
     out.step_time = e.step_time;
     out.breakdown = e.breakdown;
   }

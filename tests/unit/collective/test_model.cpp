@@ -114,6 +114,29 @@ TEST_CASE("Rings leave a node through all its NICs alike") {
   for (const auto& [nic, bytes] : by_nic) CHECK(bytes == Approx(by_nic.begin()->second));
 }
 
+TEST_CASE("Groups that are alike cost the same, and machines that tell their GPUs apart have unlike ones") {
+  const auto likenesses = [](const Cluster& c, int per_node) {
+    const CollectiveModel model(c);
+    std::map<int, std::vector<DeviceId>> firsts;
+    for (int start = 0; start + per_node <= 8; start += per_node) {
+      std::vector<DeviceId> group;
+      for (int n = 0; n < c.node_count(); ++n)
+        for (int g = 0; g < per_node; ++g) group.push_back(c.first_device(n) + start + g);
+      const auto& like = firsts.try_emplace(model.likeness(group), group).first->second;
+      for (const CollectiveOp op : kOps)
+        for (const double bytes : {1e3, 1e6, 1e9}) CHECK(model.choose(op, Bytes{bytes}, group).time == model.choose(op, Bytes{bytes}, like).time);
+    }
+    return firsts.size();
+  };
+  CHECK(likenesses(machines::cluster("dgx_h100", 2), 1) == 1);
+  CHECK(likenesses(machines::cluster("dgx_h100", 2), 4) == 1);
+  CHECK(likenesses(machines::cluster("dgx1v", 1), 4) == 2);  // Priced link by link.
+  const auto two = machines::cluster("dgx_h100", 2);
+  const CollectiveModel model(two);
+  CHECK(model.likeness(first(two, 2, 4)) != model.likeness(first(two, 2, 2)));
+  CHECK(model.likeness(first(two, 1, 4)) != model.likeness(first(two, 2, 2)));
+}
+
 TEST_CASE("Large groups stay cheap: no edge per pair of ranks") {
   const auto cluster = machines::cluster("dgx_h100", 64);
   const auto group = first(cluster, 64, 8);

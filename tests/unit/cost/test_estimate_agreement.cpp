@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/backend/actors.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/cost/estimate_draws.hpp"
 
@@ -121,6 +122,35 @@ TEST_CASE("drawn strategies with experts are estimated as they are played") {
   const Spread period = print("experts, period", compare_drawn(draws(12), 3, 4, experts));
   CHECK(period.median < 0.001);
   CHECK(period.worst < 0.01);
+}
+
+TEST_CASE("the rank with the most experts' rows stands for its group: estimates of pairs are what playing every rank gives") {
+  for (const auto& [place, ep] : {std::pair(Place{"dgx_h100", 4, "rail_ndr"}, 8), {Place{"dgx_h100", 4, "rail_ndr"}, 16}, {Place{"dgx_a100_80gb", 4, "selene"}, 16}, {Place{"dgx1v", 2, "ib_edr"}, 4}})
+    for (const char* schedule : {"dualpipe", "paired_1f1b"})
+      for (const Imbalance imbalance : {Imbalance::multinomial, Imbalance::zipf}) {
+        Workload w;
+        w.network = network("qwen3_30b_a3b");
+        w.training.sequence_length = 2048;
+        w.training.experts.imbalance = imbalance;
+        StrategySettings s;
+        s.pp = 2;
+        s.ep = ep;
+        s.dp = s.dp_replicate = 8 * place.nodes / s.pp;
+        s.schedule = schedule;
+        s.uneven_layers = true;
+        w.training.global_batch = 6 * s.dp;
+        const Site& at = site(place);
+        const Program program = lower(w, s, at.cluster);
+        const Compared both = compare(schedule, program, at, s, 1);
+        INFO(place.machine << " ep " << ep << " " << schedule << " " << name_of(imbalance));
+        CHECK(std::abs(both.difference()) < 1e-4);
+        // Every rank has another number of rows; one of each stage is played, or two where machines tell GPUs apart.
+        RunOptions fold;
+        fold.fold_replicas = true;
+        const Cast cast = make_cast(program, at.cluster, at.cost, fold);
+        CHECK(cast.actors.size() <= (place.machine == "dgx1v" ? 16U : 2U));
+        CHECK(make_cast(program, at.cluster, at.cost, {}).compiled.size() >= static_cast<std::size_t>(2 * ep));
+      }
 }
 
 TEST_CASE("drawn networks over images are estimated as they are played") {
