@@ -33,6 +33,17 @@ StepConstant read_constant(ObjectReader& o) {
   return c;
 }
 
+/// What training sustains of an attention kernel on one GPU holds for all its versions there: benchmarks that tell versions apart pause between calls, so that
+/// the power limit does not show.
+void hold_for_versions(CalibrationProfile& p, const StepConstant& c) {
+  if (c.gpu.empty() || !c.group.starts_with("attention_")) return;
+  KernelGroups& own = p.gpus[c.gpu];
+  std::map<std::string, CalibrationConstant> sustained = own[c.group].constants;
+  if (const auto* shared = p.find(c.group)) sustained.insert(shared->constants.begin(), shared->constants.end());
+  for (const auto& [name, group] : p.groups)
+    if (name.starts_with(c.group + "_9.")) own[name].constants = sustained;
+}
+
 }  // namespace
 
 std::vector<StepConstant> load_step_constants(const std::filesystem::path& directory) {
@@ -53,6 +64,7 @@ void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, co
     if (c.generation != generation || (!without.empty() && c.rows_of == without)) continue;
     const std::string key = "steps_" + (c.gpu.empty() ? "" : c.gpu + "_") + c.group + "_" + c.constant;
     (c.gpu.empty() ? p.groups : p.gpus[c.gpu])[c.group].constants[c.constant] = {c.value, key, c.rows, 0};
+    hold_for_versions(p, c);
     p.sources.push_back({key, c.source, Evidence::published});
   }
 }

@@ -179,6 +179,16 @@ TEST_CASE("a constant fitted on steps of one GPU is that GPU's") {
   CHECK(level("gb200", false) == level("gb200", true));
 }
 
+TEST_CASE("what steps sustain on a GPU holds for versions that only benchmarks measured there") {
+  const auto time = [](const char* gpu, const char* version, bool bursts) {
+    const GpuSpec g = published::gpu(gpu);
+    return KernelModel(g, load_calibration(kShipped, g, {.attention = version, .bursts = bursts})).price(make_flash_attention({1, 32, 8, 32768, 32768, 128, true}, DType::bf16)).time;
+  };
+  CHECK(time("b200_sxm", "cudnn_9.13", false) == time("b200_sxm", "cudnn", false));
+  CHECK(time("b200_sxm", "cudnn_9.13", false) > 1.2 * time("b200_sxm", "cudnn_9.13", true));
+  CHECK(time("gb200", "cudnn_9.13", false) == time("gb200", "cudnn_9.13", true));
+}
+
 TEST_CASE("the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
   GpuSpec limited = published::gpu("b200_sxm");
   const auto full = load_calibration(kShipped, limited);
