@@ -62,6 +62,7 @@ FlashConstants flash_group(const CalibrationProfile& p, const std::string& group
   c.diagonal_keys = p.value(group, "diagonal_keys");
   c.long_slowdown = p.value_or(group, "long_slowdown", 0);
   c.long_after = Seconds{p.value_or(group, "long_s", c.long_after.value())};
+  c.sustained = p.value_or(group, "sustained", 0);
   c.fixed = Seconds{p.value(group, "fixed_s")};
   c.bandwidth_fraction = fraction(p, "elementwise", "bandwidth_fraction");
   return c;

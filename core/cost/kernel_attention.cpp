@@ -84,6 +84,7 @@ FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool bac
   t.fixed = c.fixed;
   const Seconds alone = max(t.compute, t.memory);
   t.total = t.fixed + alone * (1 + c.long_slowdown * (1 - std::exp(-(alone / c.long_after))));
+  if (c.sustained > 0) t.total = max(t.total, t.fixed + attention_flops(s, backward) / (c.sustained * rates.peak));
   return t;
 }
 

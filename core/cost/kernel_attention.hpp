@@ -12,7 +12,8 @@
 // b * h * s_k / 128 of keys. Where blocks are few, T - t0 is at least what the longest one takes on its SM, SMs / blocks * (s_k + S0) / (L + S0 + B/2)
 // times the above, or SMs / blocks times without a mask: on B200, 4 and 8 heads of 4,096 tokens take the same 0.09 ms forward and 0.11 ms backward.
 // A window's blocks are alike, and its far edge is a second diagonal: no tail, B instead of B/2. A kernel at which the chip's power limit works for longer than it takes to
-// react runs slower: T - t0 is multiplied by 1 + g (1 - exp(-(T - t0) / tau)), tau 0.09 s on Blackwell. Backward does 2.5 F (five products
+// react runs slower: T - t0 is multiplied by 1 + g (1 - exp(-(T - t0) / tau)), tau 0.09 s on Blackwell. In training the chip's power limit works all the time,
+// and T - t0 is at least F / (p Peak): kernels that lose much at starts and diagonals run as in benchmarks, long ones slower. Backward does 2.5 F (five products
 // for two: Dao 2023, FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
 
 #include <map>
@@ -48,6 +49,7 @@ struct FlashConstants {
   double bandwidth_fraction = 1;   ///< Of HBM, for q, k, v, o and gradients: the limit of short or decode-like shapes.
   double long_slowdown = 0;        ///< g.
   Seconds long_after{1};           ///< tau.
+  double sustained = 0;            ///< p: share of the peak that operations reach over a training step at most; 0: no limit but the kernel's own.
   Seconds fixed;                   ///< t0.
 
   [[nodiscard]] double efficiency_at(double head_dim) const;

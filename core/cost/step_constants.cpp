@@ -33,15 +33,13 @@ StepConstant read_constant(ObjectReader& o) {
   return c;
 }
 
-/// What training sustains of an attention kernel on one GPU holds for all its versions there: benchmarks that tell versions apart pause between calls, so that
+/// What training sustains of an attention kernel on one GPU bounds all its versions there: benchmarks that tell versions apart pause between calls, so that
 /// the power limit does not show.
-void hold_for_versions(CalibrationProfile& p, const StepConstant& c) {
-  if (c.gpu.empty() || !c.group.starts_with("attention_")) return;
-  KernelGroups& own = p.gpus[c.gpu];
-  std::map<std::string, CalibrationConstant> sustained = own[c.group].constants;
-  if (const auto* shared = p.find(c.group)) sustained.insert(shared->constants.begin(), shared->constants.end());
+void bound_versions(CalibrationProfile& p, const StepConstant& c, const CalibrationConstant& sustained) {
+  if (c.constant != "sustained") return;
+  KernelGroups& own = c.gpu.empty() ? p.groups : p.gpus[c.gpu];
   for (const auto& [name, group] : p.groups)
-    if (name.starts_with(c.group + "_9.")) own[name].constants = sustained;
+    if (name.starts_with(c.group + "_9.")) own[name].constants[c.constant] = sustained;
 }
 
 }  // namespace
@@ -63,8 +61,11 @@ void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, co
   for (const StepConstant& c : constants) {
     if (c.generation != generation || (!without.empty() && c.rows_of == without)) continue;
     const std::string key = "steps_" + (c.gpu.empty() ? "" : c.gpu + "_") + c.group + "_" + c.constant;
-    (c.gpu.empty() ? p.groups : p.gpus[c.gpu])[c.group].constants[c.constant] = {c.value, key, c.rows, 0};
-    hold_for_versions(p, c);
+    const CalibrationConstant constant{c.value, key, c.rows, 0};
+    KernelCalibration& group = (c.gpu.empty() ? p.groups : p.gpus[c.gpu])[c.group];
+    group.constants[c.constant] = constant;
+    if (!c.gpu.empty() && c.constant == "efficiency") group.measured_on = {c.gpu};  // Steps on it say what it reaches; the power limit is in them.
+    bound_versions(p, c, constant);
     p.sources.push_back({key, c.source, Evidence::published});
   }
 }

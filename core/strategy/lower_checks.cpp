@@ -27,8 +27,9 @@ void refuse_unlowered(const Workload& w, const StrategySettings& s) {
   if ((w.training.precision == Precision::fp8_mixed || w.training.precision == Precision::fp4_mixed) && s.data_parallel != DataParallelism::replicas)
     throw Error(ErrorKind::usage, fmt::format("{} keeps copies of weights and their scales on every rank, which data_parallel '{}' does not", name_of(w.training.precision), name_of(s.data_parallel)),
                 "training.precision", "set strategy.data_parallel to replicas, or choose another precision");
-  if (w.training.fp8.attention && s.cp > 1)
-    throw Error(ErrorKind::usage, fmt::format("attention in fp8 has no lowering over cp({}) ranks", s.cp), "training.fp8.attention", "set strategy.cp to 1, or training.fp8.attention to false");
+  if (w.training.fp8.attention && s.cp > 1 && (s.context == ContextExchange::allgather || w.kernels.samples_first))
+    throw Error(ErrorKind::usage, fmt::format("attention in fp8 over cp({}) ranks travels by ring or ulysses, as Megatron-LM has it", s.cp), "training.fp8.attention",
+                "set strategy.context to ring or ulysses and kernels.samples_first to false, or training.fp8.attention to false");
   if (w.training.fp8.attention && w.kernels.attention != AttentionKernel::flash)
     throw Error(ErrorKind::usage, "attention in fp8 is one kernel", "training.fp8.attention", "set kernels.attention to flash, or training.fp8.attention to false");
 }

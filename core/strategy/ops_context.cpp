@@ -7,10 +7,14 @@
 // its queries with all keys (Llama 3 and Megatron deal so too).
 // Ulysses (Jacobs et al. 2023): all-to-all to slices of heads with whole sequences, and back.
 // All-gather (Dubey et al. 2024, sec. 3.3.2): every rank has all keys and values.
+//
+// In fp8, ring and Ulysses: queries, keys and values are cast before they travel, which halves what does; the output, and all gradients, stay in 16 bits
+// (NVIDIA/TransformerEngine, context_parallel.py; it sends gradients of keys and values in fp8 too, once and all to all).
 
 #include <array>
 #include <vector>
 
+#include "core/strategy/fp8.hpp"
 #include "core/strategy/ops_attention.hpp"
 
 namespace rehearse::ops {
@@ -22,6 +26,18 @@ constexpr int kSequence = 1, kHeads = 2;
 std::string key(const OpSpec& op, const char* what) { return op.name + "." + what; }
 
 int ranks_of(BlockBody& b) { return b.builder().frame().program.mesh.islands().front().extent(Axis::cp); }
+
+bool in_fp8(BlockBody& b) { return attention_in_fp8(b.builder().frame()); }
+
+/// `formal` as the kernel reads it.
+int narrow(BlockBody& b, const OpSpec& op, const char* what, int formal, bool made_before) {
+  return in_fp8(b) ? fp8_attention_operand(b, op, what, formal, made_before) : formal;
+}
+
+/// For the gradient of input `i`, of which `like` is what the kernel reads.
+int gradient_of(BlockBody& b, const OpSpec& op, const char* name, std::size_t i, int like, const Layout& layout) {
+  return in_fp8(b) ? b.scratch_of(op.inputs[i], key(op, name), layout) : b.scratch_like(key(op, name), like, layout);
+}
 
 /// Whether context parallelism is PyTorch's.
 bool torch_calls(BlockBody& b) { return b.options().kernels.samples_first; }
@@ -109,8 +125,9 @@ KeyValue repeated(BlockBody& b, const OpSpec& op, const KeyValue& own, int q) {
 
 void ring_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
-  const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]), ranks = ranks_of(b);
-  const KeyValue own = repeated(b, op, {k, v}, q);
+  const int q = narrow(b, op, "q", b.value(op.inputs[0]), false), ranks = ranks_of(b);
+  const KeyValue whole = repeated(b, op, {b.value(op.inputs[1]), b.value(op.inputs[2])}, q);
+  const KeyValue own{narrow(b, op, "k", whole[0], false), narrow(b, op, "v", whole[1], false)};
   const AttentionSizes z = attention_sizes(b, q, own[0], own[1]);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0])), lse = log_sum_exp(b, op, q);
   std::vector<KeyValue> at{own};
@@ -161,6 +178,7 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), out = b.value(op.outputs[0]), lse = b.extra(key(op, "log_sum_exp")), ranks = ranks_of(b);
+  const int dout_read = narrow(b, op, "output_grad", dout, false), q_read = narrow(b, op, "q", q, true);
   const KeyValue last{b.extra(key(op, "last_keys")), b.extra(key(op, "last_values"))};
   const AttentionSizes z = attention_sizes(b, q, last[0], last[1]);
   std::vector<KeyValue> at{last};
@@ -180,8 +198,10 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
       hop(b, key(op, "ring_grad"), sum, arrived, Phase::input_grad);
     }
     const int dq_part = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
-    const KeyValue part = buffers(b, op, "kv_grad", last, hops), &keys = at[static_cast<std::size_t>(ranks - 1 - hops)];
-    std::vector<Operand> operands{read(dout), read(q), read(keys[0]), read(keys[1]), read(out), read(lse), write(dq_part), write(part[0]), write(part[1])};
+    KeyValue part{};
+    for (std::size_t i = 0; i < part.size(); ++i) part[i] = gradient_of(b, op, "kv_grad", i + 1, last[i], turned(body.tensor(last[i]).layout, hops));
+    const KeyValue& keys = at[static_cast<std::size_t>(ranks - 1 - hops)];
+    std::vector<Operand> operands{read(dout_read), read(q_read), read(keys[0]), read(keys[1]), read(out), read(lse), write(dq_part), write(part[0]), write(part[1])};
     if (torch_calls(b)) operands.push_back(read(first ? at.back()[0] : arrived[0]));
     body.compute(op.name + ".input_grad", block_task(b, op, ComputeOp::attention_grad, z, hops), std::move(operands), Phase::input_grad);
     dq = first ? widened(b, op, dq_part) : added(b, op, dq, dq_part);
@@ -201,12 +221,12 @@ Layout by_heads(const Layout& layout) {
   return out;
 }
 
-constexpr std::array<const char*, 3> kByHeads{"q_heads", "k_heads", "v_heads"};
+constexpr std::array<const char*, 3> kByHeads{"q_heads", "k_heads", "v_heads"}, kRead{"q", "k", "v"};
 
 /// Input `i` by heads: it is what backward reads, so it is kept.
 int exchanged(BlockBody& b, const OpSpec& op, std::size_t i) {
   BodyBuilder& body = b.builder();
-  const int from = b.value(op.inputs[i]);
+  const int from = narrow(b, op, kRead[i], b.value(op.inputs[i]), false);
   const Tensor t = body.tensor(from);
   const int to = b.extra(key(op, kByHeads[i]), t.shape, t.dtype, by_heads(t.layout), true);
   CollectiveTask c;
@@ -234,7 +254,7 @@ void ulysses_backward(BlockBody& b, const OpSpec& op) {
   const int dout = b.grad(op.outputs[0], by_heads(gradient_layout(b.stored(op.outputs[0]))), op.name);
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
-  std::vector<Operand> operands{read(dout)};
+  std::vector<Operand> operands{read(narrow(b, op, "output_grad", dout, false))};
   std::vector<int> inputs, grads;
   for (const char* name : kByHeads) {
     inputs.push_back(b.extra(key(op, name)));
@@ -242,8 +262,8 @@ void ulysses_backward(BlockBody& b, const OpSpec& op) {
   }
   operands.push_back(read(b.extra(key(op, "out_heads"))));
   operands.push_back(read(b.extra(key(op, "log_sum_exp"))));
-  for (const int x : inputs) {
-    grads.push_back(b.scratch_like(key(op, "input_grad"), x, body.tensor(x).layout));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    grads.push_back(gradient_of(b, op, "input_grad", i, inputs[i], body.tensor(inputs[i]).layout));
     operands.push_back(write(grads.back()));
   }
   body.compute(op.name + ".input_grad", flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, inputs[0], inputs[1], inputs[2])), operands, Phase::input_grad);

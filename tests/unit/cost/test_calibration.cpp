@@ -171,29 +171,26 @@ TEST_CASE("over a training run an operation in fp8 takes more than half the ener
   }
 }
 
-TEST_CASE("a constant fitted on steps of one GPU is that GPU's") {
-  const auto level = [](const char* gpu, bool bursts) {
-    return load_calibration(kShipped, published::gpu(gpu), {.bursts = bursts}).value("attention_cudnn", "efficiency_d128");
-  };
-  CHECK(level("b200_sxm", false) < level("b200_sxm", true));
-  CHECK(level("gb200", false) == level("gb200", true));
-}
-
-TEST_CASE("what steps sustain on a GPU holds for versions that only benchmarks measured there") {
-  const auto time = [](const char* gpu, const char* version, bool bursts) {
-    const GpuSpec g = published::gpu(gpu);
-    return KernelModel(g, load_calibration(kShipped, g, {.attention = version, .bursts = bursts})).price(make_flash_attention({1, 32, 8, 32768, 32768, 128, true}, DType::bf16)).time;
-  };
-  CHECK(time("b200_sxm", "cudnn_9.13", false) == time("b200_sxm", "cudnn", false));
-  CHECK(time("b200_sxm", "cudnn_9.13", false) > 1.2 * time("b200_sxm", "cudnn_9.13", true));
-  CHECK(time("gb200", "cudnn_9.13", false) == time("gb200", "cudnn_9.13", true));
+TEST_CASE("constants fitted on steps of one GPU are that GPU's, and its attention's limit holds for all versions there") {
+  const auto profile = [](const char* gpu, bool bursts) { return load_calibration(kShipped, published::gpu(gpu), {.bursts = bursts}); };
+  const auto limit = [&](const char* gpu, const char* version, bool bursts) { return profile(gpu, bursts).value_or(std::string("attention_") + version, "sustained", 0); };
+  for (const char* version : {"cudnn", "cudnn_9.13"}) {
+    CHECK(limit("b200_sxm", version, false) > 0);
+    CHECK(limit("b200_sxm", version, true) == 0);
+    CHECK(limit("gb200", version, false) == 0);
+  }
+  // Steps say what products reach, in 16 bits less and in 8 more than kernels measured alone would have it; the power limit takes nothing off again.
+  CHECK(profile("b200_sxm", false).value("gemm", "efficiency") < profile("b200_sxm", true).value("gemm", "efficiency"));
+  CHECK(profile("b200_sxm", false).value("gemm_fp8", "efficiency") > profile("b200_sxm", true).value("gemm_fp8", "efficiency"));
+  for (const StepConstant& c : load_step_constants(kShipped))
+    if (c.gpu == "b200_sxm" && c.constant == "efficiency") CHECK(profile("b200_sxm", false).value(c.group, "efficiency") == c.value);
 }
 
 TEST_CASE("the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
   GpuSpec limited = published::gpu("b200_sxm");
-  const auto full = load_calibration(kShipped, limited);
+  const auto full = load_calibration(kShipped, limited, {.bursts = true});
   limited.tdp = limited.tdp * 0.5;
-  const auto half = load_calibration(kShipped, limited);
+  const auto half = load_calibration(kShipped, limited, {.bursts = true});
   CHECK(half.value("gemm", "efficiency") == full.value("gemm", "efficiency"));
   CHECK(half.value("gemm_fp8", "efficiency") == Approx(full.value("gemm_fp8", "efficiency") / 2));
 }

@@ -104,6 +104,23 @@ TEST_CASE("a causal pass computes at most what is masked, and a long kernel lose
   CHECK(seconds(131072, false) == Approx(lasting * 1.3));
 }
 
+TEST_CASE("attention sustains no more operations than its limit, which short kernels do not meet") {
+  FlashConstants c;
+  c.efficiency = {{128, 0.5}};
+  c.start_keys = c.start_keys_backward = 2048;
+  const GemmRates rates{FlopsPerSecond{100e12}, BytesPerSecond{1e15}, 100};
+  const auto rate = [&](double length, bool backward) {
+    const AttentionShape s{1, 100, 100, length, length, 128, false};
+    return (attention_flops(s, backward) / flash_time(s, 2, backward, c, rates).total).value() / 100e12;
+  };
+  const double brief = rate(2048, false), lasting = rate(131072, true);
+  c.sustained = 0.4;
+  CHECK(rate(2048, false) == Approx(brief));
+  CHECK(brief < 0.4);
+  CHECK(lasting > 0.4);
+  CHECK(rate(131072, true) == Approx(0.4));
+}
+
 TEST_CASE("attention of fewer blocks than the GPU has SMs takes as long as its longest block") {
   FlashConstants c;
   c.efficiency = {{128, 0.5}};

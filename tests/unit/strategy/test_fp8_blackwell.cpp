@@ -1,5 +1,7 @@
 // Fp8 as Blackwell has it: tensor cores that read either dimension, blocks with scales of their own, attention in fp8.
 
+#include <map>
+
 #include "core/cluster/make_cluster.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "core/program/body.hpp"
@@ -116,9 +118,42 @@ TEST_CASE("attention in fp8: what it reads is cast, in blocks where products are
   CHECK(arithmetic_of(llama(Fp8Recipe::mxfp8, Fp8Copies::one).lower(), ComputeOp::attention) == DType::bf16);
 }
 
+TEST_CASE("attention in fp8 over context-parallel ranks: what travels is cast before, gradients are not") {
+  for (const ContextExchange exchange : {ContextExchange::ring, ContextExchange::ulysses}) {
+    const auto bytes_by_name = [&](bool fp8) {
+      Job job = with_attention(Fp8Recipe::delayed);
+      job.workload.training.fp8.attention = fp8;
+      job.strategy.cp = 2;
+      job.strategy.context = exchange;
+      const Program p = job.lower();
+      validate(p);
+      std::map<std::string, double> out;
+      for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
+        const auto* c = std::get_if<CollectiveTask>(&task.kind);
+        if (c == nullptr || p.streams[static_cast<std::size_t>(task.stream)] != "cp") return;
+        for (const Operand& o : task.operands)
+          if (o.access == Access::read) out[task.name] += p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], p.mesh.context(0));
+      });
+      return out;
+    };
+    const auto wide = bytes_by_name(false), narrow = bytes_by_name(true);
+    CHECK(wide.size() == narrow.size());
+    int halved = 0, kept = 0;
+    for (const auto& [name, bytes] : wide) {
+      INFO(name);
+      const bool gradient = narrow.at(name) == Approx(bytes);
+      CHECK((gradient || 2 * narrow.at(name) == Approx(bytes)));
+      ++(gradient ? kept : halved);
+    }
+    CHECK(halved > 0);
+    CHECK(kept > 0);
+  }
+}
+
 TEST_CASE("attention in fp8 is refused where nothing lowers it") {
   Job split = with_attention(Fp8Recipe::tensorwise);
   split.strategy.cp = 2;
+  split.strategy.context = ContextExchange::allgather;
   CHECK_THROWS_AS(split.lower(), Error);
   Job unfused = with_attention(Fp8Recipe::tensorwise);
   unfused.workload.kernels.attention = AttentionKernel::unfused;
