@@ -263,14 +263,15 @@ void add_training(std::vector<Field>& t) {
                   .more("delayed: a scale per tensor from the step before (Transformer Engine's default). tensorwise: from the tensor itself, one more "
                         "pass. rowwise: a scale per row. blockwise: 1 x 128 and 128 x 128 (DeepSeek-V3). mxfp8: 1 x 32, on Blackwell."));
   t.push_back(fp8("parameters", &Fp8Settings::parameters, "Working weights are stored and gathered in fp8.")
-                  .more("Megatron's --fp8-param-gather, torchao's enable_fsdp_float8_all_gather: half the bytes of weights and of their all-gathers."));
+                  .more("Megatron's --fp8-param-gather, torchao's enable_fsdp_float8_all_gather: half the bytes of weights and of their all-gathers. In "
+                        "fp4_mixed frozen weights (training.lora) are stored in fp4."));
   t.push_back(fp8("copies", &Fp8Settings::copies, "Copies that a cast with a scale per tensor writes.")
                   .like("two")
                   .more("two: the second along the other dimension, which the weight gradient reads (Hopper). one: tensor cores read either dimension (Blackwell). auto: as the GPUs "
                         "need. With other recipes always two."));
   t.push_back(fp8("attention", &Fp8Settings::attention, "The products of fused attention run in fp8 too.")
-                  .more("Transformer Engine's fp8_dot_product_attention: queries, keys, values and the output's gradient are cast, in mxfp8 or with a scale per tensor. Not with "
-                        "context parallelism."));
+                  .more("Transformer Engine's fp8_dot_product_attention: queries, keys, values and the output's gradient are cast, in mxfp8 or with a scale per tensor. Not where "
+                        "context-parallel ranks gather all keys."));
   t.push_back(adafactor("relative_step", &AdafactorSettings::relative_step, "Step min(1e-2, 1/sqrt(t)) instead of the learning rate."));
   t.push_back(adafactor("scale_parameter", &AdafactorSettings::scale_parameter, "Steps in proportion to a parameter's root mean square."));
   t.push_back(adafactor("clip_threshold", &AdafactorSettings::clip_threshold, "Largest root mean square of an update.").in(1e-6, 1e6).like("1"));
@@ -484,6 +485,11 @@ void add_kernels(std::vector<Field>& t) {
                   .more("As in Megatron-LM since autumn 2021 with APEX (gradient_accumulation_fusion). false: they write a gradient that a kernel adds, as PyTorch's autograd does; without effect "
                         "where a step has one microbatch, or where each microbatch's gradients are reduced into shards. Holds for linear layers, convolutions, experts and routers; embeddings, norms and biases always add."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("clip_on_device", &KernelSettings::clip_on_device, "The norm by which gradients are clipped stays on the device.")
+                  .more("false: the host reads it, as in Megatron. Where ranks divide the optimizer's state (zero_stage 1 and 2) the GPU then waits for the host, which updates tensor by tensor. "
+                        "Without effect elsewhere, and without clip_gradients."));
+  t.push_back(kernels("fused_casts", &KernelSettings::fused_casts, "Norms and activations, forward and backward, write in fp8 what products read of them.")
+                  .more("As Transformer Engine's operation fuser: such casts move no bytes of their own. Not with scales from the tensor itself (tensorwise), nor in fp4: those look at all of it first."));
   t.push_back(kernels("fused_experts", &KernelSettings::fused_experts, "Experts' gated activation, and the casts to fp8 around it, run inside their products.")
                   .more("As cuDNN's fused grouped MLP in Transformer Engine: the activation moves no bytes of its own."));
   t.push_back(kernels("samples_first", &KernelSettings::samples_first, "Samples are the first dimension of activations, as in PyTorch's DTensor.")

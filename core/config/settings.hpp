@@ -306,6 +306,8 @@ struct KernelSettings {
   bool fused_cross_entropy = false;
   bool fused_gradient_accumulation = true;  ///< Weight gradients are added up by the products that make them; else by a kernel each (PyTorch's AccumulateGrad).
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+  bool clip_on_device = false;       ///< The host does not wait for the gradients' norm before it updates.
+  bool fused_casts = false;          ///< Norms and activations write what the products beside them read in fp8, where scales need no look at the whole tensor.
   bool fused_experts = false;        ///< Gated activation of experts and the casts of what it reads and writes run inside their products.
   FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   HostCode host = HostCode::eager;

@@ -250,6 +250,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   const bool waits = !impl_->measured && !impl_->options.fused_experts;
   const Seconds counted = waits ? impl_->model(program, rank).counted_product_overhead() * impl_->host_share() : Seconds{};
   const Seconds expert = waits ? impl_->model(program, rank).expert_product_overhead() : Seconds{};
+  const Seconds divided = impl_->measured ? Seconds{} : impl_->model(program, rank).divided_update_overhead();
   bool computes = false;
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
     const Task& task = body.graph[v];
@@ -261,6 +262,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
       host += launch * t.priced.kernels;
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer && c->kernels > 1) host += divided * c->kernels;
       if (const double experts = counted_experts(program, task, at); experts > 0) host += counted + expert * experts;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {
         std::vector<DeviceId> devices;

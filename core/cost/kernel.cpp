@@ -177,6 +177,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   counted_product_overhead_ = Seconds{profile.value_or("launch", "counted_product_s", 0)};
   expert_product_overhead_ = Seconds{profile.value_or("launch", "expert_product_s", 0)};
+  divided_update_overhead_ = Seconds{profile.value_or("launch", "divided_update_s", 0)};
   for (const auto& [name, group] : profile.groups)
     if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
   // What is priced by another group's constants rests on those, and nobody tested it.

@@ -114,6 +114,9 @@ class KernelModel {
   /// as long as that, whatever the GPU.
   [[nodiscard]] Seconds expert_product_overhead() const { return expert_product_overhead_; }
 
+  /// CPU time to update one tensor whose optimizer state is divided over ranks while it is not: views of slices, copies to and from the master's type, each by itself.
+  [[nodiscard]] Seconds divided_update_overhead() const { return divided_update_overhead_; }
+
   /// Lower bound that no kernel can beat, from the datasheet alone: the larger of operations over the dense peak and
   /// traffic over HBM bandwidth. Up to one L2 of reads may hit lines left by the kernel before, and up to one L2 of
   /// writes may stay there, so both are granted before HBM is charged.
@@ -140,7 +143,7 @@ class KernelModel {
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;
   Seconds launch_overhead_;
-  Seconds counted_product_overhead_, expert_product_overhead_;
+  Seconds counted_product_overhead_, expert_product_overhead_, divided_update_overhead_;
   std::vector<EvidenceItem> evidence_;
 };
 

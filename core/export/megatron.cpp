@@ -237,6 +237,7 @@ const std::vector<Rule>& rules() {
       choice("kernels.attention", "--attention-backend", {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
       {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{}; }},
       {"kernels.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", gradient_sums},
+      switch_if("kernels.fused_casts", "--use-transformer-engine-op-fuser"),
       choice("kernels.cuda_graphs", "--cuda-graph-impl", {{false, {}}, {true, {{"--cuda-graph-impl", "local"}}}}),
   };
   return table;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ class Kernels {
     std::vector<KernelRow> out;
     for (const GemmRow& row : read_gemms(reader, file)) {
       const DType in = row.gemm.storage.in == 1 ? DType::fp8 : DType::fp16, result = row.gemm.storage.out == 4 ? DType::fp32 : DType::fp16;
-      KernelRow r{row.gemm.id, "products on " + row.gpu, in_fit_half(row.gemm.shape), {}, row.gemm.time, {}};
+      KernelRow r{row.gemm.id, "products on " + row.gpu, in_fit_half(row.gemm.shape), {}, row.gemm.time, {}, "products"};
       Kernel product = make_gemm(row.gemm.shape, in, result, row.gemm.storage.accumulate);
       product.zeros = row.gemm.storage.zeros;
       r.predicted = model(row.gpu, "").price(product).time;
@@ -56,7 +57,7 @@ class Kernels {
     std::vector<KernelRow> out;
     for (const AttentionRow& row : read_attention(reader, file)) {
       const AttentionShape& s = row.attention.shape;
-      KernelRow r{row.attention.id, fmt::format("attention {} d{:.0f} on {}", row.implementation, s.head_dim, row.gpu), in_fit_half(row.attention), {}, row.attention.time, {}};
+      KernelRow r{row.attention.id, fmt::format("attention {} d{:.0f} on {}", row.implementation, s.head_dim, row.gpu), in_fit_half(row.attention), {}, row.attention.time, {}, fmt::format("attention d{:.0f}", s.head_dim)};
       const KernelModel& m = model(row.gpu, row.kernel());
       r.predicted = m.price(make_flash_attention(s, row.type)).time;
       if (row.attention.with_backward) r.predicted += m.price(make_flash_attention(s, row.type, true)).time;
@@ -83,7 +84,7 @@ class Kernels {
     for (auto& s : sorted) std::stable_sort(s.begin(), s.end(), [](const Long& a, const Long& b) { return a.m < b.m; });
     const std::size_t layers = std::min(sorted[0].size(), sorted[1].size()) / 2;
     for (std::size_t i = 0; i < layers; ++i) {
-      KernelRow sum{fmt::format("{} layer {}", gpu, i + 1), "sums of four products on " + gpu, fitted, {}, {}, {}};
+      KernelRow sum{fmt::format("{} layer {}", gpu, i + 1), "sums of four products on " + gpu, fitted, {}, {}, {}, "sums of four products"};
       for (const auto& s : sorted)
         for (std::size_t j = 0; j < 2; ++j) {
           const Long& l = s[(2 * i + j) * s.size() / (2 * layers)];
@@ -114,7 +115,7 @@ class Collectives {
   explicit Collectives(const fs::path& topologies) : catalogue_(topologies) {}
 
   void score(const Measurement& row, std::vector<KernelRow>& out) {
-    KernelRow base{row.id, "collectives", false, {}, {}, {}};
+    KernelRow base{row.id, "collectives", false, {}, {}, {}, {}};
     try {
       const Run run = run_of(row);
       base.group = fmt::format("{} on {}, {} GPUs", name_of(run.op), run.machine, run.group.size());
@@ -215,13 +216,29 @@ class Collectives {
   Catalogue catalogue_;
 };
 
-std::vector<KernelGroup> grouped(const std::vector<KernelRow>& rows) {
-  std::map<std::string, std::array<std::vector<double>, 2>> errors;
+using ErrorsByName = std::map<std::string, std::array<std::vector<double>, 2>>;
+
+void append_groups(ErrorsByName errors, std::vector<KernelGroup>& out) {
+  for (auto& [name, e] : errors) out.push_back({name, statistics(std::move(e[0])), statistics(std::move(e[1]))});
+}
+
+void append_groups(const std::vector<KernelRow>& rows, std::vector<KernelGroup>& out) {
+  ErrorsByName errors;
   for (const KernelRow& r : rows)
     if (r.skipped.empty()) errors[r.group][r.fitted ? 0 : 1].push_back(r.error());
-  std::vector<KernelGroup> out;
-  for (auto& [name, e] : errors) out.push_back({name, statistics(std::move(e[0])), statistics(std::move(e[1]))});
-  return out;
+  append_groups(std::move(errors), out);
+}
+
+void append_kinds(const std::vector<KernelRow>& rows, std::vector<KernelGroup>& out) {
+  ErrorsByName errors;
+  std::map<std::string, std::set<std::string>> groups;
+  for (const KernelRow& r : rows) {
+    if (r.kind.empty() || !r.skipped.empty()) continue;
+    errors[r.kind + ", all"][r.fitted ? 0 : 1].push_back(r.error());
+    groups[r.kind + ", all"].insert(r.group);
+  }
+  std::erase_if(errors, [&](const auto& e) { return groups[e.first].size() < 2; });
+  append_groups(std::move(errors), out);
 }
 
 }  // namespace
@@ -243,8 +260,11 @@ KernelBoard score_kernels(const std::vector<std::string>& files, const std::vect
   Collectives collectives(topologies);
   for (const Measurement& row : rows)
     if (row.config.contains("collective")) collectives.score(row, out.rows);
-  out.groups = grouped(out.rows);
-  for (KernelGroup& g : grouped(kernels.sums())) out.groups.push_back(std::move(g));
+  const std::vector<KernelRow> sums = kernels.sums();
+  append_groups(out.rows, out.groups);
+  append_groups(sums, out.groups);
+  append_kinds(out.rows, out.groups);
+  append_kinds(sums, out.groups);
   return out;
 }
 

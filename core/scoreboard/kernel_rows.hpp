@@ -18,6 +18,7 @@ struct KernelRow {
   bool fitted = false;    ///< Of the half that constants were fitted on.
   Seconds predicted, measured;
   std::string skipped;    ///< Why there is no prediction; empty with one.
+  std::string kind;       ///< The same on any GPU by any kernel: "products", "attention d128"; empty where nothing is to be counted together.
   [[nodiscard]] double error() const { return predicted / measured - 1; }
 };
 
@@ -29,7 +30,7 @@ struct KernelGroup {
 
 struct KernelBoard {
   std::vector<KernelRow> rows;      ///< In the order of the files.
-  std::vector<KernelGroup> groups;  ///< By name; then sums of four products, one of each kind of a layer, from 1,024 rows of m on.
+  std::vector<KernelGroup> groups;  ///< By name; sums of four products, one of each kind of a layer, from 1,024 rows of m on; kinds of which several groups are.
 };
 
 /// Whether a file holds kernels by shape: the headers of core/cost/fit_data.hpp. Throws Error (usage) where it cannot be read.

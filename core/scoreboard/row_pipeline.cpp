@@ -145,4 +145,18 @@ void map_sharding(RowFields& f, RowJob& job) {
   s.zero3.lists = zero == 3 && f.truth("zero3_lists");
 }
 
+void map_buckets(RowFields& f, RowJob& job) {
+  StrategySettings& s = job.scenario.strategy;
+  if (const auto megabytes = f.whole("bucket_cap_mb")) {
+    s.bucket = Bytes{static_cast<double>(*megabytes) * 1024 * 1024};
+    return;
+  }
+  const auto stated = f.whole("bucket_parameters");
+  if (!stated) return;
+  constexpr double kPerRank = 1e6;  // So that each rank's share stays large.
+  const double parameters = std::max(static_cast<double>(*stated), f.truth("bucket_grows") ? kPerRank * s.dp * s.cp : 0.0);
+  s.bucket = Bytes{parameters * (job.scenario.training.gradient_dtype == GradientDtype::fp32 ? 4 : size_of(DType::bf16))};
+  f.note("bucket", to_string(s.bucket), "bucket_parameters, in the type of gradients");
+}
+
 }  // namespace rehearse

@@ -60,5 +60,7 @@ void map_strategy(RowFields& fields, RowJob& job);
 /// The parts of map_strategy that row_pipeline.cpp has: schedule, chunks and their layers; over which ranks state is divided.
 void map_schedule(RowFields& fields, RowJob& job);
 void map_sharding(RowFields& fields, RowJob& job);
+/// Size of gradient buckets, where software states one. After sharding and precision.
+void map_buckets(RowFields& fields, RowJob& job);
 
 }  // namespace rehearse

@@ -32,6 +32,8 @@ void map_axes(RowFields& f, RowJob& job) {
   s.cp = axis("cp");
   s.ep = axis("ep");
   if (const auto etp = f.whole("etp", kMostRanks)) s.etp = static_cast<int>(*etp);
+  if (s.cp > 1)
+    if (const std::string context = f.text("context"); !context.empty()) s.context = named<ContextExchange>("context", context);
   const double model = static_cast<double>(s.tp) * s.pp * s.cp;
   const auto dp = f.whole("dp", kMostRanks);
   if (!dp && std::fmod(job.gpus, model) != 0)
@@ -83,10 +85,15 @@ Fp8Recipe recipe_of(RowFields& f, const std::string& precision, const std::strin
   return usual.empty() ? Fp8Recipe::delayed : named<Fp8Recipe>("fp8_recipe", usual);
 }
 
+bool trains_adapters(RowFields& f) { return holds(f.text("task"), "lora"); }
+
 void map_precision(RowFields& f, RowJob& job) {
   TrainingSettings& t = job.scenario.training;
   const std::string p = f.needed_text("precision");
-  if (holds(p, "fp4")) t.precision = Precision::fp4_mixed;
+  if (holds(p, "fp4")) {
+    t.precision = Precision::fp4_mixed;
+    t.fp8.parameters = trains_adapters(f) && f.truth("fp8_parameters");
+  }
   else if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
     t.fp8.recipe = recipe_of(f, p, job.generation);
@@ -118,7 +125,7 @@ std::vector<std::string> names_in(const std::string& text) {
 
 /// Low-rank adapters, where the row's task is to train them.
 void map_adapters(RowFields& f, RowJob& job) {
-  if (!holds(f.text("task"), "lora")) return;
+  if (!trains_adapters(f)) return;
   LoraSettings& lora = job.scenario.training.lora;
   lora.rank = f.needed("lora_rank", 1 << 16);
   lora.alpha = static_cast<double>(f.needed("lora_alpha", 1 << 20));
@@ -270,6 +277,8 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.fused_gradient_accumulation = f.truth("fused_gradient_accumulation");
   k.cuda_graphs = f.truth("cuda_graphs");
+  k.clip_on_device = f.truth("clip_on_device");
+  k.fused_casts = f.truth("fused_casts");
   k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");
   k.samples_first = f.truth("samples_first");
   k.gather_per_product = f.truth("gather_per_product");
@@ -284,6 +293,7 @@ void map_strategy(RowFields& f, RowJob& job) {
   map_precision(f, job);
   map_adapters(f, job);
   map_sharding(f, job);
+  map_buckets(f, job);
   map_overlap(f, job);
   map_offload(f, job);
   map_capacity(f, job);

@@ -69,11 +69,11 @@ std::vector<bool> read_in_backward(const ProgramFrame& frame, const BlockSpec& s
   return out;
 }
 
-/// Working weights of products in fp8 may be stored so.
+/// Working weights of products in fp8 may be stored so, frozen ones in fp4 too.
 DType weight_dtype(const ProgramFrame& frame, const BlockSpec& spec, std::size_t param) {
   if (!frame.fp8 || !frame.fp8->parameters) return frame.activation_dtype;
   for (const OpSpec& op : spec.ops)
-    if (!op.params.empty() && op.params[0] == static_cast<int>(param) && ops::in_fp8(frame, spec, op)) return DType::fp8;
+    if (!op.params.empty() && op.params[0] == static_cast<int>(param) && ops::in_fp8(frame, spec, op)) return frame.narrow;
   return frame.activation_dtype;
 }
 

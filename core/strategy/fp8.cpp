@@ -58,6 +58,11 @@ bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
   return std::all_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& o) { return holds(o.inputs, t) && activation(o); }); });
 }
 
+/// Whether the kernel that makes what is cast writes the copies itself.
+bool cast_on_the_way(BlockBody& b, const OpSpec& op, Role role) {
+  return b.options().kernels.fused_casts && b.builder().frame().fp8->recipe != Fp8Recipe::tensorwise && largest_known(b, op, role);
+}
+
 /// Whether a fused kernel of the experts' products casts on its way: what their activation writes, in both directions.
 bool cast_in_products(BlockBody& b, const OpSpec& op, Role role) {
   if (!b.options().kernels.fused_experts || op.kind != OpKind::grouped_linear || role == Role::weight) return false;
@@ -141,11 +146,13 @@ void cast(BlockBody& b, const OpSpec& op, Role role, const std::string& name, co
   // Which copies there are: a kernel tells them by their order.
   t.scalars.push_back(what.front().to.rows >= 0 ? 1 : 0);
   t.scalars.push_back(what.front().to.columns >= 0 ? 1 : 0);
-  t.passes = cast_in_products(b, op, role) ? 0 : passes_of(body.frame(), role, what.front().to.rows >= 0, what.front().to.columns >= 0);
+  t.passes = cast_in_products(b, op, role) || cast_on_the_way(b, op, role) ? 0 : passes_of(body.frame(), role, what.front().to.rows >= 0, what.front().to.columns >= 0);
   body.compute(name, std::move(t), std::move(operands), phase);
 }
 
-bool keeps_copies(const Tensor& weight) { return weight.lifetime == Lifetime::persistent && weight.dtype != DType::fp8; }
+bool narrow(DType type) { return type == DType::fp8 || type == DType::fp4; }
+
+bool keeps_copies(const Tensor& weight) { return weight.lifetime == Lifetime::persistent && !narrow(weight.dtype); }
 
 OperandCopies kept_copies(BlockBody& b, const OpSpec& op, const Tensor& weight) {
   OperandCopies kept;
@@ -258,7 +265,7 @@ int fp8_input_again(BlockBody& b, const OpSpec& op, const Layout& layout) {
 OperandCopies fp8_weight(BlockBody& b, const OpSpec& op) {
   const int w = b.param(op.params[0]);
   const Tensor whole = b.builder().tensor(w);
-  if (whole.dtype == DType::fp8) return {w, w};
+  if (narrow(whole.dtype)) return {w, w};
   if (!keeps_copies(whole)) {
     const bool forward = b.phase() == Phase::forward || b.phase() == Phase::recompute;
     OperandCopies made;

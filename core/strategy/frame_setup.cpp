@@ -82,7 +82,10 @@ void set_types(ProgramFrame& frame, const Workload& workload) {
       if (frame.fp8->recipe == Fp8Recipe::mxfp8) frame.narrow_arithmetic = DType::mxfp8;
       break;
     // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
-    case Precision::fp4_mixed: frame.fp8 = Fp8Settings{.recipe = Fp8Recipe::tensorwise, .attention = workload.training.fp8.attention}; frame.narrow = frame.narrow_arithmetic = DType::fp4; break;
+    case Precision::fp4_mixed:
+      frame.fp8 = Fp8Settings{.recipe = Fp8Recipe::tensorwise, .parameters = workload.training.fp8.parameters, .attention = workload.training.fp8.attention};
+      frame.narrow = frame.narrow_arithmetic = DType::fp4;
+      break;
   }
   frame.samples_first = workload.kernels.samples_first;
   frame.gradient_dtype = workload.training.gradient_dtype == GradientDtype::fp32 ? DType::fp32 : frame.activation_dtype;

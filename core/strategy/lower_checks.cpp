@@ -50,6 +50,11 @@ void check_frozen(const Workload& w, const StrategySettings& s) {
   if (s.offload == Offload::optimizer || s.offload == Offload::all) refuse("strategy.offload", fmt::format("offload '{}'", name_of(s.offload)), "set strategy.offload to none or activations");
 }
 
+void check_stored_weights(const Workload& w) {
+  if (w.training.precision == Precision::fp4_mixed && w.training.fp8.parameters && !freezes(w.network))
+    throw Error(ErrorKind::usage, "fp8.parameters in fp4_mixed has a lowering for frozen weights only", "training.fp8.parameters", "set training.fp8.parameters to false, or freeze the weights with training.lora.rank");
+}
+
 /// Scores that are kept whole have no window and no column for a sink.
 void check_attention(const Workload& w) {
   if (w.kernels.attention != AttentionKernel::unfused) return;
@@ -137,6 +142,7 @@ void check_workload(const Workload& workload, const StrategySettings& settings) 
   check_sequence(workload);
   check_attention(workload);
   check_frozen(workload, settings);
+  check_stored_weights(workload);
   check_recurrence(workload, settings);
   check_repeated_sums(workload, settings);
   check_discriminator(workload);

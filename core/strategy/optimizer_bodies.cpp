@@ -103,6 +103,15 @@ ComputeTask StepBodies::optimizer_task() const {
   return step;
 }
 
+/// Weights that a framework holds for a parameter: each local expert has its own.
+int StepBodies::weights_of(const ParamRef& p) const {
+  const BlockTensors& block = blocks_[static_cast<std::size_t>(p.block)];
+  const auto param = static_cast<std::size_t>(p.param);
+  if (block.spec->params[param].shape.front().tag != DimTag::experts) return 1;
+  const Program& program = frame_.program;
+  return static_cast<int>(program.local_extent(program.tensors[static_cast<std::size_t>(block.param[param])], 0, program.mesh.context(0)));
+}
+
 void StepBodies::update_in_one_pass(BodyBuilder& body, const std::vector<Updated>& all) {
   std::vector<Operand> operands;
   for (const Updated& u : all) {
@@ -110,7 +119,14 @@ void StepBodies::update_in_one_pass(BodyBuilder& body, const std::vector<Updated
     operands.push_back(update(u.weights));
     for (const int t : u.state) operands.push_back(update(t));
   }
-  body.compute("update", optimizer_task(), operands, Phase::optimizer);
+  ComputeTask step = optimizer_task();
+  // The host has read the norm, and the device waits for what it does tensor by tensor.
+  const bool waits = workload_.training.clip_gradients && !workload_.kernels.clip_on_device;
+  if (waits && !plan_.optimizer.empty() && !plan_.shard_parameters) {
+    step.kernels = 0;
+    for (const Updated& u : all) step.kernels += weights_of(u.param);
+  }
+  body.compute("update", std::move(step), operands, Phase::optimizer);
 }
 
 int StepBodies::numbers(BodyBuilder& body, const Updated& u, const char* name, int count) {

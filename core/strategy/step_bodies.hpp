@@ -103,6 +103,7 @@ class StepBodies {
     int gradient = -1, weights = -1;
     std::vector<int> state;  ///< Without the master copy, which is `weights`.
   };
+  [[nodiscard]] int weights_of(const ParamRef& p) const;
   void update_in_one_pass(BodyBuilder& body, const std::vector<Updated>& all);
   void update_lamb(BodyBuilder& body, const std::vector<Updated>& all);
   void update_adafactor(BodyBuilder& body, const std::vector<Updated>& all);

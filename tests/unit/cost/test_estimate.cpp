@@ -144,6 +144,32 @@ TEST_CASE("reducing under backward and gathering under forward save time, never 
   CHECK(both.breakdown[TimeCategory::overlap_slowdown] > none.breakdown[TimeCategory::overlap_slowdown]);
 }
 
+TEST_CASE("an update of divided state is as long as what the host does around its weights, where the kernels are shorter") {
+  Workload w;
+  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
+  w.training.sequence_length = 4096;
+  StrategySettings s;
+  s.zero_stage = 1;
+  const auto added = [&](int nodes) {
+    const auto site = make_site("dgx_h100", nodes, "rail_ndr");
+    s.dp = s.dp_replicate = 8 * nodes;
+    w.training.global_batch = s.dp;
+    const auto step = [&](bool on_device) {
+      w.kernels.clip_on_device = on_device;
+      return estimate(lower(w, s, site->cluster), site->cost, s);
+    };
+    const Estimate waits = step(false), runs_ahead = step(true);
+    CHECK(waits.breakdown[TimeCategory::launch] > runs_ahead.breakdown[TimeCategory::launch]);
+    return waits.step_time - runs_ahead.step_time;
+  };
+  const double weights = 32 * 9 + 3;  // Query, key and value apart, as the model names them.
+  const Seconds host = weights * Seconds{load_calibration(kSource + "/topologies/calibration", *catalogue().gpu("h100_sxm5_80")).value("launch", "divided_update_s")};
+  const Seconds few = added(1), many = added(16);
+  CHECK(few > Seconds{0});
+  CHECK(many > few);  // Each rank's kernels are shorter, what the host does is not.
+  CHECK(many < host);
+}
+
 TEST_CASE("weight gradients of the output layer that wait for the drain save time where stages drain, and nothing on the stage's own work") {
   const auto site = make_site("dgx_h100", 1, "single_switch");
   Workload w;

@@ -88,19 +88,22 @@ TEST_CASE("frozen products keep no input for a weight gradient") {
   CHECK(activations(adapted({"qkv"})) <= activations(trained) - saved + added);
 }
 
-TEST_CASE("adapters keep the type of activations beside products in fp8, whose frozen weights are fp8 alone") {
+TEST_CASE("adapters keep the type of activations beside products in fp8 or fp4, whose frozen weights are stored so alone") {
+  const bool fp4 = GENERATE(false, true);
+  const DType type = fp4 ? DType::fp4 : DType::fp8;
   Job job = adapted({"qkv"}, 16);
-  job.workload.training.precision = Precision::fp8_mixed;
+  job.workload.training.precision = fp4 ? Precision::fp4_mixed : Precision::fp8_mixed;
   job.workload.training.fp8 = {Fp8Recipe::tensorwise, true};
   const Program p = job.lower();
   int narrow = 0, wide = 0;
   for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
+    CHECK(task.name.find(".weight.cast") == std::string::npos);
     const auto* c = std::get_if<ComputeTask>(&task.kind);
     if (c == nullptr || c->op != ComputeOp::matmul) return;
     if (task.name.find(".lora_") != std::string::npos) {
       CHECK(c->arithmetic == DType::bf16);
       ++wide;
-    } else if (c->arithmetic == DType::fp8) {
+    } else if (c->arithmetic == type) {
       CHECK(task.phase != Phase::weight_grad);
       ++narrow;
     }
@@ -108,7 +111,14 @@ TEST_CASE("adapters keep the type of activations beside products in fp8, whose f
   CHECK((narrow > 0 && wide > 0));
   const double products = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn);
   const double whole = static_cast<double>(tiny_llama().parameter_count()) - products, adapters = kLayers * 16 * (kHidden + kHidden + 2 * kKeys);
-  CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == products + 2 * (whole + adapters));
+  CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == products * size_of(type) + 2 * (whole + adapters));
+}
+
+TEST_CASE("weights that are trained are not stored in fp4") {
+  Job job(tiny_llama(), static_cast<std::int64_t>(kSequence));
+  job.workload.training.precision = Precision::fp4_mixed;
+  job.workload.training.fp8.parameters = true;
+  CHECK(refusal(job) == "fp8.parameters in fp4_mixed has a lowering for frozen weights only");
 }
 
 TEST_CASE("tensor-parallel ranks gather and reduce what has the rank's features only") {

@@ -113,3 +113,32 @@ TEST_CASE("no update on CPU cores for rules that need norms") {
     CHECK_THROWS_AS(job.lower(), Error);
   }
 }
+
+TEST_CASE("where ranks divide the state and the host reads the norm, updates count the weights that it handles, each local expert's its own") {
+  const auto handled = [](const Job& job) {
+    int n = 0;
+    for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer) n += c->kernels - 1;
+    });
+    return n;
+  };
+  Job job(shipped("tiny_mixtral"));
+  job.strategy.dp = job.strategy.dp_replicate = 4;
+  job.strategy.ep = 2;
+  job.strategy.zero_stage = 1;
+  const Network& net = job.workload.network;
+  int weights = 0, updates = 0;
+  for (std::size_t b = 0; b < net.blocks.size(); ++b) {
+    for (const ParamSpec& p : net.blocks[b].params) weights += net.repeat[b] * (p.shape[0].tag == DimTag::experts ? static_cast<int>(p.shape[0].size) / 2 : 1);
+    updates += net.blocks[b].params.empty() ? 0 : net.repeat[b];
+  }
+  CHECK(handled(job) == weights - updates);
+  job.strategy.zero_stage = 0;
+  CHECK(handled(job) == 0);
+  job.strategy.zero_stage = 1;
+  job.workload.kernels.clip_on_device = true;
+  CHECK(handled(job) == 0);
+  job.workload.kernels.clip_on_device = false;
+  job.workload.training.clip_gradients = false;
+  CHECK(handled(job) == 0);
+}

@@ -122,6 +122,29 @@ TEST_CASE("weights are cast once a step, inputs and gradients every microbatch")
   CHECK(looks == 2 * p.microbatches);  // A scale of the tensor's own takes a pass to find.
 }
 
+TEST_CASE("with fused casts norms and activations write fp8 themselves, but for a scale of the tensor's own") {
+  const auto moving = [](Precision precision, Fp8Recipe recipe, bool fused) {
+    Job job = llama(precision);
+    job.workload.training.fp8.recipe = recipe;
+    job.workload.kernels.fused_casts = fused;
+    std::set<std::string> out;
+    for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
+      const auto* c = std::get_if<ComputeTask>(&task.kind);
+      if (c != nullptr && c->op == ComputeOp::quantise && c->passes > 0) out.insert(task.name);
+    });
+    return out;
+  };
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::blockwise, Fp8Recipe::mxfp8}) {
+    std::set<std::string> apart = moving(Precision::fp8_mixed, recipe, false);
+    for (const char* name : {"attention.qkv.input.cast", "mlp.gate_up.input.cast", "mlp.down.input.cast", "mlp.gate_up.output_grad.cast"}) CHECK(apart.erase(name) == 1);
+    CHECK(moving(Precision::fp8_mixed, recipe, true) == apart);
+    CHECK(apart.count("attention.proj.input.cast") == 1);
+    CHECK(apart.count("mlp.gate_up.weight.cast") == 1);
+  }
+  CHECK(moving(Precision::fp8_mixed, Fp8Recipe::tensorwise, true) == moving(Precision::fp8_mixed, Fp8Recipe::tensorwise, false));
+  CHECK(moving(Precision::fp4_mixed, Fp8Recipe::delayed, true) == moving(Precision::fp4_mixed, Fp8Recipe::delayed, false));
+}
+
 TEST_CASE("sequence parallelism gathers fp8: half the bytes before column-parallel products") {
   Job job = llama();
   job.strategy.tp = 2;
