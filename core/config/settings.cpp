@@ -39,7 +39,7 @@ const std::vector<std::string>& names_of<FlashKernel>() {
 }
 template <>
 const std::vector<std::string>& names_of<HostCode>() {
-  static const std::vector<std::string> names{"eager", "megatron_deepspeed"};
+  static const std::vector<std::string> names{"eager", "megatron", "megatron_deepspeed"};
   return names;
 }
 template <>

@@ -38,6 +38,7 @@ enum class FlashKernel { automatic, flash_triton, flash1, flash2, flash3, cudnn_
 /// Whose code launches kernels: what the CPU spends on each differs.
 enum class HostCode {
   eager,              ///< PyTorch eager mode, one launch per kernel.
+  megatron,           ///< Megatron Core and NeMo: modules of Python around every operation.
   megatron_deepspeed  ///< Megatron-DeepSpeed's engine: checkpointing, loss scaling and hooks run in Python around every layer.
 };
 /// Whose calls of the library multiply matrices: over a training run they draw unlike power, and so sustain unlike clocks.

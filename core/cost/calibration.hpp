@@ -92,7 +92,7 @@ struct CalibrationOptions {
   bool attention_or_default = false;  ///< That default, too, where nobody measured `attention` on the generation; else it is an error.
   bool bursts = false;    ///< Kernels one at a time, as benchmarks run them: constants fitted on training steps do not apply.
   std::string without{};  ///< StepConstant::rows_of: those fitted on these rows are left at what they were before; empty: all apply.
-  std::string host{};     ///< Group "launch_HOST" takes the place of "launch"; empty: "launch" itself.
+  std::string host{};     ///< Constants of group "launch_HOST" take the place of those in "launch"; empty: none do.
   std::string products{}; ///< What group "power_PRODUCTS" has goes before "power"; empty: "power" itself.
 };
 

@@ -66,6 +66,13 @@ double counted_experts(const Program& p, const Task& task, const ExprContext& at
   return counted ? static_cast<double>(p.exprs.evaluate(c->dims[0], at)) : 0;
 }
 
+/// Whether no code of the model stands before a launch: messages, and what a library cuts an operation into.
+bool in_another_call(const Task& task) {
+  if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) return c->op == CollectiveOp::send_recv;
+  const auto* c = std::get_if<ComputeTask>(&task.kind);
+  return c != nullptr && c->kernels == 0;
+}
+
 }  // namespace
 
 struct CostModel::Impl {
@@ -246,6 +253,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   std::vector<BodyTask> tasks;
   Seconds host{0};
   const Seconds launch = launch_overhead(program, rank);
+  const Seconds operation = impl_->measured ? Seconds{} : impl_->model(program, rank).operation_overhead() * impl_->host_share();
   // Graphs end where the host must know how many rows there are: launching expert by expert stays with it.
   const bool waits = !impl_->measured && !impl_->options.fused_experts;
   const Seconds counted = waits ? impl_->model(program, rank).counted_product_overhead() * impl_->host_share() : Seconds{};
@@ -261,7 +269,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
       t.priced = price(program, task, body, rank, at);
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       computes |= t.computes;
-      host += launch * t.priced.kernels;
+      host += (in_another_call(task) ? launch : operation) * t.priced.kernels;
       if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer && c->kernels > 1) host += divided * c->kernels;
       if (const double experts = counted_experts(program, task, at); experts > 0) host += counted + expert * experts;
       if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && t.priced.time > Seconds{0}) {

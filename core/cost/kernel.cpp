@@ -175,6 +175,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
       convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] = convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
   misaligned_factor_ = profile.value("alignment", "slowdown");
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
+  operation_overhead_ = Seconds{profile.value_or("launch", "operation_s", launch_overhead_.value())};
   counted_product_overhead_ = Seconds{profile.value_or("launch", "counted_product_s", 0)};
   expert_product_overhead_ = Seconds{profile.value_or("launch", "expert_product_s", 0)};
   divided_update_overhead_ = Seconds{profile.value_or("launch", "divided_update_s", 0)};

@@ -108,6 +108,8 @@ class KernelModel {
 
   /// Gap between two kernel launches that the CPU cannot keep ahead of: eager launches, without CUDA graphs.
   [[nodiscard]] Seconds launch_overhead() const { return launch_overhead_; }
+  /// CPU time of the code around one operation of the model, its launch included: what eager code takes where the GPU is faster.
+  [[nodiscard]] Seconds operation_overhead() const { return operation_overhead_; }
   /// CPU time around one product of experts whose rows are counted (dropless): the host waits for the counts, then prepares and launches ...
   [[nodiscard]] Seconds counted_product_overhead() const { return counted_product_overhead_; }
   /// ... and for each expert of it, which is launched by itself, and whose weight's gradient has a hook of its own. Layers of many small experts take
@@ -143,7 +145,7 @@ class KernelModel {
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;
   Seconds launch_overhead_;
-  Seconds counted_product_overhead_, expert_product_overhead_, divided_update_overhead_;
+  Seconds counted_product_overhead_, expert_product_overhead_, divided_update_overhead_, operation_overhead_;
   std::vector<EvidenceItem> evidence_;
 };
 

@@ -76,7 +76,7 @@ struct ComputeTask {
   std::string variant;                 ///< "gelu", "silu_mul", "layer_norm", "rms_norm", "adam": which of the op's functions.
   std::vector<ExprId> offsets;         ///< Op-specific: first vocabulary row (embedding); whether this rank adds the bias (matmul) or counts the
                                        ///< operand (square_sum, one per operand read).
-  int kernels = 1;                     ///< Launches when run unfused.
+  int kernels = 1;                     ///< Calls of the framework: several where pieces are launched one by one, none where a library launches it within another's.
   double passes = 1;                   ///< Bytes that a cost model lets it move, over those of its operands: more where frameworks run several kernels,
                                        ///< 0 where another kernel does its work on the way. The result is the same; nothing that executes reads it.
   std::string random;                  ///< Name of the op in the random stream: numbers are a function of (seed, step, name, layer, microbatch, global element).

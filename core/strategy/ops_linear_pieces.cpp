@@ -13,6 +13,7 @@ namespace rehearse::ops {
 namespace {
 
 constexpr int kSequence = 1;
+constexpr int kInOneCall = 0;  // Of ComputeTask::kernels: the library that cut the product launches its pieces.
 
 int ranks_of(BlockBody& b) { return b.builder().frame().program.mesh.islands().front().extent(Axis::tp); }
 
@@ -123,6 +124,7 @@ void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
     hop_on(b, x, i, op.name, b.phase());
     operands[0] = read(x.pieces[i]);
     body.compute(op.name, t, operands, b.phase());
+    t.kernels = kInOneCall;
   }
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
   if (fp8) fp8_brought(b, op, linear_input(b, op)) = x.whole;
@@ -147,6 +149,7 @@ void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
     const int term = b.scratch_of(t, op.name + ".term", piece_of(stored, step % ranks));
     ComputeTask product = piece_product(b, op, "linear_piece", b.tokens(term), body.dim(w, 0), body.dim(w, 1));
     product.transpose_b = true;
+    if (step > 1) product.kernels = kInOneCall;
     std::vector<Operand> operands{read(x), read(w), write(term)};
     add_bias(b, op, product, operands);
     body.compute(op.name, product, operands, b.phase());
@@ -155,7 +158,9 @@ void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {
       continue;
     }
     const int next = last ? b.result(t, stored) : b.scratch_of(t, op.name + ".sum", piece_of(stored, step));
-    body.compute(op.name + ".add", pass(ComputeOp::add), {read(arrived), read(term), write(next)}, b.phase());
+    ComputeTask add = pass(ComputeOp::add);
+    add.kernels = kInOneCall;
+    body.compute(op.name + ".add", std::move(add), {read(arrived), read(term), write(next)}, b.phase());
     sum = next;
   }
 }
@@ -168,11 +173,12 @@ int piecewise_input_grad(BlockBody& b, const OpSpec& op) {
   const int w = in_fp8(b, op) ? fp8_weight(b, op).columns : b.param(op.params[0]);
   const bool wanted = b.wants_grad(op.inputs[0]);
   const int dx = wanted ? b.scratch_of(op.inputs[0], op.name + ".input_grad", linear_input(b, op)) : -1;
+  ComputeTask product = piece_product(b, op, "linear_input_grad_piece", b.tokens(own), body.dim(w, 1), body.dim(w, 0));
   for (std::size_t i = 0; i < dy.pieces.size(); ++i) {
     hop_on(b, dy, i, op.name + ".output_grad", Phase::input_grad);
-    if (wanted)
-      body.compute(op.name + ".input_grad", piece_product(b, op, "linear_input_grad_piece", b.tokens(own), body.dim(w, 1), body.dim(w, 0)),
-                   {read(w), write(dx), read(dy.pieces[i])}, Phase::input_grad);
+    if (!wanted) continue;
+    body.compute(op.name + ".input_grad", product, {read(w), write(dx), read(dy.pieces[i])}, Phase::input_grad);
+    product.kernels = kInOneCall;
   }
   if (wanted) b.add_grad(op.inputs[0], dx, op.name);
   return dy.whole;

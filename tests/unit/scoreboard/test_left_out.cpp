@@ -57,11 +57,26 @@ TEST_CASE("without a source its constants are what they were before") {
   const Catalogue catalogue(kRoot + "/topologies");
   const auto a100 = catalogue.gpu("a100_sxm4_80");
   CalibrationOptions deepspeed{.host = "megatron_deepspeed"};
-  const double with = load_calibration(kCalibration, *a100, deepspeed).value("launch", "overhead_s");
+  const double with = load_calibration(kCalibration, *a100, deepspeed).value_or("launch", "collective_s", 0);
   deepspeed.without = "single-node CSV";
-  const double without = load_calibration(kCalibration, *a100, deepspeed).value("launch", "overhead_s");
-  CHECK(without == load_calibration(kCalibration, *a100).value("launch", "overhead_s"));
+  const double without = load_calibration(kCalibration, *a100, deepspeed).value_or("launch", "collective_s", 0);
+  CHECK(without == load_calibration(kCalibration, *a100).value_or("launch", "collective_s", 0));
   CHECK(with > without);
+}
+
+TEST_CASE("Megatron's code takes longer around an operation than a bare launch, and Megatron-DeepSpeed is Megatron beneath") {
+  const Catalogue catalogue(kRoot + "/topologies");
+  const auto constant = [&](const char* host, const char* name) { return load_calibration(kCalibration, *catalogue.gpu("a100_sxm4_80"), {.host = host}).value_or("launch", name, -1); };
+  CHECK(constant("", "operation_s") == -1);
+  CHECK(constant("megatron", "operation_s") > constant("", "overhead_s"));
+  CHECK(constant("megatron_deepspeed", "operation_s") > constant("", "overhead_s"));
+  CHECK(constant("", "counted_product_s") > 0);
+  for (const char* host : {"megatron", "megatron_deepspeed"}) {
+    CHECK(constant(host, "overhead_s") == constant("", "overhead_s"));
+    CHECK(constant(host, "counted_product_s") == 0);
+  }
+  CHECK(constant("megatron", "collective_s") == -1);
+  CHECK(constant("megatron_deepspeed", "collective_s") > 0);
 }
 
 TEST_CASE("a chip at its power limit sustains less than in a burst, and one with less power less still") {
