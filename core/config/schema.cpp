@@ -502,7 +502,7 @@ void add_kernels(std::vector<Field>& t) {
                         "tokens, and each scatters its term of their gradient. false: they are gathered once, as torchtitan's PrepareModuleInput and Megatron do. Not for products in fp8."));
   t.push_back(kernels("host", &KernelSettings::host, "Whose code launches kernels on the CPU.")
                   .more("Small layers take as long as their launches, and what a launch costs depends on the Python around it: groups 'launch' of "
-                        "topologies/calibration. eager takes the bare launches, as if the host were always ahead."));
+                        "topologies/calibration. eager counts bare launches and no Python around them."));
   t.push_back(kernels("products", &KernelSettings::products, "Whose calls of the library multiply matrices.")
                   .more("On Hopper, whole training steps of Megatron-LM and NeMo sustain faster products than those of FSDP frameworks on torch.nn.Linear: groups 'power' "
                         "and 'power_pytorch' of topologies/calibration. PyTorch on cuBLAS 12.8 came out with the former, on three rows. Without effect where a generation has no such "

@@ -157,9 +157,9 @@ void choose_attention(CalibrationProfile& p, const std::string& wanted, bool or_
 
 void choose_host(CalibrationProfile& p, const std::string& wanted) {
   if (wanted.empty()) return;
-  // What nobody measured launches as eager code does.
   // Megatron-DeepSpeed is Megatron beneath.
   if (wanted == name_of(HostCode::megatron_deepspeed)) choose_host(p, name_of(HostCode::megatron));
+  // What nobody measured is as in eager code.
   if (const auto at = p.groups.find("launch_" + wanted); at != p.groups.end())
     for (const auto& [name, constant] : at->second.constants) p.groups["launch"].constants[name] = constant;
 }

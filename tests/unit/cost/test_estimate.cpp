@@ -162,7 +162,8 @@ TEST_CASE("an update of divided state is as long as what the host does around it
     CHECK(waits.breakdown[TimeCategory::launch] > runs_ahead.breakdown[TimeCategory::launch]);
     return waits.step_time - runs_ahead.step_time;
   };
-  const double weights = 32 * 9 + 3;  // Query, key and value apart, as the model names them.
+  double weights = 0;
+  for (std::size_t b = 0; b < w.network.blocks.size(); ++b) weights += static_cast<double>(w.network.repeat[b]) * static_cast<double>(w.network.blocks[b].params.size());
   const Seconds host = weights * Seconds{load_calibration(kSource + "/topologies/calibration", *catalogue().gpu("h100_sxm5_80")).value("launch", "divided_update_s")};
   const Seconds few = added(1), many = added(16);
   CHECK(few > Seconds{0});
