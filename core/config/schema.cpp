@@ -212,6 +212,10 @@ void add_lora(std::vector<Field>& t) {
                   .like("16")
                   .more("Only adapters are trained (Hu et al. 2021): the model's own weights have neither gradient nor optimizer state. 0 trains all weights."));
   t.push_back(lora("alpha", &LoraSettings::alpha, "Adapters' results are multiplied by alpha / rank.").in(0, 1e6).like("32"));
+  t.push_back(lora("dropout", &LoraSettings::dropout, "Fraction of an adapter's input that dropout zeroes.").in(0, 0.99).like("0.1"));
+  t.push_back(lora("all_to_all", &LoraSettings::all_to_all, "Second products beside row-parallel ones (proj, fc2) are split by outputs under tp.")
+                  .more("As NeMo's a2a_experimental: what they write is exchanged for all features of a rank's tokens under sequence parallelism, gathered without. false: they lie "
+                        "whole on all ranks, and only what has rank features moves."));
   t.push_back(lora_targets_row());
 }
 
@@ -490,6 +494,9 @@ void add_kernels(std::vector<Field>& t) {
                         "Without effect elsewhere, and without clip_gradients."));
   t.push_back(kernels("fused_casts", &KernelSettings::fused_casts, "Norms and activations, forward and backward, write in fp8 what products read of them.")
                   .more("As Transformer Engine's operation fuser: such casts move no bytes of their own. Not with scales from the tensor itself (tensorwise), nor in fp4: those look at all of it first."));
+  t.push_back(kernels("fused_adapters", &KernelSettings::fused_adapters, "Products of low-rank adapters (training.lora) scale and add inside themselves, where tp is 1.")
+                  .more("As Transformer Engine's operation fuser in NeMo: each adapter's result is added by its second product, its input's gradient by its first. false: a product with "
+                        "alpha / rank, then a sum, each a kernel."));
   t.push_back(kernels("fused_experts", &KernelSettings::fused_experts, "Experts' gated activation, and the casts to fp8 around it, run inside their products.")
                   .more("As cuDNN's fused grouped MLP in Transformer Engine: the activation moves no bytes of its own."));
   t.push_back(kernels("samples_first", &KernelSettings::samples_first, "Samples are the first dimension of activations, as in PyTorch's DTensor.")

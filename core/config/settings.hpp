@@ -191,6 +191,8 @@ struct LoraSettings {
   std::int64_t rank = 0;   ///< 0: no adapters, all weights are trained.
   double alpha = 32;       ///< Of the factor alpha / rank.
   std::vector<std::string> targets{"qkv", "proj", "fc1", "fc2"};  ///< Products of a layer that have one: of attention's input and output, of the MLP's.
+  double dropout = 0;      ///< Of what an adapter reads.
+  bool all_to_all = false; ///< Beside row-parallel products: B is split by outputs, which tensor-parallel ranks exchange for tokens; else whole.
 
   bool operator==(const LoraSettings&) const = default;
 };
@@ -309,6 +311,7 @@ struct KernelSettings {
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
   bool clip_on_device = false;       ///< The host does not wait for the gradients' norm before it updates.
   bool fused_casts = false;          ///< Norms and activations write what the products beside them read in fp8, where scales need no look at the whole tensor.
+  bool fused_adapters = false;       ///< Low-rank adapters' products scale and add what they write to what is there, where no tensor parallelism splits them.
   bool fused_experts = false;        ///< Gated activation of experts and the casts of what it reads and writes run inside their products.
   FlashKernel flash = FlashKernel::automatic;  ///< Where attention is flash.
   HostCode host = HostCode::eager;

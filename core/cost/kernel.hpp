@@ -56,7 +56,7 @@ struct Kernel {
   bool backward = false;      ///< Flash attention: all gradients. Products: an operand may be stored transposed.
   Bytes bytes_read;           ///< Least traffic of the operands; for products and attention only the physics check reads it.
   Bytes bytes_written;
-  int launches = 1;           ///< At least 1; each pays the fixed time.
+  int launches = 1;           ///< Each pays the fixed time; 0: another kernel does its work.
   Flops flops;                ///< Arithmetic of memory-bound classes; products and attention count their own.
 };
 

@@ -38,10 +38,23 @@ int append(std::vector<Item>& items, Item item) {
   return static_cast<int>(items.size()) - 1;
 }
 
-/// Adds what stands behind `base`: A, B and a sum for each result. `base` writes to tensors of its own, the sums to those that it had.
+/// Writes a tensor of its own from what `base` reads, of which a fraction is zero.
+OpSpec dropout_before(BlockSpec& block, const OpSpec& base, double probability) {
+  TensorSpec rest = block.tensors[static_cast<std::size_t>(base.inputs[0])];
+  rest.name = base.name + ".lora_dropout";
+  OpSpec dropout{.kind = OpKind::dropout, .name = rest.name, .inputs = base.inputs, .outputs = {}, .params = {}};
+  dropout.outputs = {append(block.tensors, std::move(rest))};
+  dropout.p = probability;
+  dropout.low_rank = true;
+  return dropout;
+}
+
+/// Adds what stands behind `base`: dropout, A, B and a sum for each result. `base` writes to tensors of its own, the sums to those that it had.
 std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSettings& lora) {
   const ParamSpec weight = block.params[static_cast<std::size_t>(base.params[0])];
-  const Dim low{DimTag::hidden, lora.rank}, in = weight.shape[1], out = weight.shape[0];
+  const Dim low{DimTag::hidden, lora.rank}, in = weight.shape[1];
+  Dim out = weight.shape[0];
+  if (lora.all_to_all && out.tag == DimTag::hidden) out.tag = DimTag::adapted;
   const Shape tokens{{DimTag::batch, 0}, {DimTag::sequence, 0}, low};
   const double spread = std::sqrt(2.0 / static_cast<double>(in.size + low.size));
   const int a = append(block.params, ParamSpec{.name = base.name + ".lora_a.weight", .shape = {low, in}, .init_std = spread});
@@ -50,19 +63,26 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
   OpSpec down{.kind = OpKind::linear, .name = base.name + ".lora_a", .inputs = base.inputs, .outputs = {reduced}, .params = {a}};
   OpSpec up{.kind = OpKind::linear, .name = base.name + ".lora_b", .inputs = {reduced}, .outputs = {}, .params = {b}};
   down.low_rank = up.low_rank = true;
-  std::vector<OpSpec> added{std::move(down), std::move(up)};
+  std::vector<OpSpec> sums, added;
   for (int& y : base.outputs) {
     const TensorSpec sum = block.tensors[static_cast<std::size_t>(y)];
     TensorSpec frozen = sum, adapted = sum;
     frozen.name += ".frozen";
     adapted.name += ".lora_b";
+    if (out.tag == DimTag::adapted) adapted.shape.back() = out;
     const int from = append(block.tensors, std::move(frozen)), more = append(block.tensors, std::move(adapted));
-    added[1].outputs.push_back(more);
-    OpSpec add{.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}, .params = {}};
-    add.factor = lora.alpha / static_cast<double>(lora.rank);
-    added.push_back(std::move(add));
+    up.outputs.push_back(more);
+    sums.push_back({.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}, .params = {}});
+    sums.back().factor = lora.alpha / static_cast<double>(lora.rank);
     y = from;
   }
+  if (lora.dropout > 0) {
+    added.push_back(dropout_before(block, base, lora.dropout));
+    down.inputs = added.back().outputs;
+  }
+  added.push_back(std::move(down));
+  added.push_back(std::move(up));
+  added.insert(added.end(), sums.begin(), sums.end());
   return added;
 }
 

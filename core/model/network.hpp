@@ -19,7 +19,8 @@ namespace rehearse {
 /// tokens in expert order, `size` of them for every token of the batch. An image is [batch, channels, height, width], a volume [batch,
 /// channels, depth, height, width].
 enum class DimTag {
-  fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary, experts, expert_ffn, routed, channels, depth, height, width
+  fixed, batch, sequence, hidden, heads, kv_heads, head_dim, ffn, vocabulary, experts, expert_ffn, routed, channels, depth, height, width,
+  adapted  ///< Features that a low-rank adapter makes.
 };
 
 /// `size` is elements; 0 for batch and sequence, whose sizes the workload gives.
@@ -157,7 +158,7 @@ struct OpSpec {
   double limit = 0.0;        ///< weighted_silu_mul: bound of gate and up; 0: none.
   double factor = 1.0;       ///< add: factor of the second operand.
   bool frozen = false;       ///< Its parameters are: backward makes no gradients of them and keeps nothing for that.
-  bool low_rank = false;     ///< linear: of an adapter, whose products stay in the type of activations.
+  bool low_rank = false;     ///< linear, dropout: of an adapter, whose products stay in the type of activations.
   bool hinge = false;        ///< adversarial_loss: the hinge loss (Lim and Ye 2017) instead of the logistic one (Goodfellow et al. 2014).
 };
 

@@ -11,9 +11,12 @@
 namespace rehearse {
 namespace {
 
+/// What an adapter makes is added to what its layer makes.
+DimTag kind_of(const Dim& d) { return d.tag == DimTag::adapted ? DimTag::hidden : d.tag; }
+
 bool equal(const Shape& a, const Shape& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Dim& x, const Dim& y) { return x.tag == y.tag && x.size == y.size; });
+                    [](const Dim& x, const Dim& y) { return kind_of(x) == kind_of(y) && x.size == y.size; });
 }
 
 /// Elements of one token's part of a tensor.

@@ -130,6 +130,8 @@ void map_adapters(RowFields& f, RowJob& job) {
   lora.rank = f.needed("lora_rank", 1 << 16);
   lora.alpha = static_cast<double>(f.needed("lora_alpha", 1 << 20));
   lora.targets = names_in(f.needed_text("lora_targets"));
+  lora.all_to_all = f.truth("lora_all_to_all");
+  lora.dropout = f.number("lora_dropout", 1).value_or(0);
 }
 
 /// "modules:mla_up_proj,mlp": what selective recomputation makes again.
@@ -279,6 +281,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.cuda_graphs = f.truth("cuda_graphs");
   k.clip_on_device = f.truth("clip_on_device");
   k.fused_casts = f.truth("fused_casts");
+  k.fused_adapters = trains_adapters(f) && f.truth("fused_adapters");
   k.fused_experts = job.model_kind == "experts" && f.truth("fused_experts");
   k.samples_first = f.truth("samples_first");
   k.gather_per_product = f.truth("gather_per_product");

@@ -233,8 +233,9 @@ std::size_t BlockBody::column_parallel_readers(int t) const {
 int BlockBody::sum_of(int t, const std::vector<int>& terms) {
   // Terms of a value with several readers are added as the framework adds them, one kernel per term; torch.compile reads all in one.
   const double n = static_cast<double>(terms.size());
-  const double passes = options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1)) : 1;
   const BlockSpec& spec = *tensors_.spec;
+  const bool in_adapter = fuses_adapters() && std::any_of(spec.ops.begin(), spec.ops.end(), [&](const OpSpec& op) { return op.low_rank && op.inputs[0] == t; });
+  const double passes = in_adapter ? kInProduct : options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1)) : 1;
   const std::string& name = spec.tensors[static_cast<std::size_t>(t)].name;
   const bool leaves = t == spec.input && builder_.tensor(terms[0]).layout == gradient_layout(stored(t));
   int sum = terms[0];
@@ -243,6 +244,7 @@ int BlockBody::sum_of(int t, const std::vector<int>& terms) {
     ComputeTask add;
     add.op = ComputeOp::add;
     add.passes = passes;
+    if (in_adapter) add.kernels = 0;
     builder_.compute(name + ".grad.add", add, {read(sum), read(terms[i]), write(next)}, Phase::input_grad);
     sum = next;
   }

@@ -125,6 +125,10 @@ class BlockBody {
   int with_halos(int t, const std::string& why);
   /// What ops of the body share by a name of their own, such as one cast of a value that several products read; -1 until it is set.
   int& shared_formal(const std::string& name) { return shared_formals_.try_emplace(name, -1).first->second; }
+  /// Whether adapters' products scale and add what they write.
+  [[nodiscard]] bool fuses_adapters() const { return options_.kernels.fused_adapters && builder_.frame().program.mesh.islands().front().extent(Axis::tp) == 1; }
+  /// ComputeTask::passes of a sum inside a product: it writes anyway, and reads what is there.
+  static constexpr double kInProduct = 1.0 / 3;
   ExprId tokens(int formal) { return builder_.frame().local_product(builder_.tensor(formal), 0, 2); }
 
   /// Replicas that share a value's samples, and those whose gradients a reduction divides by: a loss is a mean over the others.

@@ -58,7 +58,7 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
 /// a power (8 for 4); backward the power's is a copy, a factor and a product, then the ReLU's (20 for 6): pytorch/pytorch, FunctionsManual.cpp,
 /// pow_backward.
 struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8, square = 2, square_grad = 10.0 / 3; };
-/// The same of a sum whose second term has a factor: a product, then the sum, whatever else is fused (megatron/bridge/peft/utils.py,
+/// The same of a sum whose second term has a factor, an adapter's: a product, then the sum (megatron/bridge/peft/utils.py,
 /// ParallelLinearAdapter.forward).
 constexpr double kScaledSum = 10.0 / 6;
 constexpr EagerPasses kEager;
@@ -140,7 +140,8 @@ void add_forward(BlockBody& b, const OpSpec& op) {
   ComputeTask t = pass(dropout != nullptr ? ComputeOp::dropout_add : ComputeOp::add, op.factor != 1.0 ? "scaled" : "");
   if (op.factor != 1.0) {
     t.scalars = {op.factor};
-    t.passes = kScaledSum;
+    t.passes = b.fuses_adapters() ? BlockBody::kInProduct : kScaledSum;
+    t.kernels = b.fuses_adapters() ? 0 : 2;
   }
   std::vector<Operand> operands;
   for (const int input : op.inputs) {
@@ -165,6 +166,7 @@ void add_backward(BlockBody& b, const OpSpec& op) {
       const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
       ComputeTask t = pass(ComputeOp::scale, "scaled");
       t.scalars = {op.factor};
+      if (b.fuses_adapters()) t.passes = 0;
       b.builder().compute(op.name + ".input_grad", t, {read(dy), write(dx)}, Phase::input_grad);
       b.add_grad(input, dx, op.name);
       continue;

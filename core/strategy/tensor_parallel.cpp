@@ -12,7 +12,7 @@ namespace rehearse {
 namespace {
 
 bool splits(DimTag tag) {
-  return tag == DimTag::heads || tag == DimTag::kv_heads || tag == DimTag::ffn || tag == DimTag::vocabulary;
+  return tag == DimTag::heads || tag == DimTag::kv_heads || tag == DimTag::ffn || tag == DimTag::vocabulary || tag == DimTag::adapted;
 }
 
 int split_dim(const Shape& shape) {
@@ -25,6 +25,7 @@ std::string_view what(const BlockSpec& block, DimTag tag) {
   const bool mamba = std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::state_space; });
   switch (tag) {
     case DimTag::heads: return mamba ? "mamba_num_heads" : "num_attention_heads";
+    case DimTag::adapted: return "hidden_size";
     case DimTag::kv_heads: return mamba ? "n_groups" : "num_key_value_heads";
     default: return "intermediate_size";
   }
