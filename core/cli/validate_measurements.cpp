@@ -9,6 +9,7 @@
 #include "core/cli/data_directory.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
+#include "core/registry/near_names.hpp"
 #include "core/report/scoreboard_report.hpp"
 #include "core/report/text_output.hpp"
 #include "core/scoreboard/prediction_range.hpp"
@@ -42,12 +43,16 @@ std::vector<Measurement> read_all(const std::vector<std::string>& files) {
   return out;
 }
 
-const ScoredRow& row_named(const Scoreboard& board, const std::string& id) {
-  const auto at = std::find_if(board.rows.begin(), board.rows.end(), [&](const ScoredRow& r) { return r.row.id == id; });
-  if (at != board.rows.end()) return *at;
+/// The rows called `id` alone.
+std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::string& id) {
   std::vector<std::string> ids;
-  for (const ScoredRow& r : board.rows) ids.push_back(r.row.id);
-  throw unknown_entry("row", id, ids, "... --format csv");
+  for (const Measurement& m : rows) ids.push_back(m.id);
+  if (std::find(ids.begin(), ids.end(), id) == ids.end()) {
+    const std::string meant = question_of(near_names(id, ids));
+    throw Error(ErrorKind::usage, fmt::format("unknown row '{}'", id.substr(0, 80)), {}, meant.empty() ? "--format csv without --explain names all rows of the files" : meant);
+  }
+  std::erase_if(rows, [&](const Measurement& m) { return m.id != id; });
+  return rows;
 }
 
 /// What predictions of every kind of job are said to be off by.
@@ -75,8 +80,7 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   files.erase(kernels, files.end());
   std::vector<Measurement> rows = read_all(files);
   const std::string explained = arguments.text("--explain");
-  if (!explained.empty() && std::any_of(rows.begin(), rows.end(), [&](const Measurement& m) { return m.id == explained; }))
-    std::erase_if(rows, [&](const Measurement& m) { return m.id != explained; });
+  if (!explained.empty()) rows = rows_named(std::move(rows), explained);
   const Scoreboard board = score(rows, {data.topologies(), data.models()}, options);
   if (arguments.has("--write-ranges")) write_ranges(board, arguments.text("--write-ranges"), console);
   if (explained.empty()) parts.kernels = score_kernels(kernel_files, rows, data.topologies());
@@ -87,7 +91,7 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   if (arguments.has("--agreement")) {
     parts.agreement = agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
   }
-  const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(row_named(board, explained));
+  const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(board.rows.at(0));
   print(document, arguments, console);
   write_html("validate", document, arguments, console);
   if (!arguments.has("--max-error")) return 0;

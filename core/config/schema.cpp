@@ -276,6 +276,9 @@ void add_training(std::vector<Field>& t) {
   t.push_back(fp8("attention", &Fp8Settings::attention, "The products of fused attention run in fp8 too.")
                   .more("Transformer Engine's fp8_dot_product_attention: queries, keys, values and the output's gradient are cast, in mxfp8 or with a scale per tensor. Not where "
                         "context-parallel ranks gather all keys."));
+  t.push_back(fp8("rotation", &Fp8Settings::rotation, "In fp4_mixed, operands of weight gradients are rotated before they are cast.")
+                  .more("The random Hadamard transform of NVIDIA's recipe (arXiv 2509.25149). A pass of its own then finds the largest value; false (NVTE_NVFP4_DISABLE_RHT): norms and "
+                        "activations find it on their way."));
   t.push_back(adafactor("relative_step", &AdafactorSettings::relative_step, "Step min(1e-2, 1/sqrt(t)) instead of the learning rate."));
   t.push_back(adafactor("scale_parameter", &AdafactorSettings::scale_parameter, "Steps in proportion to a parameter's root mean square."));
   t.push_back(adafactor("clip_threshold", &AdafactorSettings::clip_threshold, "Largest root mean square of an update.").in(1e-6, 1e6).like("1"));

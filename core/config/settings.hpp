@@ -164,6 +164,7 @@ struct Fp8Settings {
   bool parameters = false;  ///< Working weights are stored, and gathered, in fp8 instead of bf16.
   Fp8Copies copies = Fp8Copies::automatic;
   bool attention = false;   ///< Products of fused attention too.
+  bool rotation = true;     ///< In fp4: what weight gradients read is rotated before its cast (random Hadamard transform).
 
   bool operator==(const Fp8Settings&) const = default;
 };

@@ -92,6 +92,8 @@ void map_precision(RowFields& f, RowJob& job) {
   const std::string p = f.needed_text("precision");
   if (holds(p, "fp4")) {
     t.precision = Precision::fp4_mixed;
+    t.fp8.attention = f.truth("fp8_attention");
+    t.fp8.rotation = !f.truth("fp4_unrotated");
     t.fp8.parameters = trains_adapters(f) && f.truth("fp8_parameters");
   }
   else if (holds(p, "fp8") || holds(p, "float8")) {

@@ -46,9 +46,11 @@ ExprId row_length(BlockBody& b, int formal) {
 struct Cast { int from; OperandCopies to; };
 
 /// Whether the kernel that makes what is cast finds its largest value on the way: norms, and activations in both directions, where kernels are
-/// fused (Transformer Engine #2004, #2013; torch.compile); that of fp4 is taken after a rotation that no other kernel does. Products and attention leave that to a pass of its own.
+/// fused (Transformer Engine #2004, #2013; torch.compile). Products and attention leave that to a pass of its own, and so do all where fp4 takes it
+/// after a rotation that no other kernel does (NVIDIA/TransformerEngine v2.8, normalization.cpp and activation.cpp).
 bool largest_known(BlockBody& b, const OpSpec& op, Role role) {
-  if (!b.options().kernels.fused_norm || role == Role::weight || b.builder().frame().narrow == DType::fp4) return false;
+  if (!b.options().kernels.fused_norm || role == Role::weight) return false;
+  if (b.builder().frame().narrow == DType::fp4 && b.builder().frame().fp8->rotation) return false;
   const bool one_kernel = b.options().kernels.fused_activation;
   const auto activation = [one_kernel](const OpSpec& o) { return o.kind == OpKind::gelu || is_expert_activation(o.kind) || (one_kernel && o.kind == OpKind::silu_mul); };
   const auto norm = [](const OpSpec& o) { return o.kind == OpKind::layer_norm || o.kind == OpKind::rms_norm; };

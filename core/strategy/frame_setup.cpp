@@ -83,7 +83,9 @@ void set_types(ProgramFrame& frame, const Workload& workload) {
       break;
     // NVFP4 scales blocks within a scale of the tensor: a pass finds its largest value.
     case Precision::fp4_mixed:
-      frame.fp8 = Fp8Settings{.recipe = Fp8Recipe::tensorwise, .parameters = workload.training.fp8.parameters, .attention = workload.training.fp8.attention};
+      frame.fp8 = workload.training.fp8;
+      frame.fp8->recipe = Fp8Recipe::tensorwise;
+      frame.fp8->copies = Fp8Copies::automatic;
       frame.narrow = frame.narrow_arithmetic = DType::fp4;
       break;
   }

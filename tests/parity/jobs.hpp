@@ -89,7 +89,7 @@ inline std::vector<Variation> all_variations() {
   return out;
 }
 
-enum class Net { gpt, llama, neox, mixtral, deepseek, gpt_oss, hybrid, adapted, mlp, cnn, segmenter, gan };
+enum class Net { gpt, llama, neox, mixtral, deepseek, gpt_oss, hybrid, adapted, exchanged, mlp, cnn, segmenter, gan };
 inline constexpr bool takes_images(Net net) { return net >= Net::mlp; }
 
 /// A layer list over images of 3 x 12 x 8, or vectors.
@@ -157,9 +157,10 @@ inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
                                                            {"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}, {"moe_shared_expert_intermediate_size", 16},
                                                            {"moe_latent_size", 8}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
       case Net::adapted:
+      case Net::exchanged:
         return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4}, {"hidden_size", 16}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
                                                     {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}}),
-                             {2, 3, {"qkv", "proj", "fc1", "fc2"}});
+                             {2, 3, {"qkv", "proj", "fc1", "fc2"}, 0.1, which == Net::exchanged});
       case Net::mlp: return small_mlp();
       case Net::cnn: return small_cnn();
       case Net::segmenter: return small_segmenter();

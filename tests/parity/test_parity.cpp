@@ -109,16 +109,18 @@ TEST_CASE("one strategy or schedule gives the result of one rank", "[parity]") {
 }
 
 TEST_CASE("so it does where adapters alone are trained", "[parity]") {
-  REQUIRE_NOTHROW(spread(small_job(Net::adapted), {}));
-  int checked = 0;
-  for (const Variation& v : all_variations())
-    if (legal(Net::adapted, {v})) {
-      check_parity(Net::adapted, {v});
-      ++checked;
-    }
-  CHECK(checked >= 20);
-  // Two matrices for each of four products of four layers.
-  CHECK(one_rank(Net::adapted).gradients.front().size() == 2 * 4 * 4);
+  for (const Net net : {Net::adapted, Net::exchanged}) {
+    REQUIRE_NOTHROW(spread(small_job(net), {}));
+    int checked = 0;
+    for (const Variation& v : all_variations())
+      if (legal(net, {v})) {
+        check_parity(net, {v});
+        ++checked;
+      }
+    CHECK(checked >= 20);
+    // Two matrices for each of four products of four layers.
+    CHECK(one_rank(net).gradients.front().size() == 2 * 4 * 4);
+  }
 }
 
 TEST_CASE("so it does for networks with experts", "[parity]") {

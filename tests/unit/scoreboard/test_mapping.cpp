@@ -67,6 +67,12 @@ TEST_CASE("a row that trains adapters says which") {
   const MappedRow m = mapped(row);
   REQUIRE(m.job);
   CHECK(m.job->scenario.training.lora == LoraSettings{16, 32, {"qkv", "fc2"}});
+  row["config"].update({{"lora_dropout", 0.1}, {"lora_all_to_all", true}, {"fused_adapters", true}, {"precision", "NVFP4"}, {"fp8_attention", true}, {"fp4_unrotated", true}});
+  const MappedRow all = mapped(row);
+  REQUIRE(all.job);
+  CHECK(all.job->scenario.training.lora == LoraSettings{16, 32, {"qkv", "fc2"}, 0.1, true});
+  CHECK(all.job->scenario.kernels.fused_adapters);
+  CHECK((all.job->scenario.training.fp8.attention && !all.job->scenario.training.fp8.rotation));
 }
 
 TEST_CASE("the trail says where each field is from") {

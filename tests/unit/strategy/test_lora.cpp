@@ -134,6 +134,69 @@ TEST_CASE("tensor-parallel ranks gather and reduce what has the rank's features 
   CHECK_NOTHROW(validate(p));
 }
 
+TEST_CASE("dropout before an adapter keeps its own input and a byte for each element, and moves no result elsewhere") {
+  const auto lowered = [](double p) {
+    Job job(with_adapters(tiny_llama(), {static_cast<std::int64_t>(kRank), 8, {"qkv"}, p}), static_cast<std::int64_t>(kSequence));
+    return job.lower();
+  };
+  const Program without = lowered(0), with = lowered(0.1);
+  const auto activations = [](const Program& p) { return peak_memory(p, Bytes{0}, Bytes{0}).front().by_category[static_cast<std::size_t>(MemoryCategory::activations)].value(); };
+  // Masks and what they leave of every layer but the one at work, at least, less the input of attention that B's adapter kept before.
+  CHECK(activations(with) - activations(without) >= (kLayers - 1) * kSequence * kHidden * 1);
+  CHECK(executed_matmul_flops(with).value() == executed_matmul_flops(without).value());
+  int forward = 0, backward = 0;
+  for_each_task(with, 0, [&](const Entry&, const Body&, const Task& task) {
+    const auto* c = std::get_if<ComputeTask>(&task.kind);
+    if (c == nullptr) return;
+    forward += c->op == ComputeOp::dropout && c->probability == 0.1;
+    backward += c->op == ComputeOp::dropout_grad;
+  });
+  CHECK(forward > 0);
+  CHECK(backward == forward);
+}
+
+TEST_CASE("second products split by outputs exchange all features of a rank's tokens") {
+  Job job(with_adapters(tiny_llama(), {static_cast<std::int64_t>(kRank), 8, {"proj"}, 0, true}), static_cast<std::int64_t>(kSequence));
+  job.strategy.tp = 2;
+  job.strategy.sequence_parallel = true;
+  const Program p = job.lower();
+  CHECK_NOTHROW(validate(p));
+  const auto whole = [&](bool split) {
+    Job other(with_adapters(tiny_llama(), {static_cast<std::int64_t>(kRank), 8, {"proj"}, 0, split}), static_cast<std::int64_t>(kSequence));
+    other.strategy.tp = 2;
+    other.strategy.sequence_parallel = true;
+    return persistent_bytes(other.lower(), 0, MemoryCategory::weights);
+  };
+  CHECK(whole(false) - whole(true) == kLayers * 2 * kRank * kHidden / 2);  // Half of each B, in bf16.
+  int exchanges = 0;
+  for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
+    const auto* c = std::get_if<CollectiveTask>(&task.kind);
+    if (c == nullptr || c->op != CollectiveOp::all_to_all) return;
+    CHECK(collective_bytes(p, body, task, context_of(p, 0, e)) == kSequence * kHidden * 2 / 2);
+    ++exchanges;
+  });
+  CHECK(exchanges > 0);
+  CHECK(exchanges % 2 == 0);  // Forward and backward.
+}
+
+TEST_CASE("an adapter's scale and sum are two kernels, or none where its products do them") {
+  const auto sums = [](bool fused, int tp) {
+    Job job = adapted({"qkv"});
+    job.workload.kernels.fused_adapters = fused;
+    job.strategy.tp = tp;
+    std::vector<ComputeTask> out;
+    for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::add && task.name.find(".lora_add") != std::string::npos) out.push_back(*c);
+    });
+    return out;
+  };
+  for (const ComputeTask& t : sums(false, 1)) CHECK((t.kernels == 2 && t.passes > 1));
+  for (const ComputeTask& t : sums(true, 1)) CHECK((t.kernels == 0 && t.passes < 1));
+  for (const ComputeTask& t : sums(true, 2)) CHECK(t.kernels == 2);  // Transformer Engine does not fuse them there.
+  CHECK(sums(true, 1).size() == sums(false, 1).size());
+  CHECK_FALSE(sums(true, 1).empty());
+}
+
 TEST_CASE("adapters are refused where frozen weights have no lowering") {
   Job job = adapted(kAll);
   job.strategy.dp = job.strategy.dp_shard = 2;

@@ -78,6 +78,20 @@ TEST_CASE("in fp4_mixed the same products run in fp4, on half a byte an element,
   CHECK(casts > 0);
 }
 
+TEST_CASE("without rotation norms and activations find the largest value of what fp4 casts") {
+  const auto found_on_the_way = [](bool rotation) {
+    Job job = llama(Precision::fp4_mixed);
+    job.workload.training.fp8.rotation = rotation;
+    std::set<std::string> out;
+    for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->variant == "amax" && c->passes == 0) out.insert(task.name);
+    });
+    return out;
+  };
+  CHECK(found_on_the_way(true).empty());
+  CHECK(found_on_the_way(false) == std::set<std::string>{"attention.qkv.input.cast.amax", "mlp.down.input.cast.amax", "mlp.gate_up.input.cast.amax", "mlp.gate_up.output_grad.cast.amax"});
+}
+
 TEST_CASE("products whose sizes tensor cores do not take in fp8 stay in bf16") {
   Job job(changed("tiny_llama", {{"num_hidden_layers", 1}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 4}, {"intermediate_size", 88}, {"vocab_size", 128}}));
   job.workload.training.precision = Precision::fp8_mixed;
