@@ -159,7 +159,8 @@ PricedTask CostModel::Impl::compute(const Program& p, const Task& task, const Bo
       // Cores do kernels, dispatch and communication: nothing hides a launch, and whatever runs beside takes from any kernel.
       return {*time + measured->dispatch(), Seconds{0}, category_of(p, c, task.phase), 1, 0, 1};
     }
-  const Kernel kernel = kernel_of(p, task, body, c, at);
+  Kernel kernel = kernel_of(p, task, body, c, at);
+  kernel.one_by_one = kernel.cls == KernelClass::grouped_gemm && !options.fused_experts;
   const KernelModel& m = model(p, rank);
   const KernelTime t = m.price(kernel);
   PricedTask out;

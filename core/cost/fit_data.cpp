@@ -100,9 +100,18 @@ std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file) {
     const bool zeros = csv.text("source") == "vidur" && csv.text("operator") == "mlp_down_proj";
     g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0, zeros};
     g.time = Seconds{csv.number("time_us") * 1e-6};
-    rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")), std::move(g)});
+    rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")), csv.text("operator").starts_with("grouped"), std::move(g)});
   }
   return rows;
+}
+
+Kernel kernel_of(const GemmRow& row) {
+  const GemmStorage& s = row.gemm.storage;
+  Kernel k = make_gemm(row.gemm.shape, s.in == 1 ? DType::fp8 : DType::fp16, s.out == 4 ? DType::fp32 : DType::fp16, s.accumulate);
+  k.zeros = s.zeros;
+  if (row.one_by_one) k.cls = KernelClass::grouped_gemm;
+  k.one_by_one = row.one_by_one;
+  return k;
 }
 
 std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& file) {

@@ -12,6 +12,7 @@
 
 #include "core/cost/fit.hpp"
 #include "core/cost/fit_attention.hpp"
+#include "core/cost/kernel.hpp"
 #include "core/units/dtype.hpp"
 
 namespace rehearse {
@@ -46,6 +47,7 @@ class FitReader {
 struct GemmRow {
   std::string gpu;
   std::string source;
+  bool one_by_one = false;  ///< `batch` products of one shape that a library is called for one after another, as for experts ("grouped_..." of `operator`).
   MeasuredGemm gemm;
 };
 
@@ -54,6 +56,8 @@ struct GemmRow {
 /// CSV with the header `gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us`.
 /// Row ids are "file:line". Throws Error (usage) with file and line on a missing column or a number that is none.
 [[nodiscard]] std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file);
+/// What a row measured.
+[[nodiscard]] Kernel kernel_of(const GemmRow& row);
 
 /// CSV with the header `id,gpu,implementation,pass,causal,batch,heads,seq,head_dim,tflops`; `pass` is "fwd" or "fwd+bwd" and
 /// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. Peaks are left to the caller.

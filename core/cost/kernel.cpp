@@ -174,6 +174,7 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
     for (const bool tensor : {false, true})
       convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] = convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
   misaligned_factor_ = profile.value("alignment", "slowdown");
+  group_share_ = profile.value_or("grouped_gemm", "fixed_share", 0);
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   operation_overhead_ = Seconds{profile.value_or("launch", "operation_s", launch_overhead_.value())};
   counted_product_overhead_ = Seconds{profile.value_or("launch", "counted_product_s", 0)};
@@ -208,17 +209,16 @@ KernelTime KernelModel::price(const Kernel& kernel) const {
 }
 
 KernelTime KernelModel::price_gemm(const Kernel& k) const {
-  // Over many experts the accumulator of one is still in L2 when its product ends: its traffic is counted once.
-  const bool twice = k.accumulate && k.cls == KernelClass::gemm;
-  const Bytes traffic = gemm_bytes(k.gemm, {size_of(k.dtype), size_of(k.out), twice});
+  const Bytes traffic = gemm_bytes(k.gemm, {size_of(k.dtype), size_of(k.out), k.accumulate});
   KernelTime r;
   r.misaligned = misaligned(k);
   const GemmTime t = gemm_time(k.gemm, traffic, {size_of(k.dtype), size_of(k.out), k.accumulate, k.zeros}, gemm_constants(k.dtype),
                                {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, r.misaligned ? misaligned_factor_ : 1.0);
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;
-  r.fixed = t.fixed * k.launches;
-  r.time = t.total + t.fixed * (k.launches - 1);
+  const double further = k.launches - 1 + (k.one_by_one ? group_share_ * (k.gemm.batch - 1) : 0);
+  r.fixed = t.fixed * (1 + further);
+  r.time = t.total + t.fixed * further;
   const double scale = r.time.value() > 0 ? t.total / r.time : 0.0;
   r.sm_sensitivity = t.compute_share * scale;
   r.hbm_sensitivity = t.memory_share * scale;

@@ -50,6 +50,7 @@ struct Kernel {
   DType out = DType::bf16;    ///< Storage of the output.
   bool accumulate = false;    ///< The output is read, added to and written (weight gradients into a main buffer).
   bool zeros = false;         ///< Products: operands of zeros (GemmStorage::zeros); no training step has them.
+  bool one_by_one = false;    ///< grouped_gemm: the library is called for each group, over a few streams.
   GemmShape gemm{};
   AttentionShape attention{};
   ConvolutionShape convolution{};
@@ -144,6 +145,7 @@ class KernelModel {
   std::array<Bandwidth, kKernelClasses> bandwidth_{};
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
   double misaligned_factor_ = 1;
+  double group_share_ = 0;  ///< Of a product's fixed time, that each further product of a group adds.
   Seconds launch_overhead_;
   Seconds counted_product_overhead_, expert_product_overhead_, divided_update_overhead_, operation_overhead_;
   std::vector<EvidenceItem> evidence_;

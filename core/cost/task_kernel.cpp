@@ -156,7 +156,9 @@ std::set<std::string, std::less<>> calibration_groups(const Program& program) {
       const KernelClass cls = class_of(*c);
       if (cls == KernelClass::convolution)
         used.insert(convolution_group_of(*c));
-      else if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm)
+      else if (cls == KernelClass::grouped_gemm)
+        used.insert({"grouped_gemm", in_fp8(c->arithmetic) ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm"});
+      else if (cls == KernelClass::gemm)
         used.insert(in_fp8(c->arithmetic) ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
       else if (cls != KernelClass::attention_flash)
         used.insert(std::string(name_of(cls)));

@@ -42,12 +42,11 @@ class Kernels {
   std::vector<KernelRow> products(FitReader& reader, const std::string& file) {
     std::vector<KernelRow> out;
     for (const GemmRow& row : read_gemms(reader, file)) {
-      const DType in = row.gemm.storage.in == 1 ? DType::fp8 : DType::fp16, result = row.gemm.storage.out == 4 ? DType::fp32 : DType::fp16;
-      KernelRow r{row.gemm.id, "products on " + row.gpu, in_fit_half(row.gemm.shape), {}, row.gemm.time, {}, "products"};
-      Kernel product = make_gemm(row.gemm.shape, in, result, row.gemm.storage.accumulate);
-      product.zeros = row.gemm.storage.zeros;
+      const std::string what = row.one_by_one ? "products of groups" : "products";
+      KernelRow r{row.gemm.id, what + " on " + row.gpu, in_fit_half(row.gemm.shape), {}, row.gemm.time, {}, what};
+      const Kernel product = kernel_of(row);
       r.predicted = model(row.gpu, "").price(product).time;
-      if (row.gemm.shape.m >= 1024) long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
+      if (row.gemm.shape.m >= 1024 && !row.one_by_one) long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
       out.push_back(std::move(r));
     }
     return out;

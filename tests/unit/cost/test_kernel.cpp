@@ -78,7 +78,22 @@ TEST_CASE("accumulating into fp32 costs traffic and efficiency") {
   CHECK((added.memory_bound - plain.memory_bound).value() == Approx(4096.0 * 4096 * 4 / 0.5e12));
   Kernel grouped = make_gemm(s, DType::bf16, DType::fp32, true, true);
   grouped.cls = KernelClass::grouped_gemm;
-  CHECK(model.price(grouped).memory_bound.value() == Approx(plain.memory_bound.value()));
+  CHECK(model.price(grouped).memory_bound.value() == Approx(added.memory_bound.value()));
+}
+
+TEST_CASE("experts whose products are calls of their own add a share of the fixed time each") {
+  CalibrationProfile profile = toy_profile();
+  put(profile, "grouped_gemm", "fixed_share", 0.25);
+  const KernelModel model(toy_gpu(), profile);
+  Kernel k = make_gemm({9, 512, 4096, 4096}, DType::bf16, DType::bf16);
+  k.cls = KernelClass::grouped_gemm;
+  const KernelTime together = model.price(k);
+  k.one_by_one = true;
+  const KernelTime apart = model.price(k);
+  CHECK((apart.time - together.time) / together.fixed == Approx(0.25 * 8));
+  CHECK((apart.fixed - together.fixed) / together.fixed == Approx(0.25 * 8));
+  k.gemm.batch = 1;
+  CHECK(model.price(k).fixed.value() == Approx(together.fixed.value()));
 }
 
 TEST_CASE("causal attention does half the work, its backward two and a half times the forward") {
