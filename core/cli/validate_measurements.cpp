@@ -43,7 +43,7 @@ std::vector<Measurement> read_all(const std::vector<std::string>& files) {
   return out;
 }
 
-/// The rows called `id` alone.
+/// The rows called `id` alone. Throws Error (usage) where none is.
 std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::string& id) {
   std::vector<std::string> ids;
   for (const Measurement& m : rows) ids.push_back(m.id);

@@ -142,6 +142,7 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
     t = c.op == ComputeOp::embedding ? TaskTraffic{rows, rows} : TaskTraffic{2 * rows, rows};
   }
   t = {t.read * c.passes, t.written * c.passes};
+  // CostModel adds what several copies or updates take beyond one.
   const bool counted_by_caller = cls == KernelClass::copy || cls == KernelClass::optimizer;
   const int launches = c.passes == 0 ? 0 : counted_by_caller ? 1 : std::max(1, c.kernels);
   return make_memory_bound(cls, Bytes{t.read}, Bytes{t.written}, c.arithmetic, launches);

@@ -85,7 +85,6 @@ void set_types(ProgramFrame& frame, const Workload& workload) {
     case Precision::fp4_mixed:
       frame.fp8 = workload.training.fp8;
       frame.fp8->recipe = Fp8Recipe::tensorwise;
-      frame.fp8->copies = Fp8Copies::automatic;
       frame.narrow = frame.narrow_arithmetic = DType::fp4;
       break;
   }

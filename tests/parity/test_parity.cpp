@@ -93,6 +93,18 @@ int ranks_of(const std::vector<Variation>& chosen) {
   return n;
 }
 
+/// Under every variation that is legal for the network by itself, of which there are so many at least.
+void check_all_legal(Net net, int at_least) {
+  REQUIRE_NOTHROW(spread(small_job(net), {}));
+  int checked = 0;
+  for (const Variation& v : all_variations())
+    if (legal(net, {v})) {
+      check_parity(net, {v});
+      ++checked;
+    }
+  CHECK(checked >= at_least);
+}
+
 }  // namespace
 
 TEST_CASE("every registered strategy is shown to run for real, or says why it does not") {
@@ -110,14 +122,7 @@ TEST_CASE("one strategy or schedule gives the result of one rank", "[parity]") {
 
 TEST_CASE("so it does where adapters alone are trained", "[parity]") {
   for (const Net net : {Net::adapted, Net::exchanged}) {
-    REQUIRE_NOTHROW(spread(small_job(net), {}));
-    int checked = 0;
-    for (const Variation& v : all_variations())
-      if (legal(net, {v})) {
-        check_parity(net, {v});
-        ++checked;
-      }
-    CHECK(checked >= 20);
+    check_all_legal(net, 20);
     // Two matrices for each of four products of four layers.
     CHECK(one_rank(net).gradients.front().size() == 2 * 4 * 4);
   }
@@ -125,14 +130,7 @@ TEST_CASE("so it does where adapters alone are trained", "[parity]") {
 
 TEST_CASE("so it does for networks with experts", "[parity]") {
   for (const Net net : {Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid}) {
-    REQUIRE_NOTHROW(spread(small_job(net), {}));
-    int checked = 0;
-    for (const Variation& v : all_variations())
-      if (legal(net, {v})) {
-        check_parity(net, {v});
-        ++checked;
-      }
-    CHECK(checked >= 10);
+    check_all_legal(net, 10);
     CHECK(one_rank(net).routing.front().size() > 100);  // What parity compares is there.
   }
 }
