@@ -70,7 +70,7 @@ double read_count(const Field& f, ObjectReader& r) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || end != text.data() + text.size())
-    r.fail(name, "wanted a number, found " + describe_value(*v), "example: 300e9");
+    r.fail(name, "wanted a number, found " + describe_value(*v), "example: " + (f.example.empty() ? "300e9" : f.example));
   if (!(value >= f.min && value <= f.max))
     r.fail(name, fmt::format("{} is out of range: wanted {:g} to {:g}", describe_value(*v), f.min, f.max));
   return value;
