@@ -65,10 +65,12 @@ FieldValue value_of(const std::string& cell) {
 
 Measurement row_of(const std::vector<std::string>& names, const std::vector<std::string>& values) {
   Measurement row;
-  row.source = kCsvSource;
   if (values.size() != names.size()) row.malformed = fmt::format("{} cells for {} columns", values.size(), names.size());
   for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i)
     (names[i] == "iteration_time_ms" ? row.measured : row.config)[names[i]] = value_of(values[i]);
+  const auto gpus = row.config.find("gpus");
+  const double* const count = gpus == row.config.end() ? nullptr : std::get_if<double>(&gpus->second);
+  row.source = count != nullptr && *count > kCsvNodeGpus ? kCsvNodesSource : kCsvSource;
   return row;
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kDenseKey = "first_k_dense_replace";
 constexpr std::array<const char*, 3> kLayerKeys{"num_hidden_layers", "n_layer", "n_layers"};
 
 /// Other names of shipped models.
@@ -94,6 +95,7 @@ KnownModel described(const std::string& name, const json& config) {
   out.positions = config.value("max_position_embeddings", std::int64_t{0});
   out.rotary = config.contains("rope_theta") || config.contains("hybrid_override_pattern");
   for (const char* key : kLayerKeys) out.layers = config.value(key, out.layers);
+  out.dense_layers = config.value(kDenseKey, out.dense_layers);
   for (const char* key : {"num_local_experts", "n_routed_experts", "num_experts"}) out.experts = out.experts || config.contains(key);
   return out;
 }
@@ -120,11 +122,12 @@ const KnownModel* KnownModels::find(std::string_view text) const {
   return at == spellings_.end() ? nullptr : &models_[at->model];
 }
 
-std::string KnownModels::resized(const KnownModel& model, std::int64_t positions, std::int64_t layers) const {
+std::string KnownModels::resized(const KnownModel& model, std::int64_t positions, std::int64_t layers, std::int64_t dense_layers) const {
   json config = load_json(library_->find(model.name).string());
   if (model.rotary) config["max_position_embeddings"] = std::max(positions, model.positions);
   for (const char* key : kLayerKeys)
     if (config.contains(key)) config[key] = layers;
+  if (config.contains(kDenseKey)) config[kDenseKey] = dense_layers;
   return config.dump();
 }
 

@@ -18,6 +18,7 @@ struct KnownModel {
   std::int64_t positions = 0;///< Longest sequence; 0: unstated.
   bool rotary = false;       ///< Positions are turned into queries and keys, or nowhere, so that any number of them has the same weights.
   bool experts = false;
+  std::int64_t dense_layers = 0;  ///< First layers without experts, where the configuration says how many.
 };
 
 class KnownModels {
@@ -30,8 +31,8 @@ class KnownModels {
   /// llama3_1_8b. Of several the longest. Null where none is named, or where the text states another size: "GPT-2 1.5B" is not gpt2.
   [[nodiscard]] const KnownModel* find(std::string_view text) const;
 
-  /// The configuration of `model` with so many layers and, where positions have no weights, for sequences of at least `positions` tokens, as text.
-  [[nodiscard]] std::string resized(const KnownModel& model, std::int64_t positions, std::int64_t layers) const;
+  /// The configuration of `model` with so many layers, `dense_layers` of them without experts where it says how many, and, where positions have no weights, for sequences of at least `positions` tokens, as text.
+  [[nodiscard]] std::string resized(const KnownModel& model, std::int64_t positions, std::int64_t layers, std::int64_t dense_layers) const;
   /// A shipped model by its name in the library, or a configuration as text.
   [[nodiscard]] Network load(const std::string& model) const { return library_->load(model); }
 

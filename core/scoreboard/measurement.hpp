@@ -36,8 +36,11 @@ struct Measurement {
 /// The same from text. `name` is the path, for messages and ids; a name that ends in ".csv" is read as CSV.
 [[nodiscard]] std::vector<Measurement> parse_measurements(std::string_view text, const std::string& name);
 
-/// What `source` of a CSV row is: its columns are those of one file's, whose software is stated once for all (topologies/software).
+/// What `source` of a CSV row is: its columns are those of one profile's two files, whose software is stated once for each (topologies/software).
+/// Rows of at most kCsvNodeGpus GPUs are of the first.
 inline constexpr const char* kCsvSource = "single-node CSV (columns of VIA-Research/vTrain's Megatron-DeepSpeed profile)";
+inline constexpr const char* kCsvNodesSource = "multi-node CSV (columns of VIA-Research/vTrain's Megatron-DeepSpeed profile)";
+inline constexpr double kCsvNodeGpus = 8;
 
 /// "8", "true", "A100": as messages show a value; empty for an absent one.
 [[nodiscard]] std::string text_of(const FieldValue& value);

@@ -111,6 +111,14 @@ json mixtral(RowFields& f, std::int64_t sequence) {
   return c;
 }
 
+/// First layers without experts, where the model has such: all but the row's `moe_layers`.
+std::int64_t dense_layers(RowFields& f, const KnownModel& known, std::int64_t layers) {
+  const auto routed = f.whole("moe_layers", kMostLayers);
+  if (!routed || known.dense_layers == 0) return known.dense_layers;
+  if (*routed > layers) throw RowSkipped("contradiction in the row", fmt::format("moe_layers({}) > layers({})", *routed, layers));
+  return layers - *routed;
+}
+
 }  // namespace
 
 void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
@@ -124,7 +132,9 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
   if (!sized) {
     if (known == nullptr) throw unknown_model(f);
     job.layers = f.whole("layers", kMostLayers).value_or(known->layers);
-    if (job.layers != known->layers || (known->rotary && sequence > known->positions)) job.scenario.model.inline_json = models.resized(*known, sequence, job.layers);
+    const std::int64_t dense = dense_layers(f, *known, job.layers);
+    if (job.layers != known->layers || dense != known->dense_layers || (known->rotary && sequence > known->positions))
+      job.scenario.model.inline_json = models.resized(*known, sequence, job.layers, dense);
     else job.scenario.model.name = known->name;
     return;
   }

@@ -94,6 +94,7 @@ class Workers {
 /// The citation's first words: a table has no room for the rest.
 std::string short_source(const MappedRow& row) {
   if (row.source == kCsvSource) return "single-node CSV";
+  if (row.source == kCsvNodesSource) return "multi-node CSV";
   const std::string text = row.source.substr(0, row.source.find_first_of(",;("));
   return text.size() <= 48 ? text : text.substr(0, 48);
 }
