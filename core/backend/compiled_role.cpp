@@ -341,6 +341,7 @@ class Compiler {
       op.group = c->group;
       op.collective = c->op;
       op.packed = c->packed;
+      op.direct = c->direct;
       op.bytes = CostModel::collective_bytes(p_, task, body, at_).value();
     } else if (const auto* m = std::get_if<P2pTask>(&task.kind)) {
       op.kind = m->direction == P2pTask::Direction::send ? PlayOp::Kind::send : PlayOp::Kind::receive;

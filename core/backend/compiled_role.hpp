@@ -24,6 +24,7 @@ struct PlayOp {
   std::int32_t ordinal = 0;         ///< Collectives: n-th call on this group in the role.
   CollectiveOp collective = CollectiveOp::all_reduce;
   bool packed = false;              ///< Collectives: CollectiveTask::packed.
+  bool direct = false;              ///< CollectiveTask::direct.
   double bytes = 0;                 ///< Collectives and messages, of one rank.
   std::int32_t successors = 0, successor_count = 0;  ///< Range in CompiledRole::successors.
   std::int32_t dependencies = 0;

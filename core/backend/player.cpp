@@ -246,7 +246,7 @@ class Player final : public PlayClock::Handler {
 
   void begin_call(std::int32_t index, std::int32_t group, const PlayOp& op) {
     Call& call = calls_[static_cast<std::size_t>(index)];
-    call.traffic = &traffic_.collective(group, op.collective, call.bytes, {.packed = op.packed});
+    call.traffic = &traffic_.collective(group, op.collective, call.bytes, {.packed = op.packed, .direct = op.direct});
     const Pending done{Pending::Kind::collective, index, 0};
     if (call.traffic->flows > 0) {
       flows_ += call.traffic->flows;

@@ -130,7 +130,7 @@ struct CollectiveModel::Impl {
   struct Hash {
     std::size_t operator()(const Call& c) const {
       const auto mix = [](std::size_t a, std::size_t b) { return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2)); };
-      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) + (c.options.switch_reduces ? 0 : 1024) + (c.options.packed ? 2048 : 0);
+      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) + (c.options.switch_reduces ? 0 : 1024) + (c.options.packed ? 2048 : 0) + (c.options.direct ? 4096 : 0);
       return mix(mix(std::hash<double>{}(c.bytes), std::hash<const void*>{}(c.group)), kind);
     }
   };
@@ -185,7 +185,7 @@ struct CollectiveModel::Impl {
   [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
     const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
     if (is_point_to_point(call.op))
-      return point_to_point(g, call.op, call.bytes, g.switched && !traffic::routed_by_nodes(cluster) ? Seconds{} : wire_time("P2P"));
+      return point_to_point(g, call.op, call.bytes, g.switched && !traffic::routed_by_nodes(cluster) ? Seconds{} : wire_time("P2P"), call.options.direct);
     return tuned(g, call, options.measured_latency, wire_time);
   }
 

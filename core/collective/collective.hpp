@@ -40,6 +40,7 @@ struct CallOptions {
   /// The ranks' pieces follow each other unpadded. Where a gather's do not begin on multiples of 16 bytes, its kernels move them byte by byte: so do
   /// LL128 and Simple in NCCL 2.8 (prims_ll128.h, common_kernel.h; NVIDIA/nccl issue 413).
   bool packed = false;
+  bool direct = false;  ///< An all-to-all by kernels of its caller's own: no library's sends and receives, and nothing of what those take longer.
   auto operator<=>(const CallOptions&) const = default;
 };
 

@@ -23,7 +23,8 @@ struct P2pChannels {
 /// all_to_all: each rank's bytes go to its own node over NVLink and to the others over its share of the NICs, at once; one latency per
 /// round of `at_once` peers. send_recv: one message from each rank to the next, at most one leaving each node; halo_exchange likewise, both
 /// ways at once.
-/// `wires`: time that the links need at least; it counts where GPUs are not behind an NVSwitch.
-[[nodiscard]] CollectiveChoice point_to_point(const PreparedGroup& g, CollectiveOp op, Bytes bytes, Seconds wires);
+/// `wires`: time that the links need at least; it counts where GPUs are not behind an NVSwitch. `direct` as in CallOptions: inside a node an all-to-all
+/// of sends and receives reaches a share of what the links carry (collective_constants.hpp).
+[[nodiscard]] CollectiveChoice point_to_point(const PreparedGroup& g, CollectiveOp op, Bytes bytes, Seconds wires, bool direct = false);
 
 }  // namespace rehearse

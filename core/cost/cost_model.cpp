@@ -225,7 +225,7 @@ PricedTask CostModel::price(const Program& program, const Task& task, const Body
   if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) {
     std::vector<DeviceId> devices;
     for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs)) devices.push_back(device(r));
-    if (devices.size() > 1) out.time = impl_->collectives.choose(c->op, collective_bytes(program, task, body, at), devices, {.packed = c->packed}).time;
+    if (devices.size() > 1) out.time = impl_->collectives.choose(c->op, collective_bytes(program, task, body, at), devices, {.packed = c->packed, .direct = c->direct}).time;
     out.kernels = 1;
   } else if (const auto* in = std::get_if<InputTask>(&task.kind)) {
     const InputSettings& input = impl_->options.input;
@@ -278,7 +278,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
         for (const int r : program.mesh.members(program.groups[static_cast<std::size_t>(c->group)], rank, program.exprs))
           devices.push_back(program.device_of_rank[static_cast<std::size_t>(r)]);
         const Bytes bytes = collective_bytes(program, task, body, at);
-        t.load = interference(c->op, impl_->collectives.choose(c->op, bytes, devices, {.packed = c->packed}), bytes, static_cast<int>(devices.size()), rank, program);
+        t.load = interference(c->op, impl_->collectives.choose(c->op, bytes, devices, {.packed = c->packed, .direct = c->direct}), bytes, static_cast<int>(devices.size()), rank, program);
       }
     }
     tasks.push_back(std::move(t));

@@ -243,7 +243,7 @@ const std::vector<std::vector<DeviceId>>& EstimatePrices::instances(int group, i
 Transfer EstimatePrices::price_collective(const Task& task, const Body& body, int role) {
   const auto& c = std::get<CollectiveTask>(task.kind);
   const Bytes bytes = CostModel::collective_bytes(p_, task, body, context(role));
-  const auto [at, fresh] = calls_.try_emplace({c.op, c.group, role, bytes.value(), c.packed});
+  const auto [at, fresh] = calls_.try_emplace({c.op, c.group, role, bytes.value(), c.packed, c.direct});
   if (fresh) at->second = price_call(c, bytes, role);
   return at->second;
 }
@@ -257,7 +257,7 @@ Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int ro
   double fastest = std::numeric_limits<double>::infinity();
   for (const std::vector<DeviceId>& group : instances(c.group, role)) {
     if (group.size() < 2) continue;
-    const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group, {.packed = c.packed});
+    const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group, {.packed = c.packed, .direct = c.direct});
     Transfer t{choice.time.value(), cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
     if (side_by_side && !in_one_node(cost_.cluster(), group)) t.seconds = std::max(t.seconds, solo_seconds(c, bytes, group));
     if (t.seconds > slowest.seconds) slowest = t;
@@ -269,7 +269,7 @@ Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int ro
 
 /// Where lanes share a wire each gets its part of it.
 double EstimatePrices::solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group) {
-  const FluidPlan plan = cost_.collectives().plan(task.op, bytes, group, {.packed = task.packed});
+  const FluidPlan plan = cost_.collectives().plan(task.op, bytes, group, {.packed = task.packed, .direct = task.direct});
   double most = 0, slowest = 0;
   for (const FluidEdge& e : plan.edges) most = std::max(most, e.bytes.value());
   for (const FluidEdge& e : plan.edges) {

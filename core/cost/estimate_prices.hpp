@@ -79,7 +79,7 @@ class EstimatePrices {
   std::map<std::pair<int, int>, bool> closed_;
   std::map<std::pair<int, int>, ComputeWork> works_;
   std::map<Key, Transfer> collectives_;
-  std::map<std::tuple<CollectiveOp, int, int, double, bool>, Transfer> calls_;  ///< By operation, group, role, bytes and whether packed.
+  std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;  ///< By operation, group, role, bytes, whether packed and whether direct.
   std::map<std::pair<int, int>, std::vector<std::vector<DeviceId>>> instances_;  ///< By group and role.
   std::map<std::tuple<int, int, int, int>, Transfer> messages_;
 };

@@ -69,6 +69,7 @@ CollectiveConstants read_collective_constants(const nlohmann::json& json, const 
   sources.cite(message);
   out.message = duration(message, "inside");
   out.message_through_host = duration(message, "through_host");
+  out.all_to_all_share = message.number("all_to_all_share", kShare);
   message.finish();
 
   ObjectReader across = file.object("across");

@@ -20,6 +20,7 @@ struct CollectiveConstants {
   double nvls = 1, nvls_tree = 1;       ///< The same of NVLS and NVLSTree.
   double bytewise = 1;                  ///< Share of its bandwidth that a gather reaches whose pieces do not begin on 16 bytes.
   Seconds message, message_through_host;  ///< One message inside a node, empty: over NVLink or PCIe; through host memory.
+  double all_to_all_share = 1;    ///< Of its links' rate, that an all-to-all of sends and receives reaches inside a node.
   double sms_per_channel = 1;     ///< SMs that a channel's thread block keeps from kernels beside it.
   /// Times that a byte on the wire is read or written in device memory, both ends together: of all-reduces, of other reductions, of calls
   /// that only move data.

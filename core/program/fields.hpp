@@ -55,7 +55,7 @@ template <class F> void each(Of<ComputeTask>, F&& f) {
 template <class F> void each(Of<CollectiveTask>, F&& f) {
   using T = CollectiveTask;
   f("op", &T::op); f("group", &T::group); f("reduce", &T::reduce); f("divisor", &T::divisor); f("root", &T::root);
-  f("variable_counts", &T::variable_counts); f("packed", &T::packed); f("count_to_peer", &T::count_to_peer); f("count_from_peer", &T::count_from_peer);
+  f("variable_counts", &T::variable_counts); f("packed", &T::packed); f("direct", &T::direct); f("count_to_peer", &T::count_to_peer); f("count_from_peer", &T::count_from_peer);
 }
 template <class F> void each(Of<P2pTask>, F&& f) {
   using T = P2pTask;

@@ -98,6 +98,7 @@ struct CollectiveTask {
   int root = -1;             ///< Position in the group, for broadcast and reduce.
   bool variable_counts = false;
   bool packed = false;       ///< The ranks' pieces follow each other unpadded: they begin where element sizes put them.
+  bool direct = false;       ///< Kernels of the dispatcher's own move it (DeepEP, HybridEP), not a library's sends and receives.
   ExprId count_to_peer, count_from_peer;
 };
 

@@ -126,6 +126,7 @@ class Exchange {
     CollectiveTask c;
     c.op = CollectiveOp::all_to_all;
     c.group = group;
+    c.direct = plan_.node > 0;  // Plans of copies are those of dispatchers with kernels of their own.
     count(c, counted);
     Task task;
     task.name = fmt::format("{}.{}", op_.name, name);

@@ -52,6 +52,20 @@ TEST_CASE("An all-to-all across nodes is as fast as the NICs, inside a node as N
   CHECK((inside.time - inside.latency).value() >= 7.0 / 8 * bytes / 450e9);
 }
 
+TEST_CASE("Sends and receives reach a share of the links inside a node, a dispatcher's own kernels all of it") {
+  const auto c = machines::cluster("dgx_b200", 2);
+  const auto streaming = [&](int ranks, bool direct) {
+    const auto choice = point_to_point(first(c, ranks), CollectiveOp::all_to_all, Bytes{1e9}, Seconds{}, direct);
+    return choice.time - choice.latency;
+  };
+  const double share = first(c, 8).measured.gpu.all_to_all_share;
+  CHECK(share < 1);
+  CHECK(streaming(8, true) / streaming(8, false) == Approx(share));
+  CHECK(streaming(16, true).value() == streaming(16, false).value());  // Across nodes the network has a share of its own.
+  // nccl-tests on eight B200 (SimuMax): 577 GB/s of bus bandwidth.
+  CHECK(7.0 / 8 * 1e9 / streaming(8, false).value() == Approx(577e9).epsilon(0.02));
+}
+
 TEST_CASE("Small messages inside a node go by LL, all others by Simple") {
   const auto c = machines::cluster("dgx_h100", 2);
   CHECK(point_to_point(first(c, 2), CollectiveOp::send_recv, Bytes{16384}, Seconds{}).protocol == "LL");

@@ -108,6 +108,23 @@ TEST_CASE("rows are skipped for stated reasons") {
   CHECK(with("anything else", "x") == "predicted");
 }
 
+TEST_CASE("a row says how many layers of a known model have experts") {
+  nlohmann::json row = row_json();
+  auto& config = row["config"];
+  for (const char* size : {"model_family", "hidden", "heads", "kv_heads", "ffn", "vocab"}) config.erase(size);
+  config.update({{"model", "DeepSeek-V3"}, {"layers", 4}, {"tp", 1}, {"sequence_parallel", false}, {"dp", 8}, {"ep", 8}, {"global_batch", 32}});
+  const auto dense = [&] { return nlohmann::json::parse(mapped(row).job->scenario.model.inline_json).at("first_k_dense_replace").get<int>(); };
+  CHECK(dense() == 3);
+  config["moe_layers"] = 3;
+  CHECK(dense() == 1);
+  config["moe_layers"] = 5;
+  CHECK(mapped(row).skipped == "contradiction in the row");
+  config["layers"] = 61;
+  config["moe_layers"] = 58;
+  config["seq_len"] = 4096;
+  CHECK(mapped(row).job->scenario.model.name == "deepseek_v3");  // As shipped.
+}
+
 TEST_CASE("what recipes say of pipelines, experts and modules becomes settings") {
   nlohmann::json row = row_json();
   nlohmann::json& config = row["config"];

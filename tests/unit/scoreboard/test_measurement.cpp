@@ -44,6 +44,14 @@ TEST_CASE("what one row gets wrong stays with it") {
   CHECK(rows[6].id == "w#7");
 }
 
+TEST_CASE("CSV rows on more GPUs than a node has are of another source") {
+  const auto rows = parse_measurements(kHeader + "\n8,32,4,1024,16,24,1024,2,2,2,219.7\n64,512,8,3072,32,30,2048,1,64,1,3566.5\n,32,4,1024,16,24,1024,2,2,2,219.7\n", "runs.csv");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].source == kCsvSource);
+  CHECK(rows[1].source == kCsvNodesSource);
+  CHECK(rows[2].source == kCsvSource);
+}
+
 TEST_CASE("a file that is no measurement file is refused") {
   CHECK(refusal("{}", "f.json") == "no list of measurements");
   CHECK(refusal(R"({"entries": 5})", "f.json") == "no list of measurements");

@@ -379,6 +379,21 @@ TEST_CASE("hierarchical dispatch sends one copy of a token to each node it visit
   CHECK(executed_matmul_flops(p).value() == executed_matmul_flops(flat).value());
 }
 
+TEST_CASE("copies of tokens are moved by a dispatcher's own kernels, rows of each expert by the library") {
+  Job job = moe(8, 8, "tiny_deepseek");
+  for (const bool copies : {false, true}) {
+    job.strategy.dispatch = copies ? Dispatch::hierarchical : Dispatch::all_to_all;
+    int seen = 0;
+    for (const Body& body : job.lower().bodies)
+      for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
+        if (const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind); c != nullptr && c->op == CollectiveOp::all_to_all && body.graph[v].operands.size() > 1) {
+          CHECK((c->direct == copies || body.graph[v].name.ends_with(".sizes")));
+          ++seen;
+        }
+    CHECK(seen > 0);
+  }
+}
+
 TEST_CASE("bodies that are interleaved take turns at their exchanges alone: before them what ends in one, after them what follows") {
   Job job = moe(4, 4, "tiny_deepseek");
   job.strategy.tp = 2;
