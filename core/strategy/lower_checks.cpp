@@ -38,14 +38,15 @@ bool freezes(const Network& network) {
   return std::any_of(network.blocks.begin(), network.blocks.end(), [](const BlockSpec& b) { return std::any_of(b.params.begin(), b.params.end(), [](const ParamSpec& p) { return p.frozen; }); });
 }
 
-/// Frozen weights are copies on every replica: what divides weights or gradients, or keeps them elsewhere, is lowered for trained ones.
+/// Frozen weights are copies on every replica, or slices of fully sharded units: what else divides weights or gradients, or keeps them elsewhere, is
+/// lowered for trained ones.
 void check_frozen(const Workload& w, const StrategySettings& s) {
   if (!freezes(w.network)) return;
   const auto refuse = [](const std::string& key, const std::string& what, const std::string& hint) {
     throw Error(ErrorKind::usage, fmt::format("{} has no lowering for weights that are frozen (training.lora)", what), key, hint);
   };
-  if (s.zero_stage > 1) refuse("strategy.zero_stage", fmt::format("zero_stage({})", s.zero_stage), "set strategy.zero_stage to 0 or 1");
-  if (s.fsdp.enabled) refuse("strategy.fsdp.enabled", "fully sharded data parallelism", "set strategy.fsdp.enabled to false");
+  if (s.zero_stage > 1) refuse("strategy.zero_stage", fmt::format("zero_stage({})", s.zero_stage), "set strategy.zero_stage to 0 or 1, or strategy.fsdp.enabled to true");
+  if (s.fsdp.enabled && w.training.fp8.parameters) refuse("training.fp8.parameters", "fully sharded data parallelism of parameters kept in fp8", "set training.fp8.parameters to false");
   if (s.data_parallel != DataParallelism::replicas) refuse("strategy.data_parallel", fmt::format("data_parallel '{}'", name_of(s.data_parallel)), "set strategy.data_parallel to replicas");
   if (s.offload == Offload::optimizer || s.offload == Offload::all) refuse("strategy.offload", fmt::format("offload '{}'", name_of(s.offload)), "set strategy.offload to none or activations");
 }

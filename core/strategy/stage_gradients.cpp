@@ -30,8 +30,10 @@ void StageGradients::list_parameters() {
       }
       for (std::size_t p = 0; p < tensors.param.size(); ++p) {
         if (tensors.shared_with[p] >= 0) continue;
-        if (tensors.spec->params[p].frozen) entries_.role().persistent.push_back({tensors.param[p], position});
-        else params_.push_back({position, b, static_cast<int>(p)});
+        const ParamRef ref{position, b, static_cast<int>(p)};
+        const ParamState& s = step_.state(ref);
+        if (s.frozen) entries_.role().persistent.push_back({s.sharded ? s.updated : tensors.param[p], position});
+        else params_.push_back(ref);
       }
     }
   }
@@ -132,7 +134,8 @@ void StageGradients::make_unit_buckets() {
     for (const auto& [unit, position] : lowest) {
       if (unit < 0) continue;
       std::map<AxisSet, std::vector<ParamRef>> alike;
-      for (const ParamRef& p : units_.params_of(unit)) alike[step_.data_axes(p)].push_back(p);
+      for (const ParamRef& p : units_.params_of(unit))
+        if (!step_.state(p).frozen) alike[step_.data_axes(p)].push_back(p);
       for (auto& [axes, params] : alike) {
         closing_[position].push_back(buckets_.size());
         buckets_.push_back({std::move(params), position});

@@ -21,6 +21,7 @@ void StepBodies::make_states(int first, int last) {
     for (std::size_t p = 0; p < blocks_[b].param.size(); ++p) {
       ParamState s;
       const Tensor param = frame_.program.tensors[static_cast<std::size_t>(blocks_[b].param[p])];
+      s.frozen = blocks_[b].spec->params[p].frozen;
       s.sharded = plan_.shard_parameters && elements_here(blocks_[b].param[p]) >= plan_.whole_below;
       s.reduced = make_reduced(blocks_[b].grad[p], param);
       const bool on_host = plan_.optimizer_on_host;
@@ -36,7 +37,7 @@ void StepBodies::make_states(int first, int last) {
         updated.alias_of = blocks_[b].param[p];
         updated.alias_offset = slice_start(param);
       }
-      if (!(s.sharded && plan_.gather_master && frame_.mixed)) s.updated = frame_.add_tensor(std::move(updated));
+      if (s.frozen || !(s.sharded && plan_.gather_master && frame_.mixed)) s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
 }

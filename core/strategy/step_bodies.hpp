@@ -26,6 +26,7 @@ struct ParamState {
                                 ///< the master copy stands for it.
   int host_gradient = -1;       ///< The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
   bool sharded = false;         ///< Stored as a slice: the whole parameter lives between a gather and a drop.
+  bool frozen = false;          ///< No gradient, and nothing of the optimizer's: where it is stored as a slice that is `updated`, in the model's type.
 };
 
 class StepBodies {

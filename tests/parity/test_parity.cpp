@@ -123,6 +123,7 @@ TEST_CASE("one strategy or schedule gives the result of one rank", "[parity]") {
 TEST_CASE("so it does where adapters alone are trained", "[parity]") {
   for (const Net net : {Net::adapted, Net::exchanged}) {
     check_all_legal(net, 20);
+    for (const char* sharded : {"fsdp", "hsdp"}) CHECK(legal(net, {variations().at(sharded).front()}));
     // Two matrices for each of four products of four layers.
     CHECK(one_rank(net).gradients.front().size() == 2 * 4 * 4);
   }

@@ -202,14 +202,46 @@ TEST_CASE("an adapter's scale and sum are two kernels, or part of its products")
   CHECK(launches(false, 2) == launches(false, 1));
 }
 
+TEST_CASE("fully sharded units gather frozen weights and adapters, and scatter gradients of adapters alone") {
+  Job job = adapted(kAll);
+  job.workload.training.precision = Precision::bf16_mixed;
+  job.strategy.dp = job.strategy.dp_shard = 2;
+  job.strategy.fsdp.enabled = true;
+  const Program p = job.lower();
+  validate(p);
+  double gathered = 0, scattered = 0;
+  for (const Entry& e : p.roles.front().step) {
+    const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
+    for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
+      const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind);
+      if (c == nullptr || (c->op != CollectiveOp::all_gather && c->op != CollectiveOp::reduce_scatter)) continue;
+      for (const Operand& o : body.graph[v].operands) {
+        const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+        const double elements = static_cast<double>(p.local_elements(t, p.mesh.context(0)));
+        if (c->op == CollectiveOp::all_gather && o.access == Access::write) gathered += elements;
+        if (c->op == CollectiveOp::reduce_scatter && o.access != Access::write) scattered += elements;
+      }
+    }
+  }
+  // In every microbatch layers are gathered for forward and again for backward, what stands outside them once.
+  gathered /= p.microbatches;
+  scattered /= p.microbatches;
+  const double outside = 2 * kVocabulary * kHidden + kHidden, frozen = elements_of(job.workload.network, true);
+  CHECK(gathered == 2 * (frozen - outside + adapters_of_all()) + outside);
+  CHECK(scattered == adapters_of_all());
+  // A rank keeps half of the frozen weights in 16 bits, and of each adapter half of master copy, moments and gradient.
+  const auto held = peak_memory(p, Bytes{0}, Bytes{0}).front().by_category;
+  CHECK(held[static_cast<std::size_t>(MemoryCategory::weights)].value() == frozen / 2 * 2);
+  CHECK(held[static_cast<std::size_t>(MemoryCategory::optimizer)].value() == adapters_of_all() / 2 * 12);
+}
+
 TEST_CASE("adapters are refused where frozen weights have no lowering") {
   Job job = adapted(kAll);
   job.strategy.dp = job.strategy.dp_shard = 2;
   job.strategy.zero_stage = 3;
   CHECK(refusal(job) == "zero_stage(3) has no lowering for weights that are frozen (training.lora)");
-  job.strategy.zero_stage = 0;
-  job.strategy.fsdp.enabled = true;
-  CHECK(refusal(job) == "fully sharded data parallelism has no lowering for weights that are frozen (training.lora)");
+  job.strategy.zero_stage = 2;
+  CHECK(refusal(job) == "zero_stage(2) has no lowering for weights that are frozen (training.lora)");
   CHECK_THROWS_AS(with_adapters(shipped("tiny_mixtral"), {4, 8, kAll}), Error);
   CHECK_THROWS_AS(with_adapters(shipped("tiny_llama"), {4, 8, {}}), Error);
 }
