@@ -76,6 +76,22 @@ TEST_CASE("times are microseconds, and neighbours stay neighbours after rounding
   CHECK(events[0].at("cat") == "kernel");
 }
 
+TEST_CASE("readers that count from a track's first time, too, find neighbours side by side", "[kineto]") {
+  Written w;
+  double begin = 5079e-9;  // Of spans as long as these the third ended a bit after the fourth began, once the first's begin was taken from both.
+  for (int i = 0; i < 2000; ++i) {
+    const double end = begin + (40216 + 7919 * (i % 97) + i) * 1e-9;
+    w.add(0, SpanKind::compute, begin, end);
+    begin = end;
+  }
+  const auto events = w.events("X");
+  const double first = events[0].at("ts");
+  for (const double from : {0.0, first})
+    for (std::size_t i = 0; i + 1 < events.size(); ++i)
+      if ((events[i].at("ts").get<double>() - from) + events[i].at("dur").get<double>() > events[i + 1].at("ts").get<double>() - from)
+        FAIL("span " << i << " ends after the next one begins, counted from " << from);
+}
+
 TEST_CASE("a collective names its group and counts elements at both sides", "[kineto]") {
   Written w;
   Span& s = w.add(0, SpanKind::collective, 0, 1e-3);
