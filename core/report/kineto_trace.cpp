@@ -82,8 +82,8 @@ std::string_view class_of(const Span& s) {
 double nanoseconds(Seconds t) { return std::round(t.value() * 1e9); }
 std::string microseconds(double ns) { return fmt::format("{:.3f}", ns / 1e3); }
 
-/// A picosecond less than it was: readers add "ts" and "dur" as doubles, some after they took the track's first "ts" from both kinds of times
-/// (speedscope), and a sum that rounds to above the next begin makes the next span a part of this one.
+/// Microseconds, a picosecond less than they were. Readers add "ts" and "dur" as doubles, some (speedscope) counting from the track's first "ts";
+/// where the sum rounds to above the begin of the next span they take that one for a part of this.
 std::string duration(double begin, double end) {
   constexpr double kTrim = 1e-6;  // Of a microsecond; a double tells them apart up to an hour of trace.
   return end > begin ? fmt::format("{:.6f}", (end - begin) / 1e3 - kTrim) : microseconds(0);
