@@ -317,7 +317,7 @@ class CastMaker {
         if (!like_.empty()) sound_ &= cast_.actors[static_cast<std::size_t>(peer)].rank == peer_rank;
         for (const auto& [from, to] : {std::pair(me, peer), std::pair(peer, me)}) {
           const auto [at, fresh] = channel_of.try_emplace({e.edge, from, to}, static_cast<std::int32_t>(cast_.channel_list.size()));
-          if (fresh) cast_.channel_list.push_back({from, to});
+          if (fresh) cast_.channel_list.push_back({from, to, e.edge});
           cast_.channels[a].push_back(at->second);
         }
       }

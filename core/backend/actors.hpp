@@ -36,7 +36,7 @@ struct Cast {
 
   /// Channel (edge, sender, receiver) of an actor's endpoint, as an index from 0.
   std::vector<std::vector<std::int32_t>> channels;   ///< [actor][endpoint * 2 + (0 send, 1 receive)]
-  struct Channel { std::int32_t from, to; };
+  struct Channel { std::int32_t from, to, edge; };
   std::vector<Channel> channel_list;
 };
 

@@ -80,6 +80,7 @@ class Player final : public PlayClock::Handler {
       case Pending::Kind::plain: finish(p.a, p.b); break;
       case Pending::Kind::collective: end_collective(p.a); break;
       case Pending::Kind::message: end_message(p.a); break;
+      case Pending::Kind::hosts: release_ends(p.a); break;
     }
     drain();
   }
@@ -96,7 +97,7 @@ class Player final : public PlayClock::Handler {
   }
 
  private:
-  struct Pending { enum class Kind : std::uint8_t { op, plain, collective, message } kind; std::int32_t a, b; };
+  struct Pending { enum class Kind : std::uint8_t { op, plain, collective, message, hosts } kind; std::int32_t a, b; };
   /// The kernel run in progress on an actor's compute stream.
   struct Computing { std::int32_t op = -1; double left = 0, rate = 1, since = 0; PlayClock::TimerId timer = 0; PlayClock::Token token = 0; };
   struct ActorState {
@@ -297,9 +298,15 @@ class Player final : public PlayClock::Handler {
   }
 
   void end_message(std::int32_t index) {
+    const Message& m = messages_[static_cast<std::size_t>(index)];
+    for (const Ready& r : {m.from, m.to}) change_load(r.actor, m.traffic->load, -1);
+    if (m.traffic->wait > 0) return after(m.traffic->wait, {Pending::Kind::hosts, index, 0});
+    release_ends(index);
+  }
+
+  void release_ends(std::int32_t index) {
     const Message m = messages_[static_cast<std::size_t>(index)];
     free_messages_.push_back(static_cast<std::size_t>(index));
-    for (const Ready& r : {m.from, m.to}) change_load(r.actor, m.traffic->load, -1);
     for (const Ready& r : {m.from, m.to}) finish(r.actor, r.op);
   }
 

@@ -64,6 +64,7 @@ TrafficBook::Call TrafficBook::make_message(const Cast::Channel& channel, double
   const CollectiveChoice choice = cost_.collectives().send(Bytes{bytes}, src, dst);
   Call call;
   call.latency = choice.latency.value();
+  if (p_.edges[static_cast<std::size_t>(channel.edge)].blocking) call.wait = cost_.message_wait().value();
   call.load = cost_.interference(CollectiveOp::send_recv, choice, Bytes{bytes}, 2, from.rank, p_);
   if (bytes <= 0 || src == dst) return call;
   call.narrowest = std::numeric_limits<double>::infinity();

@@ -16,6 +16,7 @@ class TrafficBook {
   /// What happens when all partners are there: `bundle` moves, if there is one, and the call ends `latency` after it.
   struct Call {
     double latency = 0;                 ///< Of a call without flows: all of its time.
+    double wait = 0;                    ///< After that, with no load on kernels: the hosts of a blocking message.
     PlayClock::BundleId bundle = 0;
     int flows = 0;                      ///< Of one lane; 0: a timer.
     Interference load;                  ///< On the kernels beside it, at every partner.

@@ -24,9 +24,15 @@ namespace {
 constexpr const char* kHostUpdate = "optimizer_on_cpu";
 constexpr const char* kHostUpdateRate = "bytes_per_s_per_socket";
 
-/// What the code that launches adds to every collective: the largest of the cluster's GPUs.
+/// What the code that launches takes for something, of which captured graphs leave a tenth: the largest of the cluster's GPUs.
+Seconds of_host(const char* constant, const CostModel::Profiles& profiles, bool graphs) {
+  Seconds out;
+  for (const auto& [gpu, profile] : profiles) out = max(out, Seconds{profile.value_or("launch", constant, 0)} * (graphs ? 0.1 : 1.0));
+  return out;
+}
+
 CollectiveModel::Options with_skew(CollectiveModel::Options options, const CostModel::Profiles& profiles, bool graphs) {
-  for (const auto& [gpu, profile] : profiles) options.skew = max(options.skew, Seconds{profile.value_or("launch", "collective_s", 0)} * (graphs ? 0.1 : 1.0));
+  options.skew = max(options.skew, of_host("collective_s", profiles, graphs));
   return options;
 }
 
@@ -83,6 +89,7 @@ struct CostModel::Impl {
   std::map<std::string, KernelModel> kernels;
   std::map<std::string, BytesPerSecond> host_updates;  ///< Per socket, by GPU id; 0 where the profile states none.
   std::optional<MeasuredKernels> measured;
+  Seconds message_wait;
 
   Impl(const Cluster& c, const Profiles& profiles, Options o) : cluster(&c), host_paths(c), options(o), collectives(c, with_skew(o.collectives, profiles, o.cuda_graphs)) {
     for (const Cluster::Part& part : c.parts()) {
@@ -92,6 +99,7 @@ struct CostModel::Impl {
       host_updates[part.gpu->id] = BytesPerSecond{at->second.value_or(kHostUpdate, kHostUpdateRate, 0)};
     }
     if (options.profile) measured.emplace(*options.profile, c.device_count());
+    message_wait = of_host("message_s", profiles, o.cuda_graphs);
   }
 
   [[nodiscard]] const KernelModel& model(const Program& p, int rank) const {
@@ -183,6 +191,7 @@ CostModel::CostModel(CostModel&&) noexcept = default;
 const Cluster& CostModel::cluster() const { return *impl_->cluster; }
 const CostModel::Options& CostModel::options() const { return impl_->options; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }
+Seconds CostModel::message_wait() const { return impl_->message_wait; }
 Seconds CostModel::copy_of_whole(Bytes read, Bytes written, DeviceId device) const { return impl_->copy_of_whole(read, written, device); }
 Seconds CostModel::update_on_host(Bytes moved, DeviceId device) const { return impl_->options.task_times ? Seconds{} : moved / impl_->host_rate(device); }
 

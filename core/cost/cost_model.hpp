@@ -81,6 +81,8 @@ class CostModel {
   [[nodiscard]] const Cluster& cluster() const;
   [[nodiscard]] const Options& options() const;
   [[nodiscard]] const CollectiveModel& collectives() const;
+  /// Added to a message whose ends block (MessageEdge::blocking): their hosts queue it, wait for the device and launch anew.
+  [[nodiscard]] Seconds message_wait() const;
   /// Prices task `task` of `body` on `rank` for the entry's layer, chunk and microbatch in `at`.
   [[nodiscard]] PricedTask price(const Program& program, const Task& task, const Body& body, int rank, const ExprContext& at) const;
   static constexpr int kOncePerKernel = -1;

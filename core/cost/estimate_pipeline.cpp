@@ -114,8 +114,9 @@ class Round {
     double& channel = channel_free_[s * 2 + static_cast<std::size_t>(direction)];
     const double begin = std::max(from.free, channel), end = begin + pass.message.seconds;
     channel = end;
-    from.add({begin, end, pass.message.load, TimeCategory::exposed_pp});
-    to.add({begin, end, pass.message.load, TimeCategory::exposed_pp});
+    const Busy moves{begin, end - pass.message.wait, pass.message.load, TimeCategory::exposed_pp};
+    from.add(moves);
+    to.add(moves);
     if (blocking_) from.held = end;
     const int chunk = direction == 0 ? slot.chunk + 1 : slot.chunk - 1;
     const StagePass& next = stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)];

@@ -287,10 +287,11 @@ const Transfer& EstimatePrices::message(int body, int task, int role, int to) {
   Bytes bytes{0};
   for (const Operand& o : b.graph[static_cast<std::size_t>(task)].operands)
     bytes += Bytes{p_.local_bytes(p_.tensors[static_cast<std::size_t>(b.formals[static_cast<std::size_t>(o.formal)].like)], context(role))};
-  return messages_.emplace(key, price_message(bytes, role, to)).first->second;
+  const int edge = std::get<P2pTask>(b.graph[static_cast<std::size_t>(task)].kind).edge;
+  return messages_.emplace(key, price_message(bytes, role, to, p_.edges[static_cast<std::size_t>(edge)].blocking)).first->second;
 }
 
-Transfer EstimatePrices::price_message(Bytes bytes, int from, int to) {
+Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool blocking) {
   const Cluster& cluster = cost_.cluster();
   const auto& senders = ranks_of_role_[static_cast<std::size_t>(from)];
   const auto& receivers = ranks_of_role_[static_cast<std::size_t>(to)];
@@ -305,6 +306,8 @@ Transfer EstimatePrices::price_message(Bytes bytes, int from, int to) {
     if (bytes > Bytes{0} && src != dst) t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();
     if (t.seconds > slowest.seconds) slowest = t;
   }
+  if (blocking) slowest.wait = cost_.message_wait().value();
+  slowest.seconds += slowest.wait;
   return slowest;
 }
 

@@ -25,6 +25,7 @@ struct ComputeWork {
 struct Transfer {
   double seconds = 0;
   Interference load;  ///< What it takes from kernels beside it, at either end.
+  double wait = 0;    ///< Of the seconds, the last, in which nothing moves: a blocking message's hosts get going again.
 };
 
 class EstimatePrices {
@@ -44,7 +45,7 @@ class EstimatePrices {
   /// The message that task `task` of `body` sends from `role` to stage `to`: the slowest over the replicas.
   [[nodiscard]] const Transfer& message(int body, int task, int role, int to);
   /// The same for a message of `bytes`.
-  [[nodiscard]] Transfer send(Bytes bytes, int role, int to) { return price_message(bytes, role, to); }
+  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking) { return price_message(bytes, role, to, blocking); }
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return class_of_role_[static_cast<std::size_t>(role)]; }
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
@@ -65,7 +66,7 @@ class EstimatePrices {
   [[nodiscard]] Transfer price_call(const CollectiveTask& task, Bytes bytes, int role);
   [[nodiscard]] const std::vector<std::vector<DeviceId>>& instances(int group, int role);
   [[nodiscard]] double solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group);
-  [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to);
+  [[nodiscard]] Transfer price_message(Bytes bytes, int from, int to, bool blocking);
 
   const Program& p_;
   const CostModel& cost_;

@@ -32,7 +32,7 @@ Amounts persistent(const Program& p, const Role& role, ExprContext at) {
   return out;
 }
 
-bool equal(const Transfer& a, const Transfer& b) { return a.seconds == b.seconds && a.load.sm_share == b.load.sm_share && a.load.hbm_share == b.load.hbm_share; }
+bool equal(const Transfer& a, const Transfer& b) { return a.seconds == b.seconds && a.wait == b.wait && a.load.sm_share == b.load.sm_share && a.load.hbm_share == b.load.hbm_share; }
 
 }  // namespace
 
@@ -145,14 +145,14 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
   }
 }
 
-const MeshMessages& QuickMesh::messages(Bytes bytes) {
-  const auto [at, fresh] = messages_.try_emplace(bytes.value());
+const MeshMessages& QuickMesh::messages(Bytes bytes, bool blocking) {
+  const auto [at, fresh] = messages_.try_emplace({bytes.value(), blocking});
   if (!fresh) return at->second;
   MeshMessages& out = at->second;
   const int p = static_cast<int>(program_.roles.size());
   for (int s = 0; s < p && p > 1; ++s) {
-    out.forward.push_back(prices_.send(bytes, s, (s + 1) % p));
-    out.backward.push_back(prices_.send(bytes, s, (s + p - 1) % p));
+    out.forward.push_back(prices_.send(bytes, s, (s + 1) % p, blocking));
+    out.backward.push_back(prices_.send(bytes, s, (s + p - 1) % p, blocking));
   }
   for (int s = 1; s + 1 < p; ++s) out.even = out.even && equal(out.forward[static_cast<std::size_t>(s)], out.forward[0]) && equal(out.backward[static_cast<std::size_t>(s)], out.backward[static_cast<std::size_t>(p - 1)]);
   return out;

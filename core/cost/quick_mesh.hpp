@@ -62,7 +62,7 @@ class QuickMesh {
   [[nodiscard]] bool unlike() const { return prices_.unlike(); }
   [[nodiscard]] const std::vector<const QuickTail*>& tails() const { return tails_; }
   [[nodiscard]] const std::vector<int>& sharing() const { return sharing_; }
-  [[nodiscard]] const MeshMessages& messages(Bytes bytes);
+  [[nodiscard]] const MeshMessages& messages(Bytes bytes, bool blocking);
 
  private:
   void find_stages();
@@ -77,7 +77,7 @@ class QuickMesh {
   std::vector<const QuickTail*> tails_;
   Meetings meetings_;
   std::vector<int> sharing_;
-  std::map<double, MeshMessages> messages_;
+  std::map<std::pair<double, bool>, MeshMessages> messages_;
   bool alike_ = true, complete_ = true, meets_ = false;
 };
 

@@ -118,6 +118,7 @@ void QuickPipeline::set_channels() {
       from.sends = t.seconds;
       from.sends_lost = lost;
       there.needs = t.seconds;
+      there.waits = t.wait;
       there.needs_lost = lost;
     }
   }
@@ -136,7 +137,7 @@ void QuickPipeline::play_all(const QuickOrder& order) {
     const double arrived = v.in >= 0 ? arrival[v.in] : 0.0;
     if (v.in >= 0) {
       // What of the message ran beside this stage's kernels, not while it waited.
-      const double beside = channel.needs - std::max(0.0, arrived - lane.free);
+      const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
       if (beside > 0) slowed = beside * channel.needs_lost;
     }
     if (pass.plain && !costs.blocking) idle(lane, arrived, channel.needs, lane.exposed_pp);

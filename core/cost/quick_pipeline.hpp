@@ -67,7 +67,7 @@ class QuickPipeline {
   std::vector<QuickLane> lanes_;
   std::vector<double> arrival_;
   /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that kernels beside them lose.
-  struct Channel { double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0; };
+  struct Channel { double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0; };
   std::vector<Channel> channels_;  ///< 2 * stage + direction.
 };
 

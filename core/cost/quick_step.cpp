@@ -74,7 +74,7 @@ void QuickStep::set_costs(const QuickParts& parts) {
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
   if (sends) {
-    costs_.messages = {&parts.mesh->messages(messages[0]->bytes), &parts.mesh->messages(messages[1]->bytes)};
+    costs_.messages = {&parts.mesh->messages(messages[0]->bytes, parts.blocking), &parts.mesh->messages(messages[1]->bytes, parts.blocking)};
   }
   for (std::size_t k = 0; k < chunks.size(); ++k)
     for (std::size_t d = 0; d < 2; ++d) {

@@ -104,7 +104,7 @@ template <class F> void each(Of<ChunkPlacement>, F&& f) {
   f("last_layer", &T::last_layer);
 }
 template <class F> void each(Of<MessageEdge>, F&& f) {
-  f("name", &MessageEdge::name); f("tensor", &MessageEdge::tensor); f("per_layer", &MessageEdge::per_layer);
+  f("name", &MessageEdge::name); f("tensor", &MessageEdge::tensor); f("per_layer", &MessageEdge::per_layer); f("blocking", &MessageEdge::blocking);
 }
 template <class F> void each(Of<GroupSpec>, F&& f) {
   using T = GroupSpec;

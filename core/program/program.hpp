@@ -96,6 +96,7 @@ struct MessageEdge {
   std::string name;  ///< "activations forward", "gradient backward", "halo north"
   int tensor;        ///< Size is evaluated at the sender.
   bool per_layer = false;
+  bool blocking = false;  ///< Either end's host stands still until the message is there.
 };
 
 /// What a stream is a queue of: a compute task on a host stream runs on the CPU and is priced by it.

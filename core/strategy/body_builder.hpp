@@ -35,6 +35,7 @@ struct ProgramFrame {
   /// Tensors that pass between blocks, an instance per block position and microbatch: one edge for all boundaries of one shape and layout.
   struct Edge { int value = -1, grad = -1; };
   std::vector<Edge> edges = {};
+  bool blocking_messages = false;         ///< Between stages: not StrategySettings::Overlap::pp.
 
   /// The communicator family that varies along `axes`, all of one view; made on first use. Members have equal values of `color`.
   int group(const std::string& name, AxisSet axes, ExprId color = ExprPool::kZero);

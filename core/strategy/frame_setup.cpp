@@ -58,6 +58,7 @@ void make_streams(ProgramFrame& frame, const StrategySettings& settings, const S
   frame.receive_prev = streams.add("pp.receive_prev");
   frame.send_prev = streams.add("pp.send_prev");
   frame.receive_next = streams.add("pp.receive_next");
+  frame.blocking_messages = !settings.overlap.pp;
   frame.chunk_copies = schedule.copies();
   frame.copies = streams.add("copies");
   frame.io = streams.add("io", StreamKind::storage);

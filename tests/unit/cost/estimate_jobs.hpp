@@ -39,7 +39,11 @@ struct Site {
  private:
   static CostModel::Profiles profiles(const Cluster& cluster) {
     CostModel::Profiles out;
-    for (const Cluster::Part& part : cluster.parts()) out.emplace(part.gpu->id, load_calibration(kSource + "/topologies/calibration", *part.gpu));
+    for (const Cluster::Part& part : cluster.parts()) {
+      auto& profile = out.emplace(part.gpu->id, load_calibration(kSource + "/topologies/calibration", *part.gpu)).first->second;
+      // As Megatron's code has it, so that every prediction must count it for messages that block and for no others.
+      profile.groups.at("launch").constants["message_s"] = {3.9e-4, profile.sources.front().key, 0, 0};
+    }
     return out;
   }
 };

@@ -77,6 +77,8 @@ TEST_CASE("Megatron's code takes longer around an operation than a bare launch, 
   }
   CHECK(constant("megatron", "collective_s") == -1);
   CHECK(constant("megatron_deepspeed", "collective_s") > 0);
+  CHECK(constant("megatron", "message_s") > 0);
+  CHECK(constant("megatron_deepspeed", "message_s") == 0);  // Its messages hold up the device's queue alone.
 }
 
 TEST_CASE("a chip at its power limit sustains less than in a burst, and one with less power less still") {
