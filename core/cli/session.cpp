@@ -117,6 +117,7 @@ CostModel Session::cost_model() const {
   for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
   CostModel::Options options;
   options.cuda_graphs = scenario.kernels.cuda_graphs;
+  options.launch_blocking = scenario.kernels.launch_blocking;
   options.fused_experts = scenario.kernels.fused_experts;
   options.input = scenario.input;
   options.profile = profile;

@@ -492,6 +492,9 @@ void add_kernels(std::vector<Field>& t) {
                   .more("As in Megatron-LM since autumn 2021 with APEX (gradient_accumulation_fusion). false: they write a gradient that a kernel adds, as PyTorch's autograd does; without effect "
                         "where a step has one microbatch, or where each microbatch's gradients are reduced into shards. Holds for linear layers, convolutions, experts and routers; embeddings, norms and biases always add."));
   t.push_back(kernels("cuda_graphs", &KernelSettings::cuda_graphs, "Kernels are launched as captured graphs: less launch overhead."));
+  t.push_back(kernels("launch_blocking", &KernelSettings::launch_blocking, "The host waits for every kernel before it launches the next: CUDA_LAUNCH_BLOCKING=1.")
+                  .more("The host's time (kernels.host) then adds to the device's, and nothing runs beside a kernel: what overlaps is refused. For predictions; a run on this machine "
+                        "does as its environment says."));
   t.push_back(kernels("clip_on_device", &KernelSettings::clip_on_device, "The norm by which gradients are clipped stays on the device.")
                   .more("false: the host reads it, as in Megatron. Where ranks divide the optimizer's state (zero_stage 1 and 2) the GPU then waits for the host, which updates tensor by tensor. "
                         "Without effect elsewhere, and without clip_gradients."));

@@ -310,6 +310,7 @@ struct KernelSettings {
   bool fused_cross_entropy = false;
   bool fused_gradient_accumulation = true;  ///< Weight gradients are added up by the products that make them; else by a kernel each (PyTorch's AccumulateGrad).
   bool cuda_graphs = false;          ///< Launch overhead of captured graphs.
+  bool launch_blocking = false;      ///< CUDA_LAUNCH_BLOCKING=1: the host waits for every kernel, so that its time and the device's add up.
   bool clip_on_device = false;       ///< The host does not wait for the gradients' norm before it updates.
   bool fused_casts = false;          ///< Norms and activations write what the products beside them read in fp8, where scales need no look at the whole tensor.
   bool fused_adapters = false;       ///< Low-rank adapters' products scale and add what they write to what is there, where no tensor parallelism splits them.

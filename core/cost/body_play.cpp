@@ -113,20 +113,32 @@ bool holds_kernels(TimeCategory c) { return c < TimeCategory::launch || c == Tim
 
 PricedBody play_body(const std::vector<BodyTask>& tasks) { return BodyPlay(tasks).run(); }
 
-void apply_launch_floor(PricedBody& body) {
-  constexpr double q = 4.5;
-  const double gpu = body.duration.value(), cpu = body.host.value();
-  if (gpu <= 0 || cpu <= 0) return;
-  // Relative to the larger, so that no power overflows; far apart the smaller does not count.
-  const double larger = std::max(gpu, cpu), smaller = std::min(gpu, cpu);
-  const double total = larger * std::pow(1.0 + std::pow(smaller / larger, q), 1.0 / q);
-  const double stretch = total / gpu;
+namespace {
+
+/// The body takes `total` seconds, those beyond its own for launches.
+void stretch_to(PricedBody& body, double total) {
+  const double gpu = body.duration.value(), stretch = total / gpu;
   body.breakdown[TimeCategory::launch] += Seconds{total - gpu};
   body.duration = Seconds{total};
   for (PricedBody::TaskSpan& s : body.spans) {
     s.begin *= stretch;
     s.end *= stretch;
   }
+}
+
+}  // namespace
+
+void apply_launch_floor(PricedBody& body) {
+  constexpr double q = 4.5;
+  const double gpu = body.duration.value(), cpu = body.host.value();
+  if (gpu <= 0 || cpu <= 0) return;
+  // Relative to the larger, so that no power overflows; far apart the smaller does not count.
+  const double larger = std::max(gpu, cpu), smaller = std::min(gpu, cpu);
+  stretch_to(body, larger * std::pow(1.0 + std::pow(smaller / larger, q), 1.0 / q));
+}
+
+void add_host_time(PricedBody& body) {
+  if (body.duration > Seconds{0}) stretch_to(body, (body.duration + body.host).value());
 }
 
 double kernel_stretch(const PricedBody& body) {

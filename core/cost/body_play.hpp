@@ -23,6 +23,8 @@ struct BodyTask {
 /// The CPU launches kernels ahead of a busy GPU, but a body is never faster than its launches: duration becomes
 /// (duration^q + host^q)^(1/q) with q = 4.5, a smooth maximum (estimate: no row at hand tests it); the difference is category launch.
 void apply_launch_floor(PricedBody& body);
+/// The CPU waits for every kernel (CUDA_LAUNCH_BLOCKING=1): duration becomes duration + host; the difference is category launch.
+void add_host_time(PricedBody& body);
 
 /// How much longer each kernel of a body takes for what its launches add to it: at least 1. A body that is played task by task,
 /// because its exchanges leave the node or two calls take turns, holds its launches so.

@@ -300,7 +300,7 @@ PricedBody CostModel::price_body(const Program& program, const Body& body, int r
   // Threads of one process launch in turn.
   if (!program.process_of_rank.empty())
     out.host *= static_cast<double>(std::count(program.process_of_rank.begin(), program.process_of_rank.end(), program.process_of_rank[static_cast<std::size_t>(rank)]));
-  if (computes) apply_launch_floor(out);
+  if (computes) impl_->options.launch_blocking ? add_host_time(out) : apply_launch_floor(out);
   return out;
 }
 

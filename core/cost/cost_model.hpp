@@ -63,6 +63,7 @@ class CostModel {
   struct Options {
     CollectiveModel::Options collectives;
     bool cuda_graphs = false;      ///< Launches cost a tenth.
+    bool launch_blocking = false;  ///< The host's time adds to the device's.
     bool fused_experts = false;    ///< One kernel takes all experts, and reads their rows' numbers where they are: the host waits for none.
     InputSettings input;           ///< Rates of storage and decoding.
     /// Measured on the cluster's one machine: goes before the kernel model, operator by operator. May be null.

@@ -188,6 +188,7 @@ class TrialSearch final : public StepSearch {
       const Cluster cluster = cluster_(machines);
       CostModel::Options options;
       options.cuda_graphs = question_->workload.kernels.cuda_graphs;
+      options.launch_blocking = question_->workload.kernels.launch_blocking;
       options.fused_experts = question_->workload.kernels.fused_experts;
       options.input = question_->workload.input;
       const CostModel cost(cluster, profiles_(cluster), options);

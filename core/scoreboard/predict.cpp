@@ -44,6 +44,7 @@ struct Site {
   static CostModel::Options options(const KernelSettings& kernels) {
     CostModel::Options out;
     out.cuda_graphs = kernels.cuda_graphs;
+    out.launch_blocking = kernels.launch_blocking;
     out.fused_experts = kernels.fused_experts;
     return out;
   }
@@ -98,7 +99,7 @@ struct RowPredictor::Impl {
   const Site& site(const RowJob& job) {
     const Scenario& s = job.scenario;
     const ClusterPart& part = s.cluster.parts.front();
-    auto& at = sites[fmt::format("{} {} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), name_of(s.kernels.products), s.kernels.cuda_graphs, s.kernels.fused_experts)];
+    auto& at = sites[fmt::format("{} {} {} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), name_of(s.kernels.products), s.kernels.cuda_graphs, s.kernels.launch_blocking, s.kernels.fused_experts)];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};

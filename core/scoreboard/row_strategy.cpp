@@ -281,6 +281,7 @@ void map_kernels(RowFields& f, RowJob& job) {
   k.fused_cross_entropy = f.truth("fused_cross_entropy");
   k.fused_gradient_accumulation = f.truth("fused_gradient_accumulation");
   k.cuda_graphs = f.truth("cuda_graphs");
+  k.launch_blocking = f.truth("launch_blocking");
   k.clip_on_device = f.truth("clip_on_device");
   k.fused_casts = f.truth("fused_casts");
   k.fused_adapters = trains_adapters(f) && f.truth("fused_adapters");

@@ -65,6 +65,27 @@ void check_attention(const Workload& w) {
         throw Error(ErrorKind::usage, fmt::format("unfused attention has no lowering for {} of {}", op.attention_window > 0 ? "the window" : "the sinks", w.network.name), "kernels.attention", "set kernels.attention to flash");
 }
 
+/// A host that waits for every kernel launches nothing beside it.
+void check_launch_blocking(const Workload& w, const StrategySettings& s) {
+  if (!w.kernels.launch_blocking) return;
+  const auto refuse = [](const std::string& key, const std::string& what, const std::string& hint) {
+    throw Error(ErrorKind::usage, fmt::format("launch_blocking lets nothing run beside a kernel, {} does", what), key, hint);
+  };
+  const auto off = [&](bool on, const char* key) {
+    if (on) refuse(fmt::format("strategy.overlap.{}", key), fmt::format("overlap.{}", key), fmt::format("set strategy.overlap.{} to false, or kernels.launch_blocking to false", key));
+  };
+  const bool replicas = s.dp * s.cp > 1;
+  off(s.overlap.tp && s.tp > 1, "tp");
+  off(s.overlap.tp_backward && s.tp > 1, "tp_backward");
+  off(s.overlap.pp && s.pp > 1, "pp");
+  off(s.overlap.grad_reduce && replicas, "grad_reduce");
+  off(s.overlap.param_gather && s.zero_stage == 1 && replicas, "param_gather");
+  if (s.fsdp.enabled || s.zero_stage > 1) refuse("kernels.launch_blocking", "what gathers parameters or reduces gradients ahead", "set strategy.fsdp.enabled to false and strategy.zero_stage to 0 or 1, or kernels.launch_blocking to false");
+  if (s.cp > 1) refuse("kernels.launch_blocking", "context parallelism", "set strategy.cp to 1, or kernels.launch_blocking to false");
+  if (s.offload != Offload::none) refuse("kernels.launch_blocking", "offload", "set strategy.offload to none, or kernels.launch_blocking to false");
+  if (s.schedule == "dualpipe" || s.schedule == "paired_1f1b") refuse("kernels.launch_blocking", fmt::format("schedule {}", s.schedule), "set strategy.schedule to 1f1b, or kernels.launch_blocking to false");
+}
+
 /// A recurrence goes from token to token: what a rank begins with is what the rank before ends with.
 void check_recurrence(const Workload& w, const StrategySettings& s) {
   if (s.cp < 2) return;
@@ -142,6 +163,7 @@ void check_workload(const Workload& workload, const StrategySettings& settings) 
   refuse_unlowered(workload, settings);
   check_sequence(workload);
   check_attention(workload);
+  check_launch_blocking(workload, settings);
   check_frozen(workload, settings);
   check_stored_weights(workload);
   check_recurrence(workload, settings);

@@ -171,6 +171,58 @@ TEST_CASE("an update of divided state is as long as what the host does around it
   CHECK(many < host);
 }
 
+TEST_CASE("a host that waits for every kernel adds its launches to the step, twice as many with twice the microbatches, and captured graphs take most of them away") {
+  Workload w;
+  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
+  w.training.sequence_length = 4096;
+  StrategySettings s;
+  s.tp = 8;
+  s.overlap = {.grad_reduce = false, .tp_backward = false, .pp = false};
+  const auto step = [&](int microbatches, bool blocking, bool graphs) {
+    CostModel::Options options;
+    options.cuda_graphs = graphs;
+    options.launch_blocking = blocking;
+    const auto site = make_site("dgx_h100", 1, "single_switch", options);
+    w.kernels.launch_blocking = blocking;
+    w.training.global_batch = microbatches;
+    const Estimate e = estimate(lower(w, s, site->cluster), site->cost, s);
+    CHECK(std::abs(e.breakdown.total() / e.step_time - 1) < 1e-9);
+    return e;
+  };
+  const Estimate waits = step(4, true, false), runs_ahead = step(4, false, false);
+  CHECK(waits.step_time - waits.breakdown[TimeCategory::launch] <= runs_ahead.step_time);
+  CHECK(waits.step_time > runs_ahead.step_time);
+  const auto launches = [&](int microbatches, bool graphs) { return step(microbatches, true, graphs).breakdown[TimeCategory::launch]; };
+  // But for the update, once a step.
+  CHECK_THAT((launches(8, false) - launches(4, false)) / (launches(4, false) - launches(2, false)), Catch::Matchers::WithinRel(2.0, 1e-6));
+  CHECK(launches(4, true) < 0.11 * launches(4, false));
+}
+
+TEST_CASE("a host that waits for every kernel launches nothing beside it") {
+  const auto site = make_site("dgx_h100", 1, "single_switch");
+  Workload w;
+  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
+  w.training.sequence_length = 4096;
+  w.training.global_batch = 8;
+  w.kernels.launch_blocking = true;
+  const auto refused = [&](auto change) {
+    StrategySettings s;
+    s.tp = s.pp = 2;
+    s.dp = s.dp_replicate = 2;
+    s.overlap = {.grad_reduce = false, .tp_backward = false, .pp = false};
+    change(s);
+    try {
+      (void)lower(w, s, site->cluster);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(refused([](StrategySettings&) {}).empty());
+  for (bool OverlapSettings::*overlap : {&OverlapSettings::grad_reduce, &OverlapSettings::tp_backward, &OverlapSettings::pp}) CHECK(refused([&](StrategySettings& s) { s.overlap.*overlap = true; }).find("overlap.") != std::string::npos);
+  CHECK(refused([](StrategySettings& s) { s.zero_stage = 2; s.pp = 1; s.dp = s.dp_replicate = 4; }).find("launch_blocking") != std::string::npos);
+}
+
 TEST_CASE("weight gradients of the output layer that wait for the drain save time where stages drain, and nothing on the stage's own work") {
   const auto site = make_site("dgx_h100", 1, "single_switch");
   Workload w;
