@@ -77,13 +77,18 @@ ConvolutionConstants convolution_group(const CalibrationProfile& p, std::string_
   return c;
 }
 
-// A row of a matrix must start on 16 bytes for the tensor-core kernels to load it in one go.
 bool is_multiple(double elements, double of) { return elements == of * std::floor(elements / of); }
 
-bool misaligned(const Kernel& k) {
-  if (k.cls != KernelClass::gemm || size_of(k.dtype) > 2) return false;
-  const double step = 16 / size_of(k.dtype);
-  return !is_multiple(k.gemm.n, step) || !is_multiple(k.gemm.k, step) || (k.backward && !is_multiple(k.gemm.m, step));
+// A row of a matrix must start on 16 bytes for the tensor-core kernels to load it in one go.
+enum class RowStart { bytes_16, bytes_4, less };
+
+RowStart row_start(const Kernel& k) {
+  if (k.cls != KernelClass::gemm || size_of(k.dtype) > 2) return RowStart::bytes_16;
+  const auto all_on = [&](double bytes) {
+    const double step = bytes / size_of(k.dtype);
+    return is_multiple(k.gemm.n, step) && is_multiple(k.gemm.k, step) && (!k.backward || is_multiple(k.gemm.m, step));
+  };
+  return all_on(16) ? RowStart::bytes_16 : all_on(4) ? RowStart::bytes_4 : RowStart::less;
 }
 
 }  // namespace
@@ -173,7 +178,8 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   for (int i = 0; i < kConvolutionClasses; ++i)
     for (const bool tensor : {false, true})
       convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] = convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
-  misaligned_factor_ = profile.value("alignment", "slowdown");
+  misaligned_ = profile.value("alignment", "slowdown");
+  misaligned_4_bytes_ = profile.value_or("alignment", "slowdown_4_bytes", misaligned_);
   group_share_ = profile.value_or("grouped_gemm", "fixed_share", 0);
   launch_overhead_ = Seconds{profile.value("launch", "overhead_s")};
   operation_overhead_ = Seconds{profile.value_or("launch", "operation_s", launch_overhead_.value())};
@@ -211,9 +217,11 @@ KernelTime KernelModel::price(const Kernel& kernel) const {
 KernelTime KernelModel::price_gemm(const Kernel& k) const {
   const Bytes traffic = gemm_bytes(k.gemm, {size_of(k.dtype), size_of(k.out), k.accumulate});
   KernelTime r;
-  r.misaligned = misaligned(k);
+  const RowStart start = row_start(k);
+  r.misaligned = start != RowStart::bytes_16;
+  const double slowdown = start == RowStart::bytes_16 ? 1.0 : start == RowStart::bytes_4 ? misaligned_4_bytes_ : misaligned_;
   const GemmTime t = gemm_time(k.gemm, traffic, {size_of(k.dtype), size_of(k.out), k.accumulate, k.zeros}, gemm_constants(k.dtype),
-                               {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, r.misaligned ? misaligned_factor_ : 1.0);
+                               {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, slowdown);
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;
   const double further = k.launches - 1 + (k.one_by_one ? group_share_ * (k.gemm.batch - 1) : 0);

@@ -144,7 +144,7 @@ class KernelModel {
   std::optional<FlashConstants> flash_fp8_, flash_mxfp8_;
   std::array<Bandwidth, kKernelClasses> bandwidth_{};
   std::array<std::array<ConvolutionConstants, 2>, kConvolutionClasses> convolution_{};  ///< By class; without and with tensor cores.
-  double misaligned_factor_ = 1;
+  double misaligned_ = 1, misaligned_4_bytes_ = 1;  ///< Time of a product against one whose rows start on 16 bytes: on fewer than 4, and on 4 to 8.
   double group_share_ = 0;  ///< Of a product's fixed time, that each further product of a group adds.
   Seconds launch_overhead_;
   Seconds counted_product_overhead_, expert_product_overhead_, divided_update_overhead_, operation_overhead_;

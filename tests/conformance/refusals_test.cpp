@@ -119,7 +119,7 @@ TEST_CASE("a kernel priced below its roofline is a breach") {
   const Scene s = scene("one node", 8, 1, 1);
   Testbed honest(1);
   CostModel::Profiles profiles = honest.profiles;
-  profiles.begin()->second.groups.at("alignment").constants.at("slowdown").value = 1e-3;  // Misaligned products a thousand times as fast.
+  profiles.begin()->second.groups.at("alignment").constants.at("slowdown_4_bytes").value = 1e-3;  // Misaligned products a thousand times as fast.
   const CostModel dishonest(honest.cluster, profiles, {});
   test::Job job(test::changed("tiny_gpt2", {{"n_embd", 1036}, {"n_inner", 4100}, {"n_head", 4}}), 128);
   job.strategy.dp = job.strategy.dp_replicate = 8;

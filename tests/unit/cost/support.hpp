@@ -54,6 +54,7 @@ inline CalibrationProfile toy_profile(const std::string& formula = "soft_rooflin
   put(p, p.attention, "diagonal_keys", 0);
   put(p, p.attention, "fixed_s", 0);
   put(p, "alignment", "slowdown", 3);
+  put(p, "alignment", "slowdown_4_bytes", 1.5);
   put(p, "launch", "overhead_s", 8e-6);
   return p;
 }

@@ -62,6 +62,11 @@ TEST_CASE("a vocabulary that is no multiple of 16 bytes costs the slow kernel cl
   const auto odd = model.price(make_gemm({1, 8192, 50257, 4096}, DType::bf16, DType::bf16));
   CHECK(odd.misaligned);
   CHECK(odd.time / padded.time == Approx(3).epsilon(0.02));
+  for (const double even : {50258.0, 50260.0}) {
+    const auto t = model.price(make_gemm({1, 8192, even, 4096}, DType::bf16, DType::bf16));
+    CHECK(t.misaligned);
+    CHECK(t.time / padded.time == Approx(1.5).epsilon(0.02));
+  }
   // fp32 on CUDA cores has no such class, and a ragged expert is padded by its kernel
   CHECK_FALSE(model.price(make_gemm({1, 8192, 50257, 4096}, DType::fp32, DType::fp32)).misaligned);
   Kernel expert = make_gemm({8, 273.5, 4096, 4096}, DType::bf16, DType::bf16);
