@@ -115,10 +115,7 @@ Program Session::lowered() const {
 CostModel Session::cost_model() const {
   CostModel::Profiles profiles;
   for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, calibration_of(*this, *part.gpu));
-  CostModel::Options options;
-  options.cuda_graphs = scenario.kernels.cuda_graphs;
-  options.launch_blocking = scenario.kernels.launch_blocking;
-  options.fused_experts = scenario.kernels.fused_experts;
+  CostModel::Options options = CostModel::Options::of(scenario.kernels);
   options.input = scenario.input;
   options.profile = profile;
   options.slowdown = slowdown;

@@ -188,6 +188,14 @@ CostModel::CostModel(const Cluster& cluster, const Profiles& profiles, Options o
 CostModel::~CostModel() = default;
 CostModel::CostModel(CostModel&&) noexcept = default;
 
+CostModel::Options CostModel::Options::of(const KernelSettings& kernels) {
+  Options out;
+  out.cuda_graphs = kernels.cuda_graphs;
+  out.launch_blocking = kernels.launch_blocking;
+  out.fused_experts = kernels.fused_experts;
+  return out;
+}
+
 const Cluster& CostModel::cluster() const { return *impl_->cluster; }
 const CostModel::Options& CostModel::options() const { return impl_->options; }
 const CollectiveModel& CostModel::collectives() const { return impl_->collectives; }

@@ -72,6 +72,9 @@ class CostModel {
     std::shared_ptr<const TaskTimes> task_times{};
     /// Kernels of a rank take this times as long: stragglers. Ranks not named are as fast as they should be.
     std::map<int, double> slowdown{};
+
+    /// What a job's kernel settings say of it, all else as above.
+    [[nodiscard]] static Options of(const KernelSettings& kernels);
   };
   /// Calibration by GPU id, one for each GPU of the cluster (load_calibration gives them). Throws Error (usage) when one is missing.
   using Profiles = std::map<std::string, CalibrationProfile>;

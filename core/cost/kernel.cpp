@@ -79,16 +79,11 @@ ConvolutionConstants convolution_group(const CalibrationProfile& p, std::string_
 
 bool is_multiple(double elements, double of) { return elements == of * std::floor(elements / of); }
 
-// A row of a matrix must start on 16 bytes for the tensor-core kernels to load it in one go.
-enum class RowStart { bytes_16, bytes_4, less };
-
-RowStart row_start(const Kernel& k) {
-  if (k.cls != KernelClass::gemm || size_of(k.dtype) > 2) return RowStart::bytes_16;
-  const auto all_on = [&](double bytes) {
-    const double step = bytes / size_of(k.dtype);
-    return is_multiple(k.gemm.n, step) && is_multiple(k.gemm.k, step) && (!k.backward || is_multiple(k.gemm.m, step));
-  };
-  return all_on(16) ? RowStart::bytes_16 : all_on(4) ? RowStart::bytes_4 : RowStart::less;
+// Tensor cores' kernels load 16 bytes of a row in one go, slower ones 4: whether rows of all three matrices start on a multiple of that.
+bool rows_start_on(double bytes, const Kernel& k) {
+  if (k.cls != KernelClass::gemm || size_of(k.dtype) > 2) return true;
+  const double step = bytes / size_of(k.dtype);
+  return is_multiple(k.gemm.n, step) && is_multiple(k.gemm.k, step) && (!k.backward || is_multiple(k.gemm.m, step));
 }
 
 }  // namespace
@@ -217,9 +212,8 @@ KernelTime KernelModel::price(const Kernel& kernel) const {
 KernelTime KernelModel::price_gemm(const Kernel& k) const {
   const Bytes traffic = gemm_bytes(k.gemm, {size_of(k.dtype), size_of(k.out), k.accumulate});
   KernelTime r;
-  const RowStart start = row_start(k);
-  r.misaligned = start != RowStart::bytes_16;
-  const double slowdown = start == RowStart::bytes_16 ? 1.0 : start == RowStart::bytes_4 ? misaligned_4_bytes_ : misaligned_;
+  r.misaligned = !rows_start_on(16, k);
+  const double slowdown = !r.misaligned ? 1.0 : rows_start_on(4, k) ? misaligned_4_bytes_ : misaligned_;
   const GemmTime t = gemm_time(k.gemm, traffic, {size_of(k.dtype), size_of(k.out), k.accumulate, k.zeros}, gemm_constants(k.dtype),
                                {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, slowdown);
   r.compute_bound = t.compute;

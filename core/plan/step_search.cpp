@@ -186,10 +186,7 @@ class TrialSearch final : public StepSearch {
     StepAnswer out;
     try {
       const Cluster cluster = cluster_(machines);
-      CostModel::Options options;
-      options.cuda_graphs = question_->workload.kernels.cuda_graphs;
-      options.launch_blocking = question_->workload.kernels.launch_blocking;
-      options.fused_experts = question_->workload.kernels.fused_experts;
+      CostModel::Options options = CostModel::Options::of(question_->workload.kernels);
       options.input = question_->workload.input;
       const CostModel cost(cluster, profiles_(cluster), options);
       SizeSearch(*question_, cluster, cost, profiles_, inside_, stop_).run(thorough, out);

@@ -26,7 +26,7 @@ struct Site {
   Cluster cluster;
   CostModel cost;
   Site(Cluster c, const std::filesystem::path& calibration, const std::string& without, const RowJob& job)
-      : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, without, job), options(job.scenario.kernels)) {}
+      : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, without, job), CostModel::Options::of(job.scenario.kernels)) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
@@ -39,13 +39,6 @@ struct Site {
     for (const Cluster::Part& part : cluster.parts()) {
       out.emplace(part.gpu->id, load_calibration(directory, *part.gpu, wanted));
     }
-    return out;
-  }
-  static CostModel::Options options(const KernelSettings& kernels) {
-    CostModel::Options out;
-    out.cuda_graphs = kernels.cuda_graphs;
-    out.launch_blocking = kernels.launch_blocking;
-    out.fused_experts = kernels.fused_experts;
     return out;
   }
 };

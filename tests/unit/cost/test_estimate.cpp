@@ -33,6 +33,14 @@ std::vector<Stage> equal_stages(const Schedule& schedule, const PipelineShape& s
   return out;
 }
 
+/// Llama 3 8B on sequences of 4,096 tokens.
+Workload llama3_8b() {
+  Workload w;
+  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
+  w.training.sequence_length = 4096;
+  return w;
+}
+
 PipelineState idle(const std::vector<Stage>& stages) { return {std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())}; }
 
 double duration(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape, bool blocking = false) {
@@ -122,9 +130,7 @@ TEST_CASE("waiting beside traffic is exposed communication, the rest is bubble")
 
 TEST_CASE("reducing under backward and gathering under forward save time, never more than they hide") {
   const auto site = make_site("dgx_h100", 1, "single_switch");
-  Workload w;
-  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
-  w.training.sequence_length = 4096;
+  Workload w = llama3_8b();
   w.training.global_batch = 16;
   StrategySettings s;
   s.tp = 2;
@@ -145,9 +151,7 @@ TEST_CASE("reducing under backward and gathering under forward save time, never 
 }
 
 TEST_CASE("an update of divided state is as long as what the host does around its weights, where the kernels are shorter") {
-  Workload w;
-  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
-  w.training.sequence_length = 4096;
+  Workload w = llama3_8b();
   StrategySettings s;
   s.zero_stage = 1;
   const auto added = [&](int nodes) {
@@ -172,18 +176,14 @@ TEST_CASE("an update of divided state is as long as what the host does around it
 }
 
 TEST_CASE("a host that waits for every kernel adds its launches to the step, twice as many with twice the microbatches, and captured graphs take most of them away") {
-  Workload w;
-  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
-  w.training.sequence_length = 4096;
+  Workload w = llama3_8b();
   StrategySettings s;
   s.tp = 8;
   s.overlap = {.grad_reduce = false, .tp_backward = false, .pp = false};
   const auto step = [&](int microbatches, bool blocking, bool graphs) {
-    CostModel::Options options;
-    options.cuda_graphs = graphs;
-    options.launch_blocking = blocking;
-    const auto site = make_site("dgx_h100", 1, "single_switch", options);
+    w.kernels.cuda_graphs = graphs;
     w.kernels.launch_blocking = blocking;
+    const auto site = make_site("dgx_h100", 1, "single_switch", CostModel::Options::of(w.kernels));
     w.training.global_batch = microbatches;
     const Estimate e = estimate(lower(w, s, site->cluster), site->cost, s);
     CHECK(std::abs(e.breakdown.total() / e.step_time - 1) < 1e-9);
@@ -200,9 +200,7 @@ TEST_CASE("a host that waits for every kernel adds its launches to the step, twi
 
 TEST_CASE("a host that waits for every kernel launches nothing beside it") {
   const auto site = make_site("dgx_h100", 1, "single_switch");
-  Workload w;
-  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
-  w.training.sequence_length = 4096;
+  Workload w = llama3_8b();
   w.training.global_batch = 8;
   w.kernels.launch_blocking = true;
   const auto refused = [&](auto change) {
@@ -225,9 +223,7 @@ TEST_CASE("a host that waits for every kernel launches nothing beside it") {
 
 TEST_CASE("weight gradients of the output layer that wait for the drain save time where stages drain, and nothing on the stage's own work") {
   const auto site = make_site("dgx_h100", 1, "single_switch");
-  Workload w;
-  w.network = ModelLibrary(kSource + "/scenarios/models").load("llama3_8b");
-  w.training.sequence_length = 4096;
+  Workload w = llama3_8b();
   StrategySettings s;
   s.tp = 2;
   s.pp = 4;
