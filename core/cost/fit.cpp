@@ -36,11 +36,11 @@ GemmConstants decoded(const GemmFitOptions& options, std::span<const double> x) 
   return c;
 }
 
-double seconds_of(const MeasuredGemm& row, const GemmConstants& c, const GemmRates& rates) {
-  return gemm_time(row.shape, row.storage, c, rates).total.value();
+double seconds_of(const MeasuredGemm& row, const GemmConstants& c) {
+  return gemm_time(row.shape, row.storage, c, row.rates).total.value();
 }
 
-std::vector<double> sensitivities(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmConstants& c) {
+std::vector<double> sensitivities(std::span<const MeasuredGemm> rows, const GemmConstants& c) {
   std::vector<double> out;
   for (int i = 0; i < kGemmParameters; ++i) {
     const auto p = static_cast<GemmParameter>(i);
@@ -48,7 +48,7 @@ std::vector<double> sensitivities(std::span<const MeasuredGemm> rows, const Gemm
     GemmConstants moved = c;
     set(moved, p, get(c, p) * (1 + kStep));
     double sum = 0;
-    for (const auto& row : rows) sum += std::log(seconds_of(row, moved, rates) / seconds_of(row, c, rates));
+    for (const auto& row : rows) sum += std::log(seconds_of(row, moved) / seconds_of(row, c));
     out.push_back(sum / static_cast<double>(rows.size()) / std::log1p(kStep));
   }
   return out;
@@ -99,7 +99,7 @@ void set(GemmConstants& c, GemmParameter p, double value) {
   }
 }
 
-GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmFitOptions& options) {
+GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmFitOptions& options) {
   if (rows.empty() || rows.size() < options.free.size())
     throw Error(ErrorKind::usage, std::to_string(rows.size()) + " rows cannot fit " + std::to_string(options.free.size()) + " constants",
                 "GEMM fit", "measure more shapes");
@@ -109,21 +109,21 @@ GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmRates& rates, con
     const GemmConstants c = decoded(options, x);
     double sum = 0;
     for (const auto& row : rows)
-      sum += row.weight * soft_l1(std::log(seconds_of(row, c, rates) / row.time.value()), options.loss_scale);
+      sum += row.weight * soft_l1(std::log(seconds_of(row, c) / row.time.value()), options.loss_scale);
     return sum;
   };
   std::vector<double> start;
   for (auto p : options.free) start.push_back(encode(get(options.start, p), scale_of(p)));
   const Minimum best = minimise(loss, std::move(start), options.minimiser);
   GemmFit fit{decoded(options, best.x), static_cast<int>(rows.size()), best.value, {}};
-  fit.sensitivity = sensitivities(rows, rates, fit.constants);
+  fit.sensitivity = sensitivities(rows, fit.constants);
   return fit;
 }
 
-ErrorSummary gemm_errors(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmConstants& constants) {
+ErrorSummary gemm_errors(std::span<const MeasuredGemm> rows, const GemmConstants& constants) {
   std::vector<double> predicted, measured;
   for (const auto& row : rows) {
-    predicted.push_back(seconds_of(row, constants, rates));
+    predicted.push_back(seconds_of(row, constants));
     measured.push_back(row.time.value());
   }
   return summarise_errors(predicted, measured);

@@ -42,13 +42,14 @@ struct Minimum {
 [[nodiscard]] double rounded(double v);
 [[nodiscard]] ErrorSummary rounded(const ErrorSummary& e);
 
-/// One measured product. `id` names the row in its file.
+/// One measured product. `id` names the row in its file, `rates` are those of the GPU that it ran on.
 struct MeasuredGemm {
   std::string id;
   GemmShape shape;
   GemmStorage storage;
   Seconds time;
   double weight = 1;
+  GemmRates rates;
 };
 
 /// The constants of GemmConstants that a fit may move.
@@ -76,8 +77,8 @@ struct GemmFit {
 };
 
 /// Throws Error (usage) when there are fewer rows than free constants, or a row has no time.
-[[nodiscard]] GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmFitOptions& options);
+[[nodiscard]] GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmFitOptions& options);
 
-[[nodiscard]] ErrorSummary gemm_errors(std::span<const MeasuredGemm> rows, const GemmRates& rates, const GemmConstants& constants);
+[[nodiscard]] ErrorSummary gemm_errors(std::span<const MeasuredGemm> rows, const GemmConstants& constants);
 
 }  // namespace rehearse

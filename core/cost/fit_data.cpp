@@ -39,6 +39,7 @@ class Csv {
       if (header_[i] == column) return fields_[i];
     fail("lacks the column '" + std::string(column) + "'");
   }
+  [[nodiscard]] bool has(std::string_view column) const { return std::find(header_.begin(), header_.end(), column) != header_.end(); }
   [[nodiscard]] double number(std::string_view column) const {
     const auto t = text(column);
     double v = 0;
@@ -48,10 +49,9 @@ class Csv {
     return v;
   }
   [[nodiscard]] std::string id() const { return file_ + ":" + std::to_string(line_); }
-
- private:
   [[noreturn]] void fail(const std::string& what) const { throw Error(ErrorKind::usage, "row " + what, id()); }
 
+ private:
   std::string text_, file_;
   std::vector<std::string_view> header_, fields_;
   std::size_t at_ = 0;
@@ -99,7 +99,9 @@ std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file) {
     g.shape = {csv.number("batch"), csv.number("m"), csv.number("n"), csv.number("k")};
     const bool zeros = csv.text("source") == "vidur" && csv.text("operator") == "mlp_down_proj";
     g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0, zeros};
-    g.time = Seconds{csv.number("time_us") * 1e-6};
+    const double host = csv.has("host_us") ? csv.number("host_us") : 0;
+    if (host >= csv.number("time_us")) csv.fail("has no time left beside the host's");
+    g.time = Seconds{(csv.number("time_us") - host) * 1e-6};
     rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")), csv.text("operator").starts_with("grouped"), std::move(g)});
   }
   return rows;

@@ -16,6 +16,7 @@ namespace {
 
 using enum GemmParameter;
 const std::string kGemms = "gemm_by_shape.csv";
+const std::string kSweeps = "gemm_sweeps.csv";
 const std::string kFp8 = "gemm_fp8.csv";
 const std::string kAttention = "flash_attention.csv";
 
@@ -30,7 +31,7 @@ std::vector<GemmParameter> free_in(GemmFormula formula) {
 }
 
 // Whole tiles and waves make the loss bumpy: the lowest of a few starts is taken.
-GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows, const GemmRates& rates) {
+GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows) {
   GemmFitOptions options;
   options.free = free_in(formula);
   options.loss_scale = 0.06;
@@ -43,7 +44,7 @@ GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows, con
       set(options.start, tile_penalty, 5);
       set(options.start, wave_quantisation, 0.45);
     }
-    GemmFit fit = fit_gemm(rows, rates, options);
+    GemmFit fit = fit_gemm(rows, options);
     if (best.rows == 0 || fit.loss < best.loss) best = std::move(fit);
   }
   return best;
@@ -76,6 +77,7 @@ class Recipe {
 
   FitReport run() {
     gemms_ = read_gemms(reader_, kGemms);
+    std::ranges::move(read_gemms(reader_, kSweeps), std::back_inserter(gemms_));
     fp8_ = read_gemms(reader_, kFp8);
     std::vector<CalibrationProfile> stated;
     for (const char* generation : {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) {
@@ -108,8 +110,8 @@ class Recipe {
   }
 
   void ampere(CalibrationProfile& p) {
-    p.groups["gemm"] = best_formula(p, "a100_sxm4_80");
-    p.gpus["a40"]["gemm"] = best_formula(p, "a40");
+    p.groups["gemm"] = best_formula(p, {"a100_sxm4_80", "a100_sxm4_40"}, "a100s");
+    p.gpus["a40"]["gemm"] = best_formula(p, {"a40"}, "vidur");
     auto& pcie = p.gpus["a100_pcie_80"]["gemm"];
     fit_level(p, pcie, "a100_pcie_80", Flops{});
     // Its level was fitted without what short kernels gain on the SXM board.
@@ -121,7 +123,7 @@ class Recipe {
   }
 
   void hopper(CalibrationProfile& p) {
-    p.groups["gemm"] = best_formula(p, "h100_sxm5_80");
+    p.groups["gemm"] = best_formula(p, {"h100_sxm5_80"}, "vidur");
     fp8(p, p.groups.at("gemm_fp8"), "h100_sxm5_80");
     for (const char* implementation : {"flash2", "flash1"}) set_flash(p, "h100_sxm5_80", implementation, "flash2");
     set_flash(p, "h100_sxm5_80", "flash3", "flash3");
@@ -149,17 +151,22 @@ class Recipe {
     p.gpus["b300_sxm"][group] = ultra;
   }
 
-  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped.
-  KernelCalibration best_formula(CalibrationProfile& p, const std::string& gpu) {
-    auto rows = halves(gemms_, kGemms, gpu, kFewestRows);
-    balance_for_training(rows.fit);
-    const GemmRates rates = rates_of(gpu_(gpu), DType::fp16);
+  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped. Several GPUs of one chip: each counts alike.
+  KernelCalibration best_formula(CalibrationProfile& p, const std::vector<std::string>& gpus, const std::string& source) {
+    std::map<std::string, Halves> by_gpu;
+    Halves rows;
+    for (const std::string& gpu : gpus) {
+      Halves& own = by_gpu[gpu] = halves(gemms_, gpu, DType::fp16, kFewestRows);
+      balance_for_training(own.fit);
+      std::ranges::copy(own.fit, std::back_inserter(rows.fit));
+      std::ranges::copy(own.held_out, std::back_inserter(rows.held_out));
+    }
     KernelCalibration best;
     double lowest = std::numeric_limits<double>::infinity();
     for (auto formula : {GemmFormula::soft_roofline, GemmFormula::tile_wave}) {
-      const GemmFit fit = fit_formula(formula, rows.fit, rates);
-      const auto group = calibration(fit, free_in(formula), "vidur", gpu, rows, rates);
-      report_classes(p, "gemm " + gpu + " " + std::string(name_of(formula)), rows.held_out, rates, fit.constants);
+      const GemmFit fit = fit_formula(formula, rows.fit);
+      const auto group = calibration(fit, free_in(formula), source, gpus, rows);
+      for (const auto& [gpu, own] : by_gpu) report_classes(p, "gemm " + gpu + " " + std::string(name_of(formula)), own.held_out, fit.constants);
       if (const double score = group.held_out.median + group.held_out.p90 / 3; score < lowest) {
         lowest = score;
         best = group;
@@ -171,30 +178,28 @@ class Recipe {
   // Training shapes only: nearly none is limited by memory, so the stated memory constants stand and two levels are fitted.
   // Products below `least` operations are left out of the fit: too short for the power limit to bite as it does in a training step.
   void fit_level(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu, Flops least) {
-    auto rows = halves(gemms_, kGemms, gpu, 0);
+    auto rows = halves(gemms_, gpu, DType::bf16, 0);
     std::erase_if(rows.fit, [&](const MeasuredGemm& r) { return gemm_flops(r.shape) < least; });
-    const GemmRates rates = rates_of(gpu_(gpu), DType::bf16);
     GemmFitOptions options;
     options.start.formula = GemmFormula::soft_roofline;
     options.start.efficiency = 0.6;
     for (auto c : {bandwidth_fraction, fixed, overlap_power, k_prologue})
       set(options.start, c, group.constants.at(std::string(name_of(c))).value);
     options.free = {efficiency, accumulate_factor};
-    const GemmFit fit = fit_gemm(rows.fit, rates, options);
-    const auto fitted = calibration(fit, options.free, "simumax", gpu, rows, rates);
+    const GemmFit fit = fit_gemm(rows.fit, options);
+    const auto fitted = calibration(fit, options.free, "simumax", {gpu}, rows);
     for (auto c : options.free) group.constants[std::string(name_of(c))] = fitted.constants.at(std::string(name_of(c)));
     group.measured_on = fitted.measured_on;
     group.held_out = fitted.held_out;
-    report_classes(p, "gemm " + gpu + " soft_roofline", rows.held_out, rates, fit.constants);
+    report_classes(p, "gemm " + gpu + " soft_roofline", rows.held_out, fit.constants);
     if (least.value() <= 0) return;
     std::erase_if(rows.held_out, [&](const MeasuredGemm& r) { return gemm_flops(r.shape) < least; });
-    p.errors.push_back({"gemm " + gpu + " soft_roofline, sustained", rounded(gemm_errors(rows.held_out, rates, fit.constants))});
+    p.errors.push_back({"gemm " + gpu + " soft_roofline, sustained", rounded(gemm_errors(rows.held_out, fit.constants))});
   }
 
   // Few rows: how memory and arithmetic overlap is taken over from products in 16 bits.
   void fp8(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu) {
-    const auto rows = halves(fp8_, kFp8, gpu, 0);
-    const GemmRates rates = rates_of(gpu_(gpu), DType::fp8);
+    const auto rows = halves(fp8_, gpu, DType::fp8, 0);
     GemmFitOptions options;
     options.start = {GemmFormula::soft_roofline, 0.7, 0.8, Seconds{group.constants.at("fixed_s").value}, 1.9, 400, 0, 0, 1};
     for (auto c : {bandwidth_fraction, overlap_power}) {
@@ -203,12 +208,12 @@ class Recipe {
       group.constants[std::string(name_of(c))] = {wide.value, wide.source, 0, 0};
     }
     options.free = {efficiency, k_prologue};
-    const GemmFit fit = fit_gemm(rows.fit, rates, options);
-    const auto fitted = calibration(fit, options.free, "deepgemm", gpu, rows, rates);
+    const GemmFit fit = fit_gemm(rows.fit, options);
+    const auto fitted = calibration(fit, options.free, "deepgemm", {gpu}, rows);
     for (auto c : options.free) group.constants[std::string(name_of(c))] = fitted.constants.at(std::string(name_of(c)));
     group.measured_on = fitted.measured_on;
     group.held_out = fitted.held_out;
-    report_classes(p, "gemm_fp8 " + gpu + " soft_roofline", rows.held_out, rates, fit.constants);
+    report_classes(p, "gemm_fp8 " + gpu + " soft_roofline", rows.held_out, fit.constants);
   }
 
   void set_flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation, const std::string& source) {
@@ -224,23 +229,26 @@ class Recipe {
     return group;
   }
 
-  Halves halves(const std::vector<GemmRow>& all, const std::string& file, const std::string& gpu, double fewest) {
+  Halves halves(const std::vector<GemmRow>& all, const std::string& gpu, DType type, double fewest) {
     Halves h;
+    const GemmRates rates = rates_of(gpu_(gpu), type);
     for (const auto& row : all) {
       if (row.gpu != gpu || row.gemm.shape.m < fewest) continue;
-      note(file, row.gemm.id);
-      (in_fit_half(row.gemm.shape) ? h.fit : h.held_out).push_back(row.gemm);
+      note(row.gemm.id.substr(0, row.gemm.id.rfind(':')), row.gemm.id);
+      auto& half = in_fit_half(row.gemm.shape) ? h.fit : h.held_out;
+      half.push_back(row.gemm);
+      half.back().rates = rates;
     }
     balance(h.fit);
     return h;
   }
 
   static KernelCalibration calibration(const GemmFit& fit, const std::vector<GemmParameter>& free, const std::string& source,
-                                       const std::string& gpu, const Halves& rows, const GemmRates& rates) {
+                                       const std::vector<std::string>& gpus, const Halves& rows) {
     KernelCalibration group;
     group.formula = name_of(fit.constants.formula);
-    group.measured_on = {gpu};
-    group.held_out = rounded(gemm_errors(rows.held_out, rates, fit.constants));
+    group.measured_on = gpus;
+    group.held_out = rounded(gemm_errors(rows.held_out, fit.constants));
     for (auto c : free)
       group.constants[std::string(name_of(c))] = {rounded(get(fit.constants, c)), source, fit.rows,
                                                   rounded(fit.sensitivity[static_cast<std::size_t>(c)])};
@@ -248,14 +256,13 @@ class Recipe {
     return group;
   }
 
-  static void report_classes(CalibrationProfile& p, const std::string& what, const std::vector<MeasuredGemm>& rows,
-                             const GemmRates& rates, const GemmConstants& constants) {
+  static void report_classes(CalibrationProfile& p, const std::string& what, const std::vector<MeasuredGemm>& rows, const GemmConstants& constants) {
     struct Class { const char* name; double from, to; };
     for (const Class c : {Class{"all", 0, 1e9}, Class{"below 1 wave", 0, 1}, Class{"1-4 waves", 1, 4}, Class{"above 4 waves", 4, 1e9}}) {
       std::vector<MeasuredGemm> members;
       for (const auto& r : rows)
-        if (const double w = gemm_waves(r.shape, rates.sms); w >= c.from && w < c.to) members.push_back(r);
-      p.errors.push_back({what + ", " + c.name, rounded(gemm_errors(members, rates, constants))});
+        if (const double w = gemm_waves(r.shape, r.rates.sms); w >= c.from && w < c.to) members.push_back(r);
+      p.errors.push_back({what + ", " + c.name, rounded(gemm_errors(members, constants))});
     }
   }
 

@@ -43,9 +43,11 @@ class Kernels {
     std::vector<KernelRow> out;
     for (const GemmRow& row : read_gemms(reader, file)) {
       const std::string what = row.one_by_one ? "products of groups" : "products";
-      KernelRow r{row.gemm.id, what + " on " + row.gpu, in_fit_half(row.gemm.shape), {}, row.gemm.time, {}, what};
-      const Kernel product = kernel_of(row);
-      r.predicted = model(row.gpu, "").price(product).time;
+      KernelRow r{row.gemm.id, what + " on " + row.gpu, false, {}, row.gemm.time, {}, what};
+      const KernelTime time = model(row.gpu, "").price(kernel_of(row));
+      r.predicted = time.time;
+      // Fits read products of GPUs that have constants of their own, and none off 16 bytes.
+      r.fitted = in_fit_half(row.gemm.shape) && !time.misaligned && measured_.at(row.gpu);
       if (row.gemm.shape.m >= 1024 && !row.one_by_one) long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
       out.push_back(std::move(r));
     }
@@ -98,7 +100,10 @@ class Kernels {
     auto& at = models_[{gpu, attention}];
     if (!at) {
       const std::shared_ptr<const GpuSpec> spec = catalogue_.gpu(gpu);
-      at = std::make_unique<KernelModel>(*spec, load_calibration(calibration_, *spec, {.attention = attention, .bursts = true}));
+      const CalibrationProfile profile = load_calibration(calibration_, *spec, {.attention = attention, .bursts = true});
+      const KernelCalibration* products = profile.find("gemm");
+      measured_[gpu] = products && std::ranges::count(products->measured_on, gpu) > 0;
+      at = std::make_unique<KernelModel>(*spec, profile);
     }
     return *at;
   }
@@ -106,6 +111,7 @@ class Kernels {
   Catalogue catalogue_;
   fs::path calibration_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<KernelModel>> models_;
+  std::map<std::string, bool> measured_;  // by GPU: products of it gave constants
   std::map<std::string, std::vector<Long>> long_;
 };
 

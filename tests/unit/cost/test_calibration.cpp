@@ -245,7 +245,7 @@ TEST_CASE("constants carried over to a GPU nobody measured are estimates and cla
   const auto measured = evidence_of(load_calibration(kShipped, kin), "gemm");
   CHECK(measured.evidence == Evidence::published);
   CHECK(measured.held_out.rows > 500);
-  kin.id = "a100_sxm4_40";
+  kin.id = "a800_sxm4_80";
   const auto carried = evidence_of(load_calibration(kShipped, kin), "gemm");
   CHECK(carried.evidence == Evidence::estimate);
   CHECK(carried.held_out.rows == 0);

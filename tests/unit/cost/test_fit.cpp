@@ -20,7 +20,7 @@ std::vector<MeasuredGemm> synthetic_rows() {
   for (double m : {16, 64, 256, 1024, 4096, 16384})
     for (double n : {1024, 4096, 12288})
       for (double k : {512, 2048, 8192}) {
-        MeasuredGemm row{"row", {1, m, n, k}, {}, {}, 1};
+        MeasuredGemm row{"row", {1, m, n, k}, {}, {}, 1, kRates};
         row.time = gemm_time(row.shape, row.storage, kTruth, kRates).total;
         rows.push_back(row);
       }
@@ -65,21 +65,21 @@ TEST_CASE("soft L1 is a square for small errors and a line for large ones") {
 
 TEST_CASE("a fit finds the constants that made the times") {
   const auto rows = synthetic_rows();
-  const auto fit = fit_gemm(rows, kRates, four_free());
+  const auto fit = fit_gemm(rows, four_free());
   for (auto p : {efficiency, bandwidth_fraction, fixed, overlap_power})
     CHECK(get(fit.constants, p) == Approx(get(kTruth, p)).epsilon(1e-4));
-  CHECK(gemm_errors(rows, kRates, fit.constants).p90 < 1e-4);
+  CHECK(gemm_errors(rows, fit.constants).p90 < 1e-4);
 }
 
 TEST_CASE("a few throttled rows do not drag the fit along") {
   auto rows = synthetic_rows();
   for (std::size_t i = 4; i < rows.size(); i += 10) rows[i].time *= 3;
-  const auto fit = fit_gemm(rows, kRates, four_free());
+  const auto fit = fit_gemm(rows, four_free());
   CHECK(fit.constants.efficiency == Approx(kTruth.efficiency).epsilon(0.03));
 }
 
 TEST_CASE("sensitivities say what a constant decides: all shares of time add up") {
-  const auto fit = fit_gemm(synthetic_rows(), kRates, four_free());
+  const auto fit = fit_gemm(synthetic_rows(), four_free());
   const auto at = [&](GemmParameter p) { return fit.sensitivity[static_cast<std::size_t>(p)]; };
   // time is homogeneous of degree 1 in 1/e, 1/f and t0
   CHECK(-at(efficiency) - at(bandwidth_fraction) + at(fixed) == Approx(1).epsilon(0.02));
@@ -88,9 +88,9 @@ TEST_CASE("sensitivities say what a constant decides: all shares of time add up"
 
 TEST_CASE("a fit refuses fewer rows than constants and rows without a time") {
   auto rows = synthetic_rows();
-  CHECK_THROWS_AS(fit_gemm(std::span(rows).first(3), kRates, four_free()), Error);
+  CHECK_THROWS_AS(fit_gemm(std::span(rows).first(3), four_free()), Error);
   rows[5].time = Seconds{};
-  CHECK_THROWS_AS(fit_gemm(rows, kRates, four_free()), Error);
+  CHECK_THROWS_AS(fit_gemm(rows, four_free()), Error);
 }
 
 TEST_CASE("error figures: median, ninetieth percentile, bias") {
@@ -109,6 +109,9 @@ TEST_CASE("measurement files are read strictly and every read is remembered") {
   CHECK(error_place(header + "g,s,o,1,2,x,4,2,2,0,TN,5.5\n") == "rows.csv:2");
   CHECK(error_place(header + "g,s,o,1,2,3,4,2,2,0,TN,nan\n") == "rows.csv:2");
   CHECK(error_place("gpu,source\ng,s\n") == "rows.csv:2");
+  const std::string with_host = header.substr(0, header.size() - 1) + ",host_us\n";
+  CHECK(error_place(with_host + "g,s,o,1,2,3,4,2,2,0,TN,5.5,2.5\n") == "no error");
+  CHECK(error_place(with_host + "g,s,o,1,2,3,4,2,2,0,TN,5.5,5.5\n") == "rows.csv:2");
   FitReader reader(std::filesystem::temp_directory_path() / "rehearse_cost_fit");
   CHECK_THROWS_AS(reader.use("rows.csv", "rows.csv:2"), Error);
   CHECK_THROWS_AS(reader.text("absent.csv"), Error);
