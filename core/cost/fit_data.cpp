@@ -121,11 +121,11 @@ std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& f
   for (Csv csv(reader.text(file), file); csv.next();) {
     MeasuredAttention a;
     a.id = csv.text("id");
-    const double heads = csv.number("heads"), seq = csv.number("seq");
-    a.shape = {csv.number("batch"), heads, heads, seq, seq, csv.number("head_dim"), csv.number("causal") > 0};
+    const double heads = csv.number("heads"), seq = csv.number("seq"), kv_heads = csv.has("kv_heads") ? csv.number("kv_heads") : heads;
+    a.shape = {csv.number("batch"), heads, kv_heads, seq, seq, csv.number("head_dim"), csv.number("causal") > 0, csv.has("window") ? csv.number("window") : 0};
     a.with_backward = csv.text("pass") == "fwd+bwd";
     const Flops work = attention_flops(a.shape, false) + (a.with_backward ? attention_flops(a.shape, true) : Flops{});
-    a.time = work / FlopsPerSecond{csv.number("tflops") * 1e12};
+    a.time = csv.has("time_ms") ? Seconds{csv.number("time_ms") * 1e-3} : work / FlopsPerSecond{csv.number("tflops") * 1e12};
     const std::string implementation(csv.text("implementation"));
     const DType type = implementation.ends_with("_mxfp8") ? DType::mxfp8 : implementation.ends_with("_fp8") ? DType::fp8 : DType::fp16;
     rows.push_back({std::string(csv.text("gpu")), implementation, type, std::move(a)});

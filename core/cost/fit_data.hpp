@@ -60,7 +60,8 @@ struct GemmRow {
 [[nodiscard]] Kernel kernel_of(const GemmRow& row);
 
 /// CSV with the header `id,gpu,implementation,pass,causal,batch,heads,seq,head_dim,tflops`; `pass` is "fwd" or "fwd+bwd" and
-/// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. Peaks are left to the caller.
+/// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. With `time_ms` instead where that is printed, and with
+/// `kv_heads` and `window` where they are not the heads and none. Peaks are left to the caller.
 struct AttentionRow {
   std::string gpu;
   std::string implementation;        ///< As in the file: with "_fp8" or "_mxfp8" at its end where operands are.

@@ -64,6 +64,7 @@ std::string FlashRecipe::group_of(const std::string& implementation) {
 
 MeasuredAttention FlashRecipe::prepared(const AttentionRow& row) const {
   MeasuredAttention a = row.attention;
+  a.shape = as_computed(a.shape, row.type);
   const GpuSpec gpu = gpu_(row.gpu);
   a.rates = {gpu.peak(row.type), gpu.memory_bandwidth, gpu.sm_count};
   a.group = base_of(row.implementation) + " " + row.gpu;

@@ -18,7 +18,7 @@ using enum GemmParameter;
 const std::string kGemms = "gemm_by_shape.csv";
 const std::string kSweeps = "gemm_sweeps.csv";
 const std::string kFp8 = "gemm_fp8.csv";
-const std::string kAttention = "flash_attention.csv";
+const std::string kAttention = "flash_attention.csv", kWindows = "window_attention.csv";
 
 constexpr double kFewestRows = 16;  // fewer rows of m are inference's, another kernel and another regime
 
@@ -84,7 +84,12 @@ class Recipe {
       const std::string file = stated_file(generation);
       stated.push_back(parse_calibration(reader_.text(file), file));
     }
-    flash_.emplace(read_attention(reader_, kAttention), gpu_, stated);
+    std::vector<AttentionRow> attention = read_attention(reader_, kAttention);
+    for (AttentionRow& row : read_attention(reader_, kWindows)) {
+      windows_.insert(row.attention.id);
+      attention.push_back(std::move(row));
+    }
+    flash_.emplace(std::move(attention), gpu_, stated);
     FitReport report;
     for (CalibrationProfile& p : stated) report.profiles.push_back(build(std::move(p)));
     report.reads = reader_.reads();
@@ -144,7 +149,7 @@ class Recipe {
     const KernelCalibration stated = p.groups.at(group);
     p.groups[group] = flash(p, stated, gpu, implementation, "cudnn_frontend");
     KernelCalibration ultra = flash(p, stated, "gb300", implementation, "cudnn_frontend");
-    for (const auto& [name, constant] : stated.constants) ultra.constants.erase(name);
+    std::erase_if(ultra.constants, [&](const auto& own) { return stated.constants.contains(own.first) && stated.constants.at(own.first).source == own.second.source; });
     p.gpus["gb300"][group] = ultra;
     ultra.measured_on.clear();
     ultra.held_out = {};
@@ -223,7 +228,7 @@ class Recipe {
 
   // Efficiencies are stored for the clock of the chip that the generation states.
   KernelCalibration flash(CalibrationProfile& p, const KernelCalibration& stated, const std::string& gpu, const std::string& implementation, const std::string& source) {
-    for (const std::string& id : flash_->rows_of(implementation, gpu)) note(kAttention, id);
+    for (const std::string& id : flash_->rows_of(implementation, gpu)) note(windows_.contains(id) ? kWindows : kAttention, id);
     const KernelCalibration group = flash_->constants(stated, implementation, gpu, power_clock(p, gpu_(gpu)), source);
     p.errors.push_back({"attention_" + implementation + " " + gpu, group.held_out});
     return group;
@@ -282,6 +287,7 @@ class Recipe {
   const FitGpus& gpu_;
   std::vector<GemmRow> gemms_, fp8_;
   std::optional<FlashRecipe> flash_;
+  std::set<std::string> windows_;  // rows of attention to a window
   std::map<std::string, std::vector<std::string>> used_;  // by file, for the profile being built
   std::set<std::string> noted_;
 };

@@ -3,7 +3,7 @@
 // program that writes topologies/calibration, by the test that rebuilds it, and by the fit report.
 //
 // Files under the reader's root:
-//   gemm_by_shape.csv, gemm_sweeps.csv  16-bit products by shape      flash_attention.csv  fused attention
+//   gemm_by_shape.csv, gemm_sweeps.csv  16-bit products by shape      flash_attention.csv, window_attention.csv  fused attention
 //   gemm_fp8.csv                        8-bit products                stated/<generation>.json  constants read from a source, not fitted
 // Half of the rows (by a hash of the shape) is fitted, the other half gives the errors that the profiles state.
 

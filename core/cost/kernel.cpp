@@ -108,7 +108,7 @@ Kernel make_flash_attention(AttentionShape shape, DType dtype, bool backward) {
   k.cls = KernelClass::attention_flash;
   k.dtype = k.out = dtype;
   k.backward = backward;
-  k.attention = shape;
+  k.attention = as_computed(shape, dtype);
   const double queries = shape.batch * shape.heads * shape.seq_q * shape.head_dim;
   const double keys = shape.batch * shape.kv_heads * shape.seq_k * shape.head_dim;
   k.bytes_written = Bytes{(backward ? queries + 2 * keys : queries) * size_of(dtype)};

@@ -45,6 +45,11 @@ double FlashConstants::efficiency_at(double head_dim) const { return between(eff
 
 double FlashConstants::backward_ratio_at(double head_dim) const { return backward_ratios.empty() ? backward_ratio : between(backward_ratios, head_dim); }
 
+AttentionShape as_computed(AttentionShape s, DType type) {
+  s.window_skips_backward = size_of(type) > 1;
+  return s;
+}
+
 double attended_keys(const AttentionShape& s) {
   if (!s.causal) return s.seq_k;
   if (is_window(s)) {
@@ -68,10 +73,11 @@ Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool ba
   return Bytes{(backward ? both : forward) * bytes_per_element};
 }
 
-FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c, const GemmRates& rates) {
-  const double d = padded_head_dim(s.head_dim);
-  AttentionShape whole = s;
+FlashTime flash_time(const AttentionShape& shape, double bytes_per_element, bool backward, const FlashConstants& c, const GemmRates& rates) {
+  AttentionShape s = shape, whole = shape;
   whole.window = 0;
+  if (backward && !s.window_skips_backward) s = whole;
+  const double d = padded_head_dim(s.head_dim);
   const double start = backward ? c.start_keys_backward : c.start_keys, masked = s.seq_k - attended_keys(whole), edge = std::min(c.diagonal_keys / 2, masked);
   const double causal = attended_keys(whole) + start + edge;
   const double keys = is_window(s) ? std::min(causal, attended_keys(s) + start + 2 * edge) : causal;

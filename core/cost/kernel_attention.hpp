@@ -11,7 +11,8 @@
 // last ones leave SMs idle, which multiplies causal T - t0 by 1 + tail * min(1, SMs / blocks), blocks = b * h * s_q / Q of Q queries each, backward
 // b * h * s_k / 128 of keys. Where blocks are few, T - t0 is at least what the longest one takes on its SM, SMs / blocks * (s_k + S0) / (L + S0 + B/2)
 // times the above, or SMs / blocks times without a mask: on B200, 4 and 8 heads of 4,096 tokens take the same 0.09 ms forward and 0.11 ms backward.
-// A window's blocks are alike, and its far edge is a second diagonal: no tail, B instead of B/2. A kernel at which the chip's power limit works for longer than it takes to
+// A window's blocks are alike, and its far edge is a second diagonal: no tail, B instead of B/2. Backward kernels in 8 bits mask what a window hides and
+// compute it all the same: they take as long as without one (cuDNN 9.19 to 9.22 on Blackwell). A kernel at which the chip's power limit works for longer than it takes to
 // react runs slower: T - t0 is multiplied by 1 + g (1 - exp(-(T - t0) / tau)), tau 0.09 s on Blackwell. In training the chip's power limit works all the time,
 // and T - t0 is at least F / (p Peak): kernels that lose much at starts and diagonals run as in benchmarks, long ones slower. Backward does 2.5 F (five products
 // for two: Dao 2023, FlashAttention-2, section 4) at e * backward_ratio. Operations follow the benchmarks of that paper: causal counts half.
@@ -19,6 +20,7 @@
 #include <map>
 
 #include "core/cost/kernel_gemm.hpp"
+#include "core/units/dtype.hpp"
 #include "core/units/units.hpp"
 
 namespace rehearse {
@@ -33,6 +35,7 @@ struct AttentionShape {
   double head_dim = 64;
   bool causal = false;  ///< Queries are the last seq_q positions of seq_k keys.
   double window = 0;    ///< Keys up to its own position that a query sees at most, of causal passes; 0: all.
+  bool window_skips_backward = true;  ///< Whether backward passes leave out what the window hides; those in 8 bits do not.
 };
 
 struct FlashConstants {
@@ -63,13 +66,15 @@ struct FlashTime {
   Seconds total;
 };
 
+/// The shape as kernels in this type work on it.
+[[nodiscard]] AttentionShape as_computed(AttentionShape s, DType type);
 /// Average keys per query, L above.
 [[nodiscard]] double attended_keys(const AttentionShape& s);
 /// 4bhs²d over the attended keys; 2.5 times that backward.
 [[nodiscard]] Flops attention_flops(const AttentionShape& s, bool backward);
 /// q, k, v read and o written; backward also reads o and dO and writes dQ, dK, dV.
 [[nodiscard]] Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool backward);
-[[nodiscard]] FlashTime flash_time(const AttentionShape& s, double bytes_per_element, bool backward, const FlashConstants& c,
+[[nodiscard]] FlashTime flash_time(const AttentionShape& shape, double bytes_per_element, bool backward, const FlashConstants& c,
                                    const GemmRates& rates);
 
 }  // namespace rehearse

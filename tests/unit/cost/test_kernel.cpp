@@ -191,6 +191,21 @@ TEST_CASE("attention to a window does the work of its keys, and at most that of 
   }
 }
 
+TEST_CASE("backward attention in 8 bits computes what a window hides, forward it does not") {
+  FlashConstants c;
+  c.efficiency[128] = 0.5;
+  const auto time = [&](double window, DType type, bool backward) {
+    AttentionShape s = causal(kLong);
+    s.window = window;
+    return flash_time(as_computed(s, type), size_of(type), backward, c, {FlopsPerSecond{1e15}, BytesPerSecond{3e12}, 100}).total;
+  };
+  for (const DType type : {DType::fp8, DType::mxfp8}) {
+    CHECK(time(128, type, true) == time(0, type, true));
+    CHECK(time(128, type, false) < 0.1 * time(0, type, false));
+  }
+  CHECK(time(128, DType::bf16, true) < 0.1 * time(0, DType::bf16, true));
+}
+
 TEST_CASE("grouped-query attention moves fewer bytes for the same operations; head dimensions are padded") {
   AttentionShape gqa = kLong;
   gqa.kv_heads = 2;
