@@ -99,9 +99,9 @@ std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file) {
     g.shape = {csv.number("batch"), csv.number("m"), csv.number("n"), csv.number("k")};
     const bool zeros = csv.text("source") == "vidur" && csv.text("operator") == "mlp_down_proj";
     g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0, zeros};
-    const double host = csv.has("host_us") ? csv.number("host_us") : 0;
-    if (host >= csv.number("time_us")) csv.fail("has no time left beside the host's");
-    g.time = Seconds{(csv.number("time_us") - host) * 1e-6};
+    const double time = csv.number("time_us"), host = csv.has("host_us") ? csv.number("host_us") : 0;
+    if (host > 0 && host >= time) csv.fail("has a time_us that its host_us leaves nothing of: it must be longer");
+    g.time = Seconds{(time - host) * 1e-6};
     rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")), csv.text("operator").starts_with("grouped"), std::move(g)});
   }
   return rows;
@@ -128,7 +128,7 @@ std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& f
     a.time = csv.has("time_ms") ? Seconds{csv.number("time_ms") * 1e-3} : work / FlopsPerSecond{csv.number("tflops") * 1e12};
     const std::string implementation(csv.text("implementation"));
     const DType type = implementation.ends_with("_mxfp8") ? DType::mxfp8 : implementation.ends_with("_fp8") ? DType::fp8 : DType::fp16;
-    rows.push_back({std::string(csv.text("gpu")), implementation, type, std::move(a)});
+    rows.push_back({file, std::string(csv.text("gpu")), implementation, type, std::move(a)});
     rows.back().attention.group = rows.back().implementation + " " + rows.back().gpu;
   }
   return rows;

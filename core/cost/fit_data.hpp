@@ -54,7 +54,8 @@ struct GemmRow {
 /// Operands of vidur's second MLP product are zeros: its weights lie within 1e-3 (sarathi-serve `initialize_dummy_weights`), so that what
 /// the gated activation makes of them, below 1e-9, is nothing in fp16.
 /// CSV with the header `gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us`, and `host_us` where
-/// a benchmark's times hold the host's launch and wait: the kernel's time is what is left. Rates of rows are for the caller to fill in. Row ids are "file:line". Throws Error (usage) with file and line on a missing column or a number that is none.
+/// a benchmark's times hold the host's launch and wait: the kernel's time is what is left. Rates of rows are for the caller to fill in. Row ids
+/// are "file:line". Throws Error (usage) with file and line on a missing column, a number that is none, or a time that leaves the kernel none.
 [[nodiscard]] std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file);
 /// What a row measured.
 [[nodiscard]] Kernel kernel_of(const GemmRow& row);
@@ -63,6 +64,7 @@ struct GemmRow {
 /// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. With `time_ms` instead where that is printed, and with
 /// `kv_heads` and `window` where they are not the heads and none. Peaks are left to the caller.
 struct AttentionRow {
+  std::string file;                  ///< As it was read.
   std::string gpu;
   std::string implementation;        ///< As in the file: with "_fp8" or "_mxfp8" at its end where operands are.
   DType type = DType::fp16;          ///< Of operands.

@@ -77,11 +77,11 @@ std::string FlashRecipe::start_of(const std::string& implementation, const std::
   return is_blackwell(gpu) ? "cudnn on Blackwell" : base_of(implementation);
 }
 
-std::vector<std::string> FlashRecipe::rows_of(const std::string& implementation, const std::string& gpu) const {
-  std::vector<std::string> out;
+std::vector<const AttentionRow*> FlashRecipe::rows_of(const std::string& implementation, const std::string& gpu) const {
+  std::vector<const AttentionRow*> out;
   const bool takes_over = !is_blackwell(gpu) && older_.fit.groups.at(base_of(implementation) + " " + gpu).long_slowdown > 0;
   for (const AttentionRow& row : rows_)
-    if ((takes_over || is_blackwell(row.gpu) == is_blackwell(gpu)) && (in_fit_half(row.attention) || (row.gpu == gpu && row.implementation == implementation))) out.push_back(row.attention.id);
+    if ((takes_over || is_blackwell(row.gpu) == is_blackwell(gpu)) && (in_fit_half(row.attention) || (row.gpu == gpu && row.implementation == implementation))) out.push_back(&row);
   return out;
 }
 

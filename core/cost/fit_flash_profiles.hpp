@@ -26,8 +26,8 @@ class FlashRecipe {
   [[nodiscard]] static std::string group_of(const std::string& implementation);
   /// `stated` with what was fitted for `implementation` on `gpu`, efficiencies divided by `clock`. `source`: key of the rows' citation.
   [[nodiscard]] KernelCalibration constants(KernelCalibration stated, const std::string& implementation, const std::string& gpu, double clock, const std::string& source) const;
-  /// Ids of all rows that had a part in it, those held out among them.
-  [[nodiscard]] std::vector<std::string> rows_of(const std::string& implementation, const std::string& gpu) const;
+  /// All rows that had a part in it, those held out among them; valid as long as this object.
+  [[nodiscard]] std::vector<const AttentionRow*> rows_of(const std::string& implementation, const std::string& gpu) const;
 
  private:
   /// Kernels that share constants.

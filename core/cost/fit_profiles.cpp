@@ -85,10 +85,7 @@ class Recipe {
       stated.push_back(parse_calibration(reader_.text(file), file));
     }
     std::vector<AttentionRow> attention = read_attention(reader_, kAttention);
-    for (AttentionRow& row : read_attention(reader_, kWindows)) {
-      windows_.insert(row.attention.id);
-      attention.push_back(std::move(row));
-    }
+    std::ranges::move(read_attention(reader_, kWindows), std::back_inserter(attention));
     flash_.emplace(std::move(attention), gpu_, stated);
     FitReport report;
     for (CalibrationProfile& p : stated) report.profiles.push_back(build(std::move(p)));
@@ -156,7 +153,8 @@ class Recipe {
     p.gpus["b300_sxm"][group] = ultra;
   }
 
-  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped. Several GPUs of one chip: each counts alike.
+  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped. Of several GPUs with one chip each
+  // weighs the same.
   KernelCalibration best_formula(CalibrationProfile& p, const std::vector<std::string>& gpus, const std::string& source) {
     std::map<std::string, Halves> by_gpu;
     Halves rows;
@@ -228,7 +226,7 @@ class Recipe {
 
   // Efficiencies are stored for the clock of the chip that the generation states.
   KernelCalibration flash(CalibrationProfile& p, const KernelCalibration& stated, const std::string& gpu, const std::string& implementation, const std::string& source) {
-    for (const std::string& id : flash_->rows_of(implementation, gpu)) note(windows_.contains(id) ? kWindows : kAttention, id);
+    for (const AttentionRow* row : flash_->rows_of(implementation, gpu)) note(row->file, row->attention.id);
     const KernelCalibration group = flash_->constants(stated, implementation, gpu, power_clock(p, gpu_(gpu)), source);
     p.errors.push_back({"attention_" + implementation + " " + gpu, group.held_out});
     return group;
@@ -287,7 +285,6 @@ class Recipe {
   const FitGpus& gpu_;
   std::vector<GemmRow> gemms_, fp8_;
   std::optional<FlashRecipe> flash_;
-  std::set<std::string> windows_;  // rows of attention to a window
   std::map<std::string, std::vector<std::string>> used_;  // by file, for the profile being built
   std::set<std::string> noted_;
 };

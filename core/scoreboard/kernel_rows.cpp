@@ -44,10 +44,11 @@ class Kernels {
     for (const GemmRow& row : read_gemms(reader, file)) {
       const std::string what = row.one_by_one ? "products of groups" : "products";
       KernelRow r{row.gemm.id, what + " on " + row.gpu, false, {}, row.gemm.time, {}, what};
-      const KernelTime time = model(row.gpu, "").price(kernel_of(row));
+      const Priced& priced = priced_on(row.gpu, "");
+      const KernelTime time = priced.model.price(kernel_of(row));
       r.predicted = time.time;
-      // Fits read products of GPUs that have constants of their own, and none off 16 bytes.
-      r.fitted = in_fit_half(row.gemm.shape) && !time.misaligned && measured_.at(row.gpu);
+      // Fits read products of GPUs that gave constants, and none off 16 bytes.
+      r.fitted = in_fit_half(row.gemm.shape) && !time.misaligned && priced.products_measured;
       if (row.gemm.shape.m >= 1024 && !row.one_by_one) long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
       out.push_back(std::move(r));
     }
@@ -59,7 +60,7 @@ class Kernels {
     for (const AttentionRow& row : read_attention(reader, file)) {
       const AttentionShape& s = row.attention.shape;
       KernelRow r{row.attention.id, fmt::format("attention {} d{:.0f} on {}", row.implementation, s.head_dim, row.gpu), in_fit_half(row.attention), {}, row.attention.time, {}, fmt::format("attention d{:.0f}", s.head_dim)};
-      const KernelModel& m = model(row.gpu, row.kernel());
+      const KernelModel& m = priced_on(row.gpu, row.kernel()).model;
       r.predicted = m.price(make_flash_attention(s, row.type)).time;
       if (row.attention.with_backward) r.predicted += m.price(make_flash_attention(s, row.type, true)).time;
       out.push_back(std::move(r));
@@ -77,6 +78,7 @@ class Kernels {
 
  private:
   struct Long { double m; bool widens; KernelRow row; };
+  struct Priced { KernelModel model; bool products_measured; };
 
   static void add_sums(const std::string& gpu, bool fitted, const std::vector<Long>& rows, std::vector<KernelRow>& out) {
     std::array<std::vector<Long>, 2> sorted;
@@ -96,22 +98,20 @@ class Kernels {
     }
   }
 
-  const KernelModel& model(const std::string& gpu, const std::string& attention) {
-    auto& at = models_[{gpu, attention}];
+  const Priced& priced_on(const std::string& gpu, const std::string& attention) {
+    auto& at = priced_[{gpu, attention}];
     if (!at) {
       const std::shared_ptr<const GpuSpec> spec = catalogue_.gpu(gpu);
       const CalibrationProfile profile = load_calibration(calibration_, *spec, {.attention = attention, .bursts = true});
       const KernelCalibration* products = profile.find("gemm");
-      measured_[gpu] = products && std::ranges::count(products->measured_on, gpu) > 0;
-      at = std::make_unique<KernelModel>(*spec, profile);
+      at = std::make_unique<Priced>(KernelModel(*spec, profile), products != nullptr && std::ranges::count(products->measured_on, gpu) > 0);
     }
     return *at;
   }
 
   Catalogue catalogue_;
   fs::path calibration_;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<KernelModel>> models_;
-  std::map<std::string, bool> measured_;  // by GPU: products of it gave constants
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Priced>> priced_;
   std::map<std::string, std::vector<Long>> long_;
 };
 

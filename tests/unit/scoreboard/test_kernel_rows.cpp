@@ -49,6 +49,20 @@ TEST_CASE("a product is priced by its shape, as the kernel model prices one afte
   CHECK(board.rows[0].group == "products on h100_sxm5_80");
 }
 
+TEST_CASE("only products that a fit may have read count as fitted") {
+  const auto fitted = [](const std::string& gpu, int least, int step) {
+    std::string text = kProducts;
+    for (int i = 0; i < 32; ++i) text += gpu + ",somebody,up,1,4096," + std::to_string(least + step * i) + ",4096,2,2,0,TN,400\n";
+    const KernelBoard board = score_kernels({file_with("fitted.csv", text)}, {}, paths().topologies);
+    return std::count_if(board.rows.begin(), board.rows.end(), [](const KernelRow& r) { return r.fitted; });
+  };
+  const auto half = fitted("a100_sxm4_80", 1024, 8);
+  CHECK((half > 0 && half < 32));
+  CHECK(fitted("a100_sxm4_40", 1024, 8) == half);
+  CHECK(fitted("a100_sxm4_80", 1025, 8) == 0);  // off 16 bytes
+  CHECK(fitted("v100_sxm2_16", 1024, 8) == 0);  // gave no constant
+}
+
 TEST_CASE("errors of a layer's products partly cancel in their sum") {
   const KernelBoard board = score_kernels({kRoot + "/tests/published/data/gemm_by_shape.csv"}, {}, paths().topologies);
   for (const char* gpu : {"a100_sxm4_80", "h100_sxm5_80", "a40"}) {
