@@ -125,6 +125,7 @@ std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& f
     a.shape = {csv.number("batch"), heads, kv_heads, seq, seq, csv.number("head_dim"), csv.number("causal") > 0, csv.has("window") ? csv.number("window") : 0};
     a.with_backward = csv.text("pass") == "fwd+bwd";
     const Flops work = attention_flops(a.shape, false) + (a.with_backward ? attention_flops(a.shape, true) : Flops{});
+    if (!csv.has("time_ms") && !csv.has("tflops")) csv.fail("needs a column 'tflops' or 'time_ms'");
     a.time = csv.has("time_ms") ? Seconds{csv.number("time_ms") * 1e-3} : work / FlopsPerSecond{csv.number("tflops") * 1e12};
     const std::string implementation(csv.text("implementation"));
     const DType type = implementation.ends_with("_mxfp8") ? DType::mxfp8 : implementation.ends_with("_fp8") ? DType::fp8 : DType::fp16;
