@@ -5,7 +5,8 @@
 
 namespace rehearse {
 
-/// The same Program with every dynamic dimension at its bound, where a context gives no values: what execution takes memory for.
+/// The same Program with every dynamic dimension at its bound, where a context gives no values: what execution takes
+/// memory for.
 [[nodiscard]] Program at_bounds(Program program);
 
 }  // namespace rehearse

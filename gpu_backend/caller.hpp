@@ -32,7 +32,10 @@ class Caller {
   }
 
  private:
-  struct Job { std::function<void()> what; Done done; };
+  struct Job {
+    std::function<void()> what;
+    Done done;
+  };
   void work() {
     while (true) {
       std::unique_lock lock(mutex_);

@@ -32,16 +32,20 @@ struct Header {
 };
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
-  throw Error(ErrorKind::check_failed, fmt::format("cannot write checkpoint: {}", why), file, "free space or give another --checkpoint folder; the checkpoint before is intact");
+  throw Error(ErrorKind::check_failed, fmt::format("cannot write checkpoint: {}", why), file,
+              "free space or give another --checkpoint folder; the checkpoint before is intact");
 }
 
 /// A file that is on disk once close() returns.
 class Writer {
  public:
-  explicit Writer(std::string file) : file_(std::move(file)), fd_(::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  explicit Writer(std::string file)
+      : file_(std::move(file)), fd_(::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
     if (fd_ < 0) refuse(file_, std::strerror(errno));
   }
-  ~Writer() { if (fd_ >= 0) ::close(fd_); }
+  ~Writer() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -67,16 +71,20 @@ class Writer {
 class Reader {
  public:
   /// `way_out`: what to do about a damaged file.
-  Reader(const std::string& file, std::string way_out) : file_(file), way_out_(std::move(way_out)), in_(file, std::ios::binary) {
+  Reader(const std::string& file, std::string way_out)
+      : file_(file), way_out_(std::move(way_out)), in_(file, std::ios::binary) {
     if (!in_) damaged("cannot be read");
   }
   void get(void* data, std::size_t bytes) {
     if (!in_.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes))) damaged("is shorter than it says");
   }
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_, "resume the scenario that wrote it, with the same options, or start without --resume");
+    throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_,
+                "resume the scenario that wrote it, with the same options, or start without --resume");
   }
-  [[noreturn]] void damaged(const std::string& what) const { throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_, way_out_); }
+  [[noreturn]] void damaged(const std::string& what) const {
+    throw Error(ErrorKind::usage, fmt::format("checkpoint {}", what), file_, way_out_);
+  }
 
  private:
   std::string file_, way_out_;
@@ -87,7 +95,8 @@ std::string rank_file(const std::string& folder, int rank) { return fmt::format(
 
 }  // namespace
 
-Checkpoints::Checkpoints(std::string directory, std::uint64_t program_hash, Numerics numerics) : directory_(std::move(directory)), hash_(program_hash), numerics_(numerics) {}
+Checkpoints::Checkpoints(std::string directory, std::uint64_t program_hash, Numerics numerics)
+    : directory_(std::move(directory)), hash_(program_hash), numerics_(numerics) {}
 
 std::string Checkpoints::folder(std::int64_t step) const { return fmt::format("{}/step-{:06}", directory_, step); }
 
@@ -137,14 +146,17 @@ std::optional<std::int64_t> Checkpoints::newest(std::optional<std::int64_t> befo
 
 void Checkpoints::load(std::int64_t step, Executor& executor, ComputeDevice& device, int rank) const {
   const auto older = newest(step);
-  Reader in(rank_file(folder(step), rank), older ? fmt::format("remove {} to go on from step-{:06}", folder(step), *older) : "no older checkpoint is complete: start without --resume");
+  Reader in(rank_file(folder(step), rank), older
+                                               ? fmt::format("remove {} to go on from step-{:06}", folder(step), *older)
+                                               : "no older checkpoint is complete: start without --resume");
   Header header;
   in.get(&header, sizeof header);
   if (header.magic != kMagic) in.damaged("is not one of ours");
   if (header.hash != hash_) in.fail("belongs to another plan");
   if (header.numerics != static_cast<std::uint64_t>(numerics_)) in.fail("was written in another precision");
   const auto tensors = executor.persistent();
-  if (header.tensors != tensors.size() || header.rank != rank || header.step != step) in.fail("belongs to another rank or step");
+  if (header.tensors != tensors.size() || header.rank != rank || header.step != step)
+    in.fail("belongs to another rank or step");
   std::vector<std::byte> buffer;
   for (const Executor::Persistent& t : tensors) {
     std::array<std::uint64_t, 2> sizes{};

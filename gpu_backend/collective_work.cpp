@@ -24,10 +24,12 @@ bool ragged(const Program& p, int tensor, int group) {
 
 }  // namespace
 
-CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics) : communicator_(communicator) {
+CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics)
+    : communicator_(communicator) {
   const Program& p = plan.program();
   const auto& c = std::get<CollectiveTask>(task.task->kind);
-  call_.op = c.op == CollectiveOp::send_recv ? CollectiveOp::all_to_all : c.op;  // A hop is an exchange in which all but one part is empty.
+  // A hop is an exchange in which all but one part is empty.
+  call_.op = c.op == CollectiveOp::send_recv ? CollectiveOp::all_to_all : c.op;
   call_.reduce = c.reduce;
   call_.root = std::max(0, c.root);
   call_.name = name_of(task);
@@ -40,8 +42,10 @@ CollectiveWork::CollectiveWork(RankPlan& plan, const Instruction& task, Communic
       throw std::logic_error(call_.name + ": operands of different types in one collective");
     out_elements_.push_back(task.operands[pair.out].held->elements());
   }
-  if (c.op == CollectiveOp::halo_exchange) list_halo(plan, task, members);
-  else list_parts(plan, task, members);
+  if (c.op == CollectiveOp::halo_exchange)
+    list_halo(plan, task, members);
+  else
+    list_parts(plan, task, members);
   count_bytes(plan, task);
 }
 
@@ -49,11 +53,13 @@ void CollectiveWork::list_pairs(const Instruction& task) {
   const auto& o = task.operands;
   for (std::size_t i = 0; i < o.size(); ++i) {
     const bool paired = i + 1 < o.size() && o[i].access != Access::write && o[i + 1].access == Access::write;
-    if (!paired && o[i].access != Access::update) throw std::logic_error(call_.name + ": operands are neither pairs nor in place");
+    if (!paired && o[i].access != Access::update)
+      throw std::logic_error(call_.name + ": operands are neither pairs nor in place");
     pairs_.push_back({i, paired ? i + 1 : i});
     if (paired) ++i;
   }
-  in_place_ = pairs_.size() == 1 && o[pairs_[0].in].slot == o[pairs_[0].out].slot && o[pairs_[0].in].first == o[pairs_[0].out].first;
+  in_place_ = pairs_.size() == 1 && o[pairs_[0].in].slot == o[pairs_[0].out].slot &&
+              o[pairs_[0].in].first == o[pairs_[0].out].first;
 }
 
 void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
@@ -106,17 +112,21 @@ void CollectiveWork::list_parts(RankPlan& plan, const Instruction& task, const s
 }
 
 /// Tensors that every rank numbers for itself are exchanged in equal parts, and gathered one after the other.
-void CollectiveWork::list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members) {
+void CollectiveWork::list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member,
+                                std::size_t members) {
   const auto part = [](std::int64_t n, std::size_t i, std::size_t k) {
     const std::int64_t length = n / static_cast<std::int64_t>(k);
     return Blocks{{static_cast<std::int64_t>(i) * length, length}};
   };
-  if (call_.op == CollectiveOp::all_to_all) send_[member].push_back(part(in.held->elements(), member, members));
-  else if (call_.op != CollectiveOp::all_gather) throw std::logic_error(call_.name + ": a reduction of tensors that every rank numbers for itself");
+  if (call_.op == CollectiveOp::all_to_all)
+    send_[member].push_back(part(in.held->elements(), member, members));
+  else if (call_.op != CollectiveOp::all_gather)
+    throw std::logic_error(call_.name + ": a reduction of tensors that every rank numbers for itself");
   receive_[member].push_back(part(out.held->elements(), member, members));
 }
 
-/// Neighbours lend each other what lies at their edges; axes that an earlier exchange has filled are sent with their halos.
+/// Neighbours lend each other what lies at their edges; axes that an earlier exchange has filled are sent with their
+/// halos.
 void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members) {
   const Program& p = plan.program();
   const PlannedOperand &in = task.operands[pairs_[0].in], &out = task.operands[pairs_[0].out];
@@ -126,8 +136,10 @@ void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const st
   std::size_t dim = filled.size();
   for (const auto& [axis, l] : tensor.layout)
     if (const auto* h = std::get_if<Halo>(&l); h != nullptr && dim == filled.size()) {
-      if (axes.contains(axis)) dim = static_cast<std::size_t>(h->dim);
-      else filled[static_cast<std::size_t>(h->dim)] = true;
+      if (axes.contains(axis))
+        dim = static_cast<std::size_t>(h->dim);
+      else
+        filled[static_cast<std::size_t>(h->dim)] = true;
     }
   if (dim == filled.size()) throw std::logic_error(call_.name + ": no halo along the group");
   call_.op = CollectiveOp::all_to_all;
@@ -149,7 +161,8 @@ void CollectiveWork::list_halo(RankPlan& plan, const Instruction& task, const st
 /// What is sent is read where the halo will be, so that a rank's own elements come first.
 void CollectiveWork::copy_own(ComputeDevice& device, const std::vector<std::byte*>& data) const {
   if (own_from_.empty()) return;
-  const std::shared_ptr<Storage> buffer = device.allocate(static_cast<std::size_t>(total(own_from_)) * size_of(call_.type));
+  const std::shared_ptr<Storage> buffer =
+      device.allocate(static_cast<std::size_t>(total(own_from_)) * size_of(call_.type));
   device.pack_blocks(data[own_.in], own_from_, call_.type, buffer->data());
   device.unpack_blocks(buffer->data(), own_to_, call_.type, data[own_.out]);
 }
@@ -168,7 +181,8 @@ void CollectiveWork::count_bytes(const RankPlan& plan, const Instruction& task) 
   bytes_ = std::max(in, out);
 }
 
-CollectiveWork::Buffer CollectiveWork::room(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const {
+CollectiveWork::Buffer CollectiveWork::room(ComputeDevice& device, const Parts& parts,
+                                            const std::vector<std::byte*>& data, bool inputs) const {
   Buffer out;
   std::int64_t n = 0, first = 0;
   // Parts exchanged in place would be overwritten before they are sent.
@@ -191,7 +205,8 @@ CollectiveWork::Buffer CollectiveWork::room(ComputeDevice& device, const Parts& 
 
 void CollectiveWork::pack_inputs(ComputeDevice& device, const std::vector<std::byte*>& data, std::byte* to) const {
   for (const auto& of_member : send_)
-    for (std::size_t i = 0; i < of_member.size(); ++i) to = device.pack_blocks(data[pairs_[i].in], of_member[i], call_.type, to);
+    for (std::size_t i = 0; i < of_member.size(); ++i)
+      to = device.pack_blocks(data[pairs_[i].in], of_member[i], call_.type, to);
 }
 
 CollectiveWork::Buffer CollectiveWork::packed_inputs(ComputeDevice& device, const std::vector<std::byte*>& data) const {
@@ -200,11 +215,13 @@ CollectiveWork::Buffer CollectiveWork::packed_inputs(ComputeDevice& device, cons
   return out;
 }
 
-void CollectiveWork::unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& buffer) const {
+void CollectiveWork::unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data,
+                                 const Buffer& buffer) const {
   if (!buffer.storage) return;
   const std::byte* from = buffer.data;
   for (const auto& of_member : receive_)
-    for (std::size_t i = 0; i < of_member.size(); ++i) from = device.unpack_blocks(from, of_member[i], call_.type, data[pairs_[i].out]);
+    for (std::size_t i = 0; i < of_member.size(); ++i)
+      from = device.unpack_blocks(from, of_member[i], call_.type, data[pairs_[i].out]);
 }
 
 /// A mean is divided piece by piece on a processor, while what was just unpacked is in its cache.
@@ -227,7 +244,8 @@ void CollectiveWork::finish(ComputeDevice& device, const std::vector<std::byte*>
 
 void CollectiveWork::divide(ComputeDevice& device, std::byte* data, std::int64_t n) const {
   if (divisor_ == 1) return;
-  if (call_.type == ElementType::int64 || call_.type == ElementType::byte) throw std::logic_error(call_.name + ": a mean of integers");
+  if (call_.type == ElementType::int64 || call_.type == ElementType::byte)
+    throw std::logic_error(call_.name + ": a mean of integers");
   device.divide(data, n, call_.type, divisor_);
 }
 
@@ -250,7 +268,9 @@ void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>&
   }
   CollectiveCall call = call_;
   const bool reduces_in_place = call.op == CollectiveOp::all_reduce || call.op == CollectiveOp::broadcast;
-  struct Buffers { Buffer send, receive; };
+  struct Buffers {
+    Buffer send, receive;
+  };
   auto buffers = std::make_shared<Buffers>();
   if (reduces_in_place && in_place_) {
     call.receive = data[pairs_[0].in];
@@ -264,10 +284,11 @@ void CollectiveWork::start(ComputeDevice& device, const std::vector<std::byte*>&
     call.send = buffers->send.data;
     call.receive = buffers->receive.data;
   }
-  communicator_->start(std::move(call), [this, &device, buffers, data, done = std::move(done)](std::exception_ptr failed) {
-    if (failed == nullptr) finish(device, data, buffers->receive);
-    done(failed);
-  });
+  communicator_->start(std::move(call),
+                       [this, &device, buffers, data, done = std::move(done)](std::exception_ptr failed) {
+                         if (failed == nullptr) finish(device, data, buffers->receive);
+                         done(failed);
+                       });
 }
 
 }  // namespace rehearse

@@ -22,7 +22,9 @@ class CollectiveWork {
 
  private:
   /// Operand numbers; equal for in place.
-  struct Pair { std::size_t in, out; };
+  struct Pair {
+    std::size_t in, out;
+  };
   /// Per member, per pair: the blocks that go there or come from there.
   using Parts = std::vector<std::vector<Blocks>>;
 
@@ -31,9 +33,14 @@ class CollectiveWork {
   void list_local(const PlannedOperand& in, const PlannedOperand& out, std::size_t member, std::size_t members);
   void list_halo(RankPlan& plan, const Instruction& task, const std::vector<int>& members);
   void count_bytes(const RankPlan& plan, const Instruction& task);
-  /// Elements of all parts, one after the other: memory of the device, or the operand itself where they lie there like that.
-  struct Buffer { std::shared_ptr<Storage> storage; std::byte* data = nullptr; };
-  [[nodiscard]] Buffer room(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data, bool inputs) const;
+  /// Elements of all parts, one after the other: memory of the device, or the operand itself where they lie there like
+  /// that.
+  struct Buffer {
+    std::shared_ptr<Storage> storage;
+    std::byte* data = nullptr;
+  };
+  [[nodiscard]] Buffer room(ComputeDevice& device, const Parts& parts, const std::vector<std::byte*>& data,
+                            bool inputs) const;
   void pack_inputs(ComputeDevice& device, const std::vector<std::byte*>& data, std::byte* to) const;
   [[nodiscard]] Buffer packed_inputs(ComputeDevice& device, const std::vector<std::byte*>& data) const;
   void unpack_into(ComputeDevice& device, const std::vector<std::byte*>& data, const Buffer& from) const;
@@ -49,7 +56,7 @@ class CollectiveWork {
   Parts send_, receive_;
   Pair own_{};
   Blocks own_from_, own_to_;  ///< Own elements that a halo exchange into another buffer copies; empty in place.
-  bool in_place_ = false;   ///< One operand, reduced where it lies.
+  bool in_place_ = false;     ///< One operand, reduced where it lies.
   double divisor_ = 1, bytes_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Communication between ranks, as the executor asks for it: asynchronous, on packed buffers, in the order of issue of each stream.
+// Communication between ranks, as the executor asks for it: asynchronous, on packed buffers, in the order of issue of
+// each stream.
 
 #include <cstdint>
 #include <memory>
@@ -25,9 +26,9 @@ struct CollectiveCall {
   int root = 0;
   const std::byte* send = nullptr;
   std::byte* receive = nullptr;
-  std::vector<std::int64_t> send_counts;     ///< Elements per member.
+  std::vector<std::int64_t> send_counts;  ///< Elements per member.
   std::vector<std::int64_t> receive_counts;
-  std::string name;                          ///< Task, for messages.
+  std::string name;  ///< Task, for messages.
 };
 
 /// One group on one stream. All members make the same calls in the same order.
@@ -46,14 +47,17 @@ class Channel {
   virtual void receive(std::byte* data, std::size_t bytes, std::uint64_t label, Done done) = 0;
 };
 
-/// The ranks of a run, seen from one of them. Failures of other ranks end every call with Error (check_failed) that names rank and cause.
+/// The ranks of a run, seen from one of them. Failures of other ranks end every call with Error (check_failed) that
+/// names rank and cause.
 class Transport {
  public:
   virtual ~Transport() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int ranks() const = 0;
-  /// `members` are ranks in the order of the group. The same name and members give the same communicator on all of them.
-  [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) = 0;
+  /// `members` are ranks in the order of the group. The same name and members give the same communicator on all of
+  /// them.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(const std::string& name,
+                                                                   const std::vector<int>& members) = 0;
   [[nodiscard]] virtual std::unique_ptr<Channel> channel(const std::string& name, int from, int to) = 0;
   /// Reduces numbers in host memory over all ranks, beside whatever else goes on.
   [[nodiscard]] virtual std::unique_ptr<Communicator> control(const std::string& name);

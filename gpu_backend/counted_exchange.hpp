@@ -1,5 +1,6 @@
 #pragma once
-// An all-to-all whose counts only the data decides: rows to and from each peer are read from tensors that earlier tasks have written.
+// An all-to-all whose counts only the data decides: rows to and from each peer are read from tensors that earlier tasks
+// have written.
 
 #include <atomic>
 #include <memory>
@@ -17,15 +18,19 @@ class CountedExchange {
 
   CountedExchange(const RankPlan& plan, const Instruction& task, Communicator* communicator, Numerics numerics);
 
-  /// Within the work of a task of `device`: starts it on operands at `data`, which stay valid until it is done. Throws Error (check_failed) where the
-  /// values say more than there is room for.
+  /// Within the work of a task of `device`: starts it on operands at `data`, which stay valid until it is done. Throws
+  /// Error (check_failed) where the values say more than there is room for.
   void start(ComputeDevice& device, const std::vector<std::byte*>& data, const Values& values, Done done) const;
   /// Payload of all that was started so far, the larger side of each, in the Program's types.
   [[nodiscard]] double moved() const { return moved_->load(); }
 
  private:
   /// One tensor that moves: operands, elements of a row, rows there is room for.
-  struct Part { std::size_t in, out; std::int64_t width, sent_room, received_room; double bytes; };
+  struct Part {
+    std::size_t in, out;
+    std::int64_t width, sent_room, received_room;
+    double bytes;
+  };
 
   [[nodiscard]] std::vector<std::int64_t> rows(ExprId count, const Values& values) const;
   void check(const std::vector<std::int64_t>& rows, bool sends) const;

@@ -12,8 +12,10 @@ namespace rehearse {
 class DataSource {
  public:
   virtual ~DataSource() = default;
-  /// `length` + 1 consecutive tokens of sample `sample` of step `step`: inputs are the first `length`, labels the last. Each is below `vocabulary`.
-  virtual void tokens(std::int64_t step, std::int64_t sample, std::int64_t length, std::vector<std::int64_t>& out) const;
+  /// `length` + 1 consecutive tokens of sample `sample` of step `step`: inputs are the first `length`, labels the last.
+  /// Each is below `vocabulary`.
+  virtual void tokens(std::int64_t step, std::int64_t sample, std::int64_t length,
+                      std::vector<std::int64_t>& out) const;
   /// The `n` numbers of sample `sample`: an image's pixels, channel by channel, or a vector's features.
   virtual void image(std::int64_t step, std::int64_t sample, std::int64_t n, std::vector<double>& out) const;
   /// Class of a sample, and of one pixel of it.
@@ -28,13 +30,16 @@ class DataSource {
 /// Images that can be learned: noise around a pattern of their class. A pixel's class tells how bright it is.
 [[nodiscard]] std::unique_ptr<DataSource> synthetic_images(std::uint64_t seed, std::int64_t classes);
 
-/// Images from a file of records, each a byte for the class and `pixels` bytes, as CIFAR-10's binary files are; which one, (seed, step,
-/// sample) decides. Throws Error (usage) where the file is no whole number of records, or a class is not below `classes`.
-[[nodiscard]] std::unique_ptr<DataSource> images_of_file(const std::string& path, std::uint64_t seed, std::int64_t classes, std::int64_t pixels);
+/// Images from a file of records, each a byte for the class and `pixels` bytes, as CIFAR-10's binary files are; which
+/// one, (seed, step, sample) decides. Throws Error (usage) where the file is no whole number of records, or a class is
+/// not below `classes`.
+[[nodiscard]] std::unique_ptr<DataSource> images_of_file(const std::string& path, std::uint64_t seed,
+                                                         std::int64_t classes, std::int64_t pixels);
 
-/// The bytes of a file, from a place that (seed, step, sample) decides. Throws Error (usage) where the file is shorter than a sample,
-/// or the vocabulary has fewer than 256 tokens.
-[[nodiscard]] std::unique_ptr<DataSource> bytes_of_file(const std::string& path, std::uint64_t seed, std::int64_t vocabulary);
+/// The bytes of a file, from a place that (seed, step, sample) decides. Throws Error (usage) where the file is shorter
+/// than a sample, or the vocabulary has fewer than 256 tokens.
+[[nodiscard]] std::unique_ptr<DataSource> bytes_of_file(const std::string& path, std::uint64_t seed,
+                                                        std::int64_t vocabulary);
 
 /// Entropy of single bytes in nats: the loss of a model that knows only how often each byte occurs.
 [[nodiscard]] double unigram_entropy(const std::string& path);

@@ -1,5 +1,6 @@
 #pragma once
-// Which CUDA devices this process can use. Plain C++: callers need no CUDA header, and the function exists in every build.
+// Which CUDA devices this process can use. Plain C++: callers need no CUDA header, and the function exists in every
+// build.
 
 #include <string>
 #include <vector>
@@ -20,12 +21,14 @@ struct CudaDevice {
 
 struct DeviceProbe {
   std::vector<CudaDevice> devices;
-  std::string none_because;     ///< Why `devices` is empty, as part of a sentence: "no NVIDIA driver found". Empty when it isn't.
+  /// Why `devices` is empty, as part of a sentence: "no NVIDIA driver found". Empty when it isn't.
+  std::string none_because;
   std::string runtime_version;  ///< CUDA runtime linked in, "13.0"; empty in a build without CUDA.
   std::string driver_version;   ///< Newest CUDA that the driver supports; empty without a driver.
 };
 
-/// Looks at the machine now. Makes no CUDA context, so that it costs no device memory. Never throws for what the machine lacks.
+/// Looks at the machine now. Makes no CUDA context, so that it costs no device memory. Never throws for what the
+/// machine lacks.
 [[nodiscard]] DeviceProbe probe_cuda_devices();
 
 }  // namespace rehearse

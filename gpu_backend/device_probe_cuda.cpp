@@ -8,7 +8,9 @@ namespace rehearse {
 namespace {
 
 /// CUDA writes 13.0 as 13000 and 12.4 as 12040.
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 std::string reason(cudaError_t error) {
   switch (error) {
@@ -32,7 +34,8 @@ CudaDevice describe(int index, const cudaDeviceProp& properties) {
   device.memory = Bytes{static_cast<double>(properties.totalGlobalMem)};
   device.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, index);
   std::array<char, 32> bus_id{};
-  if (cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index) == cudaSuccess) device.pci_bus_id = bus_id.data();
+  if (cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index) == cudaSuccess)
+    device.pci_bus_id = bus_id.data();
   return device;
 }
 

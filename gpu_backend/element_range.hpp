@@ -7,7 +7,9 @@
 namespace rehearse {
 
 /// Consecutive elements.
-struct ElementRange { std::int64_t first = 0, length = 0; };
+struct ElementRange {
+  std::int64_t first = 0, length = 0;
+};
 using ElementRanges = std::vector<ElementRange>;
 
 }  // namespace rehearse

@@ -23,7 +23,8 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kWarmUp = 2;   // Steps before one is recorded: libraries choose, connect and take memory in the first of their calls.
+// Steps before one is recorded: libraries choose, connect and take memory in the first of their calls.
+constexpr int kWarmUp = 2;
 
 bool computes(const Instruction& in) { return std::holds_alternative<ComputeTask>(in.task->kind); }
 
@@ -42,17 +43,24 @@ struct Executor::Impl {
   std::int64_t next_step = 0;
   double last_end = 0, moved_before = 0;
   std::unique_ptr<Communicator> control;
-  std::array<double, 2> sums{};                   ///< Loss and tokens.
-  std::vector<EventPtr> events, events_before;    ///< By instruction, of this step and the one before.
+  std::array<double, 2> sums{};                 ///< Loss and tokens.
+  std::vector<EventPtr> events, events_before;  ///< By instruction, of this step and the one before.
   Preparation preparation;
   std::vector<Prepared> prepared;
-  std::string not_replayed;                       ///< Why not, where it was asked for.
-  int issued = 0;                                 ///< Steps that were issued task by task.
-  std::map<int, std::shared_ptr<Storage>> inputs; ///< By slot, while there is a recording: it reads them where they are.
-  std::unique_ptr<Recording> recording;           ///< Goes first: it calls communicators.
+  std::string not_replayed;  ///< Why not, where it was asked for.
+  int issued = 0;            ///< Steps that were issued task by task.
+  /// By slot, while there is a recording: it reads them where they are.
+  std::map<int, std::shared_ptr<Storage>> inputs;
+  std::unique_ptr<Recording> recording;  ///< Goes first: it calls communicators.
 
   Impl(const Program& p, ComputeDevice& d, Transport& t, const DataSource& source, ExecutorOptions o)
-      : program(p), device(d), transport(t), data(source), options(std::move(o)), plan(p, t.rank()), preparation(plan, d, t, observed) {
+      : program(p),
+        device(d),
+        transport(t),
+        data(source),
+        options(std::move(o)),
+        plan(p, t.rank()),
+        preparation(plan, d, t, observed) {
     if (const auto missing = missing_operators(p, d); !missing.empty()) throw lacks(d.name(), missing);
     storage.resize(plan.slots().size());
     initialise();
@@ -60,16 +68,21 @@ struct Executor::Impl {
     if (transport.ranks() > 1) control = transport.control("losses");
     transport.ready();
     if (options.replay)
-      not_replayed = not_repeated_because(plan, {.records_nothing_because = device.records_nothing_because(), .transport_enqueues = transport.enqueues(), .ranks = transport.ranks(),
+      not_replayed = not_repeated_because(plan, {.records_nothing_because = device.records_nothing_because(),
+                                                 .transport_enqueues = transport.enqueues(),
+                                                 .ranks = transport.ranks(),
                                                  .observed_on_host = options.on_update || options.on_route});
   }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return program.tensors[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] ElementType type_of(const StorageSlot& s) const { return stored_as(tensor(s.tensor).dtype, device.numerics()); }
+  [[nodiscard]] ElementType type_of(const StorageSlot& s) const {
+    return stored_as(tensor(s.tensor).dtype, device.numerics());
+  }
 
   void take(int slot) {
     const StorageSlot& s = plan.slots()[static_cast<std::size_t>(slot)];
-    storage[static_cast<std::size_t>(slot)] = device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
+    storage[static_cast<std::size_t>(slot)] =
+        device.allocate(static_cast<std::size_t>(s.elements) * size_of(type_of(s)), tensor(s.tensor).space);
     memory.add(tensor(s.tensor), s.bytes);
   }
 
@@ -81,8 +94,11 @@ struct Executor::Impl {
       take(static_cast<int>(i));
       const Tensor& t = tensor(s.tensor);
       try {
-        if (begins_as_zeros(t)) device.clear(*storage[i], static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
-        else device.write(*storage[i], 0, encoded(initial_values(t, *plan.held_by(s.tensor, at), s.layer, program.seed), type_of(s)));
+        if (begins_as_zeros(t))
+          device.clear(*storage[i], static_cast<std::size_t>(s.elements) * size_of(type_of(s)));
+        else
+          device.write(*storage[i], 0,
+                       encoded(initial_values(t, *plan.held_by(s.tensor, at), s.layer, program.seed), type_of(s)));
       } catch (const OutOfMemory& e) {
         throw explained(e, program, plan.rank(), memory.now(), t.name);
       }
@@ -94,8 +110,13 @@ struct Executor::Impl {
     const auto& m = std::get<P2pTask>(in.task->kind);
     const MessageEdge& edge = program.edges[static_cast<std::size_t>(m.edge)];
     const auto number = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
-    return RandomKey(number(m.edge)).with(number(in.at.chunk + m.chunk_delta)).with(number(in.at.microbatch + m.microbatch_delta)).with(number(in.at.pass))
-        .with(number(edge.per_layer ? in.at.layer + m.layer_delta : 0)).with(number(program.exprs.evaluate(m.tag, in.at))).bits(number(next_step + m.step_delta));
+    return RandomKey(number(m.edge))
+        .with(number(in.at.chunk + m.chunk_delta))
+        .with(number(in.at.microbatch + m.microbatch_delta))
+        .with(number(in.at.pass))
+        .with(number(edge.per_layer ? in.at.layer + m.layer_delta : 0))
+        .with(number(program.exprs.evaluate(m.tag, in.at)))
+        .bits(number(next_step + m.step_delta));
   }
 
   // ---- a step
@@ -127,7 +148,9 @@ struct Executor::Impl {
 
   // ---- replaying
 
-  [[nodiscard]] static bool reads_input(const Instruction& in) { return std::holds_alternative<InputTask>(in.task->kind); }
+  [[nodiscard]] static bool reads_input(const Instruction& in) {
+    return std::holds_alternative<InputTask>(in.task->kind);
+  }
 
   /// Everything but the inputs, whose storage stays for good: the host writes it before each replay.
   void record() {
@@ -177,8 +200,11 @@ struct Executor::Impl {
     Placed out;
     for (const PlannedOperand& o : in.operands) {
       out.owners.push_back(storage[static_cast<std::size_t>(o.slot)]);
-      if (!out.owners.back()) throw std::logic_error(fmt::format("rank {}: {} uses '{}' after it was freed", plan.rank(), name_of(in), tensor(o.tensor).name));
-      out.offsets.push_back(static_cast<std::size_t>(o.first) * size_of(stored_as(tensor(o.tensor).dtype, device.numerics())));
+      if (!out.owners.back())
+        throw std::logic_error(
+            fmt::format("rank {}: {} uses '{}' after it was freed", plan.rank(), name_of(in), tensor(o.tensor).name));
+      out.offsets.push_back(static_cast<std::size_t>(o.first) *
+                            size_of(stored_as(tensor(o.tensor).dtype, device.numerics())));
     }
     return out;
   }
@@ -186,13 +212,18 @@ struct Executor::Impl {
   Work work_of(const Instruction& in, const Prepared& what) {
     Placed at = placed(in);
     const std::int64_t step = next_step;
-    if (what.op != nullptr) return {.run = [this, &what, at = std::move(at), step] { compute(what, at, step); }, .start = {}};
+    if (what.op != nullptr)
+      return {.run = [this, &what, at = std::move(at), step] { compute(what, at, step); }, .start = {}};
     if (what.collective)
-      return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) { made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); }); }};
+      return {.run = {}, .start = [&on = device, made = what.collective, at = std::move(at)](Done done) {
+                made->start(on, at.all(), [made, at, done](std::exception_ptr e) { done(e); });
+              }};
     if (what.exchange) return exchange(in, what, std::move(at));
     if (what.channel != nullptr) return message(in, what, std::move(at));
-    if (std::holds_alternative<InputTask>(in.task->kind)) return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
-    if (std::holds_alternative<HostTask>(in.task->kind)) return {.run = [] {}, .start = {}};  // A data source hands out what is decoded.
+    if (std::holds_alternative<InputTask>(in.task->kind))
+      return {.run = [this, &in, &what, at = std::move(at), step] { input(in, what, at, step); }, .start = {}};
+    // A data source hands out what is decoded.
+    if (std::holds_alternative<HostTask>(in.task->kind)) return {.run = [] {}, .start = {}};
     return {.run = [this, &what, at = std::move(at)] { copy(what, at); }, .start = {}};  // CopyTask
   }
 
@@ -213,8 +244,10 @@ struct Executor::Impl {
 
   Work exchange(const Instruction& in, const Prepared& what, Placed at) {
     std::vector<std::shared_ptr<Storage>> counts;
-    for (const PlannedOperand& v : in.values) counts.push_back(v.slot < 0 ? nullptr : storage[static_cast<std::size_t>(v.slot)]);
-    return {.run = {}, .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](Done done) {
+    for (const PlannedOperand& v : in.values)
+      counts.push_back(v.slot < 0 ? nullptr : storage[static_cast<std::size_t>(v.slot)]);
+    return {.run = {},
+            .start = [this, &in, made = what.exchange, counts = std::move(counts), at = std::move(at)](Done done) {
               CountedExchange::Values values(counts.size());
               for (std::size_t d = 0; d < counts.size(); ++d)
                 if (counts[d]) {
@@ -229,12 +262,15 @@ struct Executor::Impl {
     const bool sends = std::get<P2pTask>(in.task->kind).direction == P2pTask::Direction::send;
     return {.run = {}, .start = [&on = device, &in, &what, sends, name = label(in), at = std::move(at)](Done done) {
               std::vector<MessagePart> parts;
-              for (std::size_t i = 0; i < what.call.operands.size(); ++i) parts.push_back({at.data(i), &what.call.operands[i], &in.operands[i].within});
-              start_message(on, *what.channel, sends, parts, name, [at, done = std::move(done)](std::exception_ptr e) { done(e); });
+              for (std::size_t i = 0; i < what.call.operands.size(); ++i)
+                parts.push_back({at.data(i), &what.call.operands[i], &in.operands[i].within});
+              start_message(on, *what.channel, sends, parts, name,
+                            [at, done = std::move(done)](std::exception_ptr e) { done(e); });
             }};
   }
 
-  /// Copies between memory spaces: pairs of what is read and written, or one that is divided among several in their order.
+  /// Copies between memory spaces: pairs of what is read and written, or one that is divided among several in their
+  /// order.
   void copy(const Prepared& what, const Placed& at) const {
     const auto& o = what.call.operands;
     const auto bytes = [](const TensorView& x) { return static_cast<std::size_t>(x.elements()) * size_of(x.type); };
@@ -249,7 +285,8 @@ struct Executor::Impl {
   }
 
   void input(const Instruction& in, const Prepared& what, const Placed& at, std::int64_t step) const {
-    device.put(at.data(0), input_values(program, data, std::get<InputTask>(in.task->kind), what.call.operands.at(0), what.call.first_sample, step));
+    device.put(at.data(0), input_values(program, data, std::get<InputTask>(in.task->kind), what.call.operands.at(0),
+                                        what.call.first_sample, step));
   }
 
   [[nodiscard]] double bytes_of(const Prepared& what, const Instruction& in) const {
@@ -257,7 +294,8 @@ struct Executor::Impl {
     const auto* m = std::get_if<P2pTask>(&in.task->kind);
     if (m == nullptr || m->direction != P2pTask::Direction::send) return 0;
     double bytes = 0;
-    for (const PlannedOperand& o : in.operands) bytes += static_cast<double>(o.held->elements()) * size_of(tensor(o.tensor).dtype);
+    for (const PlannedOperand& o : in.operands)
+      bytes += static_cast<double>(o.held->elements()) * size_of(tensor(o.tensor).dtype);
     return bytes;
   }
 
@@ -270,7 +308,9 @@ struct Executor::Impl {
       call.receive = reinterpret_cast<std::byte*>(sums.data());
       call.receive_counts = {static_cast<std::int64_t>(sums.size())};
       call.name = "losses";
-      device.wait(device.submit(static_cast<int>(program.streams.size()), {}, {.run = {}, .start = [this, call](Done done) { control->start(call, std::move(done)); }}));
+      device.wait(
+          device.submit(static_cast<int>(program.streams.size()), {},
+                        {.run = {}, .start = [this, call](Done done) { control->start(call, std::move(done)); }}));
     } else {
       sums = {observed.loss_sum, static_cast<double>(observed.tokens)};
     }
@@ -290,7 +330,8 @@ struct Executor::Impl {
       events.assign(plan.step().size(), nullptr);
       issue_all();
     }
-    for (std::size_t i = 0; i < plan.step().size(); ++i) out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
+    for (std::size_t i = 0; i < plan.step().size(); ++i)
+      out.communicated += Bytes{bytes_of(prepared[i], plan.step()[i])};
     for (std::size_t i = plan.step().size(); i-- > 0;)
       if (computes(plan.step()[i])) {
         device.wait(events[i]);
@@ -321,7 +362,8 @@ struct Executor::Impl {
   }
 };
 
-Executor::Executor(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, ExecutorOptions options)
+Executor::Executor(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data,
+                   ExecutorOptions options)
     : impl_(std::make_unique<Impl>(program, device, transport, data, std::move(options))) {}
 Executor::~Executor() = default;
 
@@ -338,7 +380,8 @@ std::vector<Executor::Persistent> Executor::persistent() {
     const StorageSlot& s = impl_->plan.slots()[i];
     if (!s.persistent) continue;
     const Tensor& t = impl_->tensor(s.tensor);
-    out.push_back({instance_name(t.name, s.layer), &t, impl_->plan.held_by(s.tensor, at), impl_->type_of(s), impl_->storage[i].get()});
+    out.push_back({instance_name(t.name, s.layer), &t, impl_->plan.held_by(s.tensor, at), impl_->type_of(s),
+                   impl_->storage[i].get()});
   }
   return out;
 }

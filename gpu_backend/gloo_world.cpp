@@ -26,13 +26,16 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::chrono::minutes kTimeout{30};  // Deaths are told by the rendezvous; this only bounds a rank that hangs.
+// Deaths are told by the rendezvous; this only bounds a rank that hangs.
+constexpr std::chrono::minutes kTimeout{30};
 
 /// Gloo's view of the rendezvous.
 class Store final : public gloo::rendezvous::Store {
  public:
   explicit Store(net::RendezvousClient& client) : client_(client) {}
-  void set(const std::string& key, const std::vector<char>& data) override { client_.set(key, {data.begin(), data.end()}); }
+  void set(const std::string& key, const std::vector<char>& data) override {
+    client_.set(key, {data.begin(), data.end()});
+  }
   std::vector<char> get(const std::string& key) override {
     const std::string value = client_.get(key);
     return {value.begin(), value.end()};
@@ -59,10 +62,12 @@ struct World {
   }
 };
 
-/// Some ranks' connections. They are made by the thread that first uses them: ranks make their groups in different orders.
+/// Some ranks' connections. They are made by the thread that first uses them: ranks make their groups in different
+/// orders.
 class Connections {
  public:
-  Connections(World& world, std::string name, int rank, int size) : world_(world), name_(std::move(name)), rank_(rank), size_(size) {}
+  Connections(World& world, std::string name, int rank, int size)
+      : world_(world), name_(std::move(name)), rank_(rank), size_(size) {}
   const std::shared_ptr<gloo::rendezvous::Context>& get() {
     if (!context_) {
       Store store(world_.client);
@@ -112,7 +117,7 @@ class GlooCommunicator final : public Communicator {
     const auto n = static_cast<std::size_t>(c.receive_counts[0]);
     if (n == 0) return;
     const auto reduce = [&c](void* to, const void* a, const void* b, std::size_t count) {
-      auto *out = static_cast<std::byte*>(to);
+      auto* out = static_cast<std::byte*>(to);
       const auto *x = static_cast<const std::byte*>(a), *y = static_cast<const std::byte*>(b);
       if (out == y) std::swap(x, y);
       if (out != x) std::memcpy(out, x, count * size_of(c.type));
@@ -124,7 +129,9 @@ class GlooCommunicator final : public Communicator {
       case ElementType::real64: options.setOutput(reinterpret_cast<double*>(c.receive), n); break;
       case ElementType::int64: options.setOutput(reinterpret_cast<std::int64_t*>(c.receive), n); break;
       case ElementType::byte: options.setOutput(reinterpret_cast<std::uint8_t*>(c.receive), n); break;
-      case ElementType::real16: throw Error(ErrorKind::unavailable, fmt::format("{}: 16-bit numbers are not reduced between CPU ranks", c.name));
+      case ElementType::real16:
+        throw Error(ErrorKind::unavailable,
+                    fmt::format("{}: 16-bit numbers are not reduced between CPU ranks", c.name));
     }
     gloo::allreduce(options);
   }
@@ -132,14 +139,16 @@ class GlooCommunicator final : public Communicator {
   void broadcast(const CollectiveCall& c) {
     gloo::BroadcastOptions options(connections_.get());
     options.setRoot(c.root);
-    options.setOutput(reinterpret_cast<std::uint8_t*>(c.receive), static_cast<std::size_t>(c.receive_counts[0]) * size_of(c.type));
+    options.setOutput(reinterpret_cast<std::uint8_t*>(c.receive),
+                      static_cast<std::size_t>(c.receive_counts[0]) * size_of(c.type));
     gloo::broadcast(options);
   }
 
   void all_gather(const CollectiveCall& c) {
     gloo::AllgathervOptions options(connections_.get());
     const std::vector<std::int64_t> bytes = in_bytes(c.receive_counts, c.type);
-    options.setInput(reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(c.send)), static_cast<std::size_t>(bytes[static_cast<std::size_t>(connections_.rank())]));
+    options.setInput(reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(c.send)),
+                     static_cast<std::size_t>(bytes[static_cast<std::size_t>(connections_.rank())]));
     options.setOutput(reinterpret_cast<std::uint8_t*>(c.receive), {bytes.begin(), bytes.end()});
     gloo::allgatherv(options);
   }
@@ -148,18 +157,21 @@ class GlooCommunicator final : public Communicator {
     gloo::AlltoallvOptions options(connections_.get());
     options.setInput(reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(send)), in_bytes(c.send_counts, c.type));
     std::vector<std::int64_t> counts = c.receive_counts;
-    if (c.op == CollectiveOp::reduce_scatter) counts.assign(static_cast<std::size_t>(connections_.size()), c.receive_counts[0]);
+    if (c.op == CollectiveOp::reduce_scatter)
+      counts.assign(static_cast<std::size_t>(connections_.size()), c.receive_counts[0]);
     options.setOutput(reinterpret_cast<std::uint8_t*>(receive), in_bytes(counts, c.type));
     gloo::alltoallv(options);
   }
 
-  /// Gloo has none for parts of different sizes: everyone sends everyone its part, (n-1)/n of the data as in a ring, and adds in order.
+  /// Gloo has none for parts of different sizes: everyone sends everyone its part, (n-1)/n of the data as in a ring,
+  /// and adds in order.
   void reduce_scatter(const CollectiveCall& c) {
     const auto n = static_cast<std::size_t>(c.receive_counts[0]) * size_of(c.type);
     std::vector<std::byte> parts(n * static_cast<std::size_t>(connections_.size()));
     exchange(c, c.send, parts.data());
     std::memcpy(c.receive, parts.data(), n);
-    for (int i = 1; i < connections_.size(); ++i) reduce_into(c.receive, parts.data() + n * static_cast<std::size_t>(i), c.receive_counts[0], c.type, c.reduce);
+    for (int i = 1; i < connections_.size(); ++i)
+      reduce_into(c.receive, parts.data() + n * static_cast<std::size_t>(i), c.receive_counts[0], c.type, c.reduce);
   }
 
   Connections connections_;
@@ -168,32 +180,40 @@ class GlooCommunicator final : public Communicator {
 
 class GlooChannel final : public Channel {
  public:
-  GlooChannel(World& world, const std::string& name, bool sends) : name_(name), connections_(world, name, sends ? 0 : 1, 2) {}
+  GlooChannel(World& world, const std::string& name, bool sends)
+      : name_(name), connections_(world, name, sends ? 0 : 1, 2) {}
 
   void send(const std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
-    caller_.call([this, data, bytes, label] {
-      const auto& context = connections_.get();
-      const std::uint64_t head[2] = {label, bytes};
-      auto header = context->createUnboundBuffer(const_cast<std::uint64_t*>(head), sizeof head);
-      auto body = context->createUnboundBuffer(const_cast<std::byte*>(data), bytes);
-      header->send(1, next_++);
-      body->send(1, next_++);
-      header->waitSend(kTimeout);
-      body->waitSend(kTimeout);
-    }, std::move(done));
+    caller_.call(
+        [this, data, bytes, label] {
+          const auto& context = connections_.get();
+          const std::uint64_t head[2] = {label, bytes};
+          auto header = context->createUnboundBuffer(const_cast<std::uint64_t*>(head), sizeof head);
+          auto body = context->createUnboundBuffer(const_cast<std::byte*>(data), bytes);
+          header->send(1, next_++);
+          body->send(1, next_++);
+          header->waitSend(kTimeout);
+          body->waitSend(kTimeout);
+        },
+        std::move(done));
   }
   void receive(std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
-    caller_.call([this, data, bytes, label] {
-      const auto& context = connections_.get();
-      std::uint64_t head[2] = {};
-      auto header = context->createUnboundBuffer(head, sizeof head);
-      header->recv(0, next_++);
-      header->waitRecv(kTimeout);
-      if (head[0] != label || head[1] != bytes) throw Error(ErrorKind::check_failed, fmt::format("message on {}: sender and receiver disagree about which or how large it is", name_));
-      auto body = context->createUnboundBuffer(data, bytes);
-      body->recv(0, next_++);
-      body->waitRecv(kTimeout);
-    }, std::move(done));
+    caller_.call(
+        [this, data, bytes, label] {
+          const auto& context = connections_.get();
+          std::uint64_t head[2] = {};
+          auto header = context->createUnboundBuffer(head, sizeof head);
+          header->recv(0, next_++);
+          header->waitRecv(kTimeout);
+          if (head[0] != label || head[1] != bytes)
+            throw Error(
+                ErrorKind::check_failed,
+                fmt::format("message on {}: sender and receiver disagree about which or how large it is", name_));
+          auto body = context->createUnboundBuffer(data, bytes);
+          body->recv(0, next_++);
+          body->waitRecv(kTimeout);
+        },
+        std::move(done));
   }
 
  private:
@@ -205,7 +225,8 @@ class GlooChannel final : public Channel {
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string&)> on_failure, Neighbourhood neighbourhood)
+  GlooTransport(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string&)> on_failure,
+                Neighbourhood neighbourhood)
       : world_(rank, ranks, at, std::move(on_failure)) {
     if (neighbourhood == Neighbourhood::through_memory) neighbours_.emplace(board(), rank, ranks);
     std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -234,14 +255,16 @@ class GlooTransport final : public Transport {
     call.receive_counts = {static_cast<std::int64_t>(values.size())};
     call.name = "control";
     std::promise<void> ended;
-    control_->start(call, [&ended](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
+    control_->start(call,
+                    [&ended](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
     ended.get_future().get();
   }
   void fail(const std::string& cause) noexcept override { world_.client.fail(cause); }
 
  private:
   MeetingBoard board() {
-    return {[this](const std::string& key, const std::string& value) { world_.client.set(key, value); }, [this](const std::string& key) { return world_.client.get(key); }};
+    return {[this](const std::string& key, const std::string& value) { world_.client.set(key, value); },
+            [this](const std::string& key) { return world_.client.get(key); }};
   }
 
   World world_;
@@ -251,7 +274,9 @@ class GlooTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> join_gloo(int rank, int ranks, const MeetingPoint& at, std::function<void(const std::string& cause)> on_failure, Neighbourhood neighbourhood) {
+std::unique_ptr<Transport> join_gloo(int rank, int ranks, const MeetingPoint& at,
+                                     std::function<void(const std::string& cause)> on_failure,
+                                     Neighbourhood neighbourhood) {
   return std::make_unique<GlooTransport>(rank, ranks, at, std::move(on_failure), neighbourhood);
 }
 

@@ -33,7 +33,8 @@ Value initialiser(const std::string& text, const RandomKey& key) {
 template <class F>
 void in_parallel(std::size_t n, const F& each) {
   constexpr std::size_t kWorthAThread = std::size_t{1} << 18;
-  const std::size_t threads = std::clamp<std::size_t>(n / kWorthAThread, 1, std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t threads =
+      std::clamp<std::size_t>(n / kWorthAThread, 1, std::max(1u, std::thread::hardware_concurrency()));
   const auto share = [&](std::size_t t) {
     for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) each(i);
   };
@@ -76,7 +77,9 @@ std::vector<double> initial_values(const Tensor& tensor, const Held& held, int l
   const std::string& named = tensor.initial_key.empty() ? tensor.name : tensor.initial_key;
   const Value value = initialiser(tensor.initial, RandomKey(seed).with("initial").with(instance_name(named, layer)));
   std::vector<double> out(static_cast<std::size_t>(held.elements()));
-  each_element(held, [&](std::size_t i, std::int64_t element) { out[i] = element < 0 ? 0.0 : value(static_cast<std::uint64_t>(element)); });
+  each_element(held, [&](std::size_t i, std::int64_t element) {
+    out[i] = element < 0 ? 0.0 : value(static_cast<std::uint64_t>(element));
+  });
   return out;
 }
 

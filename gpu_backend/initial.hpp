@@ -15,8 +15,8 @@ namespace rehearse {
 /// Whether all its initial values are 0.
 [[nodiscard]] bool begins_as_zeros(const Tensor& tensor);
 
-/// Values of every element that `held` stores, in order; 0 for padding and for tensors without an initialiser. Initialisers:
-/// "zeros", "ones", "normal(STD)". Throws std::logic_error for others.
+/// Values of every element that `held` stores, in order; 0 for padding and for tensors without an initialiser.
+/// Initialisers: "zeros", "ones", "normal(STD)". Throws std::logic_error for others.
 [[nodiscard]] std::vector<double> initial_values(const Tensor& tensor, const Held& held, int layer, std::uint64_t seed);
 
 /// Values as a device stores them.

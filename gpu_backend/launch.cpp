@@ -26,31 +26,44 @@ constexpr int kDefaultPort = 29500;  // torchrun's.
 
 int number(const Variables& variables, const std::string& name, int least) {
   const auto text = variables(name);
-  if (!text) throw Error(ErrorKind::usage, fmt::format("{} is not set", name), "--ranks-from-env", "it is set together with the other variables of the launcher");
+  if (!text)
+    throw Error(ErrorKind::usage, fmt::format("{} is not set", name), "--ranks-from-env",
+                "it is set together with the other variables of the launcher");
   int value = 0;
   const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (failed != std::errc{} || end != text->data() + text->size() || value < least)
-    throw Error(ErrorKind::usage, fmt::format("{}='{}' is not a whole number from {} on", name, *text, least), "--ranks-from-env");
+    throw Error(ErrorKind::usage, fmt::format("{}='{}' is not a whole number from {} on", name, *text, least),
+                "--ranks-from-env");
   return value;
 }
 
-struct Names { const char *rank, *ranks, *local_ranks, *host, *local_rank; };
-constexpr Names kLaunchers[] = {{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr, "LOCAL_RANK"},
-                                {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_LOCALID"},
-                                {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, "OMPI_COMM_WORLD_LOCAL_RANK"}};
+struct Names {
+  const char *rank, *ranks, *local_ranks, *host, *local_rank;
+};
+constexpr Names kLaunchers[] = {
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr, "LOCAL_RANK"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_LOCALID"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr,
+     "OMPI_COMM_WORLD_LOCAL_RANK"}};
 
 std::string host_of(const Variables& variables, const Names& names, const Place& place) {
   if (const auto host = variables("MASTER_ADDR")) return *host;
   if (names.host != nullptr)
     if (const auto host = variables(names.host)) return *host;
   if (place.local_ranks == place.ranks) return "127.0.0.1";
-  throw Error(ErrorKind::usage, "MASTER_ADDR is not set", "--ranks-from-env", "set it to the address of rank 0's machine");
+  throw Error(ErrorKind::usage, "MASTER_ADDR is not set", "--ranks-from-env",
+              "set it to the address of rank 0's machine");
 }
 
 /// This process's environment, with the variables of a Place in front: the first of a name counts.
 std::vector<std::string> environment_of(int rank, int ranks, int port) {
-  std::vector<std::string> out{fmt::format("RANK={}", rank),       fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks), fmt::format("LOCAL_RANK={}", rank),
-                               "MASTER_ADDR=127.0.0.1",            fmt::format("MASTER_PORT={}", port), "REHEARSE_LAUNCHED=1"};
+  std::vector<std::string> out{fmt::format("RANK={}", rank),
+                               fmt::format("WORLD_SIZE={}", ranks),
+                               fmt::format("LOCAL_WORLD_SIZE={}", ranks),
+                               fmt::format("LOCAL_RANK={}", rank),
+                               "MASTER_ADDR=127.0.0.1",
+                               fmt::format("MASTER_PORT={}", port),
+                               "REHEARSE_LAUNCHED=1"};
   for (char** e = environ; *e != nullptr; ++e) out.emplace_back(*e);
   return out;
 }
@@ -68,7 +81,9 @@ pid_t start(const std::vector<std::string>& command, int rank, int ranks, int po
   const std::vector<char*> words = pointers(command), variables = pointers(environment);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) throw Error(ErrorKind::check_failed, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)), "--ranks");
+  if (child < 0)
+    throw Error(ErrorKind::check_failed, fmt::format("cannot start rank {}: {}", rank, std::strerror(errno)),
+                "--ranks");
   if (child > 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // A launcher that dies takes its ranks with it.
   if (::getppid() != parent) ::_exit(1);
@@ -79,7 +94,8 @@ pid_t start(const std::vector<std::string>& command, int rank, int ranks, int po
 /// Waits for processes; the first that fails decides.
 class Watcher {
  public:
-  explicit Watcher(std::vector<pid_t> processes) : processes_(std::move(processes)), running_(processes_.size(), true) {}
+  explicit Watcher(std::vector<pid_t> processes)
+      : processes_(std::move(processes)), running_(processes_.size(), true) {}
 
   Ended wait(net::RendezvousServer& server) {
     auto left = processes_.size();
@@ -108,8 +124,11 @@ class Watcher {
     // Ranks that end because another died may be seen before it.
     const bool explains = WIFSIGNALED(status) && ended_.cause.empty();
     if (failed_ && !explains) return;
-    if (explains) ended_ = {1, fmt::format("rank {} was killed by signal {} ({})", rank, WTERMSIG(status), ::strsignal(WTERMSIG(status)))};
-    else ended_ = {WEXITSTATUS(status), {}};
+    if (explains)
+      ended_ = {1, fmt::format("rank {} was killed by signal {} ({})", rank, WTERMSIG(status),
+                               ::strsignal(WTERMSIG(status)))};
+    else
+      ended_ = {WEXITSTATUS(status), {}};
     if (!failed_) since_ = std::chrono::steady_clock::now();
     failed_ = true;
     server.fail(rank, "its process has ended");
@@ -143,7 +162,10 @@ std::optional<Place> place_from(const Variables& variables) {
     Place out;
     out.rank = number(variables, names.rank, 0);
     out.ranks = number(variables, names.ranks, 1);
-    if (out.rank >= out.ranks) throw Error(ErrorKind::usage, fmt::format("{}={} is not below {}={}", names.rank, out.rank, names.ranks, out.ranks), "--ranks-from-env");
+    if (out.rank >= out.ranks)
+      throw Error(ErrorKind::usage,
+                  fmt::format("{}={} is not below {}={}", names.rank, out.rank, names.ranks, out.ranks),
+                  "--ranks-from-env");
     if (variables(names.local_ranks)) out.local_ranks = number(variables, names.local_ranks, 1);
     out.local_rank = variables(names.local_rank) ? number(variables, names.local_rank, 0) : out.rank % out.local_ranks;
     out.host = host_of(variables, names, out);

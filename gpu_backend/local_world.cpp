@@ -18,7 +18,10 @@ namespace rehearse {
 
 namespace {
 
-struct Arrival { CollectiveCall call; Done done; };
+struct Arrival {
+  CollectiveCall call;
+  Done done;
+};
 
 /// One collective: complete when every member has come.
 struct Round {
@@ -39,12 +42,16 @@ void exchange(Round& round) {
   };
   switch (first.op) {
     case CollectiveOp::all_reduce:
-      for (std::size_t i = 1; i < n; ++i) reduce_into(m[0]->call.receive, m[i]->call.receive, first.receive_counts[0], first.type, first.reduce);
-      for (std::size_t i = 1; i < n; ++i) std::memcpy(m[i]->call.receive, m[0]->call.receive, bytes(first.receive_counts[0]));
+      for (std::size_t i = 1; i < n; ++i)
+        reduce_into(m[0]->call.receive, m[i]->call.receive, first.receive_counts[0], first.type, first.reduce);
+      for (std::size_t i = 1; i < n; ++i)
+        std::memcpy(m[i]->call.receive, m[0]->call.receive, bytes(first.receive_counts[0]));
       break;
     case CollectiveOp::broadcast:
       for (std::size_t i = 0; i < n; ++i)
-        if (i != static_cast<std::size_t>(first.root)) std::memcpy(m[i]->call.receive, m[static_cast<std::size_t>(first.root)]->call.receive, bytes(first.receive_counts[0]));
+        if (i != static_cast<std::size_t>(first.root))
+          std::memcpy(m[i]->call.receive, m[static_cast<std::size_t>(first.root)]->call.receive,
+                      bytes(first.receive_counts[0]));
       break;
     case CollectiveOp::reduce_scatter:
       for (std::size_t i = 0; i < n; ++i) {
@@ -52,8 +59,10 @@ void exchange(Round& round) {
         std::vector<std::byte> sum;
         for (std::size_t j = 0; j < n; ++j) {
           const std::byte* part = m[j]->call.send + offset(m[j]->call.send_counts, i);
-          if (j == 0) sum.assign(part, part + bytes(to.receive_counts[0]));
-          else reduce_into(sum.data(), part, to.receive_counts[0], to.type, to.reduce);
+          if (j == 0)
+            sum.assign(part, part + bytes(to.receive_counts[0]));
+          else
+            reduce_into(sum.data(), part, to.receive_counts[0], to.type, to.reduce);
         }
         std::copy(sum.begin(), sum.end(), to.receive);  // Which may lie within what it sends.
       }
@@ -61,13 +70,14 @@ void exchange(Round& round) {
     case CollectiveOp::all_gather:
       for (std::size_t i = 0; i < n; ++i)
         for (std::size_t j = 0; j < n; ++j)
-          std::memcpy(m[i]->call.receive + offset(m[i]->call.receive_counts, j), m[j]->call.send, bytes(m[j]->call.send_counts[0]));
+          std::memcpy(m[i]->call.receive + offset(m[i]->call.receive_counts, j), m[j]->call.send,
+                      bytes(m[j]->call.send_counts[0]));
       break;
     case CollectiveOp::all_to_all:
       for (std::size_t i = 0; i < n; ++i)
         for (std::size_t j = 0; j < n; ++j)
-          std::memcpy(m[i]->call.receive + offset(m[i]->call.receive_counts, j), m[j]->call.send + offset(m[j]->call.send_counts, i),
-                      bytes(m[i]->call.receive_counts[j]));
+          std::memcpy(m[i]->call.receive + offset(m[i]->call.receive_counts, j),
+                      m[j]->call.send + offset(m[j]->call.send_counts, i), bytes(m[i]->call.receive_counts[j]));
       break;
     default: throw Error(ErrorKind::unavailable, fmt::format("{}: no such collective between threads", first.name));
   }
@@ -79,23 +89,40 @@ void check_alike(const Round& round, const std::string& group) {
   const CollectiveCall& a = round.members[0]->call;
   for (std::size_t i = 1; i < round.members.size(); ++i) {
     const CollectiveCall& b = round.members[i]->call;
-    if (b.op != a.op || b.name != a.name || b.type != a.type || (a.op == CollectiveOp::all_reduce && b.receive_counts != a.receive_counts))
-      throw Error(ErrorKind::check_failed, fmt::format("member 0 calls '{}' ({} of {}), member {} calls '{}' ({} of {})", a.name, name_of(a.op), a.receive_counts.empty() ? 0 : a.receive_counts[0], i,
-                                                       b.name, name_of(b.op), b.receive_counts.empty() ? 0 : b.receive_counts[0]), "group " + group, kHint);
+    if (b.op != a.op || b.name != a.name || b.type != a.type ||
+        (a.op == CollectiveOp::all_reduce && b.receive_counts != a.receive_counts))
+      throw Error(ErrorKind::check_failed,
+                  fmt::format("member 0 calls '{}' ({} of {}), member {} calls '{}' ({} of {})", a.name, name_of(a.op),
+                              a.receive_counts.empty() ? 0 : a.receive_counts[0], i, b.name, name_of(b.op),
+                              b.receive_counts.empty() ? 0 : b.receive_counts[0]),
+                  "group " + group, kHint);
   }
   if (a.op != CollectiveOp::all_to_all) return;
   for (std::size_t i = 0; i < round.members.size(); ++i)
     for (std::size_t j = 0; j < round.members.size(); ++j)
-      if (const std::int64_t wanted = round.members[i]->call.receive_counts.at(j), given = round.members[j]->call.send_counts.at(i); wanted != given)
-        throw Error(ErrorKind::check_failed, fmt::format("{}: member {} sends {} elements to member {}, which expects {}", a.name, j, given, i, wanted), "group " + group, kHint);
+      if (const std::int64_t wanted = round.members[i]->call.receive_counts.at(j),
+          given = round.members[j]->call.send_counts.at(i);
+          wanted != given)
+        throw Error(
+            ErrorKind::check_failed,
+            fmt::format("{}: member {} sends {} elements to member {}, which expects {}", a.name, j, given, i, wanted),
+            "group " + group, kHint);
 }
 
 struct Group {
   std::map<std::uint64_t, Round> rounds;
 };
 
-struct Message { std::vector<std::byte> data; std::uint64_t label; };
-struct Waiting { std::byte* data; std::size_t bytes; std::uint64_t label; Done done; };
+struct Message {
+  std::vector<std::byte> data;
+  std::uint64_t label;
+};
+struct Waiting {
+  std::byte* data;
+  std::size_t bytes;
+  std::uint64_t label;
+  Done done;
+};
 struct Pipe {
   std::deque<Message> sent;
   std::deque<Waiting> wanted;
@@ -109,9 +136,11 @@ struct LocalWorld::Shared {
   std::mutex mutex;
   std::map<std::string, Group> groups;
   std::map<std::string, Pipe> pipes;
-  std::string cause;   ///< Of the first failure; empty while there is none.
+  std::string cause;  ///< Of the first failure; empty while there is none.
 
-  [[nodiscard]] std::exception_ptr failure() const { return std::make_exception_ptr(Error(ErrorKind::check_failed, cause)); }
+  [[nodiscard]] std::exception_ptr failure() const {
+    return std::make_exception_ptr(Error(ErrorKind::check_failed, cause));
+  }
 
   void arrive(const std::string& name, std::size_t size, std::size_t index, std::uint64_t number, Arrival arrival) {
     std::unique_lock lock(mutex);
@@ -136,8 +165,11 @@ struct LocalWorld::Shared {
   static void deliver(const std::string& name, const Message& message, const Waiting& to) {
     std::exception_ptr failed;
     if (message.data.size() != to.bytes || message.label != to.label)
-      failed = std::make_exception_ptr(Error(ErrorKind::check_failed, fmt::format("message on {}: sender and receiver disagree about which or how large it is", name)));
-    else std::memcpy(to.data, message.data.data(), to.bytes);
+      failed = std::make_exception_ptr(
+          Error(ErrorKind::check_failed,
+                fmt::format("message on {}: sender and receiver disagree about which or how large it is", name)));
+    else
+      std::memcpy(to.data, message.data.data(), to.bytes);
     to.done(failed);
   }
 
@@ -173,9 +205,12 @@ class LocalTransport final : public Transport {
 
   std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override {
     const auto at = std::find(members.begin(), members.end(), rank_);
-    return std::make_unique<Members>(shared_, fmt::format("{}:{}", name, fmt::join(members, ",")), members.size(), static_cast<std::size_t>(at - members.begin()));
+    return std::make_unique<Members>(shared_, fmt::format("{}:{}", name, fmt::join(members, ",")), members.size(),
+                                     static_cast<std::size_t>(at - members.begin()));
   }
-  std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override { return std::make_unique<Ends>(shared_, fmt::format("{}:{}>{}", name, from, to)); }
+  std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override {
+    return std::make_unique<Ends>(shared_, fmt::format("{}:{}>{}", name, from, to));
+  }
 
   void sum(std::vector<double>& values) override {
     CollectiveCall call;
@@ -184,7 +219,8 @@ class LocalTransport final : public Transport {
     call.receive_counts = {static_cast<std::int64_t>(values.size())};
     call.name = "control";
     const auto ended = std::make_shared<std::promise<void>>();  // Lives until the thread that ends it has left it.
-    control_->start(call, [ended](std::exception_ptr failed) { failed ? ended->set_exception(failed) : ended->set_value(); });
+    control_->start(call,
+                    [ended](std::exception_ptr failed) { failed ? ended->set_exception(failed) : ended->set_value(); });
     ended->get_future().get();
   }
   void fail(const std::string& cause) noexcept override { shared_->fail(cause); }
@@ -194,7 +230,9 @@ class LocalTransport final : public Transport {
    public:
     Members(std::shared_ptr<LocalWorld::Shared> shared, std::string name, std::size_t size, std::size_t index)
         : shared_(std::move(shared)), name_(std::move(name)), size_(size), index_(index) {}
-    void start(CollectiveCall call, Done done) override { shared_->arrive(name_, size_, index_, next_++, {std::move(call), std::move(done)}); }
+    void start(CollectiveCall call, Done done) override {
+      shared_->arrive(name_, size_, index_, next_++, {std::move(call), std::move(done)});
+    }
 
    private:
     std::shared_ptr<LocalWorld::Shared> shared_;
@@ -205,7 +243,8 @@ class LocalTransport final : public Transport {
 
   class Ends final : public Channel {
    public:
-    Ends(std::shared_ptr<LocalWorld::Shared> shared, std::string name) : shared_(std::move(shared)), name_(std::move(name)) {}
+    Ends(std::shared_ptr<LocalWorld::Shared> shared, std::string name)
+        : shared_(std::move(shared)), name_(std::move(name)) {}
     void send(const std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
       Message message{{data, data + bytes}, label};
       std::optional<Waiting> to;

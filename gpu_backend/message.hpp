@@ -13,10 +13,13 @@ namespace rehearse {
 struct MessagePart {
   std::byte* data = nullptr;
   const TensorView* view = nullptr;
-  const Blocks* within = nullptr;   ///< Of the storage, where the operand is a part of it; empty where it is all of one block.
+  /// Of the storage, where the operand is a part of it; empty where it is all of one block.
+  const Blocks* within = nullptr;
 };
 
-/// Sends or receives all parts, the first as number `label`, the next one on. `done` is called once, when the last has ended; data stays valid until then.
-void start_message(ComputeDevice& device, Channel& channel, bool sends, const std::vector<MessagePart>& parts, std::uint64_t label, Done done);
+/// Sends or receives all parts, the first as number `label`, the next one on. `done` is called once, when the last has
+/// ended; data stays valid until then.
+void start_message(ComputeDevice& device, Channel& channel, bool sends, const std::vector<MessagePart>& parts,
+                   std::uint64_t label, Done done);
 
 }  // namespace rehearse

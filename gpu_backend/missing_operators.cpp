@@ -25,8 +25,8 @@ std::vector<std::string> missing_operators(const Program& program, const std::fu
 }
 
 Error lacks(const std::string& device, const std::vector<std::string>& operators) {
-  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device, fmt::join(operators, ", ")), "--device",
-          "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
+  return {ErrorKind::unavailable, fmt::format("device '{}' has no operator {}", device, fmt::join(operators, ", ")),
+          "--device", "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real"};
 }
 
 }  // namespace rehearse

@@ -15,7 +15,8 @@ namespace rehearse {
 /// Their names, sorted; empty where the Program can run.
 [[nodiscard]] std::vector<std::string> missing_operators(const Program& program, const ComputeDevice& device);
 /// The same for a device that is only known by its operators' names.
-[[nodiscard]] std::vector<std::string> missing_operators(const Program& program, const std::function<bool(std::string_view)>& has);
+[[nodiscard]] std::vector<std::string> missing_operators(const Program& program,
+                                                         const std::function<bool(std::string_view)>& has);
 /// The error (unavailable) that says so.
 [[nodiscard]] Error lacks(const std::string& device, const std::vector<std::string>& operators);
 

@@ -23,8 +23,10 @@ namespace {
 void check(ncclResult_t status, const std::string& what) {
   if (status == ncclSuccess || status == ncclInProgress) return;
   const char* last = NCCL(ncclGetLastError)(nullptr);
-  throw Error(ErrorKind::check_failed, fmt::format("{}: NCCL says: {}{}{}", what, NCCL(ncclGetErrorString)(status), last != nullptr && *last != '\0' ? ": " : "", last != nullptr ? last : ""), "nccl",
-              "NCCL_DEBUG=WARN says more; several ranks on one GPU need --share-gpu");
+  throw Error(ErrorKind::check_failed,
+              fmt::format("{}: NCCL says: {}{}{}", what, NCCL(ncclGetErrorString)(status),
+                          last != nullptr && *last != '\0' ? ": " : "", last != nullptr ? last : ""),
+              "nccl", "NCCL_DEBUG=WARN says more; several ranks on one GPU need --share-gpu");
 }
 
 ncclDataType_t type_of(ElementType type) {
@@ -71,21 +73,36 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  static bool equal(const std::vector<std::int64_t>& counts) { return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end(); }
+  static bool equal(const std::vector<std::int64_t>& counts) {
+    return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
+  }
 
   ncclResult_t enqueue(const CollectiveCall& c) const {
     const ncclDataType_t type = type_of(c.type);
     const cudaStream_t stream = streams_.stream_of_task();
     const auto count = [](std::int64_t n) { return static_cast<std::size_t>(n); };
     switch (c.op) {
-      case CollectiveOp::all_reduce: return NCCL(ncclAllReduce)(c.receive, c.receive, count(c.receive_counts[0]), type, op_of(c.reduce), comm_->handle, stream);
-      case CollectiveOp::broadcast: return NCCL(ncclBroadcast)(c.receive, c.receive, count(c.receive_counts[0]), type, c.root, comm_->handle, stream);
+      case CollectiveOp::all_reduce:
+        return NCCL(ncclAllReduce)(c.receive, c.receive, count(c.receive_counts[0]), type, op_of(c.reduce),
+                                   comm_->handle, stream);
+      case CollectiveOp::broadcast:
+        return NCCL(ncclBroadcast)(c.receive, c.receive, count(c.receive_counts[0]), type, c.root, comm_->handle,
+                                   stream);
       case CollectiveOp::all_gather:
-        if (equal(c.receive_counts)) return NCCL(ncclAllGather)(c.send, c.receive, count(c.receive_counts[0]), type, comm_->handle, stream);
-        return each_member(c, c.receive_counts, [&](int m, std::size_t offset) { return NCCL(ncclBroadcast)(c.send, c.receive + offset, count(c.receive_counts[static_cast<std::size_t>(m)]), type, m, comm_->handle, stream); });
+        if (equal(c.receive_counts))
+          return NCCL(ncclAllGather)(c.send, c.receive, count(c.receive_counts[0]), type, comm_->handle, stream);
+        return each_member(c, c.receive_counts, [&](int m, std::size_t offset) {
+          return NCCL(ncclBroadcast)(c.send, c.receive + offset, count(c.receive_counts[static_cast<std::size_t>(m)]),
+                                     type, m, comm_->handle, stream);
+        });
       case CollectiveOp::reduce_scatter:
-        if (equal(c.send_counts)) return NCCL(ncclReduceScatter)(c.send, c.receive, count(c.send_counts[0]), type, op_of(c.reduce), comm_->handle, stream);
-        return each_member(c, c.send_counts, [&](int m, std::size_t offset) { return NCCL(ncclReduce)(c.send + offset, c.receive, count(c.send_counts[static_cast<std::size_t>(m)]), type, op_of(c.reduce), m, comm_->handle, stream); });
+        if (equal(c.send_counts))
+          return NCCL(ncclReduceScatter)(c.send, c.receive, count(c.send_counts[0]), type, op_of(c.reduce),
+                                         comm_->handle, stream);
+        return each_member(c, c.send_counts, [&](int m, std::size_t offset) {
+          return NCCL(ncclReduce)(c.send + offset, c.receive, count(c.send_counts[static_cast<std::size_t>(m)]), type,
+                                  op_of(c.reduce), m, comm_->handle, stream);
+        });
       case CollectiveOp::all_to_all: return exchange(c, type, stream);
       default: throw Error(ErrorKind::unavailable, fmt::format("{}: no such collective between GPUs", c.name));
     }
@@ -109,8 +126,11 @@ class NcclCommunicator final : public Communicator {
     std::size_t sent = 0, received = 0;
     for (int m = 0; m < comm_->size && out == ncclSuccess; ++m) {
       const auto i = static_cast<std::size_t>(m);
-      if (c.send_counts[i] > 0) out = NCCL(ncclSend)(c.send + sent, static_cast<std::size_t>(c.send_counts[i]), type, m, comm_->handle, stream);
-      if (c.receive_counts[i] > 0 && out == ncclSuccess) out = NCCL(ncclRecv)(c.receive + received, static_cast<std::size_t>(c.receive_counts[i]), type, m, comm_->handle, stream);
+      if (c.send_counts[i] > 0)
+        out = NCCL(ncclSend)(c.send + sent, static_cast<std::size_t>(c.send_counts[i]), type, m, comm_->handle, stream);
+      if (c.receive_counts[i] > 0 && out == ncclSuccess)
+        out = NCCL(ncclRecv)(c.receive + received, static_cast<std::size_t>(c.receive_counts[i]), type, m,
+                             comm_->handle, stream);
       sent += static_cast<std::size_t>(c.send_counts[i]) * size_of(c.type);
       received += static_cast<std::size_t>(c.receive_counts[i]) * size_of(c.type);
     }
@@ -122,11 +142,12 @@ class NcclCommunicator final : public Communicator {
   const cuda::StreamOfTask& streams_;
 };
 
-/// Messages between the two members of a communicator of their own; NCCL gives them the order they are sent in. Labels are not compared: that
-/// would take a message more per message; the CPU's transports do it.
+/// Messages between the two members of a communicator of their own; NCCL gives them the order they are sent in. Labels
+/// are not compared: that would take a message more per message; the CPU's transports do it.
 class NcclChannel final : public Channel {
  public:
-  NcclChannel(CommPtr comm, const cuda::StreamOfTask& streams, std::string name) : comm_(std::move(comm)), streams_(streams), name_(std::move(name)) {}
+  NcclChannel(CommPtr comm, const cuda::StreamOfTask& streams, std::string name)
+      : comm_(std::move(comm)), streams_(streams), name_(std::move(name)) {}
   void send(const std::byte* data, std::size_t bytes, std::uint64_t, Done done) override {
     check(NCCL(ncclSend)(data, bytes, ncclUint8, 1, comm_->handle, streams_.stream_of_task()), name_);
     done(nullptr);
@@ -145,7 +166,9 @@ class NcclChannel final : public Channel {
 /// Sums of doubles in host memory, on the world and on a stream of their own: nothing of the Program waits for them.
 class Control {
  public:
-  explicit Control(ncclComm_t world) : world_(world) { REHEARSE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  explicit Control(ncclComm_t world) : world_(world) {
+    REHEARSE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  }
   ~Control() {
     cudaStreamDestroy(stream_);
     cudaFree(buffer_);
@@ -161,7 +184,8 @@ class Control {
       room_ = bytes;
     }
     REHEARSE_CUDA(cudaMemcpyAsync(buffer_, data, bytes, cudaMemcpyHostToDevice, stream_));
-    check(NCCL(ncclAllReduce)(buffer_, buffer_, static_cast<std::size_t>(n), type_of(type), op_of(op), world_, stream_), "control");
+    check(NCCL(ncclAllReduce)(buffer_, buffer_, static_cast<std::size_t>(n), type_of(type), op_of(op), world_, stream_),
+          "control");
     REHEARSE_CUDA(cudaMemcpyAsync(data, buffer_, bytes, cudaMemcpyDeviceToHost, stream_));
     REHEARSE_CUDA(cudaStreamSynchronize(stream_));
   }
@@ -188,7 +212,8 @@ class ControlCommunicator final : public Communicator {
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(int rank, int ranks, const MeetingPoint& at, const cuda::StreamOfTask& streams, std::function<void(const std::string&)> on_failure)
+  NcclTransport(int rank, int ranks, const MeetingPoint& at, const cuda::StreamOfTask& streams,
+                std::function<void(const std::string&)> on_failure)
       : rank_(rank), ranks_(ranks), streams_(streams), client_(at.host, at.port, rank, std::move(on_failure)) {
     // Memory of graphs is not there yet when they are captured: NCCL would look it up to register it.
     (void)::setenv("NCCL_GRAPH_REGISTER", "0", 0);
@@ -198,7 +223,8 @@ class NcclTransport final : public Transport {
       client_.set("nccl", std::string(id.internal, sizeof id.internal));
     } else {
       const std::string text = client_.get("nccl");
-      if (text.size() != sizeof id.internal) throw Error(ErrorKind::check_failed, "ranks were built with NCCLs that do not go together", "nccl");
+      if (text.size() != sizeof id.internal)
+        throw Error(ErrorKind::check_failed, "ranks were built with NCCLs that do not go together", "nccl");
       std::memcpy(id.internal, text.data(), text.size());
     }
     world_.rank = rank, world_.size = ranks;
@@ -209,10 +235,18 @@ class NcclTransport final : public Transport {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   bool enqueues() const override { return true; }
-  std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override { return std::make_unique<NcclCommunicator>(want({name, members}), streams_); }
-  std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override { return std::make_unique<NcclChannel>(want({name, {from, to}}), streams_, name); }
-  std::unique_ptr<Communicator> control(const std::string&) override { return std::make_unique<ControlCommunicator>(control_); }
-  void sum(std::vector<double>& values) override { control_->reduce(values.data(), static_cast<std::int64_t>(values.size()), ElementType::real64, ReduceOp::sum); }
+  std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override {
+    return std::make_unique<NcclCommunicator>(want({name, members}), streams_);
+  }
+  std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override {
+    return std::make_unique<NcclChannel>(want({name, {from, to}}), streams_, name);
+  }
+  std::unique_ptr<Communicator> control(const std::string&) override {
+    return std::make_unique<ControlCommunicator>(control_);
+  }
+  void sum(std::vector<double>& values) override {
+    control_->reduce(values.data(), static_cast<std::int64_t>(values.size()), ElementType::real64, ReduceOp::sum);
+  }
   void fail(const std::string& cause) noexcept override { client_.fail(cause); }
 
   /// All ranks tell what they want, and split the world by the same calls.
@@ -245,7 +279,8 @@ class NcclTransport final : public Transport {
       own = &round[i];
     }
     ncclComm_t made = nullptr;
-    check(NCCL(ncclCommSplit)(world_.handle, color, place, &made, nullptr), own != nullptr ? own->name : "communicator of others");
+    check(NCCL(ncclCommSplit)(world_.handle, color, place, &made, nullptr),
+          own != nullptr ? own->name : "communicator of others");
     if (own == nullptr) return;
     const CommPtr comm = want(*own);
     comm->handle = made, comm->rank = place, comm->size = static_cast<int>(own->members.size());
@@ -262,7 +297,8 @@ class NcclTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> join_nccl(int rank, int ranks, const MeetingPoint& at, ComputeDevice& device, std::function<void(const std::string& cause)> on_failure) {
+std::unique_ptr<Transport> join_nccl(int rank, int ranks, const MeetingPoint& at, ComputeDevice& device,
+                                     std::function<void(const std::string& cause)> on_failure) {
   const auto* streams = dynamic_cast<const cuda::StreamOfTask*>(&device);
   if (streams == nullptr) throw std::logic_error("device '" + device.name() + "' has no CUDA streams");
   return std::make_unique<NcclTransport>(rank, ranks, at, *streams, std::move(on_failure));

@@ -1,5 +1,6 @@
 #pragma once
-// The types a run computes in, chosen when it starts: a Program's own types say what the plan stores, not what this device can.
+// The types a run computes in, chosen when it starts: a Program's own types say what the plan stores, not what this
+// device can.
 
 #include <bit>
 #include <cstddef>
@@ -9,9 +10,9 @@
 
 namespace rehearse {
 
-/// Storage and arithmetic of the real numbers of a run. fp64 is for parity: it makes the order of additions harmless. `plan` is what the
-/// Program says: 16-bit types are stored as bfloat16, what is cast to fp8 too, all others as fp32; products of tf32 tasks may round their factors to tf32. Sums are
-/// fp32 then. Not every device has it.
+/// Storage and arithmetic of the real numbers of a run. fp64 is for parity: it makes the order of additions harmless.
+/// `plan` is what the Program says: 16-bit types are stored as bfloat16, what is cast to fp8 too, all others as fp32;
+/// products of tf32 tasks may round their factors to tf32. Sums are fp32 then. Not every device has it.
 enum class Numerics : std::uint8_t { fp32, fp64, plan };
 
 /// What one stored element is. Masks and ids keep their own types under any arithmetic. real16 is bfloat16.
@@ -50,6 +51,8 @@ enum class ElementType : std::uint8_t { real32, real64, int64, byte, real16 };
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
-[[nodiscard]] constexpr float from_bfloat16(std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
+[[nodiscard]] constexpr float from_bfloat16(std::uint16_t x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
+}
 
 }  // namespace rehearse

@@ -10,8 +10,6 @@ std::int64_t TensorView::from(std::size_t d) const {
   return n;
 }
 
-std::string operator_name(const ComputeTask& task) {
-  return operation_name(task);
-}
+std::string operator_name(const ComputeTask& task) { return operation_name(task); }
 
 }  // namespace rehearse

@@ -1,13 +1,14 @@
 #pragma once
-// Operators: what a device does for one compute task. Adding one is one file that registers one entry in the device's table.
+// Operators: what a device does for one compute task. Adding one is one file that registers one entry in the device's
+// table.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/program/task.hpp"
 #include "core/program/held.hpp"
+#include "core/program/task.hpp"
 #include "gpu_backend/numerics.hpp"
 #include "gpu_backend/random.hpp"
 
@@ -19,8 +20,8 @@ struct TensorView {
   ElementType type = ElementType::real32;
   Access access = Access::read;
   const Tensor* tensor = nullptr;
-  const Held* held = nullptr;   ///< Which global elements these are.
-  int layer = 0;                ///< Block position of the instance.
+  const Held* held = nullptr;  ///< Which global elements these are.
+  int layer = 0;               ///< Block position of the instance.
 
   [[nodiscard]] std::int64_t elements() const { return held->elements(); }
   [[nodiscard]] std::size_t rank() const { return held->extents.size(); }
@@ -29,14 +30,16 @@ struct TensorView {
   [[nodiscard]] std::int64_t from(std::size_t d) const;
   [[nodiscard]] bool writes() const { return access != Access::read; }
   template <class T>
-  [[nodiscard]] T* as() const { return reinterpret_cast<T*>(data); }
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
 };
 
 /// What a rank observes of a step, besides its tensors.
 struct Observations {
-  double loss_sum = 0;        ///< Sum over the tokens whose loss this rank computed.
-  std::int64_t tokens = 0;    ///< How many those are.
-  double norm_squared = 0;    ///< Of the gradients of all ranks, where they are clipped.
+  double loss_sum = 0;      ///< Sum over the tokens whose loss this rank computed.
+  std::int64_t tokens = 0;  ///< How many those are.
+  double norm_squared = 0;  ///< Of the gradients of all ranks, where they are clipped.
 };
 
 /// Where a device launches what an operator asks for; each device knows its own.
@@ -44,9 +47,9 @@ struct LaunchContext;
 
 /// Random numbers of one task, for any step.
 struct TaskRandom {
-  RandomKey task;              ///< Of the run's seed and the task's name.
+  RandomKey task;  ///< Of the run's seed and the task's name.
   std::uint64_t layer = 0;
-  std::uint64_t pass = 0;      ///< 0: the only one.
+  std::uint64_t pass = 0;  ///< 0: the only one.
   [[nodiscard]] RandomKey at(std::int64_t step) const {
     const RandomKey key = task.with(static_cast<std::uint64_t>(step)).with(layer);
     return pass > 0 ? key.with(pass) : key;
@@ -56,16 +59,18 @@ struct TaskRandom {
 /// One call.
 struct OperatorCall {
   const ComputeTask* task = nullptr;
-  std::vector<TensorView> operands;   ///< In the task's order.
-  std::vector<std::int64_t> dims;     ///< ComputeTask::dims and offsets, evaluated on this rank.
+  std::vector<TensorView> operands;  ///< In the task's order.
+  std::vector<std::int64_t> dims;    ///< ComputeTask::dims and offsets, evaluated on this rank.
   std::vector<std::int64_t> offsets;
-  RandomKey random;                   ///< Of the task's numbers, for this step and layer.
-  TaskRandom any_step;                ///< The same for any step, where steps are replayed.
-  std::int64_t first_sample = 0;      ///< Global index, in the step, of sample 0 of the microbatch.
+  RandomKey random;               ///< Of the task's numbers, for this step and layer.
+  TaskRandom any_step;            ///< The same for any step, where steps are replayed.
+  std::int64_t first_sample = 0;  ///< Global index, in the step, of sample 0 of the microbatch.
   std::int64_t step = 0;
-  bool first_replica = true;          ///< Whether this rank is the first of those that hold the same elements of operand 0.
+  /// Whether this rank is the first of those that hold the same elements of operand 0.
+  bool first_replica = true;
   Observations* observed = nullptr;
-  LaunchContext* launch = nullptr;    ///< Set by devices that launch; null on the CPU, whose operators compute before they return.
+  /// Set by devices that launch; null on the CPU, whose operators compute before they return.
+  LaunchContext* launch = nullptr;
 
   [[nodiscard]] const TensorView& operand(std::size_t i) const { return operands.at(i); }
 };
@@ -74,7 +79,9 @@ struct OperatorCall {
 struct Operator {
   void (*run32)(const OperatorCall&) = nullptr;
   void (*run64)(const OperatorCall&) = nullptr;
-  void operator()(const OperatorCall& call, Numerics numerics) const { (numerics == Numerics::fp64 ? run64 : run32)(call); }
+  void operator()(const OperatorCall& call, Numerics numerics) const {
+    (numerics == Numerics::fp64 ? run64 : run32)(call);
+  }
 };
 
 /// Name in a device's table: "matmul.linear", or the op alone where the task has no variant.

@@ -19,7 +19,8 @@ namespace {
 using Instance = std::array<int, 5>;
 
 [[noreturn]] void gap(const std::string& what) {
-  throw Error(ErrorKind::unavailable, what + " cannot be executed yet", "program", "'rehearse simulate' plays it; 'rehearse list strategies' says what runs for real");
+  throw Error(ErrorKind::unavailable, what + " cannot be executed yet", "program",
+              "'rehearse simulate' plays it; 'rehearse list strategies' says what runs for real");
 }
 
 void merge(std::vector<int>& to, const std::vector<int>& from) {
@@ -31,7 +32,8 @@ void merge(std::vector<int>& to, const std::vector<int>& from) {
 
 class PlanBuilder {
  public:
-  PlanBuilder(RankPlan& plan) : plan_(plan), p_(plan.program()), role_(plan.role()), self_(p_.mesh.context(plan.rank())) {
+  PlanBuilder(RankPlan& plan)
+      : plan_(plan), p_(plan.program()), role_(plan.role()), self_(p_.mesh.context(plan.rank())) {
     self_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
     self_.tables = &p_.tables;
   }
@@ -39,27 +41,36 @@ class PlanBuilder {
   void build() {
     if (!role_.prologue.empty() || !role_.epilogue.empty()) gap("work before the first or after the last step");
     for (const Role::Persistent& t : role_.persistent)
-      if (tensor(t.tensor).alias_of < 0) live_[instance(t.tensor, {}, t.layer)] = make_slot(t.tensor, t.layer, self_, true);
+      if (tensor(t.tensor).alias_of < 0)
+        live_[instance(t.tensor, {}, t.layer)] = make_slot(t.tensor, t.layer, self_, true);
     events_.resize(static_cast<std::size_t>(role_.events));
     for (const Entry& e : role_.step) add(e);
-    if (!plan_.step_.empty()) plan_.step_.back().frees.insert(plan_.step_.back().frees.end(), beside_.begin(), beside_.end());
-    for (auto& [instruction, event] : later_) merge(plan_.step_[static_cast<std::size_t>(instruction)].after_previous, events_[static_cast<std::size_t>(event)]);
+    if (!plan_.step_.empty())
+      plan_.step_.back().frees.insert(plan_.step_.back().frees.end(), beside_.begin(), beside_.end());
+    for (auto& [instruction, event] : later_)
+      merge(plan_.step_[static_cast<std::size_t>(instruction)].after_previous,
+            events_[static_cast<std::size_t>(event)]);
   }
 
  private:
   [[nodiscard]] const Tensor& tensor(int id) const { return p_.tensors[static_cast<std::size_t>(id)]; }
 
-  struct Where { int layer = 0, chunk = 0, microbatch = 0, pass = 0; };
+  struct Where {
+    int layer = 0, chunk = 0, microbatch = 0, pass = 0;
+  };
   [[nodiscard]] Instance instance(int id, const InstanceRef& r, const Where& w) const {
     const Tensor& t = tensor(id);
-    return {id, t.per_layer ? w.layer + r.layer_delta : -1, t.per_chunk ? w.chunk + r.chunk_delta : 0, t.per_microbatch ? w.microbatch + r.microbatch_delta : 0,
-            t.per_pass ? w.pass + r.pass_delta : 0};
+    return {id, t.per_layer ? w.layer + r.layer_delta : -1, t.per_chunk ? w.chunk + r.chunk_delta : 0,
+            t.per_microbatch ? w.microbatch + r.microbatch_delta : 0, t.per_pass ? w.pass + r.pass_delta : 0};
   }
-  [[nodiscard]] Instance instance(int id, const InstanceRef& r, int layer) const { return instance(id, r, Where{layer, 0, 0, 0}); }
+  [[nodiscard]] Instance instance(int id, const InstanceRef& r, int layer) const {
+    return instance(id, r, Where{layer, 0, 0, 0});
+  }
 
   int make_slot(int id, int layer, const ExprContext& at, bool persistent) {
     const Held* h = plan_.held_by(id, at);
-    plan_.slots_.push_back({id, tensor(id).per_layer ? layer : -1, h->elements(), static_cast<double>(h->elements()) * size_of(tensor(id).dtype), persistent});
+    plan_.slots_.push_back({id, tensor(id).per_layer ? layer : -1, h->elements(),
+                            static_cast<double>(h->elements()) * size_of(tensor(id).dtype), persistent});
     return static_cast<int>(plan_.slots_.size()) - 1;
   }
 
@@ -67,10 +78,10 @@ class PlanBuilder {
   struct Bound {
     const Binding* binding = nullptr;
     int tensor = 0, layer = 0;
-    int base = -1;       ///< Formal whose storage it is, where that is of this body; else `slot`.
+    int base = -1;  ///< Formal whose storage it is, where that is of this body; else `slot`.
     int slot = -1;
     std::int64_t first = 0;
-    int inside = -1;     ///< Tensor of whose storage it is the part without halos.
+    int inside = -1;                    ///< Tensor of whose storage it is the part without halos.
     int first_use = -1, last_use = -1;  ///< Instructions.
   };
 
@@ -90,7 +101,8 @@ class PlanBuilder {
     free_buffers(e, body);
   }
 
-  /// What the entry gave back of buffers of communication is in use until the compute issued beside it is done (core/program/liveness).
+  /// What the entry gave back of buffers of communication is in use until the compute issued beside it is done
+  /// (core/program/liveness).
   void free_buffers(const Entry& e, const Body& body) {
     if (plan_.step_.empty()) return;
     std::vector<int>& frees = plan_.step_.back().frees;
@@ -98,8 +110,10 @@ class PlanBuilder {
       frees.insert(frees.end(), slots.begin(), slots.end());
       slots.clear();
     };
-    if (e.stream == kCompute) free_all(given_back_);
-    else beside_.insert(beside_.end(), given_back_.begin(), given_back_.end());
+    if (e.stream == kCompute)
+      free_all(given_back_);
+    else
+      beside_.insert(beside_.end(), given_back_.begin(), given_back_.end());
     given_back_.clear();
     if (e.stream == kCompute && boost::num_vertices(body.graph) > 0) free_all(beside_);
   }
@@ -137,7 +151,8 @@ class PlanBuilder {
       std::vector<int> after = waits_of(e, static_cast<int>(v));
       const bool opens = begun.insert(task.stream).second;
       if (opens) merge(after, waits);
-      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph))) merge(after, stands_for[boost::source(edge, body.graph)]);
+      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph)))
+        merge(after, stands_for[boost::source(edge, body.graph)]);
       if (!runs(task.predicate, at)) {
         if (opens) begun.erase(task.stream);
         stands_for[v] = std::move(after);
@@ -173,9 +188,17 @@ class PlanBuilder {
       for (const Operand& o : in.task->operands) {
         const Bound& b = formals[static_cast<std::size_t>(o.formal)];
         const Bound& base = formals[static_cast<std::size_t>(root(formals, o.formal))];
-        in.operands.push_back({base.slot, first_element(formals, o.formal), b.tensor, b.layer, plan_.held_by(b.tensor, at), o.access, {}});
-        if (b.inside >= 0) take_inside(in, b.inside, at);
-        else check_room(in, in.operands.back());
+        in.operands.push_back({base.slot,
+                               first_element(formals, o.formal),
+                               b.tensor,
+                               b.layer,
+                               plan_.held_by(b.tensor, at),
+                               o.access,
+                               {}});
+        if (b.inside >= 0)
+          take_inside(in, b.inside, at);
+        else
+          check_room(in, in.operands.back());
       }
       if (const CollectiveTask* c = counted(*in.task)) bind_values(in, *c, formals, at);
     }
@@ -185,7 +208,8 @@ class PlanBuilder {
   /// Messages carry what a rank owns of a tensor with halos: all others work on whole storage.
   void take_inside(Instruction& in, int base, const ExprContext& at) {
     PlannedOperand& o = in.operands.back();
-    if (!std::holds_alternative<P2pTask>(in.task->kind)) gap("a view that is not contiguous ('" + tensor(o.tensor).name + "')");
+    if (!std::holds_alternative<P2pTask>(in.task->kind))
+      gap("a view that is not contiguous ('" + tensor(o.tensor).name + "')");
     o.within = common(*plan_.held_by(base, at), *o.held);
   }
 
@@ -195,7 +219,8 @@ class PlanBuilder {
     return c != nullptr && c->variable_counts && c->op != CollectiveOp::halo_exchange ? c : nullptr;
   }
   [[nodiscard]] bool asks_for(const CollectiveTask& c, int dim) const {
-    return p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) || p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim);
+    return p_.exprs.depends_on(c.count_to_peer, Var::dynamic, dim) ||
+           p_.exprs.depends_on(c.count_from_peer, Var::dynamic, dim);
   }
   /// Formal that holds a tensor, or -1.
   [[nodiscard]] static int holder_of(const std::vector<Bound>& formals, int tensor) {
@@ -213,18 +238,23 @@ class PlanBuilder {
         const Bound& b = formals[static_cast<std::size_t>(f)];
         in.values.back() = {b.slot, 0, b.tensor, b.layer, plan_.held_by(b.tensor, at), Access::read, {}};
       }
-      if (in.values.back().slot < 0) throw std::logic_error(fmt::format("{}/{}: nothing holds '{}'", in.body->name, in.task->name, p_.dynamic_dims[d].name));
+      if (in.values.back().slot < 0)
+        throw std::logic_error(
+            fmt::format("{}/{}: nothing holds '{}'", in.body->name, in.task->name, p_.dynamic_dims[d].name));
     }
   }
 
   /// An operand that reaches beyond its storage is a mistake of the plan.
   void check_room(const Instruction& in, const PlannedOperand& o) const {
-    if (o.slot < 0) throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' has no storage", plan_.rank(), in.body->name, in.task->name, tensor(o.tensor).name));
+    if (o.slot < 0)
+      throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' has no storage", plan_.rank(), in.body->name,
+                                         in.task->name, tensor(o.tensor).name));
     const StorageSlot& s = plan_.slots_[static_cast<std::size_t>(o.slot)];
     const double end = static_cast<double>(o.first + o.held->elements()) * size_of(tensor(o.tensor).dtype);
     if (o.first < 0 || end > s.bytes)
-      throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' ends at byte {} of '{}', which has {}", plan_.rank(), in.body->name, in.task->name, tensor(o.tensor).name,
-                                         end, tensor(s.tensor).name, s.bytes));
+      throw std::logic_error(fmt::format("rank {}: {}/{}: '{}' ends at byte {} of '{}', which has {}", plan_.rank(),
+                                         in.body->name, in.task->name, tensor(o.tensor).name, end,
+                                         tensor(s.tensor).name, s.bytes));
   }
 
   [[nodiscard]] static int root(const std::vector<Bound>& formals, int f) {
@@ -248,8 +278,10 @@ class PlanBuilder {
       out[f].layer = e.layer + (out[f].binding != nullptr ? out[f].binding->instance.layer_delta : 0);
     }
     for (std::size_t f = 0; f < out.size(); ++f) {
-      if (tensor(out[f].tensor).alias_of >= 0) resolve_view(out, f, where, at);
-      else if (out[f].binding != nullptr && !out[f].binding->allocate) out[f].slot = find(instance(out[f].tensor, out[f].binding->instance, where), body.formals[f].name);
+      if (tensor(out[f].tensor).alias_of >= 0)
+        resolve_view(out, f, where, at);
+      else if (out[f].binding != nullptr && !out[f].binding->allocate)
+        out[f].slot = find(instance(out[f].tensor, out[f].binding->instance, where), body.formals[f].name);
     }
     return out;
   }
@@ -260,23 +292,28 @@ class PlanBuilder {
     InstanceRef r = view.alias_instance;
     if (formals[f].binding != nullptr) {
       const InstanceRef& own = formals[f].binding->instance;
-      r.layer_delta += own.layer_delta, r.chunk_delta += own.chunk_delta, r.microbatch_delta += own.microbatch_delta, r.pass_delta += own.pass_delta;
+      r.layer_delta += own.layer_delta, r.chunk_delta += own.chunk_delta, r.microbatch_delta += own.microbatch_delta,
+          r.pass_delta += own.pass_delta;
     }
-    if (plan_.held_by(view.alias_of, at)->haloed() && !plan_.held_by(formals[f].tensor, at)->haloed()) formals[f].inside = view.alias_of;
+    if (plan_.held_by(view.alias_of, at)->haloed() && !plan_.held_by(formals[f].tensor, at)->haloed())
+      formals[f].inside = view.alias_of;
     formals[f].first = p_.exprs.evaluate(view.alias_offset, at);
     if (view.alias_dim >= 0) formals[f].first *= elements_apart(view, at);
     for (std::size_t b = 0; b < formals.size(); ++b) {
       const Binding* binding = formals[b].binding;
       if (formals[b].tensor != view.alias_of || b == f) continue;
-      if (binding == nullptr || instance(view.alias_of, binding->instance, where) == instance(view.alias_of, r, where)) {
+      if (binding == nullptr ||
+          instance(view.alias_of, binding->instance, where) == instance(view.alias_of, r, where)) {
         formals[f].base = static_cast<int>(b);
         return;
       }
     }
     // A view of the body's own names no instance: the formal it was made of is the only one of its tensor.
     const int only = holder_of(formals, view.alias_of);
-    if (formals[f].binding == nullptr && only >= 0) formals[f].base = only;
-    else formals[f].slot = find(instance(view.alias_of, r, where), view.name);
+    if (formals[f].binding == nullptr && only >= 0)
+      formals[f].base = only;
+    else
+      formals[f].slot = find(instance(view.alias_of, r, where), view.name);
   }
 
   /// Elements between neighbours along the dimension in which a view begins.
@@ -284,7 +321,8 @@ class PlanBuilder {
     const std::vector<std::int64_t>& extents = plan_.held_by(view.alias_of, at)->extents;
     std::int64_t out = 1;
     for (std::size_t d = 0; d < extents.size(); ++d) {
-      if (d < static_cast<std::size_t>(view.alias_dim) && extents[d] != 1) gap("a view that is not contiguous ('" + view.name + "')");
+      if (d < static_cast<std::size_t>(view.alias_dim) && extents[d] != 1)
+        gap("a view that is not contiguous ('" + view.name + "')");
       if (d > static_cast<std::size_t>(view.alias_dim)) out *= extents[d];
     }
     return out;
@@ -293,8 +331,9 @@ class PlanBuilder {
   [[nodiscard]] int find(const Instance& i, const std::string& name) const {
     const auto at = live_.find(i);
     if (at == live_.end())
-      throw std::logic_error(fmt::format("rank {}: '{}' (tensor '{}', block {}, microbatch {}) is used while it has no storage", plan_.rank(), name,
-                                         tensor(i[0]).name, i[1], i[3]));
+      throw std::logic_error(
+          fmt::format("rank {}: '{}' (tensor '{}', block {}, microbatch {}) is used while it has no storage",
+                      plan_.rank(), name, tensor(i[0]).name, i[1], i[3]));
     return at->second;
   }
 
@@ -318,20 +357,24 @@ class PlanBuilder {
     const bool scratch = b.binding == nullptr;
     if (tensor(b.tensor).alias_of >= 0 || (!scratch && !b.binding->allocate)) return;
     if (b.first_use < 0) {
-      if (!scratch) throw std::logic_error(fmt::format("body '{}' allocates '{}' and never writes it", body.name, name));
+      if (!scratch)
+        throw std::logic_error(fmt::format("body '{}' allocates '{}' and never writes it", body.name, name));
       return;
     }
     b.slot = make_slot(b.tensor, b.layer, at, false);
     plan_.step_[static_cast<std::size_t>(b.first_use)].allocates.push_back(b.slot);
-    if (!scratch) live_[instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass})] = b.slot;
+    if (!scratch)
+      live_[instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass})] = b.slot;
   }
 
   void release(const Entry& e, Bound& b) {
     const bool scratch = b.binding == nullptr;
     if (tensor(b.tensor).alias_of >= 0 || (!scratch && !b.binding->release) || b.slot < 0) return;
     const bool buffer = !scratch && !b.binding->allocate && tensor(b.tensor).category == MemoryCategory::communication;
-    if (buffer || b.last_use < 0) given_back_.push_back(b.slot);
-    else plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
+    if (buffer || b.last_use < 0)
+      given_back_.push_back(b.slot);
+    else
+      plan_.step_[static_cast<std::size_t>(b.last_use)].frees.push_back(b.slot);
     if (!scratch) live_.erase(instance(b.tensor, b.binding->instance, Where{e.layer, e.chunk, e.microbatch, e.pass}));
   }
 
@@ -340,20 +383,25 @@ class PlanBuilder {
   const Role& role_;
   ExprContext self_;
   static constexpr StreamId kCompute = 0;
-  std::vector<int> given_back_, beside_;     ///< Slots released by the entry at hand; by entries since the last compute.
-  std::map<Instance, int> live_;             ///< StorageSlot by instance.
-  std::vector<std::vector<int>> events_;     ///< Instructions that an event completes with.
+  /// Slots released by the entry at hand; by entries since the last compute.
+  std::vector<int> given_back_, beside_;
+  std::map<Instance, int> live_;                ///< StorageSlot by instance.
+  std::vector<std::vector<int>> events_;        ///< Instructions that an event completes with.
   std::vector<std::pair<int, EventId>> later_;  ///< Waits for events of the step before.
 };
 
 std::string name_of(const Instruction& in) { return in.body->name + "/" + in.task->name; }
 
 RankPlan::RankPlan(const Program& program, int rank)
-    : bounded_(program.dynamic_dims.empty() ? nullptr : std::make_unique<const Program>(at_bounds(program))), program_(bounded_ ? *bounded_ : program), rank_(rank) {
+    : bounded_(program.dynamic_dims.empty() ? nullptr : std::make_unique<const Program>(at_bounds(program))),
+      program_(bounded_ ? *bounded_ : program),
+      rank_(rank) {
   PlanBuilder(*this).build();
 }
 
-const Role& RankPlan::role() const { return program_.roles[static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(rank_)])]; }
+const Role& RankPlan::role() const {
+  return program_.roles[static_cast<std::size_t>(program_.role_of_rank[static_cast<std::size_t>(rank_)])];
+}
 
 const Held* RankPlan::held_by(int tensor, const ExprContext& at) {
   auto& out = held_[{tensor, at.coord}];  // Sizes may depend on where, not on when.

@@ -1,6 +1,6 @@
 #pragma once
-// A Program as one rank executes it: its role's entries flattened to tasks in issue order, with storage, dependencies and sizes worked
-// out once. A step is a walk over this list.
+// A Program as one rank executes it: its role's entries flattened to tasks in issue order, with storage, dependencies
+// and sizes worked out once. A step is a walk over this list.
 
 #include <array>
 #include <map>
@@ -17,9 +17,9 @@ namespace rehearse {
 /// A piece of storage: a persistent tensor's, or one that tasks of a step allocate and free.
 struct StorageSlot {
   int tensor = 0;
-  int layer = -1;           ///< Of the instance; -1: not per layer.
+  int layer = -1;  ///< Of the instance; -1: not per layer.
   std::int64_t elements = 0;
-  double bytes = 0;         ///< In the Program's own type: what its memory figures count.
+  double bytes = 0;  ///< In the Program's own type: what its memory figures count.
   bool persistent = false;
 };
 
@@ -31,7 +31,8 @@ struct PlannedOperand {
   int layer = 0;
   const Held* held = nullptr;
   Access access = Access::read;
-  Blocks within;            ///< Of the slot, where the operand is what stands inside a halo; empty where it is one block.
+  /// Of the slot, where the operand is what stands inside a halo; empty where it is one block.
+  Blocks within;
 };
 
 struct Instruction {
@@ -41,9 +42,10 @@ struct Instruction {
   const Task* task = nullptr;
   ExprContext at;
   std::vector<PlannedOperand> operands;
-  std::vector<PlannedOperand> values;  ///< Where the counts of the task ask for dynamic dimensions: the tensor of each, by number; slot -1 for others.
-  std::vector<int> after;           ///< Instructions of this step, on other streams.
-  std::vector<int> after_previous;  ///< Instructions of the step before.
+  /// Where the counts of the task ask for dynamic dimensions: the tensor of each, by number; slot -1 for others.
+  std::vector<PlannedOperand> values;
+  std::vector<int> after;             ///< Instructions of this step, on other streams.
+  std::vector<int> after_previous;    ///< Instructions of the step before.
   std::vector<int> allocates, frees;  ///< Slots, at issue: before and after this task.
 };
 
@@ -52,7 +54,8 @@ struct Instruction {
 
 class RankPlan {
  public:
-  /// Memory is planned for the bounds of sizes that only the data decides. Throws Error (unavailable) that names what the Program needs and no device here can do: a listed gap.
+  /// Memory is planned for the bounds of sizes that only the data decides. Throws Error (unavailable) that names what
+  /// the Program needs and no device here can do: a listed gap.
   RankPlan(const Program& program, int rank);
 
   [[nodiscard]] const Program& program() const { return program_; }
@@ -70,7 +73,8 @@ class RankPlan {
   int rank_;
   std::vector<StorageSlot> slots_;
   std::vector<Instruction> step_;
-  std::map<std::pair<int, std::array<std::int32_t, kAxisCount>>, std::unique_ptr<Held>> held_;  ///< By tensor and place on the mesh.
+  /// By tensor and place on the mesh.
+  std::map<std::pair<int, std::array<std::int32_t, kAxisCount>>, std::unique_ptr<Held>> held_;
 };
 
 }  // namespace rehearse

@@ -26,13 +26,16 @@ Prepared Preparation::prepare(const Instruction& in) {
   Prepared out;
   out.name = name_of(in);
   for (const PlannedOperand& o : in.operands)
-    out.call.operands.push_back({nullptr, stored_as(tensor(o.tensor).dtype, device_.numerics()), o.access, &tensor(o.tensor), o.held, o.layer});
+    out.call.operands.push_back(
+        {nullptr, stored_as(tensor(o.tensor).dtype, device_.numerics()), o.access, &tensor(o.tensor), o.held, o.layer});
   out.call.first_sample = program_.exprs.evaluate(program_.first_sample, in.at);
   if (const auto* c = std::get_if<ComputeTask>(&in.task->kind)) prepare_compute(in, *c, out);
   if (const auto* c = std::get_if<CollectiveTask>(&in.task->kind)) {
     Communicator* who = communicator(c->group, in.task->stream);
-    if (in.values.empty()) out.collective = std::make_shared<CollectiveWork>(plan_, in, who, device_.numerics());
-    else out.exchange = std::make_shared<CountedExchange>(plan_, in, who, device_.numerics());
+    if (in.values.empty())
+      out.collective = std::make_shared<CollectiveWork>(plan_, in, who, device_.numerics());
+    else
+      out.exchange = std::make_shared<CountedExchange>(plan_, in, who, device_.numerics());
   }
   if (const auto* m = std::get_if<P2pTask>(&in.task->kind)) out.channel = channel(*m, in.at);
   if (const auto* task = std::get_if<InputTask>(&in.task->kind)) check_input(program_, *task);
@@ -49,7 +52,8 @@ void Preparation::prepare_compute(const Instruction& in, const ComputeTask& c, P
   for (const ExprId e : c.dims) out.call.dims.push_back(program_.exprs.evaluate(e, in.at));
   for (const ExprId e : c.offsets) out.call.offsets.push_back(program_.exprs.evaluate(e, in.at));
   out.call.observed = &observed_;
-  out.call.any_step = {RandomKey(program_.seed).with(c.random), static_cast<std::uint64_t>(in.at.layer), static_cast<std::uint64_t>(in.at.pass)};
+  out.call.any_step = {RandomKey(program_.seed).with(c.random), static_cast<std::uint64_t>(in.at.layer),
+                       static_cast<std::uint64_t>(in.at.pass)};
   if (!in.operands.empty()) out.call.first_replica = first_replica(tensor(in.operands[0].tensor), in.at);
 }
 
@@ -58,7 +62,9 @@ Communicator* Preparation::communicator(int group, StreamId stream) {
   const std::vector<int> members = program_.mesh.members(spec, plan_.rank(), program_.exprs);
   if (members.size() < 2) return nullptr;
   auto& out = communicators_[{group, stream}];
-  if (!out) out = transport_.communicator(fmt::format("{}#{}@{}", spec.name, group, program_.streams[static_cast<std::size_t>(stream)]), members);
+  if (!out)
+    out = transport_.communicator(
+        fmt::format("{}#{}@{}", spec.name, group, program_.streams[static_cast<std::size_t>(stream)]), members);
   return out.get();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What the instructions of a rank's step do on its device, worked out once: operators and their calls, collectives, channels.
+// What the instructions of a rank's step do on its device, worked out once: operators and their calls, collectives,
+// channels.
 
 #include <map>
 #include <memory>
@@ -14,21 +15,23 @@
 namespace rehearse {
 
 struct Prepared {
-  std::string name;                  ///< As in traces: body and task.
+  std::string name;  ///< As in traces: body and task.
   const Operator* op = nullptr;
-  const Operator* clear = nullptr;   ///< Runs first on what the task would add to, where it overwrites.
-  OperatorCall call;                 ///< Without addresses, step and random numbers.
+  const Operator* clear = nullptr;  ///< Runs first on what the task would add to, where it overwrites.
+  OperatorCall call;                ///< Without addresses, step and random numbers.
   // What is in flight outlives an executor that fails.
   std::shared_ptr<CollectiveWork> collective;
   std::shared_ptr<CountedExchange> exchange;
   Channel* channel = nullptr;
 };
 
-/// Holds the communicators and channels of a plan, which instructions of one group and stream share. All ranks prepare their steps in the same order.
+/// Holds the communicators and channels of a plan, which instructions of one group and stream share. All ranks prepare
+/// their steps in the same order.
 class Preparation {
  public:
   /// What operators observe goes to `observed`.
-  Preparation(RankPlan& plan, const ComputeDevice& device, Transport& transport, Observations& observed) : plan_(plan), program_(plan.program()), device_(device), transport_(transport), observed_(observed) {}
+  Preparation(RankPlan& plan, const ComputeDevice& device, Transport& transport, Observations& observed)
+      : plan_(plan), program_(plan.program()), device_(device), transport_(transport), observed_(observed) {}
 
   /// Throws Error (unavailable) for tasks that cannot be executed.
   [[nodiscard]] Prepared prepare(const Instruction& in);

@@ -1,5 +1,6 @@
 #pragma once
-// Random numbers without state: a function of a key and a counter, so that any rank computes the number of any global element.
+// Random numbers without state: a function of a key and a counter, so that any rank computes the number of any global
+// element.
 
 #include <cmath>
 #include <cstdint>
@@ -8,22 +9,28 @@
 
 namespace rehearse {
 
-/// Names one stream of numbers. Numbers of different keys, and of different counters under one key, are independent for all purposes
-/// of training: two rounds of the SplitMix64 finaliser (Steele, Lea, Flood 2014).
+/// Names one stream of numbers. Numbers of different keys, and of different counters under one key, are independent for
+/// all purposes of training: two rounds of the SplitMix64 finaliser (Steele, Lea, Flood 2014).
 class RandomKey {
  public:
   constexpr RandomKey() = default;
   constexpr explicit RandomKey(std::uint64_t seed) : state_(mix(seed + kStep)) {}
 
-  [[nodiscard]] constexpr RandomKey with(std::uint64_t part) const { return RandomKey{mix(state_ ^ mix(part + kStep)), Raw{}}; }
+  [[nodiscard]] constexpr RandomKey with(std::uint64_t part) const {
+    return RandomKey{mix(state_ ^ mix(part + kStep)), Raw{}};
+  }
   [[nodiscard]] constexpr RandomKey with(std::string_view name) const {
     std::uint64_t h = 14695981039346656037ull;
     for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
     return with(h);
   }
-  [[nodiscard]] constexpr std::uint64_t bits(std::uint64_t counter) const { return mix(mix(state_ + counter * kStep) ^ state_); }
+  [[nodiscard]] constexpr std::uint64_t bits(std::uint64_t counter) const {
+    return mix(mix(state_ + counter * kStep) ^ state_);
+  }
   /// In [0, 1).
-  [[nodiscard]] constexpr double uniform(std::uint64_t counter) const { return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53; }
+  [[nodiscard]] constexpr double uniform(std::uint64_t counter) const {
+    return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53;
+  }
   /// Standard normal (Box and Muller 1958).
   [[nodiscard]] double normal(std::uint64_t counter) const {
     const double u = 1.0 - uniform(2 * counter), v = uniform(2 * counter + 1);

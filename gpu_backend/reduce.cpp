@@ -12,10 +12,18 @@ void reduce(std::byte* to, const std::byte* from, std::int64_t n, ReduceOp op) {
   auto* a = reinterpret_cast<T*>(to);
   const auto* b = reinterpret_cast<const T*>(from);
   switch (op) {
-    case ReduceOp::sum: for (std::int64_t i = 0; i < n; ++i) a[i] = static_cast<T>(a[i] + b[i]); break;
-    case ReduceOp::max: for (std::int64_t i = 0; i < n; ++i) a[i] = std::max(a[i], b[i]); break;
-    case ReduceOp::min: for (std::int64_t i = 0; i < n; ++i) a[i] = std::min(a[i], b[i]); break;
-    case ReduceOp::logical_or: for (std::int64_t i = 0; i < n; ++i) a[i] = a[i] != T{0} || b[i] != T{0} ? T{1} : T{0}; break;
+    case ReduceOp::sum:
+      for (std::int64_t i = 0; i < n; ++i) a[i] = static_cast<T>(a[i] + b[i]);
+      break;
+    case ReduceOp::max:
+      for (std::int64_t i = 0; i < n; ++i) a[i] = std::max(a[i], b[i]);
+      break;
+    case ReduceOp::min:
+      for (std::int64_t i = 0; i < n; ++i) a[i] = std::min(a[i], b[i]);
+      break;
+    case ReduceOp::logical_or:
+      for (std::int64_t i = 0; i < n; ++i) a[i] = a[i] != T{0} || b[i] != T{0} ? T{1} : T{0};
+      break;
   }
 }
 

@@ -11,7 +11,9 @@ namespace rehearse {
 
 namespace {
 
-const Tensor& tensor_of(const RankPlan& plan, int slot) { return plan.program().tensors[static_cast<std::size_t>(plan.slots()[static_cast<std::size_t>(slot)].tensor)]; }
+const Tensor& tensor_of(const RankPlan& plan, int slot) {
+  return plan.program().tensors[static_cast<std::size_t>(plan.slots()[static_cast<std::size_t>(slot)].tensor)];
+}
 bool is_input(const Instruction& in) { return std::holds_alternative<InputTask>(in.task->kind); }
 
 /// A task whose sizes the host must know before it can issue it.
@@ -23,7 +25,8 @@ const Instruction* sized_by_data(const RankPlan& plan) {
   return nullptr;
 }
 
-/// A tensor in host memory that is not what an input task read: copies of those would be replayed to and from places that the host uses for others.
+/// A tensor in host memory that is not what an input task read: copies of those would be replayed to and from places
+/// that the host uses for others.
 const Tensor* kept_on_host(const RankPlan& plan) {
   std::set<int> inputs;
   for (const Instruction& in : plan.step())
@@ -51,7 +54,8 @@ std::string not_repeated_because(const RankPlan& plan, const RecordedBy& by) {
   if (!by.records_nothing_because.empty()) return by.records_nothing_because;
   if (by.ranks > 1 && !by.transport_enqueues) return "ranks talk through the host";
   if (by.observed_on_host) return "tensors are looked at in the middle of a step";
-  if (const Instruction* in = sized_by_data(plan)) return fmt::format("'{}' has sizes that only the data decides, and the host reads", name_of(*in));
+  if (const Instruction* in = sized_by_data(plan))
+    return fmt::format("'{}' has sizes that only the data decides, and the host reads", name_of(*in));
   if (const Tensor* t = kept_on_host(plan)) return fmt::format("'{}' is kept in host memory", t->name);
   if (const Tensor* t = kept_over_steps(plan)) return fmt::format("'{}' is kept from step to step", t->name);
   return {};

@@ -40,7 +40,8 @@ Span span_of(const RankPlan& plan, const Instruction& in, const Interval& when) 
   span.layer = in.entry->layer;
   span.chunk = in.entry->chunk;
   if (in.body->phase != Phase::optimizer) span.microbatch = in.entry->microbatch;
-  span.backward = in.body->phase == Phase::input_grad || in.body->phase == Phase::weight_grad || in.body->phase == Phase::recompute;
+  span.backward =
+      in.body->phase == Phase::input_grad || in.body->phase == Phase::weight_grad || in.body->phase == Phase::recompute;
   if (std::holds_alternative<ComputeTask>(in.task->kind)) {
     span.category = in.body->phase == Phase::optimizer ? TimeCategory::optimizer : TimeCategory::matmul;
   } else if (std::holds_alternative<InputTask>(in.task->kind) || std::holds_alternative<CopyTask>(in.task->kind)) {

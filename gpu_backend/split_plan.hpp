@@ -1,5 +1,6 @@
 #pragma once
-// Communicators that ranks ask for in orders of their own, made together: NCCL splits a world by calls that all ranks make in the same order.
+// Communicators that ranks ask for in orders of their own, made together: NCCL splits a world by calls that all ranks
+// make in the same order.
 
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@ struct Wanted {
 [[nodiscard]] std::string to_text(const std::vector<Wanted>& wanted);
 [[nodiscard]] std::vector<Wanted> wanted_from(const std::string& text);
 
-/// Calls to make, in order: in each, communicators without a common member. The union of all ranks' wishes, so the same on all ranks;
-/// the fewest calls that taking them in order of name gives.
+/// Calls to make, in order: in each, communicators without a common member. The union of all ranks' wishes, so the same
+/// on all ranks; the fewest calls that taking them in order of name gives.
 [[nodiscard]] std::vector<std::vector<Wanted>> rounds_of(const std::vector<std::vector<Wanted>>& of_rank);
 
 }  // namespace rehearse

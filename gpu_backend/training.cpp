@@ -12,7 +12,8 @@ namespace rehearse {
 namespace {
 
 /// Spans of all ranks, whose clocks are set to zero together; on rank 0.
-std::vector<Span> gather_spans(const Program& program, Transport& transport, const std::vector<Interval>& mine, double zero) {
+std::vector<Span> gather_spans(const Program& program, Transport& transport, const std::vector<Interval>& mine,
+                               double zero) {
   std::vector<std::unique_ptr<RankPlan>> plans;
   std::size_t total = 0, begin = 0;
   for (int r = 0; r < transport.ranks(); ++r) {
@@ -47,10 +48,12 @@ StepTimes summarise(std::vector<double> seconds) {
   if (seconds.size() > 1) seconds.erase(seconds.begin());
   if (seconds.empty()) return {};
   std::sort(seconds.begin(), seconds.end());
-  return {at_share(seconds, 0.5), at_share(seconds, 0.05), at_share(seconds, 0.95), static_cast<std::int64_t>(seconds.size())};
+  return {at_share(seconds, 0.5), at_share(seconds, 0.05), at_share(seconds, 0.95),
+          static_cast<std::int64_t>(seconds.size())};
 }
 
-TrainingSummary train(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, const TrainingRun& run) {
+TrainingSummary train(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data,
+                      const TrainingRun& run) {
   TrainingSummary out;
   Executor executor(program, device, transport, data, {.replay = run.replay});
   out.not_replayed_because = executor.not_replayed_because();

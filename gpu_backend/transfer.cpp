@@ -10,8 +10,10 @@ namespace {
 
 void append(Blocks& out, const Block& b) {
   if (b.length <= 0) return;
-  if (!out.empty() && out.back().first + out.back().length == b.first) out.back().length += b.length;
-  else out.push_back(b);
+  if (!out.empty() && out.back().first + out.back().length == b.first)
+    out.back().length += b.length;
+  else
+    out.push_back(b);
 }
 
 /// Positions in the list of `mine` of the indices that `other` lists too.
@@ -59,7 +61,9 @@ Blocks common(const Held& mine, const Held& other) {
 
 Blocks halo_part(const Held& mine, const Held& other, std::size_t dim, const std::vector<bool>& filled, bool sends) {
   // What goes along `dim` is what one side owns and the other only borrows.
-  const auto own = [](const Held& h, std::size_t d) { return Runs{{h.global[d].front().first + h.inner[d].first, h.inner[d].length}}; };
+  const auto own = [](const Held& h, std::size_t d) {
+    return Runs{{h.global[d].front().first + h.inner[d].first, h.inner[d].length}};
+  };
   std::vector<Blocks> along;
   for (std::size_t d = 0; d < mine.shape.size(); ++d) {
     const bool whole = d != dim && filled[d];

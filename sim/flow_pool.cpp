@@ -29,7 +29,10 @@ class StandIn final : public simgrid::kernel::resource::Action {
 
 }  // namespace
 
-FlowPool::FlowPool(SimGridFacade::Listener& listener, simgrid::kernel::resource::Model& network) : listener_(listener), network_(network) { current = this; }
+FlowPool::FlowPool(SimGridFacade::Listener& listener, simgrid::kernel::resource::Model& network)
+    : listener_(listener), network_(network) {
+  current = this;
+}
 
 FlowPool::~FlowPool() {
   current = nullptr;
@@ -56,7 +59,8 @@ void FlowPool::start(s4u::Host& src, s4u::Host& dst, std::uint64_t size, double 
   Flow& flow = take(payload);
   flow.comm = s4u::Comm::sendto_async(&src, &dst, size);
   flow.comm->set_data(&flow);
-  // Comm::set_rate() does not reach host-to-host comms (3.32 to 4.1), so the cap goes to the comm's action: the newest one.
+  // Comm::set_rate() does not reach host-to-host comms (3.32 to 4.1), so the cap goes to the comm's action: the newest
+  // one.
   Action& action = network_.get_started_action_set()->back();
   if (rate < action.get_user_bound()) action.set_bound(rate);
   if (kLetCommsGo) let_go(flow, action);

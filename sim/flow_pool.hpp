@@ -1,10 +1,11 @@
 #pragma once
 // Flows that SimGrid has: their start, and the telling of their ends. For simgrid_facade.cpp only.
 //
-// SimGrid 3.32 keeps all host-to-host comms in one list and searches all of it when one ends: 16,000 under way cost 50 us each. So
-// a comm is used there to start its action, the thing whose rate is solved for, and let go at once: it is posted as ended through an empty action
-// of its own, while the true one runs on without it. Ends are then read off the model's finished actions when time has advanced.
-// From 3.34 on the list is a set, and a comm stays with its action to the end.
+// SimGrid 3.32 keeps all host-to-host comms in one list and searches all of it when one ends: 16,000 under way cost 50
+// us each. So a comm is used there to start its action, the thing whose rate is solved for, and let go at once: it is
+// posted as ended through an empty action of its own, while the true one runs on without it. Ends are then read off the
+// model's finished actions when time has advanced. From 3.34 on the list is a set, and a comm stays with its action to
+// the end.
 
 #include <deque>
 #include <memory>

@@ -32,7 +32,8 @@ PlayClock::BundleId SimGridClock::prepare(std::span<const Flow> flows, int lanes
     bundle.stages[at->second].transfers.push_back({&route, src, dst, flow.bytes, flow.cap, rate});
   };
   for (const Flow& flow : flows) {
-    if (!(flow.bytes > Bytes{0}) || !(flow.cap > BytesPerSecond{0})) throw std::logic_error("flow of no bytes or at no rate");
+    if (!(flow.bytes > Bytes{0}) || !(flow.cap > BytesPerSecond{0}))
+      throw std::logic_error("flow of no bytes or at no rate");
     const LaneRoute& all = routes_.find(flow.src, flow.dst, lanes, lane_stride);
     if (!all.folded.empty()) {
       add(flow, flow.src, flow.dst, all);
@@ -59,8 +60,10 @@ std::vector<LinkLoads::Ask> SimGridClock::asks_of(const Stage& stage) const {
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.link < b.link; });
   std::size_t kept = 0;
   for (const auto& ask : out)
-    if (kept > 0 && out[kept - 1].link == ask.link) out[kept - 1].parts += ask.parts;
-    else out[kept++] = ask;
+    if (kept > 0 && out[kept - 1].link == ask.link)
+      out[kept - 1].parts += ask.parts;
+    else
+      out[kept++] = ask;
   out.resize(kept);
   return out;
 }
@@ -82,7 +85,8 @@ void SimGridClock::run(Handler& handler) {
   if (solving_ > 0 || !for_solver_.empty()) facade_.run();
   handler_ = nullptr;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-  if (!events_.empty() || !for_solver_.empty() || solving_ > 0) throw std::logic_error("SimGrid ended before its flows did");
+  if (!events_.empty() || !for_solver_.empty() || solving_ > 0)
+    throw std::logic_error("SimGrid ended before its flows did");
 }
 
 void SimGridClock::on_wake() {
@@ -192,8 +196,10 @@ void SimGridClock::admit_waiting() {
   waiting_.clear();
   if (solved_ == Solved::contended) make_room();
   for (const UnitId id : newcomers_) {
-    if (solved_ == Solved::contended && !loads_.overloaded(id)) run_free(id);
-    else if (units_[id].transfer != kAll) settle(id);
+    if (solved_ == Solved::contended && !loads_.overloaded(id))
+      run_free(id);
+    else if (units_[id].transfer != kAll)
+      settle(id);
     else
       for (const UnitId part : split(id)) settle(part);
   }
@@ -216,7 +222,8 @@ void SimGridClock::make_room() {
   loads_.forget_overloads();
 }
 
-/// One transfer that is booked, not free: on as before where nothing is in its way, else to SimGrid with what it has left.
+/// One transfer that is booked, not free: on as before where nothing is in its way, else to SimGrid with what it has
+/// left.
 void SimGridClock::settle(UnitId id) {
   if (solved_ == Solved::contended && !loads_.overloaded(id)) return run_free(id);
   const Unit& unit = units_[id];

@@ -1,17 +1,19 @@
 #pragma once
 // The play clock on SimGrid: flows share links max-min fairly; timers are ours, and flows that are in nobody's way.
 //
-// A flow runs at its demand, as an event of our own, until one of its links is asked for more than it can give: then it and all
-// that cross that link go to SimGrid with the bytes they have left, and stay there. link_loads.hpp proves that this changes no rate.
+// A flow runs at its demand, as an event of our own, until one of its links is asked for more than it can give: then it
+// and all that cross that link go to SimGrid with the bytes they have left, and stay there. link_loads.hpp proves that
+// this changes no rate.
 //
-// Events wait in the clock's own queue and only the earliest is known to SimGrid. While SimGrid has no flow it is not asked at
-// all: the clock runs ahead and takes SimGrid along when the next flow goes there. Everything due at one date, timers and ends
-// of flows, is told in the order in which it was set or started, so a run depends on nothing but its calls. Flows start when all
-// that is due at their date is told, all at once.
+// Events wait in the clock's own queue and only the earliest is known to SimGrid. While SimGrid has no flow it is not
+// asked at all: the clock runs ahead and takes SimGrid along when the next flow goes there. Everything due at one date,
+// timers and ends of flows, is told in the order in which it was set or started, so a run depends on nothing but its
+// calls. Flows start when all that is due at their date is told, all at once.
 //
-// A flow of several lanes is one transfer with weights where lane_routes.hpp allows, else one per lane, ending with the last.
-// Transfers of a bundle that would take equally long alone are one unit while they are free: one event, and one booking per link
-// (the sum of what they ask). When a link of it is overloaded, the unit falls apart into its transfers, each free or solved by itself.
+// A flow of several lanes is one transfer with weights where lane_routes.hpp allows, else one per lane, ending with the
+// last. Transfers of a bundle that would take equally long alone are one unit while they are free: one event, and one
+// booking per link (the sum of what they ask). When a link of it is overloaded, the unit falls apart into its
+// transfers, each free or solved by itself.
 
 #include <cstdint>
 #include <deque>
@@ -60,7 +62,9 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
     std::vector<Transfer> transfers;
     std::vector<LinkLoads::Ask> asks;
   };
-  struct Bundle { std::vector<Stage> stages; };
+  struct Bundle {
+    std::vector<Stage> stages;
+  };
   struct Started {
     BundleId bundle;
     int under_way;  // Units not yet ended.
@@ -99,7 +103,7 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   SimGridFacade facade_;
   const Solved solved_;
   LinkLoads loads_;
-  EventQueue events_;  // An end of a unit has its index as payload.
+  EventQueue events_;           // An end of a unit has its index as payload.
   std::deque<Bundle> bundles_;  // Units point to their stages.
   std::vector<Started> started_;
   std::vector<std::size_t> free_started_;
@@ -107,7 +111,10 @@ class SimGridClock final : public PlayClock, private SimGridFacade::Listener {
   std::vector<UnitId> free_units_;
   std::vector<std::size_t> waiting_;  // Bundles that start at now_.
   std::vector<UnitId> newcomers_;     // Their units.
-  struct Handover { UnitId unit; Bytes left; };
+  struct Handover {
+    UnitId unit;
+    Bytes left;
+  };
   std::vector<Handover> for_solver_;  // Transfers that SimGrid gets once it has reached now_.
   std::size_t solving_ = 0;           // Transfers that SimGrid has.
   std::uint64_t solver_flows_ = 0;

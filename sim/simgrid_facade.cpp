@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include <simgrid/version.h>
+#include <xbt/log.h>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u.hpp>
-#include <simgrid/version.h>
-#include <xbt/log.h>
 
 #include <dlfcn.h>
 
@@ -91,7 +91,8 @@ class ClusterZone final : public routing::NetZoneImpl {
   explicit ClusterZone(const Cluster& cluster) : NetZoneImpl("cluster"), cluster_(cluster) {}
 
   void build() {
-    for (DeviceId d = 0; d < cluster_.device_count(); ++d) hosts_.push_back(version::add_host(*get_iface(), std::to_string(d)));
+    for (DeviceId d = 0; d < cluster_.device_count(); ++d)
+      hosts_.push_back(version::add_host(*get_iface(), std::to_string(d)));
     for (LinkId l = 0; l < cluster_.link_count(); ++l) {
       auto* link = version::add_link(*get_iface(), std::to_string(l), cluster_.link_rate(l).value() * kScale);
       links_.push_back(link->get_impl());
@@ -103,7 +104,8 @@ class ClusterZone final : public routing::NetZoneImpl {
   void set_route(std::span<const LinkId> links) { route_ = links; }
 
  private:
-  void get_local_route(const routing::NetPoint* src, const routing::NetPoint* dst, routing::Route* into, double*) override {
+  void get_local_route(const routing::NetPoint* src, const routing::NetPoint* dst, routing::Route* into,
+                       double*) override {
     if (!route_.empty()) return append(route_, *into);
     append(cluster_.route(static_cast<DeviceId>(src->id()), static_cast<DeviceId>(dst->id())).links, *into);
   }
@@ -122,13 +124,14 @@ void configure_once() {
   static bool done = false;
   if (done) return;
   done = true;
-  for (const char* option : {"network/model:CM02", "network/crosstraffic:0", version::kTimePrecision, version::kRatePrecision})
+  for (const char* option :
+       {"network/model:CM02", "network/crosstraffic:0", version::kTimePrecision, version::kRatePrecision})
     s4u::Engine::set_config(option);
   FlowPool::connect();
 }
 
-/// SimGrid's clock is a variable of the library that a new engine doesn't set back; without that, a second simulation's times would
-/// differ from the first's in their last bits.
+/// SimGrid's clock is a variable of the library that a new engine doesn't set back; without that, a second simulation's
+/// times would differ from the first's in their last bits.
 void restart_clock() {
   if (s4u::Engine::get_clock() == 0) return;
   auto* clock = static_cast<double*>(dlsym(RTLD_DEFAULT, "_ZN7simgrid6kernel10EngineImpl4now_E"));
@@ -179,7 +182,8 @@ struct SimGridFacade::Impl {
   Timer* wake = nullptr;
 };
 
-SimGridFacade::SimGridFacade(const Cluster& cluster, Listener& listener) : impl_(std::make_unique<Impl>(cluster, listener)) {}
+SimGridFacade::SimGridFacade(const Cluster& cluster, Listener& listener)
+    : impl_(std::make_unique<Impl>(cluster, listener)) {}
 SimGridFacade::~SimGridFacade() = default;
 
 double SimGridFacade::now() const { return s4u::Engine::get_clock(); }
@@ -201,8 +205,8 @@ void SimGridFacade::forget_wake() {
 
 bool SimGridFacade::flow_ends_pending() const { return impl_->flows.ends_pending(); }
 
-void SimGridFacade::start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap,
-                               std::uint64_t payload) {
+void SimGridFacade::start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes,
+                               BytesPerSecond cap, std::uint64_t payload) {
   const double size = std::max(1.0, std::round(bytes.value() * kScale));
   if (!(size <= static_cast<double>(std::numeric_limits<std::uint64_t>::max() / 2)))
     throw std::logic_error("flow of more bytes than SimGrid counts");

@@ -1,14 +1,18 @@
 #pragma once
 // Everything the project asks of SimGrid, with its versions (3.32 to 4.1) hidden in simgrid_facade.cpp.
 //
-// SimGrid shares links here and does nothing else: no actors, no execs, one timer. Its network model becomes plain max-min fairness by
+// SimGrid shares links here and does nothing else: no actors, no execs, one timer. Its network model becomes plain
+// max-min fairness by
 //   network/model:CM02          no TCP model: factors 1
 //   network/crosstraffic:0      on by default, it would couple a flow with its reverse path
-//   latency 0 on every route    CM02 gives a flow a share of a link in inverse proportion to its latency, and a bound of gamma / (2 latency);
+//   latency 0 on every route    CM02 gives a flow a share of a link in inverse proportion to its latency, and a bound
+//   of gamma / (2 latency);
 //                               a flow without latency has weight 1 and no such bound (the caller adds latency itself)
-//   precision of time 1e-11 s   flows this close to the present have ended; more than the spacing of doubles up to 18 h of simulated time
-//   precision of rates 1e-9     a link is full when less than this share of it is left (1e-5 by default)
-// Bytes and rates are handed over times 2^16, which changes no time and lets a flow end within 2^-16 byte, as payloads are whole.
+//   precision of time 1e-11 s   flows this close to the present have ended; more than the spacing of doubles up to 18 h
+//   of simulated time precision of rates 1e-9     a link is full when less than this share of it is left (1e-5 by
+//   default)
+// Bytes and rates are handed over times 2^16, which changes no time and lets a flow end within 2^-16 byte, as payloads
+// are whole.
 
 #include <cstdint>
 #include <memory>
@@ -31,8 +35,8 @@ class SimGridFacade {
   };
 
   /// Builds the platform: one host per device and one link per link of `cluster`, which must outlive the facade.
-  /// SimGrid allows one engine per process: throws Error (unavailable) while another facade lives. After its end the next may begin,
-  /// at time 0.
+  /// SimGrid allows one engine per process: throws Error (unavailable) while another facade lives. After its end the
+  /// next may begin, at time 0.
   SimGridFacade(const Cluster& cluster, Listener& listener);
   ~SimGridFacade();
   SimGridFacade(const SimGridFacade&) = delete;
@@ -45,7 +49,8 @@ class SimGridFacade {
   /// Flows that ended at this date and have not been told of yet.
   [[nodiscard]] bool flow_ends_pending() const;
   /// A flow over `links` (a link repeated w times carries it w-fold), of `bytes` > 0 (at most 2^48), at most `cap`.
-  void start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap, std::uint64_t payload);
+  void start_flow(DeviceId src, DeviceId dst, std::span<const LinkId> links, Bytes bytes, BytesPerSecond cap,
+                  std::uint64_t payload);
   /// Until no flow and no wake is left.
   void run();
 

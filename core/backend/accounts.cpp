@@ -9,8 +9,15 @@
 
 namespace rehearse {
 
-Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink, OperationStates& states)
-    : p_(program), cast_(cast), last_step_(options.steps - 1), sink_(sink), books_(cast.actors.size()), ready_(cast.actors.size()), begin_(cast.actors.size()),
+Accounts::Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink,
+                   OperationStates& states)
+    : p_(program),
+      cast_(cast),
+      last_step_(options.steps - 1),
+      sink_(sink),
+      books_(cast.actors.size()),
+      ready_(cast.actors.size()),
+      begin_(cast.actors.size()),
       states_(states) {
   if (program.streams.size() > kMaxStreams) throw std::logic_error("more streams than the books hold");
   for (std::size_t a = 0; a < cast.actors.size(); ++a) {
@@ -26,7 +33,9 @@ const CompiledRole& Accounts::compiled(std::int32_t actor) const {
   return cast_.compiled[static_cast<std::size_t>(cast_.actors[static_cast<std::size_t>(actor)].compiled)];
 }
 
-const PlayOp& Accounts::op_at(std::int32_t actor, std::int32_t index) const { return compiled(actor).ops[static_cast<std::size_t>(index)]; }
+const PlayOp& Accounts::op_at(std::int32_t actor, std::int32_t index) const {
+  return compiled(actor).ops[static_cast<std::size_t>(index)];
+}
 
 double Accounts::active(const Books& b, int stream, double now) const {
   const auto s = static_cast<std::size_t>(stream);
@@ -39,8 +48,8 @@ void Accounts::ready(std::int32_t actor, std::int32_t index, double now) {
   if (books_[a].wanted) ready_[a][i] = now;
 }
 
-/// The compute stream waited from idle_since to now. While a stream that explains the wait was active the time is exposed communication
-/// of that stream, the rest is bubble.
+/// The compute stream waited from idle_since to now. While a stream that explains the wait was active the time is
+/// exposed communication of that stream, the rest is bubble.
 void Accounts::close_gap(Books& b, double now, const PlayOp* cause) {
   double gap = now - b.idle_since;
   if (gap <= 0) return;
@@ -50,7 +59,9 @@ void Accounts::close_gap(Books& b, double now, const PlayOp* cause) {
     gap -= launching;
   }
   // Kernels between calls of a communicator, on its stream, count as waiting for it.
-  const auto on_wire = [this](const PlayOp& op) { return op.stream != 0 && category_of_stream(p_, op.stream) == TimeCategory::exposed_dp; };
+  const auto on_wire = [this](const PlayOp& op) {
+    return op.stream != 0 && category_of_stream(p_, op.stream) == TimeCategory::exposed_dp;
+  };
   if (cause != nullptr && (cause->kind != PlayOp::Kind::compute || on_wire(*cause))) {
     for (int s = 0; s < static_cast<int>(p_.streams.size()) && gap > 0; ++s) {
       if ((cause->cause_streams >> s & 1) == 0) continue;
@@ -94,13 +105,16 @@ void Accounts::end(std::int32_t actor, std::int32_t index, const PlayOp& op, dou
     }
     b.idle_since = now;
     b.last_compute = index;
-    for (int k = 0; k < static_cast<int>(p_.streams.size()); ++k) b.active_at_idle[static_cast<std::size_t>(k)] = active(b, k, now);
+    for (int k = 0; k < static_cast<int>(p_.streams.size()); ++k)
+      b.active_at_idle[static_cast<std::size_t>(k)] = active(b, k, now);
   } else {
     b.last_other = index;
   }
   if (!b.wanted || op.step != last_step_) return;
-  if (op.kind == PlayOp::Kind::compute) emit_compute(actor, op, begin_[a][i], now);
-  else emit_communication(actor, op, ready_[a][i], begin_[a][i], now);
+  if (op.kind == PlayOp::Kind::compute)
+    emit_compute(actor, op, begin_[a][i], now);
+  else
+    emit_communication(actor, op, ready_[a][i], begin_[a][i], now);
 }
 
 Span Accounts::span_of(std::int32_t actor, const CompiledRole::Part& part) const {
@@ -162,7 +176,9 @@ void Accounts::emit_communication(std::int32_t actor, const PlayOp& op, double r
       span.group_size = 2;
       span.message = next_message(actor, op);
       break;
-    default: span.kind = p_.stream_kinds[static_cast<std::size_t>(op.stream)] == StreamKind::storage ? SpanKind::input : SpanKind::copy;
+    default:
+      span.kind = p_.stream_kinds[static_cast<std::size_t>(op.stream)] == StreamKind::storage ? SpanKind::input
+                                                                                              : SpanKind::copy;
   }
   if (begin > ready) {
     Span wait = span;
@@ -184,19 +200,23 @@ void Accounts::close(double begin, double end, RunResult& result) {
   for (std::size_t a = 0; a < books_.size(); ++a) {
     Books& b = books_[a];
     // What is left after the last kernel: communication of this rank that the step waits for, then others.
-    if (b.last_end > b.idle_since && b.last_other >= 0) close_gap(b, b.last_end, &op_at(static_cast<std::int32_t>(a), b.last_other));
+    if (b.last_end > b.idle_since && b.last_other >= 0)
+      close_gap(b, b.last_end, &op_at(static_cast<std::int32_t>(a), b.last_other));
     RankMetrics m;
     m.rank = cast_.actors[a].rank;
     m.role = cast_.actors[a].role;
     m.breakdown = b.breakdown;
     const double missing = period - m.breakdown.total().value();
     Seconds& bubble = m.breakdown[TimeCategory::bubble];
-    if (bubble.value() + missing >= 0) bubble += Seconds{missing};
-    else m.breakdown *= period / m.breakdown.total().value();
+    if (bubble.value() + missing >= 0)
+      bubble += Seconds{missing};
+    else
+      m.breakdown *= period / m.breakdown.total().value();
     for (std::size_t s = 0; s < p_.streams.size(); ++s) m.stream_busy.push_back(Seconds{b.active[s]});
     const bool later = b.last_end > latest * (1 + 1e-12);
     const bool busier = b.last_end >= latest * (1 - 1e-12) && !result.ranks.empty() &&
-                        m.breakdown[TimeCategory::bubble] < result.ranks[static_cast<std::size_t>(result.slowest)].breakdown[TimeCategory::bubble];
+                        m.breakdown[TimeCategory::bubble] <
+                            result.ranks[static_cast<std::size_t>(result.slowest)].breakdown[TimeCategory::bubble];
     if (later || busier) result.slowest = static_cast<int>(a);
     latest = std::max(latest, b.last_end);
     result.ranks.push_back(std::move(m));
@@ -205,7 +225,8 @@ void Accounts::close(double begin, double end, RunResult& result) {
 
 void Accounts::check_causality(RunResult& result) const {
   if (causality_breaches_ > 0)
-    result.breaches.push_back({"causality", fmt::format("{} operations began before what they depend on had ended", causality_breaches_)});
+    result.breaches.push_back(
+        {"causality", fmt::format("{} operations began before what they depend on had ended", causality_breaches_)});
 }
 
 bool Accounts::is_waiting(std::int32_t actor, std::int32_t index) const {
@@ -216,7 +237,8 @@ std::string Accounts::describe(std::int32_t actor, std::int32_t index) const {
   const PlayOp& op = op_at(actor, index);
   if (op.kind == PlayOp::Kind::launch) return "a launch";
   const Span s = span_of(actor, compiled(actor).parts[static_cast<std::size_t>(op.first_entry)]);
-  return fmt::format("{} (block {}, chunk {}, microbatch {}) on stream {}", s.name, s.layer, s.chunk, s.microbatch, p_.streams[static_cast<std::size_t>(op.stream)]);
+  return fmt::format("{} (block {}, chunk {}, microbatch {}) on stream {}", s.name, s.layer, s.chunk, s.microbatch,
+                     p_.streams[static_cast<std::size_t>(op.stream)]);
 }
 
 }  // namespace rehearse

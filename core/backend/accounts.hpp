@@ -11,7 +11,8 @@ namespace rehearse {
 class Accounts {
  public:
   /// `states` is the player's; the books move each operation from stage to stage.
-  Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink, OperationStates& states);
+  Accounts(const Program& program, const Cast& cast, const RunOptions& options, TraceSink& sink,
+           OperationStates& states);
 
   /// All dependencies are met at `now`; for communication, the wait for partners begins.
   void ready(std::int32_t actor, std::int32_t index, double now);
@@ -31,7 +32,7 @@ class Accounts {
   using Stage = OperationState::Stage;
   struct Books {
     Breakdown breakdown;
-    std::array<double, kMaxStreams> active{};       ///< Closed intervals of activity per stream.
+    std::array<double, kMaxStreams> active{};  ///< Closed intervals of activity per stream.
     std::array<double, kMaxStreams> active_since{};
     std::array<int, kMaxStreams> running{};
     std::array<double, kMaxStreams> active_at_idle{};  ///< Snapshot when the compute stream became idle.
@@ -58,7 +59,8 @@ class Accounts {
   std::vector<Books> books_;
   std::vector<std::vector<double>> ready_, begin_;
   OperationStates& states_;
-  std::vector<std::array<std::int64_t, 2>> messages_;  ///< Per channel: sent and received so far, at ends whose spans are wanted.
+  /// Per channel: sent and received so far, at ends whose spans are wanted.
+  std::vector<std::array<std::int64_t, 2>> messages_;
   std::int64_t causality_breaches_ = 0;
 };
 

@@ -15,7 +15,8 @@ PlayClock::BundleId AnalyticClock::prepare(std::span<const Flow> flows, int lane
   if (flows.empty()) throw std::logic_error("a bundle of no flows");
   Bundle bundle{{}, 0};
   for (const Flow& flow : flows) {
-    if (!(flow.bytes > Bytes{0}) || !(flow.cap > BytesPerSecond{0})) throw std::logic_error("flow of no bytes or at no rate");
+    if (!(flow.bytes > Bytes{0}) || !(flow.cap > BytesPerSecond{0}))
+      throw std::logic_error("flow of no bytes or at no rate");
     const LaneRoute& route = routes_.find(flow.src, flow.dst, lanes, lane_stride);
     bundle.members.push_back({&route, flow.bytes.value()});
     bundle.seconds = std::max(bundle.seconds, (flow.bytes / min(flow.cap, route.solo_rate)).value());

@@ -1,9 +1,10 @@
 #pragma once
 // The play clock without contention: every flow has its wires to itself.
 //
-// A flow of `lanes` lanes ends after  bytes / min(cap, solo rate),  the solo rate being the least, over the links of all lanes,
-// of link rate / lanes on that link. That is what max-min fair sharing gives the slowest lane when no other flow shares a link,
-// so this clock and SimGrid's agree there (to rounding), and this one is a lower bound anywhere else.
+// A flow of `lanes` lanes ends after  bytes / min(cap, solo rate),  the solo rate being the least, over the links of
+// all lanes, of link rate / lanes on that link. That is what max-min fair sharing gives the slowest lane when no other
+// flow shares a link, so this clock and SimGrid's agree there (to rounding), and this one is a lower bound anywhere
+// else.
 
 #include <vector>
 
@@ -13,7 +14,8 @@
 
 namespace rehearse {
 
-/// `cluster` must outlive the clock. `bytes` and `cap` of a flow are those of one lane. A bundle is one event: the end of its longest flow.
+/// `cluster` must outlive the clock. `bytes` and `cap` of a flow are those of one lane. A bundle is one event: the end
+/// of its longest flow.
 class AnalyticClock final : public PlayClock {
  public:
   explicit AnalyticClock(const Cluster& cluster);
@@ -27,9 +29,18 @@ class AnalyticClock final : public PlayClock {
   [[nodiscard]] std::vector<double> link_bytes() const override { return routes_.link_bytes(); }
 
  private:
-  struct Member { const LaneRoute* route; double bytes; };
-  struct Bundle { std::vector<Member> members; double seconds; };
-  struct Started { BundleId bundle; Token token; };
+  struct Member {
+    const LaneRoute* route;
+    double bytes;
+  };
+  struct Bundle {
+    std::vector<Member> members;
+    double seconds;
+  };
+  struct Started {
+    BundleId bundle;
+    Token token;
+  };
 
   LaneRoutes routes_;
   EventQueue events_;  // Of a bundle under way the payload is its index in started_.

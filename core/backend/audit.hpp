@@ -1,5 +1,6 @@
 #pragma once
-// Physics of a run, checked apart from what produced it: no link carries more than its rate, no message beats its narrowest wire.
+// Physics of a run, checked apart from what produced it: no link carries more than its rate, no message beats its
+// narrowest wire.
 
 #include "core/backend/actors.hpp"
 

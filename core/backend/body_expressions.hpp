@@ -1,6 +1,6 @@
 #pragma once
-// The expressions of a body that decide whether a task runs, what it costs and whom it talks to. Ranks and calls on which none of
-// them differs may share their prices.
+// The expressions of a body that decide whether a task runs, what it costs and whom it talks to. Ranks and calls on
+// which none of them differs may share their prices.
 
 #include <algorithm>
 
@@ -14,7 +14,8 @@ bool any_expression(const Program& p, const Task& task, Holds holds) {
   if (holds(task.predicate)) return true;
   if (const auto* m = std::get_if<P2pTask>(&task.kind)) return holds(m->peer);
   if (const auto* c = std::get_if<ComputeTask>(&task.kind)) return std::any_of(c->dims.begin(), c->dims.end(), holds);
-  if (const auto* g = std::get_if<CollectiveTask>(&task.kind)) return holds(p.groups[static_cast<std::size_t>(g->group)].color);
+  if (const auto* g = std::get_if<CollectiveTask>(&task.kind))
+    return holds(p.groups[static_cast<std::size_t>(g->group)].color);
   return false;
 }
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
+#include <boost/container/small_vector.hpp>
 
 #include "core/backend/body_expressions.hpp"
 #include "core/backend/role_operations.hpp"
@@ -44,7 +44,8 @@ bool varies_by_call(const Program& p, const Body& body) {
 
 bool only_computes(const Body& body) {
   const auto tasks = boost::make_iterator_range(boost::vertices(body.graph));
-  return std::all_of(tasks.begin(), tasks.end(), [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [&](auto v) { return std::holds_alternative<ComputeTask>(body.graph[v].kind); });
 }
 
 Error unplayable(const Role& role, int entry, const std::string& why) {
@@ -54,7 +55,11 @@ Error unplayable(const Role& role, int entry, const std::string& why) {
 class Compiler {
  public:
   Compiler(const Program& p, const CostModel& cost, int rank, const RunOptions& options)
-      : p_(p), cost_(cost), options_(options), rank_(rank), at_(p.mesh.context(rank)),
+      : p_(p),
+        cost_(cost),
+        options_(options),
+        rank_(rank),
+        at_(p.mesh.context(rank)),
         role_(p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])]),
         operations_(p.streams.size(), cost.launch_overhead(p, rank).value()) {}
 
@@ -79,7 +84,7 @@ class Compiler {
   /// What a call has done on one stream.
   struct OnStream {
     bool entered = false;
-    Indices waits{};   // That no operation of it has taken yet.
+    Indices waits{};  // That no operation of it has taken yet.
     Index tail = -1;
   };
   /// A call that is played task by task, as far as it has been issued.
@@ -88,9 +93,10 @@ class Compiler {
     const Entry& entry;
     const Body& body;
     Indices waits;
-    double stretch = 1;             // Of its kernels, where launches hold them up.
-    std::size_t next = 0;           // Task.
-    std::vector<Indices> stands{};  // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
+    double stretch = 1;    // Of its kernels, where launches hold them up.
+    std::size_t next = 0;  // Task.
+    // What stands for each task to those after it: its operation, or what it would have waited for where it is skipped.
+    std::vector<Indices> stands{};
     std::vector<OnStream> streams;
   };
 
@@ -147,20 +153,21 @@ class Compiler {
     return key;
   }
 
-  /// How much longer its launches make the kernels of a call that is played task by task. As its role's first rank has it, which has
-  /// the most experts' rows: a rank with fewer has its host ahead while it waits for that one.
+  /// How much longer its launches make the kernels of a call that is played task by task. As its role's first rank has
+  /// it, which has the most experts' rows: a rank with fewer has its host ahead while it waits for that one.
   double stretch_of(const Entry& e, int launches) {
     const auto [known, fresh] = stretches_.try_emplace(key_of(e, launches), 1.0);
     if (!fresh) return known->second;
-    const auto first = std::find(p_.role_of_rank.begin(), p_.role_of_rank.end(), p_.role_of_rank[static_cast<std::size_t>(rank_)]);
+    const auto first =
+        std::find(p_.role_of_rank.begin(), p_.role_of_rank.end(), p_.role_of_rank[static_cast<std::size_t>(rank_)]);
     const int rank = static_cast<int>(first - p_.role_of_rank.begin());
     ExprContext at = at_;
     at.coord = p_.mesh.context(rank).coord;
     return known->second = kernel_stretch(cost_.price_body(p_, body_of(e), rank, at, launches));
   }
 
-  /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price. Kernels of a captured
-  /// graph cost no launch but its first entry's: one for the whole graph.
+  /// Index into prices_, -1 for bodies that leave the rank's own wires. Calls that cannot differ share one price.
+  /// Kernels of a captured graph cost no launch but its first entry's: one for the whole graph.
   int price_of(const Entry& e, int launches) {
     const auto [at, fresh] = closed_.try_emplace(key_of(e, launches), -1);
     if (!fresh) return at->second;
@@ -178,7 +185,8 @@ class Compiler {
       if (!std::holds_alternative<ComputeTask>(task.kind)) continue;
       const PricedTask t = cost_.price(p_, task, body, rank_, at_);
       if (t.time < t.floor * (1 - 1e-9))
-        out_.breaches.push_back({"roofline", fmt::format("{}, task {}: {} is below the floor of {}", body.name, task.name, to_string(t.time), to_string(t.floor))});
+        out_.breaches.push_back({"roofline", fmt::format("{}, task {}: {} is below the floor of {}", body.name,
+                                                         task.name, to_string(t.time), to_string(t.floor))});
     }
   }
 
@@ -206,18 +214,22 @@ class Compiler {
     if (e.host_wait) operations_.host_waits_for(view(tails));
   }
 
-  /// Segments of the two calls in turn, from the first one's place and beginning with the second's. A backward begins with an exchange, beside which the
-  /// forward's first piece computes, and so on (NVIDIA/Megatron-LM, models/common/model_chunk_schedule_plan.py: combine backward beside attention
-  /// forward, dispatch forward beside experts backward, dispatch backward beside experts forward, combine forward beside attention backward).
+  /// Segments of the two calls in turn, from the first one's place and beginning with the second's. A backward begins
+  /// with an exchange, beside which the forward's first piece computes, and so on (NVIDIA/Megatron-LM,
+  /// models/common/model_chunk_schedule_plan.py: combine backward beside attention forward, dispatch forward beside
+  /// experts backward, dispatch backward beside experts forward, combine forward beside attention backward).
   void add_interleaved(int index) {
     const Entry& first = entry(index);
     const Entry& second = entry(index + 1);
     for (std::int32_t w = 0; w < second.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(second.first_wait + w)];
-      const auto marked = [&](std::int32_t m) { return role_.marks[static_cast<std::size_t>(first.first_mark + m)].event == wait.event; };
+      const auto marked = [&](std::int32_t m) {
+        return role_.marks[static_cast<std::size_t>(first.first_mark + m)].event == wait.event;
+      };
       bool own = wait.event == first.record;
       for (std::int32_t m = 0; m < first.mark_count; ++m) own = own || marked(m);
-      if (own && wait.steps_back == 0) throw unplayable(role_, index + 1, "an entry cannot wait for the one it is interleaved with");
+      if (own && wait.steps_back == 0)
+        throw unplayable(role_, index + 1, "an entry cannot wait for the one it is interleaved with");
     }
     graph_ = -1;
     std::array calls{open(index), open(index + 1)};
@@ -238,18 +250,21 @@ class Compiler {
   static std::size_t end_of_segment(const Body& body, std::size_t i) {
     // Segment i ends where the next begins; `segments` lists beginnings, 0 among them or not.
     const std::size_t skip = !body.segments.empty() && body.segments.front() == 0 ? 1 : 0;
-    return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip]) : boost::num_vertices(body.graph);
+    return i + skip < body.segments.size() ? static_cast<std::size_t>(body.segments[i + skip])
+                                           : boost::num_vertices(body.graph);
   }
 
   Indices& event(EventId id) { return events_.back()[static_cast<std::size_t>(id)]; }
 
-  /// Operations that one task of the call waits for by name, or, for task -1, those that every stream's first task waits for.
+  /// Operations that one task of the call waits for by name, or, for task -1, those that every stream's first task
+  /// waits for.
   Indices waits_of(const Entry& e, std::int32_t task) const {
     Indices waits;
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
       if (wait.task != task || wait.steps_back > step_) continue;
-      const auto& from = events_[static_cast<std::size_t>(step_ - wait.steps_back)][static_cast<std::size_t>(wait.event)];
+      const auto& from =
+          events_[static_cast<std::size_t>(step_ - wait.steps_back)][static_cast<std::size_t>(wait.event)];
       waits.insert(waits.end(), from.begin(), from.end());
     }
     return waits;
@@ -272,7 +287,13 @@ class Compiler {
     return operations_.push(op, view(waits), step_);
   }
 
-  OpenCall open(int index) { return {.index = index, .entry = entry(index), .body = body_of(entry(index)), .waits = waits_of(entry(index), -1), .streams = std::vector<OnStream>(p_.streams.size())}; }
+  OpenCall open(int index) {
+    return {.index = index,
+            .entry = entry(index),
+            .body = body_of(entry(index)),
+            .waits = waits_of(entry(index), -1),
+            .streams = std::vector<OnStream>(p_.streams.size())};
+  }
 
   /// Issues the tasks of the call before `until`.
   void issue(OpenCall& call, std::size_t until) {
@@ -347,7 +368,8 @@ class Compiler {
       op.kind = m->direction == P2pTask::Direction::send ? PlayOp::Kind::send : PlayOp::Kind::receive;
       op.group = endpoint({m->edge, m->group, static_cast<std::int32_t>(p_.exprs.evaluate(m->peer, at_))});
       for (const Operand& o : task.operands)
-        op.bytes += p_.local_bytes(p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at_);
+        op.bytes += p_.local_bytes(
+            p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at_);
     } else {
       price_task(op, call, task);
     }
@@ -373,7 +395,8 @@ class Compiler {
   std::int32_t endpoint(const CompiledRole::Endpoint& wanted) {
     for (std::size_t i = 0; i < out_.endpoints.size(); ++i) {
       const auto& have = out_.endpoints[i];
-      if (have.edge == wanted.edge && have.group == wanted.group && have.peer == wanted.peer) return static_cast<std::int32_t>(i);
+      if (have.edge == wanted.edge && have.group == wanted.group && have.peer == wanted.peer)
+        return static_cast<std::int32_t>(i);
     }
     out_.endpoints.push_back(wanted);
     return static_cast<std::int32_t>(out_.endpoints.size()) - 1;
@@ -388,7 +411,7 @@ class Compiler {
   CompiledRole out_;
   RoleOperations operations_;
   int step_ = 0;
-  int graph_ = -1;  // Of the entry before.
+  int graph_ = -1;                            // Of the entry before.
   std::vector<std::vector<Indices>> events_;  // Per step and event: the operations it completes with.
   std::map<CallKey, int> closed_;
   std::map<CallKey, double> stretches_;

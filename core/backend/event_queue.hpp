@@ -15,10 +15,10 @@ class EventQueue {
   using Id = std::uint64_t;
 
   struct Event {
-    double time = 0;              ///< Seconds.
-    std::uint64_t sequence = 0;   ///< Breaks ties of time.
-    std::uint64_t payload = 0;    ///< The owner's: a token, or an index.
-    bool flow = false;            ///< A flow's end rather than a timer.
+    double time = 0;             ///< Seconds.
+    std::uint64_t sequence = 0;  ///< Breaks ties of time.
+    std::uint64_t payload = 0;   ///< The owner's: a token, or an index.
+    bool flow = false;           ///< A flow's end rather than a timer.
   };
 
   /// The next sequence number; push() with one drawn earlier files an event under the moment it was drawn.
@@ -35,8 +35,17 @@ class EventQueue {
   void clear();
 
  private:
-  struct Node { double time; std::uint64_t sequence; std::uint32_t slot; };
-  struct Slot { std::uint64_t payload; std::uint32_t generation; bool flow; bool live; };
+  struct Node {
+    double time;
+    std::uint64_t sequence;
+    std::uint32_t slot;
+  };
+  struct Slot {
+    std::uint64_t payload;
+    std::uint32_t generation;
+    bool flow;
+    bool live;
+  };
   static bool later(const Node& a, const Node& b) {
     return a.time != b.time ? a.time > b.time : a.sequence > b.sequence;
   }
@@ -44,7 +53,7 @@ class EventQueue {
   void drop_dead_top();
   void compact();
 
-  std::vector<Node> heap_;         // Its top is always live.
+  std::vector<Node> heap_;  // Its top is always live.
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::size_t live_ = 0;

@@ -32,9 +32,11 @@ int weight_at(const Cluster& cluster, const Lanes& lanes, std::size_t p) {
 }
 
 /// Lane 0's route with weights, or nothing where the lanes don't look alike.
-std::vector<LinkId> fold(const Cluster& cluster, const Lanes& lanes, const std::vector<std::pair<LinkId, int>>& totals) {
+std::vector<LinkId> fold(const Cluster& cluster, const Lanes& lanes,
+                         const std::vector<std::pair<LinkId, int>>& totals) {
   const auto& first = lanes.front();
-  if (!std::all_of(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane.size() == first.size(); })) return {};
+  if (!std::all_of(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane.size() == first.size(); }))
+    return {};
   std::vector<int> weights;
   for (std::size_t p = 0; p < first.size(); ++p) weights.push_back(weight_at(cluster, lanes, p));
   for (const auto& lane : lanes)
@@ -43,7 +45,8 @@ std::vector<LinkId> fold(const Cluster& cluster, const Lanes& lanes, const std::
       if (total->second != weights[p]) return {};  // Also crossed at another position, or weights[p] is 0.
     }
   std::vector<LinkId> folded;
-  for (std::size_t p = 0; p < first.size(); ++p) folded.insert(folded.end(), static_cast<std::size_t>(weights[p]), first[p]);
+  for (std::size_t p = 0; p < first.size(); ++p)
+    folded.insert(folded.end(), static_cast<std::size_t>(weights[p]), first[p]);
   return folded;
 }
 
@@ -51,7 +54,9 @@ std::vector<LinkId> fold(const Cluster& cluster, const Lanes& lanes, const std::
 
 std::size_t LaneRoutes::KeyHash::operator()(const Key& key) const noexcept {
   auto mix = [](std::uint64_t h) { return (h ^ (h >> 29)) * 0x9e3779b97f4a7c15ULL; };
-  const auto pair = [](int a, int b) { return std::uint64_t{static_cast<std::uint32_t>(a)} << 32 | static_cast<std::uint32_t>(b); };
+  const auto pair = [](int a, int b) {
+    return std::uint64_t{static_cast<std::uint32_t>(a)} << 32 | static_cast<std::uint32_t>(b);
+  };
   return static_cast<std::size_t>(mix(mix(pair(key.src, key.dst)) + pair(key.lanes, key.stride)));
 }
 

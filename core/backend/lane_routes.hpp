@@ -1,13 +1,15 @@
 #pragma once
 // Which wires the lanes of a flow occupy, and when k lanes may be played as one.
 //
-// Lane j of a flow runs from device src + j * stride to dst + j * stride. Played separately, k lanes are k flows. They may be
-// played as lane 0 alone, with weight w on each of its links, where the lanes look alike, position by position:
+// Lane j of a flow runs from device src + j * stride to dst + j * stride. Played separately, k lanes are k flows. They
+// may be played as lane 0 alone, with weight w on each of its links, where the lanes look alike, position by position:
 //   - all routes are equally long;
-//   - at position p all links have the same rate, every link appears the same number of times w(p), and at no other position.
-// Then max-min fairness gives every lane the same rate x, link p carries w(p) flows of rate x, and one flow that consumes
-// w(p) * x of it is the exact quotient of the k (an equitable partition). The condition covers the lanes themselves; that the
-// lanes' private wires carry equal other traffic is the caller's business: it holds when all flows of a group use the same lanes.
+//   - at position p all links have the same rate, every link appears the same number of times w(p), and at no other
+//   position.
+// Then max-min fairness gives every lane the same rate x, link p carries w(p) flows of rate x, and one flow that
+// consumes w(p) * x of it is the exact quotient of the k (an equitable partition). The condition covers the lanes
+// themselves; that the lanes' private wires carry equal other traffic is the caller's business: it holds when all flows
+// of a group use the same lanes.
 
 #include <cstdint>
 #include <deque>

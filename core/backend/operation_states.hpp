@@ -1,5 +1,6 @@
 #pragma once
-// How far every operation of every actor is: one small record each, since most of a long run's time goes into fetching them.
+// How far every operation of every actor is: one small record each, since most of a long run's time goes into fetching
+// them.
 
 #include <cstdint>
 #include <vector>
@@ -10,8 +11,8 @@ namespace rehearse {
 
 struct OperationState {
   enum class Stage : std::uint8_t { not_ready, ready, begun, done };
-  std::int32_t cause = -1;      ///< The dependency met last.
-  std::uint16_t missing = 0;    ///< Dependencies not met.
+  std::int32_t cause = -1;    ///< The dependency met last.
+  std::uint16_t missing = 0;  ///< Dependencies not met.
   Stage stage = Stage::not_ready;
 };
 

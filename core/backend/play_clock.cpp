@@ -2,7 +2,8 @@
 
 namespace rehearse {
 
-void PlayClock::start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond cap, int lanes, int lane_stride, Token token) {
+void PlayClock::start_flow(DeviceId src, DeviceId dst, Bytes bytes, BytesPerSecond cap, int lanes, int lane_stride,
+                           Token token) {
   const auto key = std::tuple(src, dst, bytes.value(), cap.value(), lanes, lane_stride);
   auto at = single_.find(key);
   if (at == single_.end()) {

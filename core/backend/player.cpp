@@ -40,9 +40,16 @@ class Fifo {
 
 class Player final : public PlayClock::Handler {
  public:
-  Player(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options, TraceSink& sink, PlayClock& clock)
-      : p_(program), options_(options), clock_(clock), cast_(make_cast(program, cluster, cost, options)), states_(cast_),
-        accounts_(program, cast_, options, sink, states_), audit_(cluster), traffic_(program, cluster, cost, options, cast_, clock) {
+  Player(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
+         TraceSink& sink, PlayClock& clock)
+      : p_(program),
+        options_(options),
+        clock_(clock),
+        cast_(make_cast(program, cluster, cost, options)),
+        states_(cast_),
+        accounts_(program, cast_, options, sink, states_),
+        audit_(cluster),
+        traffic_(program, cluster, cost, options, cast_, clock) {
     actors_.resize(cast_.actors.size());
     const auto steps = static_cast<std::size_t>(options.steps);
     for (std::size_t a = 0; a < actors_.size(); ++a) {
@@ -97,30 +104,50 @@ class Player final : public PlayClock::Handler {
   }
 
  private:
-  struct Pending { enum class Kind : std::uint8_t { op, plain, collective, message, hosts } kind; std::int32_t a, b; };
+  struct Pending {
+    enum class Kind : std::uint8_t { op, plain, collective, message, hosts } kind;
+    std::int32_t a, b;
+  };
   /// The kernel run in progress on an actor's compute stream.
-  struct Computing { std::int32_t op = -1; double left = 0, rate = 1, since = 0; PlayClock::TimerId timer = 0; PlayClock::Token token = 0; };
+  struct Computing {
+    std::int32_t op = -1;
+    double left = 0, rate = 1, since = 0;
+    PlayClock::TimerId timer = 0;
+    PlayClock::Token token = 0;
+  };
   struct ActorState {
     const CompiledRole* role = nullptr;
     Computing compute;
     Interference load;
   };
-  struct Ready { std::int32_t actor, op; };
+  struct Ready {
+    std::int32_t actor, op;
+  };
   /// Partners of a collective, until the last of them is there, and then until it ends.
   struct Call {
     std::vector<Ready> members;
     double bytes = 0;
     const TrafficBook::Call* traffic = nullptr;
   };
-  struct OpenCall { std::int32_t ordinal, call; };
-  struct Message { Ready from, to; double bytes, begin; const TrafficBook::Call* traffic; };
+  struct OpenCall {
+    std::int32_t ordinal, call;
+  };
+  struct Message {
+    Ready from, to;
+    double bytes, begin;
+    const TrafficBook::Call* traffic;
+  };
   /// Ends of messages that wait for their other end.
-  struct Channel { Fifo<Ready> senders, receivers; };
+  struct Channel {
+    Fifo<Ready> senders, receivers;
+  };
 
   [[nodiscard]] const CompiledRole& compiled(std::int32_t actor) const {
     return cast_.compiled[static_cast<std::size_t>(cast_.actors[static_cast<std::size_t>(actor)].compiled)];
   }
-  [[nodiscard]] const PlayOp& op_of(const Ready& r) const { return actors_[static_cast<std::size_t>(r.actor)].role->ops[static_cast<std::size_t>(r.op)]; }
+  [[nodiscard]] const PlayOp& op_of(const Ready& r) const {
+    return actors_[static_cast<std::size_t>(r.actor)].role->ops[static_cast<std::size_t>(r.op)];
+  }
   [[nodiscard]] DeviceId device(const Ready& r) const { return cast_.actors[static_cast<std::size_t>(r.actor)].device; }
   [[nodiscard]] double now() const { return clock_.now().value(); }
 
@@ -272,7 +299,8 @@ class Player final : public PlayClock::Handler {
   // ---- messages
 
   void post(const Ready& r, const PlayOp& op, bool sends) {
-    const std::int32_t channel = cast_.channels[static_cast<std::size_t>(r.actor)][static_cast<std::size_t>(op.group * 2 + (sends ? 0 : 1))];
+    const std::int32_t channel =
+        cast_.channels[static_cast<std::size_t>(r.actor)][static_cast<std::size_t>(op.group * 2 + (sends ? 0 : 1))];
     Channel& ends = channels_[static_cast<std::size_t>(channel)];
     Fifo<Ready>& theirs = sends ? ends.receivers : ends.senders;
     if (theirs.empty()) return (sends ? ends.senders : ends.receivers).push(r);
@@ -284,8 +312,10 @@ class Player final : public PlayClock::Handler {
     const double bytes = op_of(from).bytes;
     const TrafficBook::Call& traffic = traffic_.message(channel, bytes);
     const auto index = static_cast<std::int32_t>(free_messages_.empty() ? messages_.size() : free_messages_.back());
-    if (free_messages_.empty()) messages_.emplace_back();
-    else free_messages_.pop_back();
+    if (free_messages_.empty())
+      messages_.emplace_back();
+    else
+      free_messages_.pop_back();
     messages_[static_cast<std::size_t>(index)] = {from, to, bytes, now(), &traffic};
     for (const Ready& r : {from, to}) {
       accounts_.begin(r.actor, r.op, op_of(r), now());
@@ -319,11 +349,13 @@ class Player final : public PlayClock::Handler {
     for (std::size_t a = 0; a < actors_.size() && named < 4; ++a) {
       for (std::size_t i = 0; i < actors_[a].role->ops.size(); ++i)
         if (accounts_.is_waiting(static_cast<std::int32_t>(a), static_cast<std::int32_t>(i))) {
-          waiting += fmt::format("; rank {} waits in {}", cast_.actors[a].rank, accounts_.describe(static_cast<std::int32_t>(a), static_cast<std::int32_t>(i)));
+          waiting += fmt::format("; rank {} waits in {}", cast_.actors[a].rank,
+                                 accounts_.describe(static_cast<std::int32_t>(a), static_cast<std::int32_t>(i)));
           if (++named == 4) break;
         }
     }
-    throw std::logic_error(fmt::format("the program got stuck: {} of {} operations never ran{}", operations_ - done_, operations_, waiting));
+    throw std::logic_error(fmt::format("the program got stuck: {} of {} operations never ran{}", operations_ - done_,
+                                       operations_, waiting));
   }
 
   RunResult result(const std::string& name) {
@@ -338,7 +370,8 @@ class Player final : public PlayClock::Handler {
     out.tasks = operations_;
     out.timers = timers_;
     out.flows = flows_;
-    for (const CompiledRole& c : cast_.compiled) out.breaches.insert(out.breaches.end(), c.breaches.begin(), c.breaches.end());
+    for (const CompiledRole& c : cast_.compiled)
+      out.breaches.insert(out.breaches.end(), c.breaches.begin(), c.breaches.end());
     audit_.close(clock_.link_bytes(), step_end_.back(), out);
     accounts_.check_causality(out);
     return out;
@@ -369,7 +402,8 @@ class Player final : public PlayClock::Handler {
 
 class AnalyticBackend final : public Backend {
  public:
-  RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options, TraceSink& sink) override {
+  RunResult run(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
+                TraceSink& sink) override {
     AnalyticClock clock(cluster);
     return play(program, cluster, cost, options, sink, clock, "analytic");
   }
@@ -377,8 +411,8 @@ class AnalyticBackend final : public Backend {
 
 }  // namespace
 
-RunResult play(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options, TraceSink& sink,
-               PlayClock& clock, const std::string& backend_name) {
+RunResult play(const Program& program, const Cluster& cluster, const CostModel& cost, const RunOptions& options,
+               TraceSink& sink, PlayClock& clock, const std::string& backend_name) {
   return Player(program, cluster, cost, options, sink, clock).run(backend_name);
 }
 
@@ -388,7 +422,9 @@ Registry<BackendFactory>& backends() {
 }
 
 void register_analytic_backend() {
-  static const bool once = backends().add({"analytic", "every flow has its wires to itself; no contention", {}, [] { return std::make_unique<AnalyticBackend>(); }});
+  static const bool once = backends().add({"analytic", "every flow has its wires to itself; no contention", {}, [] {
+                                             return std::make_unique<AnalyticBackend>();
+                                           }});
   (void)once;
 }
 

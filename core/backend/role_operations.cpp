@@ -50,7 +50,8 @@ void RoleOperations::finish(CompiledRole& role) {
   role.ops = std::move(ops_);
 }
 
-/// Joins an operation to its only predecessor when that has no other successor and both compute on one stream. In place: no run comes after its parts.
+/// Joins an operation to its only predecessor when that has no other successor and both compute on one stream. In
+/// place: no run comes after its parts.
 void RoleOperations::merge_runs(CompiledRole& role) {
   const std::size_t n = ops_.size();
   std::vector<Index> successors(n, 0), into(n), last(n);  // last: by operation kept, the last that joined it.
@@ -61,8 +62,11 @@ void RoleOperations::merge_runs(CompiledRole& role) {
     for (std::size_t k = first; k < end; ++k) after_[k] = into[at(after_[k])];
     const PlayOp& op = ops_[i];
     const Index to = end - first == 1 ? after_[first] : -1;
-    const auto computes_on = [&](const PlayOp& run) { return run.kind == PlayOp::Kind::compute && run.stream == op.stream && run.step == op.step; };
-    if (to >= 0 && at(to) + 1 == kept && op.kind == PlayOp::Kind::compute && computes_on(ops_[at(to)]) && successors[at(last[at(to)])] == 1) {
+    const auto computes_on = [&](const PlayOp& run) {
+      return run.kind == PlayOp::Kind::compute && run.stream == op.stream && run.step == op.step;
+    };
+    if (to >= 0 && at(to) + 1 == kept && op.kind == PlayOp::Kind::compute && computes_on(ops_[at(to)]) &&
+        successors[at(last[at(to)])] == 1) {
       join(role, ops_[at(to)], op);
       into[i] = to;
     } else {
@@ -88,7 +92,8 @@ void RoleOperations::join(CompiledRole& role, PlayOp& to, const PlayOp& from) {
   to.duration = total;
   ++to.entry_count;
   // Sums of equal runs are shared: a pipeline repeats the same run for every microbatch.
-  const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(to.price)} << 32 | static_cast<std::uint32_t>(from.price);
+  const std::uint64_t key =
+      std::uint64_t{static_cast<std::uint32_t>(to.price)} << 32 | static_cast<std::uint32_t>(from.price);
   const auto [sum_at, fresh] = joined_.try_emplace(key, static_cast<Index>(role.breakdowns.size()));
   if (fresh) {
     Breakdown sum = role.breakdowns[at(to.price)];

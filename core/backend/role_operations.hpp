@@ -1,6 +1,6 @@
 #pragma once
-// The operations of a role while it is compiled: in issue order, each after the one before it on its stream and after the host's last
-// wait; then runs of kernels joined and successors listed.
+// The operations of a role while it is compiled: in issue order, each after the one before it on its stream and after
+// the host's last wait; then runs of kernels joined and successors listed.
 
 #include <span>
 #include <unordered_map>
@@ -15,9 +15,11 @@ class RoleOperations {
   using Index = std::int32_t;
 
   /// `launch`: from the end of what the host waited for to the start of what it issues next.
-  RoleOperations(std::size_t streams, double launch) : last_on_stream_(streams, -1), gate_of_stream_(streams, -1), launch_(launch) {}
+  RoleOperations(std::size_t streams, double launch)
+      : last_on_stream_(streams, -1), gate_of_stream_(streams, -1), launch_(launch) {}
 
-  /// `op` with its streams, price and parts filled in, after `after` and what its stream did before. Parts of operations follow each other.
+  /// `op` with its streams, price and parts filled in, after `after` and what its stream did before. Parts of
+  /// operations follow each other.
   Index push(PlayOp op, std::span<const Index> after, int step);
   /// What is pushed from now on is issued only when `tails` are done: its kernels cannot be launched ahead.
   void host_waits_for(std::span<const Index> tails) { awaited_.insert(awaited_.end(), tails.begin(), tails.end()); }

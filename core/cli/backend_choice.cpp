@@ -7,7 +7,8 @@
 namespace rehearse::cli {
 
 Option backend_option() {
-  return {"--backend", "NAME", "what plays the step: 'rehearse list backends'", "simgrid where it is built in, else analytic"};
+  return {"--backend", "NAME", "what plays the step: 'rehearse list backends'",
+          "simgrid where it is built in, else analytic"};
 }
 
 std::string chosen_backend(const Arguments& arguments, Console& console) {
@@ -20,7 +21,8 @@ std::string chosen_backend(const Arguments& arguments, Console& console) {
   }
   const std::string name = arguments.text("--backend");
   if (name == "simgrid" && !simgrid)
-    throw Error(ErrorKind::unavailable, "SimGrid is not built in", "--backend simgrid", "install libsimgrid-dev and build again, or use --backend analytic");
+    throw Error(ErrorKind::unavailable, "SimGrid is not built in", "--backend simgrid",
+                "install libsimgrid-dev and build again, or use --backend analytic");
   try {
     return backends().at(name).name;
   } catch (Error& e) {

@@ -1,4 +1,5 @@
-// calibrate: measures this machine, kernels and collectives only, and writes the profile that simulate, estimate, memory and validate take.
+// calibrate: measures this machine, kernels and collectives only, and writes the profile that simulate, estimate,
+// memory and validate take.
 
 #include <charconv>
 
@@ -35,7 +36,8 @@ double budget_of(const Arguments& arguments) {
       throw;
     }
   }();
-  if (!(budget.value() > 0) || budget.value() > 86400) throw Error(ErrorKind::usage, fmt::format("a budget of {}", text), "--budget", "example: --budget 60s");
+  if (!(budget.value() > 0) || budget.value() > 86400)
+    throw Error(ErrorKind::usage, fmt::format("a budget of {}", text), "--budget", "example: --budget 60s");
   return budget.value();
 }
 
@@ -47,7 +49,9 @@ std::vector<Numerics> numerics_asked(const Arguments& arguments) {
 }
 
 std::string file_of(const Arguments& arguments) {
-  if (!arguments.has("--output")) throw Error(ErrorKind::usage, "no file for the profile", "--output", "example: rehearse calibrate --device cpu --ranks 2 -o this_machine.json");
+  if (!arguments.has("--output"))
+    throw Error(ErrorKind::usage, "no file for the profile", "--output",
+                "example: rehearse calibrate --device cpu --ranks 2 -o this_machine.json");
   return arguments.text("--output");
 }
 
@@ -61,7 +65,10 @@ void describe_machine(DeviceProfile& profile, const Arguments& arguments, int co
     profile.math_library = "cuBLASLt";
     profile.cores = gpu.multiprocessors;
     profile.memory = gpu.memory * static_cast<double>(profile.most_ranks());  // Of all ranks together.
-    profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.math_library, profile.date.empty() ? "" : ", ", profile.date), Evidence::measured_here}};
+    profile.sources = {{"calibrate",
+                        fmt::format("rehearse calibrate on {} with {}{}{}", gpu.name, profile.math_library,
+                                    profile.date.empty() ? "" : ", ", profile.date),
+                        Evidence::measured_here}};
     return;
   }
   profile.kind = "cpu";
@@ -69,23 +76,37 @@ void describe_machine(DeviceProfile& profile, const Arguments& arguments, int co
   profile.math_library = blas_name();
   profile.cores = cores;
   profile.memory = machine.memory;
-  profile.sources = {{"calibrate", fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, cores, profile.math_library, profile.date.empty() ? "" : ", ", profile.date),
+  profile.sources = {{"calibrate",
+                      fmt::format("rehearse calibrate on {} ({} cores) with {}{}{}", machine.processor, cores,
+                                  profile.math_library, profile.date.empty() ? "" : ", ", profile.date),
                       Evidence::measured_here}};
 }
 
 Document summary(const DeviceProfile& p, const std::string& file) {
   Document out;
-  Table table{"Settings", {{"ranks", true}, {"type"}, {"threads", true}, {"best product", true}, {"copy", true}, {"dispatch", true}, {"taken by communication", true}, {"median spread", true}}, {}};
+  Table table{"Settings",
+              {{"ranks", true},
+               {"type"},
+               {"threads", true},
+               {"best product", true},
+               {"copy", true},
+               {"dispatch", true},
+               {"taken by communication", true},
+               {"median spread", true}},
+              {}};
   for (const auto& s : p.settings) {
     FlopsPerSecond best;
     std::vector<double> spreads;
     for (const auto& [name, op] : s.operators)
       for (const auto& r : op.rows) {
         spreads.push_back(r.spread);
-        if (op.axes == std::vector<std::string>{"m", "n", "k"}) best = max(best, Flops{2 * r.size[0] * r.size[1] * r.size[2]} / r.time);
+        if (op.axes == std::vector<std::string>{"m", "n", "k"})
+          best = max(best, Flops{2 * r.size[0] * r.size[1] * r.size[2]} / r.time);
       }
-    table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads), to_string(best), s.copy_rate ? to_string(*s.copy_rate) : "-", to_string(s.dispatch),
-                          fmt::format("{:.0f} %", 100 * s.taken_by_communication), fmt::format("{:.1f} %", 100 * spread_of(spreads).median)});
+    table.rows.push_back({std::to_string(s.ranks), std::string(name_of(s.arithmetic)), std::to_string(s.threads),
+                          to_string(best), s.copy_rate ? to_string(*s.copy_rate) : "-", to_string(s.dispatch),
+                          fmt::format("{:.0f} %", 100 * s.taken_by_communication),
+                          fmt::format("{:.1f} %", 100 * spread_of(spreads).median)});
   }
   out.blocks.emplace_back(Heading{fmt::format("{} with {}: {}", p.name, p.math_library, file)});
   out.blocks.emplace_back(table);
@@ -118,7 +139,8 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
   };
   request.progress = [&](double share, const std::string& what) {
     watch.check();
-    if (tells && errors_on_terminal()) console.err << fmt::format("\r\033[K{:3.0f} % {}", 100 * share, what) << std::flush;
+    if (tells && errors_on_terminal())
+      console.err << fmt::format("\r\033[K{:3.0f} % {}", 100 * share, what) << std::flush;
   };
   DeviceProfile profile = calibrate(transport, request);
   if (!tells) return 0;
@@ -133,8 +155,11 @@ int calibrate_rank(Transport& transport, ComputeDevice* connected, const Argumen
 }
 
 int calibrate_as(const Place& place, const Arguments& arguments, Console& console) {
-  if (!on_cuda(arguments)) return as_rank(place, console, [&](Transport& t) { return calibrate_rank(t, nullptr, arguments, console); });
-  return as_rank_on(place, arguments, console, [&](ComputeDevice& device, Transport& t) { return calibrate_rank(t, &device, arguments, console); });
+  if (!on_cuda(arguments))
+    return as_rank(place, console, [&](Transport& t) { return calibrate_rank(t, nullptr, arguments, console); });
+  return as_rank_on(place, arguments, console, [&](ComputeDevice& device, Transport& t) {
+    return calibrate_rank(t, &device, arguments, console);
+  });
 }
 
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
@@ -151,10 +176,13 @@ int run_calibrate(const Arguments& arguments, Console& console) {
   const std::string file = file_of(arguments);
   check_output_path(file);
   const int ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
-  if (ranks > kMostLocalRanks) throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", ranks), "--ranks");
+  if (ranks > kMostLocalRanks)
+    throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", ranks), "--ranks");
   if (arguments.has("--ranks-from-env")) {
     const auto place = place_from(process_environment());
-    if (!place) throw Error(ErrorKind::usage, "none of RANK, SLURM_PROCID and OMPI_COMM_WORLD_RANK is set", "--ranks-from-env", "leave the option out: calibrate starts its ranks itself");
+    if (!place)
+      throw Error(ErrorKind::usage, "none of RANK, SLURM_PROCID and OMPI_COMM_WORLD_RANK is set", "--ranks-from-env",
+                  "leave the option out: calibrate starts its ranks itself");
     return calibrate_as(*place, arguments, console);
   }
   if (ranks == 1) return calibrate_as({}, arguments, console);
@@ -169,7 +197,8 @@ int run_calibrate(const Arguments& arguments, Console& console) {
 Verb calibrate_verb() {
   return {"calibrate",
           "Measure this machine's kernels and collectives: a profile for simulate, estimate, memory and validate.",
-          {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json", "rehearse calibrate --device cpu --ranks 1 --budget 20 -o laptop.json"},
+          {"rehearse calibrate --device cpu --ranks 2 -o this_machine.json",
+           "rehearse calibrate --device cpu --ranks 1 --budget 20 -o laptop.json"},
           {},
           {{"--device", "NAME", "what is measured: cpu or cuda", "cpu"},
            {"--ranks", "N", "most ranks at work at once; 1, 2, 4, ... of them are measured, too", "1"},
@@ -178,7 +207,8 @@ Verb calibrate_verb() {
            {"--budget", "TIME", "about how long it may take; sets repetitions, not what is measured", "60s"},
            {"--date", "TEXT", "when this is, as the profile shall say"},
            {"-o,--output", "FILE", "the profile; written whole, or not at all"}},
-          "Operators and collectives are called as runs call them, by all ranks at the same time where several share the machine. Keep the machine "
+          "Operators and collectives are called as runs call them, by all ranks at the same time where several share "
+          "the machine. Keep the machine "
           "idle otherwise: the table says how far repetitions lay apart.",
           run_calibrate};
 }

@@ -10,7 +10,10 @@ Verb calibrate_verb() {
           {},
           {},
           {},
-          [](const Arguments&, Console&) -> int { throw Error(ErrorKind::unavailable, "this build has no real back end", "calibrate", "build with -DREHEARSE_GPU=ON"); }};
+          [](const Arguments&, Console&) -> int {
+            throw Error(ErrorKind::unavailable, "this build has no real back end", "calibrate",
+                        "build with -DREHEARSE_GPU=ON");
+          }};
 }
 
 }  // namespace rehearse::cli

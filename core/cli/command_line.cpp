@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "core/cli/verb.hpp"
 #include "core/registry/registry.hpp"
@@ -23,7 +23,9 @@ class Parser {
     app_.allow_extras();
     app_.add_flag("-h,--help", help_);
     for (const Option& o : verb.options)
-      o.value.empty() ? app_.add_flag(o.name) : app_.add_option(o.name)->type_size(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      o.value.empty() ? app_.add_flag(o.name)
+                      : app_.add_option(o.name)->type_size(1)->allow_extra_args(false)->multi_option_policy(
+                            CLI::MultiOptionPolicy::TakeAll);
   }
 
   [[nodiscard]] bool help() const { return help_; }
@@ -51,15 +53,19 @@ class Parser {
     std::string value = "a value";
     for (std::size_t i = 0; i < words.size(); ++i)
       for (const Option& o : verb_.options)
-        if (!o.value.empty() && (words[i] == long_name(o) || o.name.starts_with(words[i] + ",")) && (i == 0 || words[i - 1].starts_with('-'))) name = long_name(o), value = o.value;
-    return {ErrorKind::usage, fmt::format("{} is missing", value), name, fmt::format("see 'rehearse {} --help'", verb_.name)};
+        if (!o.value.empty() && (words[i] == long_name(o) || o.name.starts_with(words[i] + ",")) &&
+            (i == 0 || words[i - 1].starts_with('-')))
+          name = long_name(o), value = o.value;
+    return {ErrorKind::usage, fmt::format("{} is missing", value), name,
+            fmt::format("see 'rehearse {} --help'", verb_.name)};
   }
 
   void collect(const Option& o, Arguments& out) {
     const CLI::Option* found = app_.get_option(long_name(o));
     if (found->count() == 0) return;
     if (!o.value.empty() && !o.repeatable && found->count() > 1)
-      throw Error(ErrorKind::usage, "given more than once", long_name(o), fmt::format("see 'rehearse {} --help'", verb_.name));
+      throw Error(ErrorKind::usage, "given more than once", long_name(o),
+                  fmt::format("see 'rehearse {} --help'", verb_.name));
     for (const std::string& value : found->results()) out.add(long_name(o), value);
   }
 
@@ -70,12 +76,14 @@ class Parser {
     for (std::size_t i = 0; i < rest.size(); ++i) {
       const std::size_t at = std::min(i, verb_.positionals.empty() ? 0 : verb_.positionals.size() - 1);
       if (at >= verb_.positionals.size() || (at < i && !verb_.positionals[at].repeatable))
-        throw Error(ErrorKind::usage, fmt::format("unexpected argument '{}'", rest[i]), verb_.name, fmt::format("see 'rehearse {} --help'", verb_.name));
+        throw Error(ErrorKind::usage, fmt::format("unexpected argument '{}'", rest[i]), verb_.name,
+                    fmt::format("see 'rehearse {} --help'", verb_.name));
       out.add(verb_.positionals[at].name, rest[i]);
     }
     for (const Positional& p : verb_.positionals)
       if (p.required && !out.has(p.name))
-        throw Error(ErrorKind::usage, fmt::format("{} is missing", p.name), verb_.name, verb_.examples.empty() ? "" : "example: " + verb_.examples.front());
+        throw Error(ErrorKind::usage, fmt::format("{} is missing", p.name), verb_.name,
+                    verb_.examples.empty() ? "" : "example: " + verb_.examples.front());
   }
 
   [[nodiscard]] Error unknown_option(const std::string& word) const {

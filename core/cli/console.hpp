@@ -13,8 +13,8 @@ struct Console {
   TextStyle style;  ///< Of results on `out`.
 };
 
-/// Style for the standard output of this process: as wide as COLUMNS or the terminal says, else 100; colours only on a terminal, and
-/// neither with NO_COLOR set nor with TERM=dumb.
+/// Style for the standard output of this process: as wide as COLUMNS or the terminal says, else 100; colours only on a
+/// terminal, and neither with NO_COLOR set nor with TERM=dumb.
 [[nodiscard]] TextStyle terminal_style();
 
 }  // namespace rehearse::cli

@@ -15,8 +15,8 @@ struct DataDirectory {
   [[nodiscard]] std::filesystem::path published() const { return root / "scenarios" / "published"; }
 };
 
-/// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), ../share/rehearse beside the program, the
-/// source tree that the program was built from. Throws Error (usage) where there is none.
+/// The first of these that holds a folder `topologies`: $REHEARSE_DATA (and then nothing else), ../share/rehearse
+/// beside the program, the source tree that the program was built from. Throws Error (usage) where there is none.
 [[nodiscard]] DataDirectory find_data();
 
 }  // namespace rehearse::cli

@@ -1,9 +1,9 @@
+#include "core/cost/estimate.hpp"
 #include "core/cli/html_output.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/session.hpp"
 #include "core/cli/step_answer.hpp"
 #include "core/cli/verbs.hpp"
-#include "core/cost/estimate.hpp"
 
 namespace rehearse::cli {
 
@@ -54,10 +54,12 @@ int estimate_step(const Arguments& arguments, Console& console) {
 Verb estimate_verb() {
   Verb verb{"estimate",
             "How long a step takes, in closed form: no simulation, no contention.",
-            {"rehearse estimate scenarios/llama3_70b_h100_64.json", "rehearse estimate scenarios/gpt3_175b_a100_1024.json --set strategy.bucket=100MB --format json"},
+            {"rehearse estimate scenarios/llama3_70b_h100_64.json",
+             "rehearse estimate scenarios/gpt3_175b_a100_1024.json --set strategy.bucket=100MB --format json"},
             {scenario_positional()},
             result_options(),
-            "Prices every body once and uses the schedule's recurrence. 'simulate' plays the same Program and sees what shares a wire.",
+            "Prices every body once and uses the schedule's recurrence. 'simulate' plays the same Program and sees "
+            "what shares a wire.",
             estimate_step};
   verb.options.push_back(html_option());
   verb.options.push_back(dry_run_option());

@@ -36,7 +36,8 @@ using Blocks = std::vector<DocumentBlock>;
 std::string sample_text(const Network& network) {
   std::string out;
   for (const Dim& d : network.blocks.front().tensors.front().shape)
-    if (d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1)) out += fmt::format("{}{}", out.empty() ? "" : " x ", d.size);
+    if (d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1))
+      out += fmt::format("{}{}", out.empty() ? "" : " x ", d.size);
   return out;
 }
 
@@ -47,20 +48,34 @@ Blocks explain_model(const std::string& name) {
   Facts facts{network.name,
               {{"parameters", with_commas(static_cast<double>(network.parameter_count()))},
                {"layers", std::to_string(network.layers())},
-               {network.sequences ? "longest sequence" : "sample", network.sequences ? std::to_string(network.max_sequence_length) : sample_text(network)},
-               {network.sequences ? "model FLOPs per sequence" : "model FLOPs per sample", to_string(model_flops(network, 1, s))}}};
+               {network.sequences ? "longest sequence" : "sample",
+                network.sequences ? std::to_string(network.max_sequence_length) : sample_text(network)},
+               {network.sequences ? "model FLOPs per sequence" : "model FLOPs per sample",
+                to_string(model_flops(network, 1, s))}}};
   if (network.adversarial()) {
     std::int64_t generator = 0;
-    for (int b = 0; b < network.discriminator; ++b) generator += network.blocks[static_cast<std::size_t>(b)].parameter_count() * network.repeat[static_cast<std::size_t>(b)];
-    facts.rows.emplace_back("of which", fmt::format("generator {}, discriminator {}", with_commas(static_cast<double>(generator)),
-                                                    with_commas(static_cast<double>(network.parameter_count() - generator))));
+    for (int b = 0; b < network.discriminator; ++b)
+      generator +=
+          network.blocks[static_cast<std::size_t>(b)].parameter_count() * network.repeat[static_cast<std::size_t>(b)];
+    facts.rows.emplace_back("of which",
+                            fmt::format("generator {}, discriminator {}", with_commas(static_cast<double>(generator)),
+                                        with_commas(static_cast<double>(network.parameter_count() - generator))));
   }
-  Table table{network.sequences ? fmt::format("Operators, forward pass of one sequence of {} tokens", s) : "Operators, forward pass of one sample",
-              {{"block"}, {"operator"}, {"kind"}, {"times", true}, {"parameters", true}, {"matrix FLOPs", true}, {"output elements", true}},
+  Table table{network.sequences ? fmt::format("Operators, forward pass of one sequence of {} tokens", s)
+                                : "Operators, forward pass of one sample",
+              {{"block"},
+               {"operator"},
+               {"kind"},
+               {"times", true},
+               {"parameters", true},
+               {"matrix FLOPs", true},
+               {"output elements", true}},
               {}};
   for (const OperatorCount& c : count_operators(network, 1, s))
-    table.rows.push_back({c.block, c.op, std::string(name_of(c.kind)), std::to_string(c.repeat), with_commas(static_cast<double>(c.parameters)),
-                          c.forward_flops > Flops{0} ? to_string(c.forward_flops) : "", with_commas(static_cast<double>(c.output_elements))});
+    table.rows.push_back({c.block, c.op, std::string(name_of(c.kind)), std::to_string(c.repeat),
+                          with_commas(static_cast<double>(c.parameters)),
+                          c.forward_flops > Flops{0} ? to_string(c.forward_flops) : "",
+                          with_commas(static_cast<double>(c.output_elements))});
   return {facts, table};
 }
 
@@ -72,14 +87,25 @@ Table sources_of(const std::vector<Source>& sources) {
 
 Blocks explain_gpu(const std::string& name) {
   const auto gpu = Catalogue(find_data().topologies()).gpu(name);
-  Facts facts{gpu->name, {{"generation", gpu->generation}, {"memory", to_string_iec(gpu->memory)}, {"bandwidth", to_string(gpu->memory_bandwidth)}, {"SMs", std::to_string(gpu->sm_count)}, {"power", to_string(gpu->tdp)}}};
-  for (const auto& [type, peak] : gpu->peak_dense) facts.rows.emplace_back(fmt::format("peak {}", name_of(type)), to_string(peak));
+  Facts facts{gpu->name,
+              {{"generation", gpu->generation},
+               {"memory", to_string_iec(gpu->memory)},
+               {"bandwidth", to_string(gpu->memory_bandwidth)},
+               {"SMs", std::to_string(gpu->sm_count)},
+               {"power", to_string(gpu->tdp)}}};
+  for (const auto& [type, peak] : gpu->peak_dense)
+    facts.rows.emplace_back(fmt::format("peak {}", name_of(type)), to_string(peak));
   return {facts, sources_of(gpu->sources)};
 }
 
 Blocks explain_machine(const std::string& name) {
   const auto m = Catalogue(find_data().topologies()).machine(name);
-  Facts facts{m->name, {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)}, {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))}, {"CPU", m->cpu_model}, {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"}, {"peer-to-peer", m->peer_to_peer ? "yes" : "no"}}};
+  Facts facts{m->name,
+              {{"GPUs", fmt::format("{} x {}", m->gpus, m->gpu)},
+               {"NICs", fmt::format("{} x {}, {}", m->nics, m->nic.name, to_string(m->nic.rate))},
+               {"CPU", m->cpu_model},
+               {"GPUDirect RDMA", m->gpudirect_rdma ? "yes" : "no"},
+               {"peer-to-peer", m->peer_to_peer ? "yes" : "no"}}};
   if (m->trays > 1) facts.rows.emplace_back("hosts", fmt::format("{} in one NVLink domain", m->trays));
   if (m->power > Watts{0}) facts.rows.emplace_back("power", to_string(m->power));
   return {facts, sources_of(m->sources)};
@@ -87,7 +113,8 @@ Blocks explain_machine(const std::string& name) {
 
 Blocks explain_network(const std::string& name) {
   const auto n = Catalogue(find_data().topologies()).network(name);
-  Facts facts{n->name, {{"kind", n->kind}, {"one hop", to_string(n->switch_latency)}, {"ends", to_string(n->nic_latency)}}};
+  Facts facts{n->name,
+              {{"kind", n->kind}, {"one hop", to_string(n->switch_latency)}, {"ends", to_string(n->nic_latency)}}};
   for (const auto& [key, value] : n->parameters) facts.rows.emplace_back(key, fmt::format("{:g}", value));
   return {facts, sources_of(n->sources)};
 }
@@ -148,7 +175,8 @@ std::string_view meaning_of(CollectiveOp op) {
     case CollectiveOp::broadcast: return "every rank gets one rank's buffer";
     case CollectiveOp::reduce: return "one rank gets the sum of all buffers";
     case CollectiveOp::all_to_all: return "every rank gives each other one a part of its own";
-    case CollectiveOp::halo_exchange: return "every rank exchanges a border with its neighbours in the group, whose ends are open";
+    case CollectiveOp::halo_exchange:
+      return "every rank exchanges a border with its neighbours in the group, whose ends are open";
     case CollectiveOp::send_recv: return "every rank sends to the next, the last to the first";
   }
   return "";
@@ -156,7 +184,8 @@ std::string_view meaning_of(CollectiveOp op) {
 
 Blocks explain_collective(const std::string& name) {
   const CollectiveOp op = parse_collective_op(name);
-  return {Paragraph{fmt::format("{}: {}", name, meaning_of(op))}, Facts{"", {{"play it", fmt::format("rehearse collectives --cluster dgx_h100 --op {}", name)}}}};
+  return {Paragraph{fmt::format("{}: {}", name, meaning_of(op))},
+          Facts{"", {{"play it", fmt::format("rehearse collectives --cluster dgx_h100 --op {}", name)}}}};
 }
 
 std::vector<std::string> catalogued(Catalogue::Kind kind) { return Catalogue(find_data().topologies()).names(kind); }
@@ -181,18 +210,25 @@ const std::vector<Kind>& kinds() {
       {"machine", explain_machine, [] { return catalogued(Catalogue::Kind::machine); }},
       {"network", explain_network, [] { return catalogued(Catalogue::Kind::network); }},
       {"cluster", explain_cluster, [] { return catalogued(Catalogue::Kind::cluster); }},
-      {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); }, [] { return layer_kinds().names(); }},
+      {"layer", [](const std::string& n) { return explain_entry(layer_kinds(), n); },
+       [] { return layer_kinds().names(); }},
       {"strategy", explain_strategy, strategy_names},
-      {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); }, [] { return schedules().names(); }},
-      {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); }, [] { return fabric_registry().names(); }},
+      {"schedule", [](const std::string& n) { return explain_entry(schedules(), n); },
+       [] { return schedules().names(); }},
+      {"fabric", [](const std::string& n) { return explain_entry(fabric_registry(), n); },
+       [] { return fabric_registry().names(); }},
       {"backend", [](const std::string& n) { return explain_entry(backends(), n); }, [] { return backends().names(); }},
       {"format", [](const std::string& n) { return explain_entry(formats(), n); }, [] { return formats().names(); }},
-      {"target", [](const std::string& n) { return explain_entry(exporters(), n); }, [] { return exporters().names(); }},
-      {"lesson", [](const std::string& n) { return explain_lesson(n, lesson_files(find_data()), "lesson"); }, [] { return lesson_names(lesson_files(find_data())); }},
-      {"replay", [](const std::string& n) { return explain_lesson(n, replay_files(find_data()), "replay"); }, [] { return lesson_names(replay_files(find_data())); }},
+      {"target", [](const std::string& n) { return explain_entry(exporters(), n); },
+       [] { return exporters().names(); }},
+      {"lesson", [](const std::string& n) { return explain_lesson(n, lesson_files(find_data()), "lesson"); },
+       [] { return lesson_names(lesson_files(find_data())); }},
+      {"replay", [](const std::string& n) { return explain_lesson(n, replay_files(find_data()), "replay"); },
+       [] { return lesson_names(replay_files(find_data())); }},
       {"collective", explain_collective, []() -> Names {
          Names out;
-         for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) out.emplace_back(name_of(static_cast<CollectiveOp>(op)));
+         for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op)
+           out.emplace_back(name_of(static_cast<CollectiveOp>(op)));
          return out;
        }}};
   return table;
@@ -218,7 +254,8 @@ std::vector<std::string> called(const std::string& name) {
 
 /// What is neither a key nor the name of one thing. `of_keys` is what is said of it as a key.
 [[noreturn]] void refuse(const std::string& word, const std::vector<std::string>& same, Error of_keys) {
-  if (!same.empty()) throw Error(ErrorKind::usage, fmt::format("'{}' is the name of several things", word), {}, question_of(same));
+  if (!same.empty())
+    throw Error(ErrorKind::usage, fmt::format("'{}' is the name of several things", word), {}, question_of(same));
   const std::vector<std::string> all = called("");
   std::vector<std::string> names;
   for (const std::string& n : all) names.push_back(n.substr(n.find(':') + 1));
@@ -228,12 +265,16 @@ std::vector<std::string> called(const std::string& name) {
       if (names[i] == near && std::find(meant.begin(), meant.end(), all[i]) == meant.end()) meant.push_back(all[i]);
   const bool key = of_keys.hint.starts_with("did you mean");
   if (key || meant.empty()) throw of_keys;
-  throw Error(ErrorKind::usage, fmt::format("unknown key or name '{}'", word.substr(0, 80)), {}, fmt::format("{} see 'rehearse list keys'", question_of(meant)));
+  throw Error(ErrorKind::usage, fmt::format("unknown key or name '{}'", word.substr(0, 80)), {},
+              fmt::format("{} see 'rehearse list keys'", question_of(meant)));
 }
 
-void show(const Blocks& blocks, Console& console) { console.out << formats().at("table").value(Document{blocks, {}, {}}, console.style); }
+void show(const Blocks& blocks, Console& console) {
+  console.out << formats().at("table").value(Document{blocks, {}, {}}, console.style);
+}
 
-/// Lines of labels and text within the width: what is too long goes on below the beginning of its text. A command stays whole, to be copied.
+/// Lines of labels and text within the width: what is too long goes on below the beginning of its text. A command stays
+/// whole, to be copied.
 std::string fitted(const std::string& text, int width) {
   constexpr int kLeastText = 24, kIndent = 6;
   std::string out;
@@ -251,7 +292,8 @@ std::string fitted(const std::string& text, int width) {
     if (width - column >= kLeastText)
       out += line.substr(0, begin) + wrap(line.substr(begin), width - column, column) + "\n";
     else
-      out += line.substr(0, gap) + "\n" + std::string(kIndent, ' ') + wrap(line.substr(begin), width - kIndent, kIndent) + "\n";
+      out += line.substr(0, gap) + "\n" + std::string(kIndent, ' ') +
+             wrap(line.substr(begin), width - kIndent, kIndent) + "\n";
   }
   return out;
 }
@@ -285,7 +327,11 @@ Verb explain_verb() {
   return {"explain",
           "What a key of the scenario means, or what a named thing is.",
           {"rehearse explain strategy.tp", "rehearse explain model:gpt3_175b", "rehearse explain machine:dgx_h100"},
-          {{"WHAT", "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, layer, gpu, machine, network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay or collective; nothing lists the keys", false}},
+          {{"WHAT",
+            "a key or group of keys, a name, or KIND:NAME where a name is not enough, with model, layer, gpu, machine, "
+            "network, cluster, fabric, strategy, schedule, backend, format, target, lesson, replay or collective; "
+            "nothing lists the keys",
+            false}},
           {},
           "",
           explain_verb_run};

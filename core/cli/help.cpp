@@ -21,7 +21,8 @@ std::string listed(const std::vector<Line>& lines, const TextStyle& style) {
   std::string out;
   for (const auto& [left, right] : lines) {
     const bool own_line = columns_of(left) > name;
-    out += fmt::format("  {:<{}}", left, own_line ? 0 : name) + (own_line ? "\n" + std::string(static_cast<std::size_t>(indent), ' ') : "  ");
+    out += fmt::format("  {:<{}}", left, own_line ? 0 : name) +
+           (own_line ? "\n" + std::string(static_cast<std::size_t>(indent), ' ') : "  ");
     out += wrap(right, std::max(20, style.width - indent), indent) + "\n";
   }
   return out;
@@ -62,12 +63,18 @@ std::string help_text(const Verb& verb, const TextStyle& style) {
 }
 
 std::string overview_text(const TextStyle& style) {
-  std::string out = wrap("Rehearse plays a training step of a model on a cluster of GPUs before anybody pays for it.", style.width) + "\n\n";
+  std::string out =
+      wrap("Rehearse plays a training step of a model on a cluster of GPUs before anybody pays for it.", style.width) +
+      "\n\n";
   out += "usage: rehearse VERB [ARGUMENTS]\n\n";
   std::vector<Line> lines;
   for (const Verb& v : verbs()) lines.emplace_back(v.name, v.summary);
   out += listed(lines, style);
-  return out + "\nrehearse VERB --help says more.\n" + wrap("Exit codes: 0 done, 1 failed its check, 2 bad usage or scenario, 3 does not fit, 4 back end unavailable.", style.width) + "\n";
+  return out + "\nrehearse VERB --help says more.\n" +
+         wrap(
+             "Exit codes: 0 done, 1 failed its check, 2 bad usage or scenario, 3 does not fit, 4 back end unavailable.",
+             style.width) +
+         "\n";
 }
 
 std::string first_steps_text() {

@@ -20,13 +20,16 @@ std::string heading_of(const Document& document) {
 
 }  // namespace
 
-Option html_option() { return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network"}; }
+Option html_option() {
+  return {"--html", "FILE", "write a report with pictures there: one file that any browser opens, without network"};
+}
 
 void check_html(const Arguments& arguments) {
   if (!arguments.has("--html")) return;
   const std::string file = arguments.text("--html");
   check_output_path(file);
-  if (arguments.has("--output") && std::filesystem::weakly_canonical(arguments.text("--output")) == std::filesystem::weakly_canonical(file))
+  if (arguments.has("--output") &&
+      std::filesystem::weakly_canonical(arguments.text("--output")) == std::filesystem::weakly_canonical(file))
     throw Error(ErrorKind::usage, "is also what -o writes", file, "give --html and -o files of their own");
 }
 
@@ -34,11 +37,12 @@ void write_html(const std::string& kind, const Document& document, const Argumen
                 const std::function<HtmlParts()>& parts) {
   if (!arguments.has("--html")) return;
   const std::string file = arguments.text("--html");
-  write_html_report(file, {kind, program_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
+  write_html_report(file,
+                    {kind, program_version(), document.json, heading_of(document), parts ? parts() : HtmlParts{}});
   console.err << "wrote " << file
-              << (has_pictures()
-                      ? "\n"
-                      : ", without pictures: this build has no charting library ('./bootstrap install-deps', then build again)\n");
+              << (has_pictures() ? "\n"
+                                 : ", without pictures: this build has no charting library ('./bootstrap "
+                                   "install-deps', then build again)\n");
 }
 
 }  // namespace rehearse::cli

@@ -19,18 +19,21 @@ int count(const Arguments& arguments, const char* option) {
   const std::string text = arguments.text(option);
   int out = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (failed != std::errc{} || end != text.data() + text.size() || out < 1) throw Error(ErrorKind::usage, fmt::format("'{}' is no count", text), option, "a whole number from 1");
+  if (failed != std::errc{} || end != text.data() + text.size() || out < 1)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no count", text), option, "a whole number from 1");
   return out;
 }
 
 }  // namespace
 
 int import_collectives(const Arguments& arguments, Console& console) {
-  const NcclTestsOptions options{arguments.text("--op"), count(arguments, "--ranks"), count(arguments, "--nodes"), arguments.has("--in-place")};
+  const NcclTestsOptions options{arguments.text("--op"), count(arguments, "--ranks"), count(arguments, "--nodes"),
+                                 arguments.has("--in-place")};
   std::vector<NcclTestsRun> runs;
   for (const std::string& file : arguments.all("FILE"))
     for (NcclTestsRun& run : parse_nccl_tests(read_text(file), file, options)) runs.push_back(std::move(run));
-  const std::string text = collective_table_json(runs, fmt::format("nccl-tests: {}", fmt::join(arguments.all("FILE"), ", ")));
+  const std::string text =
+      collective_table_json(runs, fmt::format("nccl-tests: {}", fmt::join(arguments.all("FILE"), ", ")));
   const std::string output = arguments.text("--output", "-");
   (void)CollectiveTable::parse(text, output);  // As it will be read: a shape measured twice is an error now.
   if (output == "-") {
@@ -38,8 +41,11 @@ int import_collectives(const Arguments& arguments, Console& console) {
     return 0;
   }
   write_file(output, text);
-  for (const NcclTestsRun& run : runs) console.err << fmt::format("{} between {} ranks on {} nodes: {} sizes\n", name_of(run.op), run.ranks, run.nodes, run.rows.size());
-  console.err << fmt::format("wrote {}; use it with --set collective_table={}\n", output, output.find('/') == std::string::npos ? "./" + output : output);
+  for (const NcclTestsRun& run : runs)
+    console.err << fmt::format("{} between {} ranks on {} nodes: {} sizes\n", name_of(run.op), run.ranks, run.nodes,
+                               run.rows.size());
+  console.err << fmt::format("wrote {}; use it with --set collective_table={}\n", output,
+                             output.find('/') == std::string::npos ? "./" + output : output);
   return 0;
 }
 

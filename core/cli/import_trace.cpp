@@ -16,7 +16,8 @@ int import_trace(const Arguments& arguments, Console& console) {
   Arguments report;  // -o is where the workload goes; the report is for whoever reads.
   if (arguments.has("--format")) report.add("--format", arguments.text("--format"));
   check_output(report);
-  if (arguments.has("--step") && !arguments.has("--output")) throw Error(ErrorKind::usage, "no workload is written", "--step", "add -o FILE, where that step goes");
+  if (arguments.has("--step") && !arguments.has("--output"))
+    throw Error(ErrorKind::usage, "no workload is written", "--step", "add -o FILE, where that step goes");
   std::vector<RankTrace> ranks;
   const std::vector<std::string> files = arguments.all("FILE");
   for (const std::string& file : files) {

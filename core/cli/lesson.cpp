@@ -20,7 +20,9 @@ namespace {
 constexpr int kReadingWidth = 80;
 
 /// Lessons are read, not scanned: as wide as a page.
-Console page(Console& console) { return {console.out, console.err, {std::min(console.style.width, kReadingWidth), console.style.colour}}; }
+Console page(Console& console) {
+  return {console.out, console.err, {std::min(console.style.width, kReadingWidth), console.style.colour}};
+}
 
 HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
   auto list = nlohmann::ordered_json::array();
@@ -37,7 +39,8 @@ HtmlParts pipelines_of(const std::vector<LessonAnswer>& answers) {
 int show(const std::string& verb, const std::string& file, const Arguments& arguments, Console& console) {
   check_html(arguments);
   const Lesson lesson = load_lesson(file);
-  const std::vector<LessonAnswer> answers = play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
+  const std::vector<LessonAnswer> answers =
+      play_plans(lesson, arguments.all("--set"), chosen_backend(arguments, console));
   Console narrow = page(console);
   const Document document = lesson_document(lesson, answers);
   print(document, arguments, narrow);
@@ -47,7 +50,8 @@ int show(const std::string& verb, const std::string& file, const Arguments& argu
 
 void refuse_page_of_list(const std::string& verb, const Arguments& arguments) {
   if (arguments.has("--html"))
-    throw Error(ErrorKind::usage, fmt::format("a page shows one {}", verb), "--html", fmt::format("name it: rehearse {} NAME --html FILE; rehearse list {}s has the names", verb, verb));
+    throw Error(ErrorKind::usage, fmt::format("a page shows one {}", verb), "--html",
+                fmt::format("name it: rehearse {} NAME --html FILE; rehearse list {}s has the names", verb, verb));
 }
 
 void print_listing(const char* kind, const std::string& advice, const Arguments& arguments, Console& console) {
@@ -57,7 +61,9 @@ void print_listing(const char* kind, const std::string& advice, const Arguments&
 
 int lesson(const Arguments& arguments, Console& console) {
   check_output(arguments);
-  if (arguments.has("LESSON")) return show("lesson", find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments, console);
+  if (arguments.has("LESSON"))
+    return show("lesson", find_lesson(arguments.text("LESSON"), lesson_files(find_data()), "lesson"), arguments,
+                console);
   refuse_page_of_list("lesson", arguments);
   print_listing("lessons", "rehearse lesson NAME shows one.", arguments, console);
   return 0;
@@ -70,7 +76,10 @@ struct Replayed {
 
 Document overview(const std::vector<Replayed>& all) {
   Document out;
-  Table table{"Prediction beside measurement", {{"replay"}, {"rows that count", true}, {"median error %", true}, {"worst %", true}, {"shown only", true}}, {}};
+  Table table{
+      "Prediction beside measurement",
+      {{"replay"}, {"rows that count", true}, {"median error %", true}, {"worst %", true}, {"shown only", true}},
+      {}};
   std::vector<ReplayRow> rows;
   auto json = nlohmann::ordered_json{{"schema", "rehearse/replays/v1"}, {"replays", nlohmann::ordered_json::array()}};
   out.records.columns = {{"replay"}, {"id"}, {"unit"}, {"predicted"}, {"measured"}, {"standing"}};
@@ -78,16 +87,24 @@ Document overview(const std::vector<Replayed>& all) {
     const ReplayErrors errors = replay_errors(r.rows);
     const ErrorStatistics& e = errors.counted;
     const auto percent = [&](double v) { return e.rows > 0 ? fmt::format("{:.1f}", 100 * v) : std::string("-"); };
-    table.rows.push_back({r.lesson.name, std::to_string(e.rows), percent(e.median), percent(e.worst), std::to_string(errors.uncounted_rows + errors.skipped_rows)});
-    json["replays"].push_back({{"name", r.lesson.name}, {"predicted_rows", e.rows}, {"median_abs_error", e.median}, {"worst_abs_error", e.worst}});
+    table.rows.push_back({r.lesson.name, std::to_string(e.rows), percent(e.median), percent(e.worst),
+                          std::to_string(errors.uncounted_rows + errors.skipped_rows)});
+    json["replays"].push_back({{"name", r.lesson.name},
+                               {"predicted_rows", e.rows},
+                               {"median_abs_error", e.median},
+                               {"worst_abs_error", e.worst}});
     for (const ReplayRow& row : r.rows)
-      out.records.rows.push_back({r.lesson.name, row.measurement.id, row.measurement.unit, row.predicted ? fmt::format("{}", *row.predicted) : "", fmt::format("{}", row.measurement.measured),
+      out.records.rows.push_back({r.lesson.name, row.measurement.id, row.measurement.unit,
+                                  row.predicted ? fmt::format("{}", *row.predicted) : "",
+                                  fmt::format("{}", row.measurement.measured),
                                   std::string(name_of(row.measurement.standing))});
     rows.insert(rows.end(), r.rows.begin(), r.rows.end());
   }
   const ErrorStatistics e = replay_errors(rows).counted;
-  out.blocks = {table, Paragraph{fmt::format("{} rows count: median error {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %. rehearse replay NAME shows the rows of one, with their sources.",
-                                             e.rows, 100 * e.median, 100 * e.p90, 100 * e.worst)}};
+  out.blocks = {table,
+                Paragraph{fmt::format("{} rows count: median error {:.1f} %, 90th percentile {:.1f} %, worst {:.1f} %. "
+                                      "rehearse replay NAME shows the rows of one, with their sources.",
+                                      e.rows, 100 * e.median, 100 * e.p90, 100 * e.worst)}};
   json["summary"] = {{"predicted_rows", e.rows}};
   json["summary"].update(error_figures_json(e));
   out.json = json.dump(2) + "\n";
@@ -97,7 +114,8 @@ Document overview(const std::vector<Replayed>& all) {
 int replay(const Arguments& arguments, Console& console) {
   check_output(arguments);
   const std::vector<std::string> files = replay_files(find_data());
-  if (arguments.has("REPLAY")) return show("replay", find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
+  if (arguments.has("REPLAY"))
+    return show("replay", find_lesson(arguments.text("REPLAY"), files, "replay"), arguments, console);
   refuse_page_of_list("replay", arguments);
   std::vector<Replayed> all;
   const std::string backend = chosen_backend(arguments, console);
@@ -121,14 +139,17 @@ Verb with_result_options(Verb verb) {
 }  // namespace
 
 Verb lesson_verb() {
-  return with_result_options({"lesson",
-                              "A few plans side by side, their picture, and what they teach, with the numbers.",
-                              {"rehearse lesson", "rehearse lesson funnel", "rehearse lesson scenarios/lessons/funnel/lesson.json --backend analytic"},
-                              {{"LESSON", "a name ('rehearse list lessons') or a file (rehearse/lesson/v1); nothing lists them", false}},
-                              {},
-                              "Sentences are filled in from the results. Exit code 1 where the plans no longer show what the lesson claims; with --set, which changes every "
-                              "scenario of the lesson alike, that is told and no failure.",
-                              lesson});
+  return with_result_options(
+      {"lesson",
+       "A few plans side by side, their picture, and what they teach, with the numbers.",
+       {"rehearse lesson", "rehearse lesson funnel",
+        "rehearse lesson scenarios/lessons/funnel/lesson.json --backend analytic"},
+       {{"LESSON", "a name ('rehearse list lessons') or a file (rehearse/lesson/v1); nothing lists them", false}},
+       {},
+       "Sentences are filled in from the results. Exit code 1 where the plans no longer show what the lesson claims; "
+       "with --set, which changes every "
+       "scenario of the lesson alike, that is told and no failure.",
+       lesson});
 }
 
 Verb replay_verb() {

@@ -58,7 +58,8 @@ std::string find_lesson(const std::string& word, const std::vector<std::string>&
   throw unknown_name(kind, word, names);
 }
 
-std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes, const std::string& backend) {
+std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
+                                     const std::string& backend) {
   std::vector<LessonAnswer> out;
   for (const LessonPlan& plan : lesson.plans) out.push_back(play(plan, changes, backend));
   return out;

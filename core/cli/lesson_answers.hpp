@@ -14,10 +14,12 @@ namespace rehearse::cli {
 [[nodiscard]] std::vector<std::string> lesson_files(const DataDirectory& data);
 [[nodiscard]] std::vector<std::string> replay_files(const DataDirectory& data);
 
-/// The file that `word` means: one of `files` by its folder's name, or any file by its path. Throws Error (usage) with did-you-mean.
+/// The file that `word` means: one of `files` by its folder's name, or any file by its path. Throws Error (usage) with
+/// did-you-mean.
 [[nodiscard]] std::string find_lesson(const std::string& word, const std::vector<std::string>& files, const char* kind);
 
 /// Plays every plan, with `changes` to all scenarios. A plan that does not fit into memory has no times.
-[[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes, const std::string& backend);
+[[nodiscard]] std::vector<LessonAnswer> play_plans(const Lesson& lesson, const std::vector<std::string>& changes,
+                                                   const std::string& backend);
 
 }  // namespace rehearse::cli

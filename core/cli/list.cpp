@@ -11,7 +11,8 @@ namespace rehearse::cli {
 namespace {
 
 std::string json_of(const std::string& kind, const Table& table) {
-  nlohmann::ordered_json out{{"schema", "rehearse/list/v1"}, {"kind", kind}, {"entries", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json out{
+      {"schema", "rehearse/list/v1"}, {"kind", kind}, {"entries", nlohmann::ordered_json::array()}};
   for (const auto& row : table.rows) {
     nlohmann::ordered_json entry;
     for (std::size_t c = 0; c < row.size(); ++c) entry[table.columns[c].title] = row[c];

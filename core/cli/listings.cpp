@@ -27,7 +27,8 @@ Table models(const DataDirectory& data) {
   const ModelLibrary library(data.models());
   for (const std::string& name : library.names()) {
     const Network n = library.load(name);
-    t.rows.push_back({name, std::to_string(n.parameter_count()), std::to_string(n.layers()), n.sequences ? std::to_string(n.max_sequence_length) : ""});
+    t.rows.push_back({name, std::to_string(n.parameter_count()), std::to_string(n.layers()),
+                      n.sequences ? std::to_string(n.max_sequence_length) : ""});
   }
   return t;
 }
@@ -38,7 +39,8 @@ Table clusters(const DataDirectory& data) {
   for (const std::string& id : catalogue.names(Catalogue::Kind::cluster)) {
     const auto c = catalogue.cluster(id);
     std::string machines;
-    for (const auto& part : c->parts) machines += fmt::format("{}{} x {}", machines.empty() ? "" : " + ", part.nodes, part.machine);
+    for (const auto& part : c->parts)
+      machines += fmt::format("{}{} x {}", machines.empty() ? "" : " + ", part.nodes, part.machine);
     t.rows.push_back({id, machines, c->network, c->name});
   }
   return t;
@@ -49,7 +51,8 @@ Table machines(const DataDirectory& data) {
   const Catalogue catalogue(data.topologies());
   for (const std::string& id : catalogue.names(Catalogue::Kind::machine)) {
     const auto m = catalogue.machine(id);
-    t.rows.push_back({id, fmt::format("{} x {}", m->gpus, m->gpu), fmt::format("{} x {}", m->nics, to_string(m->nic.rate)), m->name});
+    t.rows.push_back({id, fmt::format("{} x {}", m->gpus, m->gpu),
+                      fmt::format("{} x {}", m->nics, to_string(m->nic.rate)), m->name});
   }
   return t;
 }
@@ -60,7 +63,8 @@ Table gpus(const DataDirectory& data) {
   for (const std::string& id : catalogue.names(Catalogue::Kind::gpu)) {
     const auto g = catalogue.gpu(id);
     const auto peak = g->peak_dense.find(DType::fp16);
-    t.rows.push_back({id, to_string_iec(g->memory), to_string(g->memory_bandwidth), peak == g->peak_dense.end() ? "" : to_string(peak->second), g->name});
+    t.rows.push_back({id, to_string_iec(g->memory), to_string(g->memory_bandwidth),
+                      peak == g->peak_dense.end() ? "" : to_string(peak->second), g->name});
   }
   return t;
 }
@@ -89,7 +93,8 @@ Table strategies_and_aliases(const DataDirectory&) {
     const std::string gap = execution_gap(entry.name);
     t.rows.push_back({entry.name, gap.empty() ? "yes" : "no: " + gap, entry.summary});
   }
-  for (const StrategyAlias& a : strategy_aliases()) t.rows.push_back({a.name, "", fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings)});
+  for (const StrategyAlias& a : strategy_aliases())
+    t.rows.push_back({a.name, "", fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings)});
   return t;
 }
 
@@ -99,14 +104,16 @@ std::vector<DocumentBlock> strategies_to_read() {
     known.rows.emplace_back(entry.name, entry.summary);
     if (const std::string gap = execution_gap(entry.name); !gap.empty()) gaps.rows.emplace_back(entry.name, gap);
   }
-  for (const StrategyAlias& a : strategy_aliases()) names.rows.emplace_back(a.name, fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings));
+  for (const StrategyAlias& a : strategy_aliases())
+    names.rows.emplace_back(a.name, fmt::format("{}: {}, {}", a.framework, a.strategy, a.settings));
   if (gaps.rows.empty()) return {known, names};
   return {known, gaps, names};
 }
 
 Table collectives(const DataDirectory&) {
   Table t{"", {{"collective"}}, {}};
-  for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op) t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
+  for (int op = 0; op <= static_cast<int>(CollectiveOp::send_recv); ++op)
+    t.rows.push_back({std::string(name_of(static_cast<CollectiveOp>(op)))});
   return t;
 }
 
@@ -131,22 +138,23 @@ struct Kind {
 };
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> table{{"models", models},
-                                       {"clusters", clusters},
-                                       {"machines", machines},
-                                       {"gpus", gpus},
-                                       {"networks", networks},
-                                       {"layers", [](const DataDirectory&) { return registered(layer_kinds()); }},
-                                       {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
-                                       {"strategies", strategies_and_aliases},
-                                       {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
-                                       {"backends", [](const DataDirectory&) { return registered(backends()); }},
-                                       {"formats", [](const DataDirectory&) { return registered(formats()); }},
-                                       {"targets", [](const DataDirectory&) { return registered(exporters()); }},
-                                       {"collectives", collectives},
-                                       {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
-                                       {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
-                                       {"keys", keys}};
+  static const std::vector<Kind> table{
+      {"models", models},
+      {"clusters", clusters},
+      {"machines", machines},
+      {"gpus", gpus},
+      {"networks", networks},
+      {"layers", [](const DataDirectory&) { return registered(layer_kinds()); }},
+      {"fabrics", [](const DataDirectory&) { return registered(fabric_registry()); }},
+      {"strategies", strategies_and_aliases},
+      {"schedules", [](const DataDirectory&) { return registered(schedules()); }},
+      {"backends", [](const DataDirectory&) { return registered(backends()); }},
+      {"formats", [](const DataDirectory&) { return registered(formats()); }},
+      {"targets", [](const DataDirectory&) { return registered(exporters()); }},
+      {"collectives", collectives},
+      {"lessons", [](const DataDirectory& data) { return lessons_in(lesson_files(data), "lesson"); }},
+      {"replays", [](const DataDirectory& data) { return lessons_in(replay_files(data), "replay"); }},
+      {"keys", keys}};
   return table;
 }
 

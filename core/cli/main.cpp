@@ -22,8 +22,8 @@ int report(const rehearse::Error& e) {
   return static_cast<int>(e.kind);
 }
 
-pid_t program = 0;     ///< Not of its children.
-bool speaks = false;   ///< Ranks are many and leave it to the process that started them.
+pid_t program = 0;    ///< Not of its children.
+bool speaks = false;  ///< Ranks are many and leave it to the process that started them.
 
 /// Ends as the signal would have, with nothing half written.
 extern "C" void end_cleanly(int signal) {
@@ -55,14 +55,16 @@ int main(int argc, char** argv) {
   constexpr int kInterrupted = 130;   // As a shell reports SIGINT.
   constexpr int kInternalError = 70;  // As sysexits.h has it; tells a defect of ours from a failed check.
   end_cleanly_on_signals();
-  std::signal(SIGPIPE, SIG_IGN);  // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
+  // Files are still written, and the exit code is that of the answer, where a reader has seen enough.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     rehearse::register_analytic_backend();
     rehearse::cli::register_simgrid();
     rehearse::cli::Console console{std::cout, std::cerr, rehearse::cli::terminal_style()};
     const int code = rehearse::cli::run_command_line({argv + 1, argv + argc}, console);
     std::cout.flush();
-    if (!std::cout && !reader_is_gone()) throw rehearse::Error(rehearse::ErrorKind::check_failed, "cannot write the result", "standard output");
+    if (!std::cout && !reader_is_gone())
+      throw rehearse::Error(rehearse::ErrorKind::check_failed, "cannot write the result", "standard output");
     return code;
   } catch (const rehearse::Error& e) {
     return report(e);
@@ -72,7 +74,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report({rehearse::ErrorKind::unavailable, "not enough memory on this machine"});
   } catch (const std::exception& e) {
-    std::cerr << fmt::format("internal error: {}\n  hint: please report it with the scenario that shows it\n", e.what());
+    std::cerr << fmt::format("internal error: {}\n  hint: please report it with the scenario that shows it\n",
+                             e.what());
     return kInternalError;
   }
 }

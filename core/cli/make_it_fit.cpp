@@ -33,17 +33,20 @@ std::vector<Change> candidates(const Session& session) {
   out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::selective); });
   out.push_back([](StrategySettings& s) { return stronger_recompute(s, Recompute::full); });
   out.push_back([](StrategySettings& s) { return s.tp > 1 && !std::exchange(s.sequence_parallel, true); });
-  out.push_back([](StrategySettings& s) { return s.dp > 1 && std::exchange(s.zero_stage, std::max(1, s.zero_stage)) == 0; });
+  out.push_back(
+      [](StrategySettings& s) { return s.dp > 1 && std::exchange(s.zero_stage, std::max(1, s.zero_stage)) == 0; });
   for (std::int64_t b = now.microbatch / 2; b >= 1; --b)
     if (now.microbatch % b == 0) out.push_back([b](StrategySettings& s) { return b < std::exchange(s.microbatch, b); });
   for (int f = 2; f <= now.dp && now.tp * f <= session.cluster.machine(0).gpus; ++f)
     if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::tp, f); });
   if (const Routing* routing = session.workload.network.routing())
     for (int f = 2; now.ep * f <= routing->experts; f *= 2)
-      if (routing->experts % (now.ep * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0) out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
+      if (routing->experts % (now.ep * f) == 0 && now.dp * now.tp % (now.ep * f * now.etp) == 0)
+        out.push_back([f](StrategySettings& s) { return (s.ep *= f) > 1; });
   const int layers = session.workload.network.layers();
   for (int f = 2; f <= now.dp && now.pp * f <= layers; ++f)
-    if (now.dp % f == 0 && layers % (now.pp * f) == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
+    if (now.dp % f == 0 && layers % (now.pp * f) == 0)
+      out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::pp, f); });
   for (int f = 2; f <= now.dp && session.workload.network.sequences; ++f)
     if (now.dp % f == 0) out.push_back([f](StrategySettings& s) { return widen(s, &StrategySettings::cp, f); });
   return out;
@@ -68,7 +71,8 @@ std::vector<std::string> settings_text(const StrategySettings& from, const Strat
   return out;
 }
 
-std::optional<Suggestion> try_settings(const Session& session, const MemoryRule& rule, const StrategySettings& settings) {
+std::optional<Suggestion> try_settings(const Session& session, const MemoryRule& rule,
+                                       const StrategySettings& settings) {
   try {
     const MemoryReport report = memory_report(session.lowered(settings), session.cluster, rule);
     if (!report.fits()) return {};

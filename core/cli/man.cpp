@@ -53,22 +53,32 @@ std::string verb_text(const Verb& verb) {
 }
 
 int man(const Arguments&, Console& console) {
-  console.out << fmt::format(".TH REHEARSE 1 \"\" \"rehearse {}\" \"User Commands\"\n", program_version())
-              << ".SH NAME\nrehearse \\- play a training step of a model on a cluster of GPUs before anybody pays for it\n"
-                 ".SH SYNOPSIS\n\\fBrehearse\\fR \\fIVERB\\fR [\\fIARGUMENTS\\fR]\n"
-                 ".SH DESCRIPTION\nA scenario names a model, a cluster and a parallel strategy. Rehearse says how long a training step takes, whether it fits, why, and which "
-                 "strategy would be better; the same plan runs for real.\n.SH VERBS\n";
+  console.out
+      << fmt::format(".TH REHEARSE 1 \"\" \"rehearse {}\" \"User Commands\"\n", program_version())
+      << ".SH NAME\nrehearse \\- play a training step of a model on a cluster of GPUs before anybody pays for it\n"
+         ".SH SYNOPSIS\n\\fBrehearse\\fR \\fIVERB\\fR [\\fIARGUMENTS\\fR]\n"
+         ".SH DESCRIPTION\nA scenario names a model, a cluster and a parallel strategy. Rehearse says how long a "
+         "training step takes, whether it fits, why, and which "
+         "strategy would be better; the same plan runs for real.\n.SH VERBS\n";
   for (const Verb& verb : verbs()) console.out << verb_text(verb);
-  console.out << ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nran and failed its check, or the result could not be written\n.TP\n2\nbad usage or scenario\n.TP\n3\ndoes not fit\n.TP\n4\nback end "
+  console.out << ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nran and failed its check, or the result could not be "
+                 "written\n.TP\n2\nbad usage or scenario\n.TP\n3\ndoes not fit\n.TP\n4\nback end "
                  "unavailable\n.TP\n70\na defect of the program\n.TP\n130\ninterrupted\n"
-                 ".SH ENVIRONMENT\n.TP\n\\fBREHEARSE_DATA\\fR\nfolder that holds \\fItopologies\\fR and \\fIscenarios\\fR\n.TP\n\\fBNO_COLOR\\fR\nno colours\n.TP\n\\fBCOLUMNS\\fR\nwidth of tables\n";
+                 ".SH ENVIRONMENT\n.TP\n\\fBREHEARSE_DATA\\fR\nfolder that holds \\fItopologies\\fR and "
+                 "\\fIscenarios\\fR\n.TP\n\\fBNO_COLOR\\fR\nno colours\n.TP\n\\fBCOLUMNS\\fR\nwidth of tables\n";
   return 0;
 }
 
 }  // namespace
 
 Verb man_verb() {
-  return {"man", "The manual page, for man(1).", {"rehearse man > rehearse.1", "rehearse man | man -l -"}, {}, {}, "'cmake --install' installs it.", man};
+  return {"man",
+          "The manual page, for man(1).",
+          {"rehearse man > rehearse.1", "rehearse man | man -l -"},
+          {},
+          {},
+          "'cmake --install' installs it.",
+          man};
 }
 
 }  // namespace rehearse::cli

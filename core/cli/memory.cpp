@@ -20,7 +20,9 @@ int memory(const Arguments& arguments, Console& console) {
     return 0;
   }
   if (arguments.has("--over-time")) {
-    print(memory_curve_document(program, MemoryRule{}, fmt::format("{}: device memory over a step", session.head(program).plan.strategy)), arguments, console);
+    print(memory_curve_document(program, MemoryRule{},
+                                fmt::format("{}: device memory over a step", session.head(program).plan.strategy)),
+          arguments, console);
     return memory_report(program, session.cluster, MemoryRule{}).fits() ? 0 : static_cast<int>(ErrorKind::infeasible);
   }
   const MemoryReport report = check_memory(session, program);
@@ -36,7 +38,8 @@ int memory(const Arguments& arguments, Console& console) {
 Verb memory_verb() {
   Verb verb{"memory",
             "Peak memory per stage and category, against what the GPUs have; no simulation.",
-            {"rehearse memory scenarios/llama3_70b_h100_64.json", "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none",
+            {"rehearse memory scenarios/llama3_70b_h100_64.json",
+             "rehearse memory scenarios/gpt3_175b_a100_1024.json --set strategy.recompute=none",
              "rehearse memory scenarios/llama3_70b_h100_64.json --over-time"},
             {scenario_positional()},
             result_options(),

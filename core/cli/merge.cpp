@@ -28,8 +28,10 @@ void check_same(const std::vector<NamedPart>& parts) {
   for (const NamedPart& p : parts) {
     const SearchReport& r = p.part.report;
     shards.emplace_back(p.file, r.shard);
-    if (r.scenario_json != first.scenario_json || r.objective != first.objective || r.fixed != first.fixed || r.most_memory != first.most_memory || r.top != first.top)
-      throw Error(ErrorKind::usage, fmt::format("is part of another search than {}", parts.front().file), p.file, "all parts need the same scenario and options");
+    if (r.scenario_json != first.scenario_json || r.objective != first.objective || r.fixed != first.fixed ||
+        r.most_memory != first.most_memory || r.top != first.top)
+      throw Error(ErrorKind::usage, fmt::format("is part of another search than {}", parts.front().file), p.file,
+                  "all parts need the same scenario and options");
   }
   check_shards(shards);
 }
@@ -113,13 +115,16 @@ int merge(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb merge_verb() {
-  Verb verb{"merge",
-            "Join the parts of a search or sweep that ran with --shard.",
-            {"rehearse merge part1.json part2.json part3.json part4.json"},
-            {{"PART", "JSON that 'rehearse search --shard' or 'rehearse sweep --shard' wrote", true, true}},
-            {{"--simulate", "N", "most plans of a search to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"}, backend_option()},
-            "Parts must be of one search or sweep, each there once. The plans come out as one search would have found them; the best of all parts are played here.",
-            merge};
+  Verb verb{
+      "merge",
+      "Join the parts of a search or sweep that ran with --shard.",
+      {"rehearse merge part1.json part2.json part3.json part4.json"},
+      {{"PART", "JSON that 'rehearse search --shard' or 'rehearse sweep --shard' wrote", true, true}},
+      {{"--simulate", "N", "most plans of a search to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
+       backend_option()},
+      "Parts must be of one search or sweep, each there once. The plans come out as one search would have found them; "
+      "the best of all parts are played here.",
+      merge};
   for (Option& o : result_options())
     if (o.name != "--set") verb.options.push_back(std::move(o));
   verb.options.push_back(html_option());

@@ -11,7 +11,8 @@ namespace rehearse::cli {
 
 /// Enters back end "simgrid", where it is built in.
 void register_simgrid();
-/// A clock on which flows share links (SimGrid). Throws Error (unavailable) where SimGrid is left out, or while another lives.
+/// A clock on which flows share links (SimGrid). Throws Error (unavailable) where SimGrid is left out, or while another
+/// lives.
 [[nodiscard]] std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster& cluster);
 /// "3.32", or empty where SimGrid is left out.
 [[nodiscard]] std::string simgrid_version();

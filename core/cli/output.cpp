@@ -23,7 +23,8 @@ std::string format_name(const Arguments& arguments) {
   std::error_code none;
   const bool device = std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none);
   if (suffix.empty() || suffix == ".txt" || device) return "table";
-  throw Error(ErrorKind::usage, fmt::format("'{}' is the suffix of no format", suffix), file, "name it .json, .csv, .md or .txt, or say what to write with --format; --html writes a page");
+  throw Error(ErrorKind::usage, fmt::format("'{}' is the suffix of no format", suffix), file,
+              "name it .json, .csv, .md or .txt, or say what to write with --format; --html writes a page");
 }
 
 const Format& format_of(const Arguments& arguments) {
@@ -41,9 +42,11 @@ const Format& format_of(const Arguments& arguments) {
 Positional scenario_positional() { return {"SCENARIO", "scenario file (rehearse/scenario/v1)"}; }
 
 std::vector<Option> result_options() {
-  return {{"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
-          {"--format", "FORMAT", fmt::format("form of the result: {}", fmt::join(formats().names(), ", ")), "table, or as the suffix of -o says"},
-          {"-o,--output", "FILE", "write the result there", "standard output"}};
+  return {
+      {"--set", "KEY=VALUE", "change a key of the scenario, such as strategy.tp=8 ('rehearse list keys')", "", true},
+      {"--format", "FORMAT", fmt::format("form of the result: {}", fmt::join(formats().names(), ", ")),
+       "table, or as the suffix of -o says"},
+      {"-o,--output", "FILE", "write the result there", "standard output"}};
 }
 
 Option dry_run_option() { return {"--dry-run", "", "print the scenario with every default written out, and stop"}; }

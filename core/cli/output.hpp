@@ -13,10 +13,11 @@ namespace rehearse::cli {
 /// --dry-run.
 [[nodiscard]] Option dry_run_option();
 
-/// Prints `document` as --format says (by default as the suffix of -o, else as a table) to -o or the console. Throws Error (usage) for an
-/// unknown format, and for a file that cannot be written.
+/// Prints `document` as --format says (by default as the suffix of -o, else as a table) to -o or the console. Throws
+/// Error (usage) for an unknown format, and for a file that cannot be written.
 void print(const Document& document, const Arguments& arguments, Console& console);
-/// Throws for a wrong --format, and where --output or --trace name what cannot be written: to be called before long work.
+/// Throws for a wrong --format, and where --output or --trace name what cannot be written: to be called before long
+/// work.
 void check_output(const Arguments& arguments);
 
 }  // namespace rehearse::cli

@@ -33,32 +33,47 @@ constexpr int kInterrupted = 130;
 Cluster cluster_of(const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, int machines) {
   Scenario scenario = plan.base;
   scenario.cluster = {};
-  if (candidate.cluster.empty()) scenario.cluster.parts = {{candidate.machine, machines}};
-  else (is_file_reference(candidate.cluster) ? scenario.cluster.file : scenario.cluster.name) = candidate.cluster;
+  if (candidate.cluster.empty())
+    scenario.cluster.parts = {{candidate.machine, machines}};
+  else
+    (is_file_reference(candidate.cluster) ? scenario.cluster.file : scenario.cluster.name) = candidate.cluster;
   scenario.cluster.network = candidate.network;
   scenario.origin.clear();
   try {
     return scenario_cluster(catalogue, scenario);
   } catch (Error& e) {
-    if (e.where.starts_with(": /cluster")) e.where = candidate.where + e.where.substr(std::string_view(": /cluster").size());
+    if (e.where.starts_with(": /cluster"))
+      e.where = candidate.where + e.where.substr(std::string_view(": /cluster").size());
     throw;
   }
 }
 
 std::shared_ptr<const StepQuestion> question_of(const DataDirectory& data, const Plan& plan) {
   const ModelRef& m = plan.base.model;
-  Network network = ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file);
+  Network network = ModelLibrary(data.models())
+                        .load(!m.inline_json.empty() ? m.inline_json
+                              : m.file.empty()       ? m.name
+                                                     : m.file);
   network = with_adapters(std::move(network), plan.base.training.lora);
-  if (!network.sequences) throw Error(ErrorKind::usage, fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name), plan.origin + ": /model");
+  if (!network.sequences)
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is no model of sequences: its run has no number of tokens", network.name),
+                plan.origin + ": /model");
   TrainingSettings training = plan.base.training;
   if (training.sequence_length == 0) training.sequence_length = network.max_sequence_length;
-  return std::make_shared<const StepQuestion>(StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input}, plan.base.strategy, plan.fixed, plan.batch_tolerance});
+  return std::make_shared<const StepQuestion>(
+      StepQuestion{{std::move(network), training, plan.base.kernels, plan.base.input},
+                   plan.base.strategy,
+                   plan.fixed,
+                   plan.batch_tolerance});
 }
 
 /// Measured, but for what the plan states itself.
 StepRange range_of(const Plan& plan, const PredictionRanges& measured, const PredictionKind& kind) {
   const PredictionRange found = measured.range(kind);
-  StepRange out{found.p10, found.p90, fmt::format("{}: 80 % of {} measured steps took {:.2f} to {:.2f} times their prediction", found.rows_of, found.rows, found.p10, found.p90)};
+  StepRange out{found.p10, found.p90,
+                fmt::format("{}: 80 % of {} measured steps took {:.2f} to {:.2f} times their prediction", found.rows_of,
+                            found.rows, found.p10, found.p90)};
   if (!plan.range_low && !plan.range_high) return out;
   const bool both = plan.range_low && plan.range_high;
   out.source = both ? "the plan's own range of step times" : "the plan's own end of a measured range: " + out.source;
@@ -67,7 +82,8 @@ StepRange range_of(const Plan& plan, const PredictionRanges& measured, const Pre
   return out;
 }
 
-ReliabilityProfile profile_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const std::string& generation) {
+ReliabilityProfile profile_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
+                              const std::string& generation) {
   const std::filesystem::path folder = data.topologies() / "reliability";
   const bool own = !candidate.reliability.empty();
   if (!own && plan.reliability.profile.empty()) return load_reliability(folder, generation);
@@ -80,11 +96,13 @@ ReliabilityProfile profile_of(const DataDirectory& data, const Plan& plan, const
 }
 
 /// Of all machines together, with the plan's own times in place of a profile's.
-ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const Cluster& cluster) {
+ReliabilityProfile reliability_of(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
+                                  const Cluster& cluster) {
   std::vector<FleetPart> fleet;
   for (const Cluster::Part& part : cluster.parts()) {
     const double nodes = part.nodes;
-    fleet.push_back({profile_of(data, plan, candidate, part.gpu->generation), {nodes * part.machine->gpus, nodes * part.machine->nics, nodes * part.machine->trays}});
+    fleet.push_back({profile_of(data, plan, candidate, part.gpu->generation),
+                     {nodes * part.machine->gpus, nodes * part.machine->nics, nodes * part.machine->trays}});
   }
   ReliabilityProfile out = joined_reliability(fleet);
   for (int p = 0; p < kParts; ++p)
@@ -106,7 +124,9 @@ MachinePrice price_of(const DataDirectory& data, const PlanCandidate& candidate,
   return overridden(mean_price(parts), own);
 }
 
-CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan, const PlanCandidate& candidate, const PredictionRanges& measured, const std::shared_ptr<const StepQuestion>& question) {
+CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, const Plan& plan,
+                      const PlanCandidate& candidate, const PredictionRanges& measured,
+                      const std::shared_ptr<const StepQuestion>& question) {
   const Cluster one = cluster_of(catalogue, plan, candidate, 1);
   const bool as_it_is = !candidate.cluster.empty();
   CandidateSite out;
@@ -116,15 +136,19 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   if (out.price.power) out.facts.rated = *out.price.power;
   out.rented = is_rented(candidate, out.price);
   out.reliability = reliability_of(data, plan, candidate, one);
-  out.range = [&plan, &measured, kind = kind_of(question->workload.network, {}, one)](const StrategySettings& s) { return range_of(plan, measured, {kind.model, kind.generation, strategy_family(s)}); };
+  out.range = [&plan, &measured, kind = kind_of(question->workload.network, {}, one)](const StrategySettings& s) {
+    return range_of(plan, measured, {kind.model, kind.generation, strategy_family(s)});
+  };
   const Workload& w = question->workload;
   out.tokens_per_sequence = static_cast<double>(w.training.sequence_length);
   out.flops_per_token = model_flops(w.network, 1, w.training.sequence_length) / out.tokens_per_sequence;
   out.search = make_step_search(
-      question, [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
+      question,
+      [&catalogue, &plan, candidate](int machines) { return cluster_of(catalogue, plan, candidate, machines); },
       [calibration = data.calibration()](const Cluster& cluster) {
         CostModel::Profiles profiles;
-        for (const Cluster::Part& part : cluster.parts()) profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
+        for (const Cluster::Part& part : cluster.parts())
+          profiles.emplace(part.gpu->id, load_calibration(calibration, *part.gpu));
         return profiles;
       },
       &RunWatch::stopped);
@@ -132,7 +156,9 @@ CandidateSite site_of(const DataDirectory& data, const Catalogue& catalogue, con
   return out;
 }
 
-CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate, const PredictionRanges& measured, Bytes checkpoint, const std::shared_ptr<const StepQuestion>& question, std::function<void(double)> progress) {
+CandidateAnswer answer_one(const DataDirectory& data, const Plan& plan, const PlanCandidate& candidate,
+                           const PredictionRanges& measured, Bytes checkpoint,
+                           const std::shared_ptr<const StepQuestion>& question, std::function<void(double)> progress) {
   const Catalogue catalogue(data.topologies());  // One each: it is not to be shared between threads.
   CandidateSite site = site_of(data, catalogue, plan, candidate, measured, question);
   site.checkpoint = checkpoint;
@@ -148,7 +174,8 @@ class Progress {
     const std::lock_guard lock(mutex_);
     shares_[candidate] = share;
     const auto count = static_cast<double>(shares_.size());
-    watch_.progress(count == 1 ? "one candidate" : fmt::format("{} candidates", count), std::accumulate(shares_.begin(), shares_.end(), 0.0), count);
+    watch_.progress(count == 1 ? "one candidate" : fmt::format("{} candidates", count),
+                    std::accumulate(shares_.begin(), shares_.end(), 0.0), count);
   }
 
  private:
@@ -158,7 +185,9 @@ class Progress {
 };
 
 /// The candidates in the plan's order, worked out by `threads` at once. Throws what the first of them throws.
-std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan, const std::shared_ptr<const StepQuestion>& question, int threads, RunWatch& watch) {
+std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& plan,
+                                        const std::shared_ptr<const StepQuestion>& question, int threads,
+                                        RunWatch& watch) {
   const PredictionRanges measured = PredictionRanges::load(data.prediction_errors());
   const Bytes checkpoint = checkpoint_bytes(question->workload);
   std::vector<CandidateAnswer> answers(plan.candidates.size());
@@ -167,7 +196,8 @@ std::vector<CandidateAnswer> answer_all(const DataDirectory& data, const Plan& p
   Progress progress(watch, answers.size());
   const auto work = [&] {
     for (std::size_t i = next++; i < answers.size(); i = next++) try {
-        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question, [&progress, i](double share) { progress.tell(i, share); });
+        answers[i] = answer_one(data, plan, plan.candidates[i], measured, checkpoint, question,
+                                [&progress, i](double share) { progress.tell(i, share); });
         progress.tell(i, 1);
       } catch (...) {
         failed[i] = std::current_exception();
@@ -192,7 +222,9 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
   RunWatch watch(console.err, errors_on_terminal());
   std::vector<CandidateAnswer> answers = answer_all(data, plan, question, jobs_of(arguments), watch);
   watch.clear();
-  const PlanAnswer answer = rank_candidates(plan, question->workload.network.name, static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
+  const PlanAnswer answer =
+      rank_candidates(plan, question->workload.network.name,
+                      static_cast<double>(question->workload.network.parameter_count()), std::move(answers));
   const Document document = plan_document(answer, program_version());
   print(document, arguments, console);
   write_html("plan", document, arguments, console);
@@ -207,15 +239,20 @@ int plan_verb_run(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb plan_verb() {
-  Verb verb{"plan",
-            "Which machine to buy or rent, and how many, to train a model by a date for an amount.",
-            {"rehearse plan scenarios/plans/llama3_70b_60_days.json", "rehearse plan scenarios/plans/llama3_70b_60_days.json --set deadline_days=30 --set objective=energy"},
-            {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
-            result_options(),
-            "For each candidate the best strategy, the number of machines that the objective chooses within deadline and budgets, days, cost and energy, failures counted. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work and ranks what was found, with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
-            plan_verb_run};
+  Verb verb{
+      "plan",
+      "Which machine to buy or rent, and how many, to train a model by a date for an amount.",
+      {"rehearse plan scenarios/plans/llama3_70b_60_days.json",
+       "rehearse plan scenarios/plans/llama3_70b_60_days.json --set deadline_days=30 --set objective=energy"},
+      {{"PLAN", "plan file (rehearse/plan/v1; 'rehearse explain plan' lists its keys)"}},
+      result_options(),
+      "For each candidate the best strategy, the number of machines that the objective chooses within deadline and "
+      "budgets, days, cost and energy, failures counted. Keys for --set: 'rehearse explain plan'. Ctrl-C ends the work "
+      "and ranks what was found, with exit code 130. Exit code 3 where no candidate meets deadline and budget.",
+      plan_verb_run};
   verb.options.push_back(html_option());
-  verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number", "as many as there are cores"});
+  verb.options.push_back({"-j,--jobs", "N", "candidates worked out at once; the answer is the same for any number",
+                          "as many as there are cores"});
   return verb;
 }
 

@@ -10,12 +10,15 @@ namespace rehearse::cli {
 
 namespace {
 
-constexpr int kMostLocalRanks = 64;  // Processes on one machine; beyond that a mistyped cluster is likelier than a wish.
+// Processes on one machine; beyond that a mistyped cluster is likelier than a wish.
+constexpr int kMostLocalRanks = 64;
 
 /// The command that starts one rank: what was typed, with the ranks spelt out.
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
-  std::vector<std::string> out{"rehearse", "run", arguments.text("SCENARIO"), "--ranks-from-env", "--ranks", std::to_string(ranks)};
-  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--checkpoint", "--save-every", "--trace", "--html", "--format", "--output"})
+  std::vector<std::string> out{"rehearse",         "run",     arguments.text("SCENARIO"),
+                               "--ranks-from-env", "--ranks", std::to_string(ranks)};
+  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--checkpoint", "--save-every", "--trace",
+                             "--html", "--format", "--output"})
     if (arguments.has(option)) out.insert(out.end(), {option, arguments.text(option)});
   for (const std::string& set : arguments.all("--set")) out.insert(out.end(), {"--set", set});
   if (arguments.has("--resume")) out.emplace_back("--resume");
@@ -34,7 +37,9 @@ int run(const Arguments& arguments, Console& console) {
   std::optional<Place> place;
   if (arguments.has("--ranks-from-env")) {
     place = place_from(process_environment());
-    if (!place) throw Error(ErrorKind::usage, "none of RANK, SLURM_PROCID and OMPI_COMM_WORLD_RANK is set", "--ranks-from-env", "start it with torchrun, srun or mpirun, or leave the option out");
+    if (!place)
+      throw Error(ErrorKind::usage, "none of RANK, SLURM_PROCID and OMPI_COMM_WORLD_RANK is set", "--ranks-from-env",
+                  "start it with torchrun, srun or mpirun, or leave the option out");
   }
   std::optional<int> ranks;
   if (arguments.has("--ranks")) ranks = static_cast<int>(whole_number(arguments, "--ranks", 1, 1));
@@ -49,11 +54,14 @@ int run(const Arguments& arguments, Console& console) {
   if (place) return run_rank(session, *place, arguments, console);
   if (*ranks == 1) return run_rank(session, {}, arguments, console);
   if (*ranks > kMostLocalRanks)
-    throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", *ranks), "--ranks", "give --ranks and smaller axes, or start one rank per machine with --ranks-from-env");
+    throw Error(ErrorKind::usage, fmt::format("{} ranks on this machine are too many", *ranks), "--ranks",
+                "give --ranks and smaller axes, or start one rank per machine with --ranks-from-env");
   check_gpus(arguments, *ranks);
   check_run(session, *ranks, arguments);  // What is wrong for all is said once.
   const Ended ended = run_ranks(*ranks, rank_command(arguments, *ranks));
-  if (!ended.cause.empty()) throw Error(ErrorKind::check_failed, ended.cause, "run", "the newest complete checkpoint is intact: --resume goes on from it");
+  if (!ended.cause.empty())
+    throw Error(ErrorKind::check_failed, ended.cause, "run",
+                "the newest complete checkpoint is intact: --resume goes on from it");
   return ended.exit_code;
 }
 
@@ -62,7 +70,9 @@ int run(const Arguments& arguments, Console& console) {
 Verb run_verb() {
   Verb verb{"run",
             "Train for real: the same plan, executed on this machine.",
-            {"rehearse run scenarios/tiny_gpt2.json --ranks 2 --steps 20", "rehearse run scenarios/tiny_gpt2.json --ranks 4 --set strategy.tp=2 --data book.txt --checkpoint run1 --save-every 100",
+            {"rehearse run scenarios/tiny_gpt2.json --ranks 2 --steps 20",
+             "rehearse run scenarios/tiny_gpt2.json --ranks 4 --set strategy.tp=2 --data book.txt --checkpoint run1 "
+             "--save-every 100",
              "torchrun --no-python --nproc-per-node 2 rehearse run scenarios/tiny_gpt2.json --ranks-from-env"},
             {scenario_positional()},
             {{"--device", "NAME", "what computes: cpu or cuda", "cpu"},
@@ -71,12 +81,15 @@ Verb run_verb() {
              {"--steps", "N", "steps of the whole run", "10"},
              {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
              {"--share-gpu", "", "let ranks of this machine share a GPU: correct and slow, to test plans"},
-             {"--numerics", "TYPE", "arithmetic of all real numbers: fp32, fp64, or with cuda plan, the types of the scenario", "fp32; plan with cuda"},
+             {"--numerics", "TYPE",
+              "arithmetic of all real numbers: fp32, fp64, or with cuda plan, the types of the scenario",
+              "fp32; plan with cuda"},
              {"--checkpoint", "FOLDER", "write checkpoints here, at least one at the end"},
              {"--save-every", "N", "steps between checkpoints"},
              {"--resume", "", "go on from the newest complete checkpoint"},
              {"--trace", "FILE", "write the last step of all ranks for Perfetto and PyTorch's tools"}},
-            "Without --ranks-from-env every rank is a process on this machine. When one fails or dies, all end with exit code 1. Types of the "
+            "Without --ranks-from-env every rank is a process on this machine. When one fails or dies, all end with "
+            "exit code 1. Types of the "
             "scenario that this device lacks are computed in --numerics.",
             run};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));

@@ -12,7 +12,8 @@ Verb run_verb() {
           {{"--device", "NAME", "what computes", "cpu"}},
           {},
           [](const Arguments&, Console&) -> int {
-            throw Error(ErrorKind::unavailable, "this build has no real back end", "run", "build with -DREHEARSE_GPU=ON");
+            throw Error(ErrorKind::unavailable, "this build has no real back end", "run",
+                        "build with -DREHEARSE_GPU=ON");
           }};
 }
 

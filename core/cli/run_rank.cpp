@@ -40,11 +40,14 @@ std::int64_t vocabulary_of(const Network& network) {
     for (const ParamSpec& p : block.params)
       for (const Dim& d : p.shape)
         if (d.tag == DimTag::vocabulary) return d.size;
-  throw Error(ErrorKind::unavailable, "a network without a vocabulary has no data to run on", "model", "'rehearse simulate' plays it");
+  throw Error(ErrorKind::unavailable, "a network without a vocabulary has no data to run on", "model",
+              "'rehearse simulate' plays it");
 }
 
 /// Numbers of a sample, and the classes that the loss tells apart.
-struct Pictures { std::int64_t numbers = 1, classes = 1; };
+struct Pictures {
+  std::int64_t numbers = 1, classes = 1;
+};
 Pictures pictures_of(const Network& network) {
   Pictures out;
   const BlockSpec& last = network.blocks.back();
@@ -72,10 +75,12 @@ std::unique_ptr<DataSource> data_of(const Session& session, const Arguments& arg
   const std::uint64_t seed = session.scenario.training.seed;
   if (!session.workload.network.sequences) {
     const Pictures p = pictures_of(session.workload.network);
-    return arguments.has("--data") ? images_of_file(arguments.text("--data"), seed, p.classes, p.numbers) : synthetic_images(seed, p.classes);
+    return arguments.has("--data") ? images_of_file(arguments.text("--data"), seed, p.classes, p.numbers)
+                                   : synthetic_images(seed, p.classes);
   }
   const std::int64_t vocabulary = vocabulary_of(session.workload.network);
-  return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary) : synthetic_tokens(seed, vocabulary);
+  return arguments.has("--data") ? bytes_of_file(arguments.text("--data"), seed, vocabulary)
+                                 : synthetic_tokens(seed, vocabulary);
 }
 
 void check_device(const Arguments& arguments) {
@@ -88,16 +93,19 @@ void check_device(const Arguments& arguments) {
   }
   const DeviceProbe probe = probe_cuda_devices();
   if (probe.devices.empty())
-    throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda", "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
-  if (!cuda_missing().empty()) throw Error(ErrorKind::unavailable, cuda_missing(), "--device cuda", "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu");
+    throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda",
+                "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
+  if (!cuda_missing().empty())
+    throw Error(ErrorKind::unavailable, cuda_missing(), "--device cuda",
+                "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu");
 }
 
 void check_gpus(const Arguments& arguments, int ranks) {
   if (!on_cuda(arguments) || arguments.has("--share-gpu")) return;
   const auto gpus = static_cast<int>(probe_cuda_devices().devices.size());
   if (ranks > gpus)
-    throw Error(ErrorKind::unavailable, fmt::format("{} ranks need as many GPUs; this machine shows {}", ranks, gpus), "--device cuda",
-                "give --ranks and smaller axes, or add --share-gpu to test several ranks on one GPU");
+    throw Error(ErrorKind::unavailable, fmt::format("{} ranks need as many GPUs; this machine shows {}", ranks, gpus),
+                "--device cuda", "give --ranks and smaller axes, or add --share-gpu to test several ranks on one GPU");
 }
 
 bool on_cuda(const Arguments& arguments) { return arguments.text("--device", "cpu") == "cuda"; }
@@ -108,7 +116,9 @@ Numerics numerics_of(const Arguments& arguments) {
   if (name == "fp32") return Numerics::fp32;
   if (name == "fp64") return Numerics::fp64;
   if (name == "plan" && cuda) return Numerics::plan;
-  Error e = unknown_name("numerics", name, cuda ? std::vector<std::string>{"fp32", "fp64", "plan"} : std::vector<std::string>{"fp32", "fp64"});
+  Error e =
+      unknown_name("numerics", name,
+                   cuda ? std::vector<std::string>{"fp32", "fp64", "plan"} : std::vector<std::string>{"fp32", "fp64"});
   e.where = "--numerics";
   throw e;
 }
@@ -128,22 +138,30 @@ void print_error(const Error& e, std::ostream& to) {
 }
 
 /// What a step is measured in: tokens, or samples where they are no sequences.
-struct Pace { double amount; const char* unit; };
-Pace work_of(const Program& p) { return p.tokens_per_step > 0 ? Pace{p.tokens_per_step, "tokens"} : Pace{p.samples_per_step, "samples"}; }
+struct Pace {
+  double amount;
+  const char* unit;
+};
+Pace work_of(const Program& p) {
+  return p.tokens_per_step > 0 ? Pace{p.tokens_per_step, "tokens"} : Pace{p.samples_per_step, "samples"};
+}
 
 std::string step_line(const StepResult& r, const Pace& work) {
-  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} {}/s  memory {:.2f} MB\n", r.step, r.loss, r.gradient_norm, r.seconds * 1e3,
-                     work.amount / r.seconds, work.unit, r.peak_bytes.value() / 1e6);
+  return fmt::format("step {:5}  loss {:.6f}  norm {:8.4f}  {:9.2f} ms  {:9.0f} {}/s  memory {:.2f} MB\n", r.step,
+                     r.loss, r.gradient_norm, r.seconds * 1e3, work.amount / r.seconds, work.unit,
+                     r.peak_bytes.value() / 1e6);
 }
 
 /// What computed, for people.
 std::string described(const ComputeDevice& device) {
   if (device.name() == "cpu") return fmt::format("cpu, {}", blas_name());
   const auto devices = probe_cuda_devices().devices;
-  return fmt::format("cuda, {}{}", devices.empty() ? "" : devices.front().name, nccl_version().empty() ? "" : ", NCCL " + nccl_version());
+  return fmt::format("cuda, {}{}", devices.empty() ? "" : devices.front().name,
+                     nccl_version().empty() ? "" : ", NCCL " + nccl_version());
 }
 
-std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const ComputeDevice& device) {
+std::string summary_json(const Session& session, const Program& program, const TrainingSummary& s, const Place& place,
+                         const ComputeDevice& device) {
   nlohmann::ordered_json out;
   out["schema"] = "rehearse/run/v1";
   out["scenario"] = nlohmann::ordered_json::parse(resolved_json(session.scenario));
@@ -158,9 +176,13 @@ std::string summary_json(const Session& session, const Program& program, const T
   out["steps_timed"] = s.times.counted;
   if (session.scenario.kernels.cuda_graphs) out["steps_replayed"] = s.replayed;
   out["tokens_per_s"] = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0.0;
-  out["model_flops_per_s_per_gpu"] = s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
-  nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]}, {"peak_bytes", s.last.peak_bytes.value()}};
-  for (int c = 0; c < kMemoryCategories; ++c) memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] = s.last.peak[static_cast<std::size_t>(c)].value();
+  out["model_flops_per_s_per_gpu"] =
+      s.times.median > 0 ? program.model_flops_per_step / s.times.median / place.ranks : 0.0;
+  nlohmann::ordered_json memory{{"stage", program.role_of_rank[static_cast<std::size_t>(place.rank)]},
+                                {"peak_bytes", s.last.peak_bytes.value()}};
+  for (int c = 0; c < kMemoryCategories; ++c)
+    memory["by_category"][std::string(name_of(static_cast<MemoryCategory>(c)))] =
+        s.last.peak[static_cast<std::size_t>(c)].value();
   if (device.name() == "cuda") {
     const CudaMemory held = cuda_memory(device);
     memory["device_peak_bytes"] = held.peak.value();
@@ -170,43 +192,62 @@ std::string summary_json(const Session& session, const Program& program, const T
   return out.dump(2) + "\n";
 }
 
-Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place, const DataSource& data, const ComputeDevice& device) {
+Document summary(const Session& session, const Program& program, const TrainingSummary& s, const Place& place,
+                 const DataSource& data, const ComputeDevice& device) {
   Document out;
   const double tokens = s.times.median > 0 ? program.tokens_per_step / s.times.median : 0;
   const Pace work = work_of(program);
-  Facts facts{"", {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step) : fmt::format("{}", s.last.step + 1)},
-                   {"ranks", fmt::format("{} on {}", place.ranks, described(device))},
-                   {"data", data.describe()},
-                   {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})", s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
-                   {"speed", fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0, work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
-                   {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it", s.last.peak_bytes.value() / 1e6)}}};
-  if (s.replayed > 0) facts.rows.push_back({"CUDA graphs", fmt::format("{} steps replayed as one launch each, the others issued task by task", s.replayed)});
+  Facts facts{"",
+              {{"steps", s.resumed_at > 0 ? fmt::format("{} to {}", s.resumed_at, s.last.step)
+                                          : fmt::format("{}", s.last.step + 1)},
+               {"ranks", fmt::format("{} on {}", place.ranks, described(device))},
+               {"data", data.describe()},
+               {"step time", fmt::format("{:.2f} ms median, {:.2f} to {:.2f} ms (5 to 95 % of {})",
+                                         s.times.median * 1e3, s.times.p5 * 1e3, s.times.p95 * 1e3, s.times.counted)},
+               {"speed",
+                fmt::format("{:.0f} {}/s, {:.2f} GFLOP/s", s.times.median > 0 ? work.amount / s.times.median : 0.0,
+                            work.unit, s.times.median > 0 ? program.model_flops_per_step / s.times.median / 1e9 : 0.0)},
+               {"memory", fmt::format("{:.2f} MB per rank at its peak, as the plan counts it",
+                                      s.last.peak_bytes.value() / 1e6)}}};
+  if (s.replayed > 0)
+    facts.rows.push_back(
+        {"CUDA graphs",
+         fmt::format("{} steps replayed as one launch each, the others issued task by task", s.replayed)});
   if (device.name() == "cuda")
-    facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB", cuda_memory(device).peak.value() / 1e6, cuda_memory(device).capacity.value() / 1e6)});
+    facts.rows.push_back({"device memory", fmt::format("{:.2f} MB at its peak, tensors and workspace, of {:.0f} MB",
+                                                       cuda_memory(device).peak.value() / 1e6,
+                                                       cuda_memory(device).capacity.value() / 1e6)});
   out.blocks.emplace_back(std::move(facts));
-  out.records = {"", {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
-                 {{fmt::format("{}", s.last.step + 1), fmt::format("{}", s.last.loss), fmt::format("{}", s.times.median), fmt::format("{}", tokens)}}};
+  out.records = {"",
+                 {{"steps", true}, {"loss", true}, {"step_time_s", true}, {"tokens_per_s", true}},
+                 {{fmt::format("{}", s.last.step + 1), fmt::format("{}", s.last.loss),
+                   fmt::format("{}", s.times.median), fmt::format("{}", tokens)}}};
   out.json = summary_json(session, program, s, place, device);
   return out;
 }
 
-void write_spans(const std::string& file, const Program& program, const Session& session, const TrainingSummary& result, const ComputeDevice& device, Console& console) {
+void write_spans(const std::string& file, const Program& program, const Session& session, const TrainingSummary& result,
+                 const ComputeDevice& device, Console& console) {
   std::vector<int> ranks(static_cast<std::size_t>(program.mesh.ranks()));
   for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
   Trace trace(ranks);
   trace.streams = program.streams;
   trace.spans = result.spans;
   // A replay is one launch, without times of its tasks.
-  const std::string issued = result.replayed > 0 ? "; this step was issued task by task, those before it were replayed as CUDA graphs" : "";
+  const std::string issued =
+      result.replayed > 0 ? "; this step was issued task by task, those before it were replayed as CUDA graphs" : "";
   const auto out = open_output(file);
   write_kineto(trace, program, session.cluster, program.name, *out, described(device) + issued);
   out->close();
-  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev{}\n", file, result.spans.size(), issued);
+  console.err << fmt::format("wrote {}: {} spans; open it at https://ui.perfetto.dev{}\n", file, result.spans.size(),
+                             issued);
 }
 
-HtmlParts run_pictures(const PlanSummary& plan, const std::vector<StepResult>& steps, const std::vector<Span>& spans, int ranks, const std::string& data) {
+HtmlParts run_pictures(const PlanSummary& plan, const std::vector<StepResult>& steps, const std::vector<Span>& spans,
+                       int ranks, const std::string& data) {
   auto told = nlohmann::ordered_json::array();
-  for (const StepResult& r : steps) told.push_back({{"step", r.step}, {"loss", r.loss}, {"norm", r.gradient_norm}, {"seconds", r.seconds}});
+  for (const StepResult& r : steps)
+    told.push_back({{"step", r.step}, {"loss", r.loss}, {"norm", r.gradient_norm}, {"seconds", r.seconds}});
   HtmlParts out{{"plan", plan_json(plan)}, {"steps", told.dump()}, {"data", nlohmann::ordered_json(data).dump()}};
   if (spans.empty()) return out;
   Trace trace({});
@@ -238,7 +279,8 @@ std::unique_ptr<ComputeDevice> device_of(const Place& place, const Arguments& ar
   const bool shares = arguments.has("--share-gpu");
   if (shares) share_gpu(place.rank);
   const auto gpus = std::max<int>(1, static_cast<int>(probe_cuda_devices().devices.size()));
-  return make_cuda_device({.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)});
+  return make_cuda_device(
+      {.index = shares ? place.local_rank % gpus : place.local_rank, .numerics = numerics_of(arguments)});
 }
 
 /// `device` is null where the work makes its own, on the CPU.
@@ -253,11 +295,16 @@ Connection connect(const Place& place, std::unique_ptr<ComputeDevice> device, st
   if (place.rank == 0 && !place.launched) out.server = std::make_unique<net::RendezvousServer>(place.port, false);
   const bool tells = !place.launched;  // A launcher tells for all of its ranks.
   const auto on_failure = [tells, &err](const std::string& cause) {
-    if (tells) print_error(Error(ErrorKind::check_failed, cause, "run", "the newest complete checkpoint is intact: --resume goes on from it"), err);
+    if (tells)
+      print_error(Error(ErrorKind::check_failed, cause, "run",
+                        "the newest complete checkpoint is intact: --resume goes on from it"),
+                  err);
     end_process(1);
   };
   const MeetingPoint at{place.host, place.port};
-  out.transport = out.device && out.device->name() == "cuda" ? join_nccl(place.rank, place.ranks, at, *out.device, on_failure) : join_gloo(place.rank, place.ranks, at, on_failure);
+  out.transport = out.device && out.device->name() == "cuda"
+                      ? join_nccl(place.rank, place.ranks, at, *out.device, on_failure)
+                      : join_gloo(place.rank, place.ranks, at, on_failure);
   return out;
 }
 
@@ -273,11 +320,14 @@ TrainingRun training_run(const Arguments& arguments) {
 
 }  // namespace
 
-void tell_not_replayed(const std::string& because, Console& console) { console.err << fmt::format("kernels.cuda_graphs: steps were issued task by task: {}\n", because); }
+void tell_not_replayed(const std::string& because, Console& console) {
+  console.err << fmt::format("kernels.cuda_graphs: steps were issued task by task: {}\n", because);
+}
 
 namespace {
 
-int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
+int train_and_print(const Session& session, const Place& place, const Arguments& arguments, Console& console,
+                    ComputeDevice& device, Transport& transport) {
   const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
   TrainingRun run = training_run(arguments);
@@ -293,13 +343,16 @@ int train_and_print(const Session& session, const Place& place, const Arguments&
   if (!tells) return 0;
   if (!result.not_replayed_because.empty()) tell_not_replayed(result.not_replayed_because, console);
   if (result.times.counted == 0) {
-    console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n", result.resumed_at, run.steps);
+    console.err << fmt::format("the checkpoint is at step {}: nothing is left of {} steps; raise --steps\n",
+                               result.resumed_at, run.steps);
     return 0;
   }
   const Document document = summary(session, program, result, place, *data, device);
   print(document, arguments, console);
   if (arguments.has("--trace")) write_spans(arguments.text("--trace"), program, session, result, device, console);
-  write_html("run", document, arguments, console, [&] { return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe()); });
+  write_html("run", document, arguments, console, [&] {
+    return run_pictures(session.head(program).plan, steps, result.spans, place.ranks, data->describe());
+  });
   return 0;
 }
 
@@ -317,14 +370,18 @@ void check_run(const Session& session, int ranks, const Arguments& arguments) {
   (void)training_run(arguments);
   (void)numerics_of(arguments);
   const auto& operators = (on_cuda(arguments) ? cuda_operators() : cpu_operators()).entries();
-  const auto has = [&](std::string_view name) { return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; }); };
-  if (const auto missing = missing_operators(program, has); !missing.empty()) throw lacks(on_cuda(arguments) ? "cuda" : "cpu", missing);
+  const auto has = [&](std::string_view name) {
+    return std::any_of(operators.begin(), operators.end(), [&](const auto& e) { return e.name == name; });
+  };
+  if (const auto missing = missing_operators(program, has); !missing.empty())
+    throw lacks(on_cuda(arguments) ? "cuda" : "cpu", missing);
   const RankPlan plan(program, 0);
   for (const Instruction& in : plan.step())
     if (const auto* input = std::get_if<InputTask>(&in.task->kind)) check_input(program, *input);
 }
 
-std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least, std::int64_t fallback) {
+std::int64_t whole_number(const Arguments& arguments, const std::string& option, std::int64_t least,
+                          std::int64_t fallback) {
   if (!arguments.has(option)) return fallback;
   const std::string text = arguments.text(option);
   std::int64_t value = 0;
@@ -360,13 +417,17 @@ int as_rank(const Place& place, Console& console, const std::function<int(Transp
   return guarded(place, console, *connection.transport, [&] { return work(*connection.transport); });
 }
 
-int as_rank_on(const Place& place, const Arguments& arguments, Console& console, const std::function<int(ComputeDevice&, Transport&)>& work) {
+int as_rank_on(const Place& place, const Arguments& arguments, Console& console,
+               const std::function<int(ComputeDevice&, Transport&)>& work) {
   const Connection connection = connect(place, device_of(place, arguments), console.err);
-  return guarded(place, console, *connection.transport, [&] { return work(*connection.device, *connection.transport); });
+  return guarded(place, console, *connection.transport,
+                 [&] { return work(*connection.device, *connection.transport); });
 }
 
 int run_rank(const Session& session, const Place& place, const Arguments& arguments, Console& console) {
-  return as_rank_on(place, arguments, console, [&](ComputeDevice& device, Transport& transport) { return train_and_print(session, place, arguments, console, device, transport); });
+  return as_rank_on(place, arguments, console, [&](ComputeDevice& device, Transport& transport) {
+    return train_and_print(session, place, arguments, console, device, transport);
+  });
 }
 
 }  // namespace rehearse::cli

@@ -27,7 +27,8 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-RunWatch::RunWatch(std::ostream& err, bool shows) : err_(err), shows_(shows), begun_(Clock::now()), next_(begun_ + 2 * kEvery) {
+RunWatch::RunWatch(std::ostream& err, bool shows)
+    : err_(err), shows_(shows), begun_(Clock::now()), next_(begun_ + 2 * kEvery) {
   interrupted = 0;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
@@ -47,12 +48,11 @@ bool RunWatch::stopped() { return interrupted != 0; }
 
 void RunWatch::progress(const RunProgress& now) {
   check();
-  write(static_cast<double>(now.done) / static_cast<double>(now.all), fmt::format("{} operations, {} simulated", now.all, to_string(now.simulated)));
+  write(static_cast<double>(now.done) / static_cast<double>(now.all),
+        fmt::format("{} operations, {} simulated", now.all, to_string(now.simulated)));
 }
 
-void RunWatch::progress(const std::string& doing, double done, double all) {
-  write(all > 0 ? done / all : 0, doing);
-}
+void RunWatch::progress(const std::string& doing, double done, double all) { write(all > 0 ? done / all : 0, doing); }
 
 void RunWatch::write(double share, const std::string& text) {
   if (!shows_ || share <= 0 || Clock::now() < next_) return;

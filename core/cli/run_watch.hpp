@@ -30,7 +30,8 @@ class RunWatch {
   void check() const;
   /// Whether Ctrl-C was pressed: for work that ends with what it has. May be asked from any thread.
   [[nodiscard]] static bool stopped();
-  /// A few times a second writes `doing`, the share done and the time left over the line before; `done` of `all` in any unit.
+  /// A few times a second writes `doing`, the share done and the time left over the line before; `done` of `all` in any
+  /// unit.
   void progress(const std::string& doing, double done, double all);
   /// Checks, and a few times a second writes share done, time simulated and time left over the line before.
   void progress(const RunProgress& now);

@@ -24,7 +24,8 @@ class Finder {
   [[nodiscard]] std::shared_ptr<const MachineSpec> machine(const std::string& ref) const {
     if (!is_file_reference(ref)) return placed([&] { return catalogue_.machine(ref); });
     return std::make_shared<const MachineSpec>(
-        read_machine(load_json(ref), ref, stem_of(ref), catalogue_.interconnects(), [this](const std::string& gpu) { return catalogue_.gpu(gpu); }));
+        read_machine(load_json(ref), ref, stem_of(ref), catalogue_.interconnects(),
+                     [this](const std::string& gpu) { return catalogue_.gpu(gpu); }));
   }
   [[nodiscard]] NetworkSpec network(const std::string& ref) const {
     if (is_file_reference(ref)) return read_network(load_json(ref), ref, stem_of(ref));
@@ -82,14 +83,17 @@ namespace {
 
 /// The machine with what the scenario says in place of its own settings.
 std::shared_ptr<const MachineSpec> with_settings(std::shared_ptr<const MachineSpec> machine, const ClusterRef& ref) {
-  if (ref.gpudirect_rdma.value_or(machine->gpudirect_rdma) == machine->gpudirect_rdma && ref.pxn.value_or(machine->pxn) == machine->pxn) return machine;
+  if (ref.gpudirect_rdma.value_or(machine->gpudirect_rdma) == machine->gpudirect_rdma &&
+      ref.pxn.value_or(machine->pxn) == machine->pxn)
+    return machine;
   auto changed = std::make_shared<MachineSpec>(*machine);
   changed->gpudirect_rdma = ref.gpudirect_rdma.value_or(machine->gpudirect_rdma);
   changed->pxn = ref.pxn.value_or(machine->pxn);
   return changed;
 }
 
-Cluster build(const Catalogue& catalogue, const Finder& finder, const ClusterSpec& spec, const ClusterRef& ref, const std::string& where) {
+Cluster build(const Catalogue& catalogue, const Finder& finder, const ClusterSpec& spec, const ClusterRef& ref,
+              const std::string& where) {
   std::vector<Cluster::Part> parts;
   std::string machines;
   for (const ClusterSpec::Part& part : spec.parts) {
@@ -118,11 +122,16 @@ Cluster scenario_cluster(const Catalogue& catalogue, const Scenario& scenario) {
 Cluster named_cluster(const Catalogue& catalogue, const std::string& what) {
   const Finder finder(catalogue, {});
   const auto machines = catalogue.names(Catalogue::Kind::machine), clusters = catalogue.names(Catalogue::Kind::cluster);
-  const auto known = [&](const std::vector<std::string>& names) { return std::find(names.begin(), names.end(), what) != names.end(); };
+  const auto known = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), what) != names.end();
+  };
   ClusterSpec spec;
-  if (is_file_reference(what)) spec = finder.cluster_file(what);
-  else if (known(clusters)) spec = *catalogue.cluster(what);
-  else if (known(machines)) spec.parts = {{what, 1}};
+  if (is_file_reference(what))
+    spec = finder.cluster_file(what);
+  else if (known(clusters))
+    spec = *catalogue.cluster(what);
+  else if (known(machines))
+    spec.parts = {{what, 1}};
   else {
     std::vector<std::string> all = clusters;
     all.insert(all.end(), machines.begin(), machines.end());

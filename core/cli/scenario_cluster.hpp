@@ -7,12 +7,12 @@
 
 namespace rehearse::cli {
 
-/// Machines, networks and clusters by name or from files of their own. One machine needs no network. Throws Error (usage) for unknown names,
-/// bad files, and several machines without a network.
+/// Machines, networks and clusters by name or from files of their own. One machine needs no network. Throws Error
+/// (usage) for unknown names, bad files, and several machines without a network.
 [[nodiscard]] Cluster scenario_cluster(const Catalogue& catalogue, const Scenario& scenario);
 
-/// What a user may type for a cluster: a registered cluster, a registered machine (one of it), or the path of a file of either kind. Throws Error
-/// (usage) for anything else, with the nearest name.
+/// What a user may type for a cluster: a registered cluster, a registered machine (one of it), or the path of a file of
+/// either kind. Throws Error (usage) for anything else, with the nearest name.
 [[nodiscard]] Cluster named_cluster(const Catalogue& catalogue, const std::string& what);
 
 }  // namespace rehearse::cli

@@ -9,11 +9,15 @@
 namespace rehearse::cli {
 
 Scenario load_scenario_file(const std::string& path, const std::vector<std::string>& overrides) {
-  if (is_measured_workload(path)) throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path, "rehearse simulate plays it, on other clusters too");
+  if (is_measured_workload(path))
+    throw Error(ErrorKind::usage, "a step of a traced job, not a scenario", path,
+                "rehearse simulate plays it, on other clusters too");
   try {
     return load_scenario(path, overrides);
   } catch (const Error&) {
-    if (is_trace(path)) throw Error(ErrorKind::usage, "a profiler's trace, not a scenario", path, fmt::format("rehearse import trace {} -o job.json, then rehearse simulate job.json", path));
+    if (is_trace(path))
+      throw Error(ErrorKind::usage, "a profiler's trace, not a scenario", path,
+                  fmt::format("rehearse import trace {} -o job.json, then rehearse simulate job.json", path));
     throw;
   }
 }

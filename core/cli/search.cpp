@@ -33,11 +33,14 @@ Objective objective_of(const Arguments& arguments) {
 /// What a number of the user must be known for.
 void check_objective(Objective objective, const StepFigures& figures) {
   if (objective == Objective::cost_per_token && figures.price_per_gpu_hour <= Dollars{0})
-    throw Error(ErrorKind::usage, "the price of a GPU hour is not known", "--objective cost_per_token", "give it: --price 2.5");
+    throw Error(ErrorKind::usage, "the price of a GPU hour is not known", "--objective cost_per_token",
+                "give it: --price 2.5");
   if (objective == Objective::energy_per_token && figures.power <= Watts{0})
-    throw Error(ErrorKind::usage, "the catalogue does not know the machines' power", "--objective energy_per_token", "choose another objective; on one cluster the fastest plan takes the least energy");
+    throw Error(ErrorKind::usage, "the catalogue does not know the machines' power", "--objective energy_per_token",
+                "choose another objective; on one cluster the fastest plan takes the least energy");
   if (objective != Objective::step_time && objective != Objective::memory && figures.tokens_per_step <= 0)
-    throw Error(ErrorKind::usage, "this network's samples are not sequences of tokens", "--objective", "choose step_time or memory");
+    throw Error(ErrorKind::usage, "this network's samples are not sequences of tokens", "--objective",
+                "choose step_time or memory");
 }
 
 Dollars price_of(const Arguments& arguments) {
@@ -45,12 +48,15 @@ Dollars price_of(const Arguments& arguments) {
   char* end = nullptr;
   const std::string text = arguments.text("--price");
   const double price = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !(price > 0) || price > 1e6) throw Error(ErrorKind::usage, fmt::format("'{}' is not a price in US dollars", text), "--price", "example: --price 2.5");
+  if (*end != '\0' || !(price > 0) || price > 1e6)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not a price in US dollars", text), "--price",
+                "example: --price 2.5");
   return Dollars{price};
 }
 
 /// The scenario's strategy with what was fixed, wherever dp is then.
-StrategySettings wanted_strategy(const Arguments& arguments, const std::vector<std::string>& fixes, const std::set<std::string>& fixed) {
+StrategySettings wanted_strategy(const Arguments& arguments, const std::vector<std::string>& fixes,
+                                 const std::set<std::string>& fixed) {
   std::vector<std::string> overrides = arguments.all("--set");
   for (const char* key : {"dp", "dp_replicate"})
     if (!fixed.contains(key)) overrides.push_back(fmt::format("strategy.{}=auto", key));
@@ -69,7 +75,8 @@ int finish(const SearchReport& report, const Arguments& arguments, Console& cons
   return report.result.best.empty() && report.shard.count == 1 ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
 
-SearchOptions options_of(const Arguments& arguments, const SearchReport& report, const std::set<std::string>& fixed, RunWatch& watch) {
+SearchOptions options_of(const Arguments& arguments, const SearchReport& report, const std::set<std::string>& fixed,
+                         RunWatch& watch) {
   SearchOptions out;
   out.objective = report.objective;
   out.most_memory = report.most_memory;
@@ -81,10 +88,13 @@ SearchOptions options_of(const Arguments& arguments, const SearchReport& report,
   out.shard = report.shard;
   const auto begin = std::chrono::steady_clock::now();
   const double seconds = kLoweringShare * whole_of(arguments, "--seconds", 1, kSeconds);
-  out.time_spent = [begin, seconds] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / seconds; };
+  out.time_spent = [begin, seconds] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / seconds;
+  };
   out.stop = &RunWatch::stopped;
   out.progress = [&watch](const SearchProgress& now) {
-    watch.progress(now.best > Seconds{0} ? fmt::format("{}, best {}", now.doing, to_string(now.best)) : now.doing, now.done, now.all);
+    watch.progress(now.best > Seconds{0} ? fmt::format("{}, best {}", now.doing, to_string(now.best)) : now.doing,
+                   now.done, now.all);
   };
   return out;
 }
@@ -99,7 +109,9 @@ int search_plans(const Arguments& arguments, Console& console) {
   const std::string file = arguments.text("SCENARIO");
   SearchSession opened = open_search_session(load_scenario_file(file, arguments.all("--set")));
   const Session& session = opened.session;
-  if (!opened.own_is_a_plan) console.err << fmt::format("note: the scenario's own strategy is no plan for this cluster, so none is held against it: {}\n", opened.note);
+  if (!opened.own_is_a_plan)
+    console.err << fmt::format(
+        "note: the scenario's own strategy is no plan for this cluster, so none is held against it: {}\n", opened.note);
   SearchReport report = search_report_of(session, file);
   report.objective = objective_of(arguments);
   report.top = static_cast<std::size_t>(whole_of(arguments, "--top", 1, 10));
@@ -109,7 +121,8 @@ int search_plans(const Arguments& arguments, Console& console) {
   check_objective(report.objective, report.figures);
   if (arguments.has("--max-memory")) report.most_memory = parse<Bytes>(arguments.text("--max-memory"));
   // Parts are played when they are joined.
-  if (report.shard.count == 1 && whole_of(arguments, "--simulate", 0, -1) != 0) report.backend = chosen_backend(arguments, console);
+  if (report.shard.count == 1 && whole_of(arguments, "--simulate", 0, -1) != 0)
+    report.backend = chosen_backend(arguments, console);
   RunWatch watch(console.err, errors_on_terminal());
   const CostModel cost = session.cost_model();
   SearchProblem problem = problem_of(session, cost);
@@ -125,22 +138,30 @@ int search_plans(const Arguments& arguments, Console& console) {
 Verb search_verb() {
   Verb verb{"search",
             "Find the best strategies for a scenario's model on its cluster, and say why.",
-            {"rehearse search scenarios/llama3_8b_h100_8.json", "rehearse search scenarios/gpt3_175b_a100_1024.json --fix tp=8 --max-memory 60GB",
+            {"rehearse search scenarios/llama3_8b_h100_8.json",
+             "rehearse search scenarios/gpt3_175b_a100_1024.json --fix tp=8 --max-memory 60GB",
              "rehearse search scenarios/gpt3_175b_a100_1024.json --shard 1/4 -o part1.json"},
             {scenario_positional()},
-            {{"--objective", "NAME", fmt::format("what is best: {}", fmt::join(objective_names(), ", ")), objective_names().front()},
+            {{"--objective", "NAME", fmt::format("what is best: {}", fmt::join(objective_names(), ", ")),
+              objective_names().front()},
              {"--fix", "KEY=VALUE", "look only at plans with this setting, such as tp=8", "", true},
              {"--max-memory", "SIZE", "most that a plan may need per GPU", "what the GPUs have"},
              {"--price", "USD", "of a GPU hour, for cost_per_token"},
              {"--top", "N", "plans to show", "10"},
-             {"--seconds", "N", "after three quarters of these nothing more is bounded by lowering, or lowered, and at their end nothing is played; what is left is counted", std::to_string(kSeconds)},
+             {"--seconds", "N",
+              "after three quarters of these nothing more is bounded by lowering, or lowered, and at their end nothing "
+              "is played; what is left is counted",
+              std::to_string(kSeconds)},
              {"--simulate", "N", "most plans to play; 0: closed form only", "32,768 over the GPUs, 4 to 512"},
              backend_option(),
              jobs_option(),
              shard_option()},
-            "Searches every legal combination of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, FSDP, sequence parallelism, offload, context exchange and "
-            "placement; all else is as the scenario says. Plans of equal layers with whole parameters are all worked out in closed form; of the rest those are lowered whose bounds on "
-            "time and memory do not leave them out; the best few are played. The answer is the same for any number of threads where no plan was left for want of time. "
+            "Searches every legal combination of axes, microbatch, schedule, chunks per stage, recomputation, ZeRO, "
+            "FSDP, sequence parallelism, offload, context exchange and "
+            "placement; all else is as the scenario says. Plans of equal layers with whole parameters are all worked "
+            "out in closed form; of the rest those are lowered whose bounds on "
+            "time and memory do not leave them out; the best few are played. The answer is the same for any number of "
+            "threads where no plan was left for want of time. "
             "Ctrl-C ends the search and shows what was found, with exit code 130. Exit code 3 where nothing fits.",
             search_plans};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));

@@ -25,8 +25,8 @@ namespace {
 
 bool names_setting(const std::string& where) { return where.find_first_of("/: ") == std::string::npos; }
 
-/// Errors of the library about a setting ("strategy.tp") gain the place in the scenario's file; those about nothing in particular are
-/// about `key`.
+/// Errors of the library about a setting ("strategy.tp") gain the place in the scenario's file; those about nothing in
+/// particular are about `key`.
 template <class Do>
 auto in_scenario(const Scenario& scenario, const std::string& key, Do action) -> decltype(action()) {
   try {
@@ -42,7 +42,13 @@ auto in_scenario(const Scenario& scenario, const std::string& key, Do action) ->
 
 Network load_model(const DataDirectory& data, const Scenario& scenario) {
   const ModelRef& m = scenario.model;
-  return in_scenario(scenario, "model", [&] { return ModelLibrary(data.models()).load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file, {}, {scenario.training.image_height, scenario.training.image_width}); });
+  return in_scenario(scenario, "model", [&] {
+    return ModelLibrary(data.models())
+        .load(!m.inline_json.empty() ? m.inline_json
+              : m.file.empty()       ? m.name
+                                     : m.file,
+              {}, {scenario.training.image_height, scenario.training.image_width});
+  });
 }
 
 CalibrationProfile calibration_of(const Session& s, const GpuSpec& gpu) {
@@ -81,12 +87,14 @@ std::string strategy_text(const StrategySettings& s) {
   if (s.pp > 1) out += ", " + s.schedule;
   if (s.virtual_stages > 1) out += fmt::format(" with {} chunks", s.virtual_stages);
   if (!s.layers_per_stage.empty()) out += fmt::format(", {} layers", fmt::join(s.layers_per_stage, "+"));
-  if (!s.batch_per_replica.empty()) out += fmt::format(", replicas of {} sequences", fmt::join(s.batch_per_replica, "+"));
+  if (!s.batch_per_replica.empty())
+    out += fmt::format(", replicas of {} sequences", fmt::join(s.batch_per_replica, "+"));
   if (s.sequence_parallel && s.tp > 1) out += ", sequence parallel";
   if (s.overlap.tp && s.tp > 1) out += " in pieces";
   if (s.cp > 1) out += fmt::format(", {} attention", name_of(s.context));
   if (s.zero_stage > 0) out += fmt::format(", ZeRO {}", s.zero_stage);
-  if (s.fsdp.enabled) out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
+  if (s.fsdp.enabled)
+    out += s.dp_replicate > 1 ? fmt::format(", HSDP {} x {}", s.dp_replicate, s.dp_shard) : std::string(", FSDP");
   if (s.data_parallel != DataParallelism::replicas && s.dp > 1) out += ", " + name_of(s.data_parallel);
   if (s.offload != Offload::none) out += fmt::format(", {} offloaded", name_of(s.offload));
   return out + fmt::format(", recompute {}", name_of(s.recompute));
@@ -97,14 +105,18 @@ std::string strategy_text(const StrategySettings& s) {
 std::string name_of_samples(const Network& network) {
   if (network.sequences) return "samples";
   const auto& shape = network.blocks.front().tensors.front().shape;
-  const auto sides = std::count_if(shape.begin(), shape.end(), [](const Dim& d) { return d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1); });
+  const auto sides = std::count_if(shape.begin(), shape.end(), [](const Dim& d) {
+    return d.tag != DimTag::batch && !(d.tag == DimTag::fixed && d.size == 1);
+  });
   return sides > 1 ? "images" : "samples";
 }
 
 Program Session::lowered(const StrategySettings& settings) const {
-  Program program = devices.empty() ? lower(workload, settings, cluster) : lower(workload, settings, static_cast<int>(devices.size()));
+  Program program = devices.empty() ? lower(workload, settings, cluster)
+                                    : lower(workload, settings, static_cast<int>(devices.size()));
   if (!devices.empty()) program.device_of_rank = devices;
-  return profile && profile->kind == "cpu" ? with_real_type(std::move(program), profile->settings.front().arithmetic) : program;
+  return profile && profile->kind == "cpu" ? with_real_type(std::move(program), profile->settings.front().arithmetic)
+                                           : program;
 }
 
 Program Session::lowered() const {
@@ -121,7 +133,8 @@ CostModel Session::cost_model() const {
   options.slowdown = slowdown;
   if (profile)
     if (const std::string table = collective_table_text(*profile); !table.empty())
-      options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, profile->origin));
+      options.collectives.table =
+          std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, profile->origin));
   if (const std::string& file = scenario.collective_table; !file.empty())
     options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(read_text(file), file));
   return {cluster, profiles, options};
@@ -129,9 +142,16 @@ CostModel Session::cost_model() const {
 
 ReportHead Session::head(const Program& program) const {
   ReportHead out{program_version(), resolved_json(scenario), {}};
-  const std::string batch = fmt::format(", {} microbatch{} of {}, {}", program.microbatches, program.microbatches == 1 ? "" : "es", scenario.strategy.microbatch, name_of(scenario.training.precision));
-  out.plan = {workload.network.name, static_cast<double>(workload.network.parameter_count()), static_cast<int>(program.device_of_rank.size()), cluster.name(),
-              strategy_text(scenario.strategy) + batch, program.microbatches, name_of_samples(workload.network)};
+  const std::string batch =
+      fmt::format(", {} microbatch{} of {}, {}", program.microbatches, program.microbatches == 1 ? "" : "es",
+                  scenario.strategy.microbatch, name_of(scenario.training.precision));
+  out.plan = {workload.network.name,
+              static_cast<double>(workload.network.parameter_count()),
+              static_cast<int>(program.device_of_rank.size()),
+              cluster.name(),
+              strategy_text(scenario.strategy) + batch,
+              program.microbatches,
+              name_of_samples(workload.network)};
   return out;
 }
 
@@ -144,17 +164,27 @@ Session open_session(Scenario scenario, std::optional<int> ranks, bool resolved)
   Catalogue catalogue(data.topologies());
   std::shared_ptr<const DeviceProfile> profile = profile_of(scenario);
   const bool on_profile = profile && scenario.cluster.file == profile->origin;
-  Cluster cluster = on_profile ? profile_cluster(*profile, ranks.value_or(profile->most_ranks()), *catalogue.network("single_switch")) : scenario_cluster(catalogue, scenario);
+  Cluster cluster =
+      on_profile ? profile_cluster(*profile, ranks.value_or(profile->most_ranks()), *catalogue.network("single_switch"))
+                 : scenario_cluster(catalogue, scenario);
   std::vector<DeviceId> devices;
-  if (const std::string& file = scenario.strategy.devices; !file.empty()) devices = read_placement(read_text(file), file, cluster);
-  if (resolved) resolve_axes(scenario, ranks ? *ranks : devices.empty() ? cluster.device_count() : static_cast<int>(devices.size()));
+  if (const std::string& file = scenario.strategy.devices; !file.empty())
+    devices = read_placement(read_text(file), file, cluster);
+  if (resolved)
+    resolve_axes(scenario, ranks             ? *ranks
+                           : devices.empty() ? cluster.device_count()
+                                             : static_cast<int>(devices.size()));
   Network network = load_model(data, scenario);
-  network = in_scenario(scenario, "training.lora", [&] { return with_adapters(std::move(network), scenario.training.lora); });
-  if (network.sequences && scenario.training.sequence_length == 0) scenario.training.sequence_length = network.max_sequence_length;
+  network =
+      in_scenario(scenario, "training.lora", [&] { return with_adapters(std::move(network), scenario.training.lora); });
+  if (network.sequences && scenario.training.sequence_length == 0)
+    scenario.training.sequence_length = network.max_sequence_length;
   Workload workload = on_machines({std::move(network), scenario.training, scenario.kernels, scenario.input}, cluster);
-  Session out{std::move(data), std::move(catalogue), std::move(scenario), std::move(cluster), std::move(devices), std::move(workload), std::move(profile)};
+  Session out{std::move(data),    std::move(catalogue), std::move(scenario), std::move(cluster),
+              std::move(devices), std::move(workload),  std::move(profile)};
   if (StrategySettings& strategy = out.scenario.strategy; resolved && strategy.balance != Balance::none)
-    strategy = in_scenario(out.scenario, "strategy.balance", [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });
+    strategy = in_scenario(out.scenario, "strategy.balance",
+                           [&] { return balanced(out.workload, strategy, out.cost_model(), out.devices); });
   return out;
 }
 

@@ -25,10 +25,11 @@ struct Session {
   Catalogue catalogue;
   Scenario scenario;
   Cluster cluster;
-  std::vector<DeviceId> devices;  ///< By rank, where the scenario's strategy.devices says; else empty: rank i on device i.
+  /// By rank, where the scenario's strategy.devices says; else empty: rank i on device i.
+  std::vector<DeviceId> devices;
   Workload workload;
-  /// Where the scenario's cluster or calibration is one: measured on this machine by `rehearse calibrate`. Programs are then as that device
-  /// stores them.
+  /// Where the scenario's cluster or calibration is one: measured on this machine by `rehearse calibrate`. Programs are
+  /// then as that device stores them.
   std::shared_ptr<const DeviceProfile> profile{};
   std::map<int, double> slowdown{};  ///< Ranks whose kernels take longer (--what-if straggler).
 
@@ -41,10 +42,12 @@ struct Session {
   [[nodiscard]] ReportHead head(const Program& program) const;
 };
 
-/// Reads the scenario at `path` with `overrides` ("strategy.tp=8"). With `ranks`, automatic axes are worked out for that many devices instead
-/// of the cluster's.
-[[nodiscard]] Session open_session(const std::string& path, const std::vector<std::string>& overrides, std::optional<int> ranks = {});
-/// The same from a scenario that was read. Without `resolved` its strategy is left as it is: axes may be automatic, or not fit the cluster.
+/// Reads the scenario at `path` with `overrides` ("strategy.tp=8"). With `ranks`, automatic axes are worked out for
+/// that many devices instead of the cluster's.
+[[nodiscard]] Session open_session(const std::string& path, const std::vector<std::string>& overrides,
+                                   std::optional<int> ranks = {});
+/// The same from a scenario that was read. Without `resolved` its strategy is left as it is: axes may be automatic, or
+/// not fit the cluster.
 [[nodiscard]] Session open_session(Scenario scenario, std::optional<int> ranks = {}, bool resolved = true);
 
 /// Peak memory, and where it does not fit the smallest change that makes it fit.

@@ -6,7 +6,9 @@
 namespace rehearse::cli {
 
 void register_simgrid() { register_simgrid_backend(); }
-std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster& cluster) { return std::make_unique<sim::SimGridClock>(cluster); }
+std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster& cluster) {
+  return std::make_unique<sim::SimGridClock>(cluster);
+}
 std::string simgrid_version() { return sim::simgrid_version(); }
 
 }  // namespace rehearse::cli

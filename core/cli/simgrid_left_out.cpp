@@ -5,7 +5,8 @@ namespace rehearse::cli {
 
 void register_simgrid() {}
 std::unique_ptr<PlayClock> make_simgrid_clock(const Cluster&) {
-  throw Error(ErrorKind::unavailable, "this build has no SimGrid", "--backend", "'--backend analytic' plays without contention");
+  throw Error(ErrorKind::unavailable, "this build has no SimGrid", "--backend",
+              "'--backend analytic' plays without contention");
 }
 std::string simgrid_version() { return {}; }
 

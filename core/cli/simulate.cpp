@@ -28,7 +28,8 @@ int rank_number(std::string_view text, int ranks) {
   int value = -1;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{} || end != text.data() + text.size() || value < 0 || value >= ranks)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not a rank from 0 to {}", text, ranks - 1), "--trace-ranks", "example: --trace-ranks 0-7,64");
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not a rank from 0 to {}", text, ranks - 1), "--trace-ranks",
+                "example: --trace-ranks 0-7,64");
   return value;
 }
 
@@ -53,7 +54,8 @@ std::set<int> ranks_to_trace(const Program& program, const std::vector<GanttRow>
   return ranks;
 }
 
-void write_trace(const std::string& file, const Trace& trace, const Program& program, const Session& session, Console& console) {
+void write_trace(const std::string& file, const Trace& trace, const Program& program, const Session& session,
+                 Console& console) {
   const auto out = open_output(file);
   write_kineto(trace, program, session.cluster, program.name, *out);
   out->close();
@@ -63,7 +65,10 @@ void write_trace(const std::string& file, const Trace& trace, const Program& pro
 /// Ranks that were asked for, and that others stood for.
 void tell_of_folded(std::set<int> asked, const Trace& trace, Console& console) {
   for (const Span& s : trace.spans) asked.erase(s.rank);
-  if (!asked.empty()) console.err << fmt::format("not in the trace: rank{} {}, which {} played as one with another that does the same; --no-fold plays each\n", asked.size() == 1 ? "" : "s", fmt::join(asked, ", "), asked.size() == 1 ? "is" : "are");
+  if (!asked.empty())
+    console.err << fmt::format(
+        "not in the trace: rank{} {}, which {} played as one with another that does the same; --no-fold plays each\n",
+        asked.size() == 1 ? "" : "s", fmt::join(asked, ", "), asked.size() == 1 ? "is" : "are");
 }
 
 /// The page's pictures: the step in time, memory over it, and what the wires carried.
@@ -75,7 +80,8 @@ HtmlParts pictures_of(const StepReport& report, const Program& program, const Se
           {"topology", topology_json(session.cluster, {report.link_bytes, report.link_time, period})}};
 }
 
-int does_not_fit(const Session& session, const Program& program, const MemoryReport& memory, const Arguments& arguments, Console& console) {
+int does_not_fit(const Session& session, const Program& program, const MemoryReport& memory, const Arguments& arguments,
+                 Console& console) {
   const ReportHead head = session.head(program);
   const Document document = memory_document(head, memory);
   print(document, arguments, console);
@@ -86,7 +92,8 @@ int does_not_fit(const Session& session, const Program& program, const MemoryRep
 int simulate(const Arguments& arguments, Console& console) {
   check_output(arguments);
   check_html(arguments);
-  if (is_measured_workload(arguments.text("SCENARIO"))) return simulate_measured(arguments.text("SCENARIO"), arguments, console);
+  if (is_measured_workload(arguments.text("SCENARIO")))
+    return simulate_measured(arguments.text("SCENARIO"), arguments, console);
   std::optional<RunWatch> watch(std::in_place, console.err, errors_on_terminal());
   Session session = open_session(arguments.text("SCENARIO"), arguments.all("--set"));
   const std::string what_if = apply_what_if(session, arguments.all("--what-if"));
@@ -124,22 +131,30 @@ int simulate(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb simulate_verb() {
-  Verb verb{"simulate",
-            "Play one training step and say how long it takes, why, and whether it fits.",
-            {"rehearse simulate scenarios/gpt3_175b_a100_1024.json", "rehearse simulate scenarios/llama3_8b_h100_8.json --set strategy.tp=2 --format json",
-             "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz",
-             "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3"},
-            {scenario_positional()},
-            {backend_option()},
-            "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do the same work are played as "
-            "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are timers; --all-flows plays their "
-            "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",
-            simulate};
+  Verb verb{
+      "simulate",
+      "Play one training step and say how long it takes, why, and whether it fits.",
+      {"rehearse simulate scenarios/gpt3_175b_a100_1024.json",
+       "rehearse simulate scenarios/llama3_8b_h100_8.json --set strategy.tp=2 --format json",
+       "rehearse simulate scenarios/llama3_70b_h100_64.json --trace step.json.gz",
+       "rehearse simulate scenarios/llama3_70b_h100_64.json --what-if straggler=5:1.2 --what-if fail=nic:node0/NIC3"},
+      {scenario_positional()},
+      {backend_option()},
+      "Exit code 3 and no times where the plan does not fit into memory. Ranks of one tensor-parallel group that do "
+      "the same work are played as "
+      "one; the result says so, and --no-fold plays each. Collectives inside one node, on wires of their own, are "
+      "timers; --all-flows plays their "
+      "flows, too. On a terminal a long run shows how far it is; Ctrl-C ends it with exit code 130.",
+      simulate};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));
   verb.options.push_back(html_option());
-  verb.options.push_back({"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
+  verb.options.push_back(
+      {"--trace", "FILE", "write a trace for Perfetto and PyTorch's tools; compressed where the name ends in .gz"});
   verb.options.push_back({"--trace-ranks", "LIST", "ranks to trace, such as 0-7,64", "one per stage"});
-  verb.options.push_back({"--what-if", "CHANGE", "link=NAME:0.5 (rate of links, * for anything), straggler=RANK:1.2 (time of a rank's kernels), fail=nic:NODE/NIC", "", true});
+  verb.options.push_back({"--what-if", "CHANGE",
+                          "link=NAME:0.5 (rate of links, * for anything), straggler=RANK:1.2 (time of a rank's "
+                          "kernels), fail=nic:NODE/NIC",
+                          "", true});
   verb.options.push_back({"--no-fold", "", "play every rank by itself"});
   verb.options.push_back({"--all-flows", "", "play collectives inside nodes as flows, too, task by task"});
   verb.options.push_back(dry_run_option());

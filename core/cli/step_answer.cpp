@@ -16,8 +16,9 @@ void refuse_breaches(const RunResult& run) {
   std::string list;
   for (const Breach& b : run.breaches) list += fmt::format("\n  {}: {}", b.rule, b.detail);
   throw Error(ErrorKind::check_failed,
-              fmt::format("the result breaks physics in {} place{} and is not shown:{}", run.breaches.size(), run.breaches.size() == 1 ? "" : "s", list), run.backend,
-              "please report it with the scenario that shows it");
+              fmt::format("the result breaks physics in {} place{} and is not shown:{}", run.breaches.size(),
+                          run.breaches.size() == 1 ? "" : "s", list),
+              run.backend, "please report it with the scenario that shows it");
 }
 
 }  // namespace
@@ -27,8 +28,10 @@ int steps_to_play(const Session& session) { return steps_in_period(session.scena
 std::vector<GanttRow> role_rows(const Program& program) {
   std::vector<GanttRow> rows;
   for (std::size_t role = 0; role < program.roles.size(); ++role) {
-    const auto at = std::find(program.role_of_rank.begin(), program.role_of_rank.end(), static_cast<std::int32_t>(role));
-    if (at != program.role_of_rank.end()) rows.push_back({program.roles[role].name, static_cast<int>(at - program.role_of_rank.begin())});
+    const auto at =
+        std::find(program.role_of_rank.begin(), program.role_of_rank.end(), static_cast<std::int32_t>(role));
+    if (at != program.role_of_rank.end())
+      rows.push_back({program.roles[role].name, static_cast<int>(at - program.role_of_rank.begin())});
   }
   return rows;
 }
@@ -60,12 +63,14 @@ Breakdown without_rounding(Breakdown b, Seconds step_time) {
 
 }  // namespace
 
-StepReport report_of(const Session& session, const Program& program, const CostModel& cost, const RunResult& run, MemoryReport memory) {
+StepReport report_of(const Session& session, const Program& program, const CostModel& cost, const RunResult& run,
+                     MemoryReport memory) {
   const RankMetrics& slowest = run.ranks.at(static_cast<std::size_t>(run.slowest));
   StepReport out;
   out.head = session.head(program);
   out.metrics = step_metrics(program, session.cluster, session.scenario.training, run.step_time);
-  out.range = PredictionRanges::load(session.data.prediction_errors()).range(kind_of(session.workload.network, session.scenario.strategy, session.cluster));
+  out.range = PredictionRanges::load(session.data.prediction_errors())
+                  .range(kind_of(session.workload.network, session.scenario.strategy, session.cluster));
   out.memory = std::move(memory);
   out.begin = run.begin;
   out.breakdown = without_rounding(slowest.breakdown, run.step_time);

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kInterrupted = 130;
 
-SweepPoint point_of(const std::string& file, std::vector<std::string> overrides, const std::vector<Vary>& vary, std::vector<std::string> values, const std::string& backend) {
+SweepPoint point_of(const std::string& file, std::vector<std::string> overrides, const std::vector<Vary>& vary,
+                    std::vector<std::string> values, const std::string& backend) {
   SweepPoint out;
   for (std::size_t k = 0; k < vary.size(); ++k) overrides.push_back(vary[k].key + "=" + values[k]);
   out.values = std::move(values);
@@ -29,7 +30,8 @@ SweepPoint point_of(const std::string& file, std::vector<std::string> overrides,
     out.plan = plan_label(problem.own);
     out.figures = figures_of(session);
     out.evaluation = evaluate(problem, problem.own);
-    if (out.evaluation.fits && !backend.empty()) play(problem, problem.own, backend, out.evaluation, &RunWatch::stopped);
+    if (out.evaluation.fits && !backend.empty())
+      play(problem, problem.own, backend, out.evaluation, &RunWatch::stopped);
   } catch (const Error& e) {
     if (e.kind != ErrorKind::usage) throw;
     out.evaluation.refusal = e.what();
@@ -39,7 +41,9 @@ SweepPoint point_of(const std::string& file, std::vector<std::string> overrides,
 
 std::vector<Vary> vary_of(const Arguments& arguments) {
   std::vector<Vary> out = parse_vary(arguments.all("--vary"));
-  if (out.empty()) throw Error(ErrorKind::usage, "nothing to vary", "sweep", "example: rehearse sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8");
+  if (out.empty())
+    throw Error(ErrorKind::usage, "nothing to vary", "sweep",
+                "example: rehearse sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8");
   return out;
 }
 
@@ -56,19 +60,27 @@ int sweep(const Arguments& arguments, Console& console) {
   report.shard = parse_shard(arguments.text("--shard"));
   if (arguments.has("--backend")) report.backend = chosen_backend(arguments, console);
   std::vector<std::size_t> mine;
-  for (std::size_t i = static_cast<std::size_t>(report.shard.index); i < sweep_size(report.vary); i += static_cast<std::size_t>(report.shard.count)) mine.push_back(i);
+  for (std::size_t i = static_cast<std::size_t>(report.shard.index); i < sweep_size(report.vary);
+       i += static_cast<std::size_t>(report.shard.count))
+    mine.push_back(i);
   std::vector<std::optional<SweepPoint>> points(mine.size());
   std::atomic<std::size_t> done{0};
   RunWatch watch(console.err, errors_on_terminal());
-  const int jobs = report.backend.empty() ? jobs_of(arguments) : 1;  // One platform at a time is simulated in a process.
-  parallel_for(jobs, mine.size(), &RunWatch::stopped,
-               [&](std::size_t i) {
-                 SweepPoint point = point_of(report.file, arguments.all("--set"), report.vary, sweep_values(report.vary, mine[i]), report.backend);
-                 if (!report.backend.empty() && RunWatch::stopped()) return;
-                 points[i] = std::move(point);
-                 ++done;
-               },
-               [&] { watch.progress(fmt::format("{} points", mine.size()), static_cast<double>(done), static_cast<double>(mine.size())); });
+  // One platform at a time is simulated in a process.
+  const int jobs = report.backend.empty() ? jobs_of(arguments) : 1;
+  parallel_for(
+      jobs, mine.size(), &RunWatch::stopped,
+      [&](std::size_t i) {
+        SweepPoint point = point_of(report.file, arguments.all("--set"), report.vary,
+                                    sweep_values(report.vary, mine[i]), report.backend);
+        if (!report.backend.empty() && RunWatch::stopped()) return;
+        points[i] = std::move(point);
+        ++done;
+      },
+      [&] {
+        watch.progress(fmt::format("{} points", mine.size()), static_cast<double>(done),
+                       static_cast<double>(mine.size()));
+      });
   report.interrupted = RunWatch::stopped();
   watch.clear();
   bool fits = false;
@@ -94,13 +106,16 @@ Verb sweep_verb() {
   Verb verb{"sweep",
             "Try every combination of some keys' values.",
             {"rehearse sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2",
-             "rehearse sweep scenarios/gpt3_175b_a100_1024.json --vary cluster.nodes=64,128,256 --vary pp=4,8,16 --set strategy.dp=auto --format csv"},
+             "rehearse sweep scenarios/gpt3_175b_a100_1024.json --vary cluster.nodes=64,128,256 --vary pp=4,8,16 --set "
+             "strategy.dp=auto --format csv"},
             {scenario_positional()},
-            {{"--vary", "KEY=VALUE,...", "a key of the scenario and the values it takes; a value with commas stands in brackets", "", true},
+            {{"--vary", "KEY=VALUE,...",
+              "a key of the scenario and the values it takes; a value with commas stands in brackets", "", true},
              {"--backend", "NAME", "play every point: 'rehearse list backends'", "closed form"},
              jobs_option(),
              shard_option()},
-            "The first key varies slowest. Points that make no sense are listed with the reason. An axis that varies needs another that gives way: strategy.dp=auto. Ctrl-C ends "
+            "The first key varies slowest. Points that make no sense are listed with the reason. An axis that varies "
+            "needs another that gives way: strategy.dp=auto. Ctrl-C ends "
             "the sweep and shows the points that were evaluated, with exit code 130. Exit code 3 where no point fits.",
             sweep};
   for (Option& o : result_options()) verb.options.push_back(std::move(o));

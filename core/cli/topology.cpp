@@ -3,8 +3,8 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "core/cli/data_directory.hpp"
 #include "core/cli/html_output.hpp"
@@ -33,7 +33,9 @@ constexpr int kUnlimitedWidth = 1'000'000;
 int device_number(const std::string& text, const Cluster& cluster) {
   const bool number = !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
   if (!number || std::stoi(text) >= cluster.device_count())
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no device: the cluster has 0 to {}", text, cluster.device_count() - 1), "--devices", "example: --devices 0-7,64");
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is no device: the cluster has 0 to {}", text, cluster.device_count() - 1),
+                "--devices", "example: --devices 0-7,64");
   return std::stoi(text);
 }
 
@@ -46,11 +48,15 @@ std::vector<DeviceId> read_devices(const std::string& text, const Cluster& clust
     const std::size_t dash = piece.find('-');
     const DeviceId first = device_number(piece.substr(0, dash), cluster);
     const DeviceId last = dash == std::string::npos ? first : device_number(piece.substr(dash + 1), cluster);
-    if (last < first || last - first >= kMostDevices) throw Error(ErrorKind::usage, fmt::format("'{}' is not a range of at most {} devices", piece, kMostDevices), "--devices");
+    if (last < first || last - first >= kMostDevices)
+      throw Error(ErrorKind::usage, fmt::format("'{}' is not a range of at most {} devices", piece, kMostDevices),
+                  "--devices");
     for (DeviceId d = first; d <= last; ++d) devices.insert(d);
     begin = end + 1;
   }
-  if (devices.size() > kMostDevices) throw Error(ErrorKind::usage, fmt::format("{} devices are more than a matrix shows ({})", devices.size(), kMostDevices), "--devices");
+  if (devices.size() > kMostDevices)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} devices are more than a matrix shows ({})", devices.size(), kMostDevices), "--devices");
   return {devices.begin(), devices.end()};
 }
 
@@ -61,7 +67,8 @@ std::vector<DeviceId> some_devices(const Cluster& cluster) {
   for (const Cluster::Part& part : cluster.parts()) {
     const int nodes = cluster.device_count() <= kFewDevices ? part.nodes : std::min(part.nodes, 2);
     for (NodeId n = first; n < first + nodes; ++n)
-      for (int d = 0; d < part.machine->gpus && static_cast<int>(devices.size()) < kMostDevices; ++d) devices.push_back(cluster.first_device(n) + d);
+      for (int d = 0; d < part.machine->gpus && static_cast<int>(devices.size()) < kMostDevices; ++d)
+        devices.push_back(cluster.first_device(n) + d);
     first += part.nodes;
   }
   return devices;
@@ -69,7 +76,8 @@ std::vector<DeviceId> some_devices(const Cluster& cluster) {
 
 std::string name_of(const Cluster& cluster, DeviceId d) {
   const auto& vertices = cluster.machine(cluster.node_of(d)).vertices;
-  const std::string& own = vertices[static_cast<std::size_t>(cluster.local_index(d))].name;  // GPUs are a machine's first vertices.
+  // GPUs are a machine's first vertices.
+  const std::string& own = vertices[static_cast<std::size_t>(cluster.local_index(d))].name;
   return cluster.node_count() == 1 ? own : fmt::format("node{}/{}", cluster.node_of(d), own);
 }
 
@@ -107,8 +115,12 @@ const Measure& measure(const std::string& name) {
 Document measure_document(const Cluster& cluster, const Measure& measure, const std::vector<DeviceId>& devices) {
   Table table{measure.title, {{""}}, {}};
   Table records{"", {{"from"}, {"to"}, {measure.key, true}}, {}};
-  ordered_json json{{"schema", "rehearse/topology/v1"}, {"cluster", cluster.name()}, {"matrix", measure.name}, {"unit", measure.unit}};
-  for (const DeviceId d : devices) table.columns.push_back({name_of(cluster, d), true}), json["devices"].push_back(name_of(cluster, d));
+  ordered_json json{{"schema", "rehearse/topology/v1"},
+                    {"cluster", cluster.name()},
+                    {"matrix", measure.name},
+                    {"unit", measure.unit}};
+  for (const DeviceId d : devices)
+    table.columns.push_back({name_of(cluster, d), true}), json["devices"].push_back(name_of(cluster, d));
   for (const DeviceId from : devices) {
     std::vector<std::string> row{name_of(cluster, from)};
     ordered_json values = ordered_json::array();
@@ -123,7 +135,8 @@ Document measure_document(const Cluster& cluster, const Measure& measure, const 
   }
   std::vector<DocumentBlock> blocks{Heading{cluster.summary()}};
   if (static_cast<int>(devices.size()) < cluster.device_count())
-    blocks.push_back(Paragraph{fmt::format("{} of {} devices; others: --devices LIST.", devices.size(), cluster.device_count())});
+    blocks.push_back(
+        Paragraph{fmt::format("{} of {} devices; others: --devices LIST.", devices.size(), cluster.device_count())});
   blocks.push_back(table);
   return {std::move(blocks), std::move(records), json.dump(2) + "\n"};
 }
@@ -166,7 +179,9 @@ void add_matrix(const MachineSpec& machine, const std::string& title, Document& 
 DocumentBlock legend() {
   return Picture{"Legend:", [](const TextStyle& style) {
                    std::string out;
-                   for (const auto& [name, meaning] : path_legend()) out += fmt::format("  {:<4} = {}\n", name, wrap(std::string(meaning), std::max(20, style.width - 9), 9));
+                   for (const auto& [name, meaning] : path_legend())
+                     out += fmt::format("  {:<4} = {}\n", name,
+                                        wrap(std::string(meaning), std::max(20, style.width - 9), 9));
                    return out;
                  }};
 }
@@ -179,8 +194,11 @@ Document matrix_document(const Cluster& cluster) {
   for (const Cluster::Part& part : cluster.parts()) {
     std::string title;
     if (cluster.node_count() > 1)
-      title = part.nodes == 1 ? fmt::format("node{}: {}", first, part.machine->id) : fmt::format("node{} to node{}: {}", first, first + part.nodes - 1, part.machine->id);
-    if (part.machine->trays > 1) title += fmt::format("{}one of {} hosts; GPUs of all are joined by NVLink", title.empty() ? "" : "; ", part.machine->trays);
+      title = part.nodes == 1 ? fmt::format("node{}: {}", first, part.machine->id)
+                              : fmt::format("node{} to node{}: {}", first, first + part.nodes - 1, part.machine->id);
+    if (part.machine->trays > 1)
+      title += fmt::format("{}one of {} hosts; GPUs of all are joined by NVLink", title.empty() ? "" : "; ",
+                           part.machine->trays);
     if (shown.insert(part.machine.get()).second) add_matrix(*part.machine, title, document, json);
     first += part.nodes;
   }
@@ -203,22 +221,27 @@ void draw(const Cluster& cluster, const Arguments& arguments, Console& console) 
 }
 
 int topology(const Arguments& arguments, Console& console) {
-  if (arguments.text("ACTION") != "show") throw unknown_name("action", arguments.text("ACTION"), std::vector<std::string>{"show"});
+  if (arguments.text("ACTION") != "show")
+    throw unknown_name("action", arguments.text("ACTION"), std::vector<std::string>{"show"});
   check_output(arguments);
   check_html(arguments);
   const Catalogue catalogue(find_data().topologies());
   const Cluster cluster = named_cluster(catalogue, arguments.text("CLUSTER"));
   if (arguments.has("--dot")) {
     for (const char* other : {"--matrix", "--format", "--devices", "--html"})
-      if (arguments.has(other)) throw Error(ErrorKind::usage, fmt::format("stands beside {}", other), "--dot", "a drawing has one form");
+      if (arguments.has(other))
+        throw Error(ErrorKind::usage, fmt::format("stands beside {}", other), "--dot", "a drawing has one form");
     draw(cluster, arguments, console);
     return 0;
   }
-  if (arguments.has("--devices") && !arguments.has("--matrix")) throw Error(ErrorKind::usage, "needs --matrix bandwidth or --matrix latency", "--devices");
-  const Document document = arguments.has("--matrix")
-                                ? measure_document(cluster, measure(arguments.text("--matrix")),
-                                                   arguments.has("--devices") ? read_devices(arguments.text("--devices"), cluster) : some_devices(cluster))
-                                : matrix_document(cluster);
+  if (arguments.has("--devices") && !arguments.has("--matrix"))
+    throw Error(ErrorKind::usage, "needs --matrix bandwidth or --matrix latency", "--devices");
+  const Document document =
+      arguments.has("--matrix")
+          ? measure_document(
+                cluster, measure(arguments.text("--matrix")),
+                arguments.has("--devices") ? read_devices(arguments.text("--devices"), cluster) : some_devices(cluster))
+          : matrix_document(cluster);
   // What another program reads isn't broken into pieces; a terminal's width is kept.
   Console whole{console.out, console.err, console.style};
   if (isatty(STDOUT_FILENO) == 0 && std::getenv("COLUMNS") == nullptr) whole.style.width = kUnlimitedWidth;
@@ -230,15 +253,17 @@ int topology(const Arguments& arguments, Console& console) {
 }  // namespace
 
 Verb topology_verb() {
-  Verb verb{"topology",
-            "How the GPUs and NICs of a machine or a cluster are joined.",
-            {"rehearse topology show dgx_a100_80gb", "rehearse topology show selene --matrix bandwidth --devices 0-7,8", "rehearse topology show dgx1v --dot | dot -Tsvg > dgx1v.svg"},
-            {{"ACTION", "show"}, {"CLUSTER", "a registered cluster or machine, or the path of its file"}},
-            {{"--matrix", "WHAT", "instead of nvidia-smi's classes: bandwidth or latency between devices"},
-             {"--devices", "LIST", "rows of that matrix, such as 0-7,64", "all, or of large clusters two nodes of each kind"},
-             {"--dot", "", "a drawing for Graphviz"}},
-            "Without --matrix: the matrix of `nvidia-smi topo -m` for every kind of machine.",
-            topology};
+  Verb verb{
+      "topology",
+      "How the GPUs and NICs of a machine or a cluster are joined.",
+      {"rehearse topology show dgx_a100_80gb", "rehearse topology show selene --matrix bandwidth --devices 0-7,8",
+       "rehearse topology show dgx1v --dot | dot -Tsvg > dgx1v.svg"},
+      {{"ACTION", "show"}, {"CLUSTER", "a registered cluster or machine, or the path of its file"}},
+      {{"--matrix", "WHAT", "instead of nvidia-smi's classes: bandwidth or latency between devices"},
+       {"--devices", "LIST", "rows of that matrix, such as 0-7,64", "all, or of large clusters two nodes of each kind"},
+       {"--dot", "", "a drawing for Graphviz"}},
+      "Without --matrix: the matrix of `nvidia-smi topo -m` for every kind of machine.",
+      topology};
   for (const Option& option : result_options())
     if (option.name != "--set") verb.options.push_back(option);
   verb.options.push_back(html_option());

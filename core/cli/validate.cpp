@@ -14,7 +14,8 @@ namespace {
 int validate(const Arguments& arguments, Console& console) {
   if (arguments.has("--measurements")) return validate_measurements(arguments, console);
   if (!arguments.has("SCENARIO"))
-    throw Error(ErrorKind::usage, "nothing to hold predictions against", "validate", "give a SCENARIO to run it here, or --measurements FILE");
+    throw Error(ErrorKind::usage, "nothing to hold predictions against", "validate",
+                "give a SCENARIO to run it here, or --measurements FILE");
   return validate_run(arguments, console);
 }
 
@@ -25,11 +26,14 @@ Verb validate_verb() {
             "How far predictions are off: against a run on this machine, or against what others measured.",
             {"rehearse validate scenarios/tiny_gpt2.json --device cpu --calibration this_machine.json",
              "rehearse validate --measurements tests/published/data/torchtitan.json",
-             "rehearse validate --measurements tests/published/data/simumax_b200.json --explain simumax_b200_llama3_70b_l12_tp4_pp1_dp2_mbc8_cef"},
+             "rehearse validate --measurements tests/published/data/simumax_b200.json --explain "
+             "simumax_b200_llama3_70b_l12_tp4_pp1_dp2_mbc8_cef"},
             {{"SCENARIO", "the scenario to run; with --measurements, further measurement files", false, true}},
             validate_measurements_options(),
-            "A run needs a profile of this machine: 'rehearse calibrate --device cpu --ranks N -o this_machine.json'. A measured row's fields come from the "
-            "row, else from topologies/software, where each has its citation; rows are skipped for stated reasons only. --max-error looks at the step, or "
+            "A run needs a profile of this machine: 'rehearse calibrate --device cpu --ranks N -o this_machine.json'. "
+            "A measured row's fields come from the "
+            "row, else from topologies/software, where each has its citation; rows are skipped for stated reasons "
+            "only. --max-error looks at the step, or "
             "at the median of the rows.",
             validate};
   for (Option& o : validate_run_options()) verb.options.push_back(std::move(o));

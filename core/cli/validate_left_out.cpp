@@ -3,7 +3,9 @@
 
 namespace rehearse::cli {
 
-int validate_run(const Arguments&, Console&) { throw Error(ErrorKind::unavailable, "this build has no real back end", "validate", "build with -DREHEARSE_GPU=ON"); }
+int validate_run(const Arguments&, Console&) {
+  throw Error(ErrorKind::unavailable, "this build has no real back end", "validate", "build with -DREHEARSE_GPU=ON");
+}
 std::vector<Option> validate_run_options() { return {}; }
 
 }  // namespace rehearse::cli

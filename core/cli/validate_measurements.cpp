@@ -24,7 +24,8 @@ double limit_of(const Arguments& arguments) {
   const std::string number = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
   const auto [end, failed] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (failed != std::errc{} || end != number.data() + number.size() || !(value >= 0))
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", text), "--max-error", "example: --max-error 5%, or 0.05");
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", text), "--max-error",
+                "example: --max-error 5%, or 0.05");
   return text.ends_with('%') ? value / 100 : value;
 }
 
@@ -49,7 +50,8 @@ std::vector<Measurement> rows_named(std::vector<Measurement> rows, const std::st
   for (const Measurement& m : rows) ids.push_back(m.id);
   if (std::find(ids.begin(), ids.end(), id) == ids.end()) {
     const std::string meant = question_of(near_names(id, ids));
-    throw Error(ErrorKind::usage, fmt::format("unknown row '{}'", id.substr(0, 80)), {}, meant.empty() ? "--format csv without --explain names all rows of the files" : meant);
+    throw Error(ErrorKind::usage, fmt::format("unknown row '{}'", id.substr(0, 80)), {},
+                meant.empty() ? "--format csv without --explain names all rows of the files" : meant);
   }
   std::erase_if(rows, [&](const Measurement& m) { return m.id != id; });
   return rows;
@@ -75,7 +77,8 @@ int validate_measurements(const Arguments& arguments, Console& console) {
   const double limit = arguments.has("--max-error") ? limit_of(arguments) : 0;
   ScoreboardParts parts;
   parts.rows = !arguments.has("--summary");
-  const auto kernels = std::stable_partition(files.begin(), files.end(), [](const std::string& f) { return !is_kernel_file(f); });
+  const auto kernels =
+      std::stable_partition(files.begin(), files.end(), [](const std::string& f) { return !is_kernel_file(f); });
   const std::vector<std::string> kernel_files(kernels, files.end());
   files.erase(kernels, files.end());
   std::vector<Measurement> rows = read_all(files);
@@ -89,7 +92,8 @@ int validate_measurements(const Arguments& arguments, Console& console) {
     parts.fitted = fitted_classes(data.calibration());
   }
   if (arguments.has("--agreement")) {
-    parts.agreement = agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
+    parts.agreement =
+        agreement(board, rows, {data.topologies(), data.models()}, {.backend = arguments.text("--agreement")});
   }
   const Document document = explained.empty() ? scoreboard_document(board, parts) : row_document(board.rows.at(0));
   print(document, arguments, console);
@@ -100,16 +104,23 @@ int validate_measurements(const Arguments& arguments, Console& console) {
     return static_cast<int>(ErrorKind::check_failed);
   }
   if (board.time.median <= limit) return 0;
-  console.err << fmt::format("--max-error {}: the median error of the step time, {:.2f} % over {} rows, is larger\n", arguments.text("--max-error"), 100 * board.time.median, board.time.rows);
+  console.err << fmt::format("--max-error {}: the median error of the step time, {:.2f} % over {} rows, is larger\n",
+                             arguments.text("--max-error"), 100 * board.time.median, board.time.rows);
   return static_cast<int>(ErrorKind::check_failed);
 }
 
 std::vector<Option> validate_measurements_options() {
-  return {{"--measurements", "FILE", "hold predictions against measured steps (JSON entries, or CSV with a single-node profile's columns), tables of collectives, kernels by shape", "", true},
+  return {{"--measurements", "FILE",
+           "hold predictions against measured steps (JSON entries, or CSV with a single-node profile's columns), "
+           "tables of collectives, kernels by shape",
+           "", true},
           {"--summary", "", "error figures by source, GPU generation and model only"},
-          {"--refit", "", "each source again without the constants fitted on its steps, and how many constants rest on how many rows"},
-          {"--agreement", "BACKEND", "play every tenth row of each source, up to 64 GPUs, on a back end too and compare it with the closed form"},
-          {"--write-ranges", "FILE", "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
+          {"--refit", "",
+           "each source again without the constants fitted on its steps, and how many constants rest on how many rows"},
+          {"--agreement", "BACKEND",
+           "play every tenth row of each source, up to 64 GPUs, on a back end too and compare it with the closed form"},
+          {"--write-ranges", "FILE",
+           "write the ranges that predictions are given (topologies/prediction_errors.json), from these rows' errors"},
           {"--explain", "ROW", "one row of --measurements: every field of its scenario and where it is from"}};
 }
 

@@ -5,8 +5,8 @@
 
 namespace rehearse::cli {
 
-/// The files are those of --measurements and the positionals. Returns the exit code: 1 where --max-error is given and the median error of
-/// step times is larger, or where no row counts.
+/// The files are those of --measurements and the positionals. Returns the exit code: 1 where --max-error is given and
+/// the median error of step times is larger, or where no row counts.
 int validate_measurements(const Arguments& arguments, Console& console);
 
 /// The options it takes, beside those of every verb with a result.

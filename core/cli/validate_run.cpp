@@ -31,7 +31,9 @@ double max_error_of(const Arguments& arguments) {
   if (percent) text.pop_back();
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value >= 0)) throw Error(ErrorKind::usage, fmt::format("'{}' is no share", arguments.text("--max-error")), "--max-error", "example: --max-error 10%, or 0.1");
+  if (text.empty() || *end != '\0' || !(value >= 0))
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no share", arguments.text("--max-error")), "--max-error",
+                "example: --max-error 10%, or 0.1");
   return percent ? value / 100 : value;
 }
 
@@ -44,20 +46,38 @@ Session open_here(const Arguments& arguments, int ranks) {
   }
   Session session = open_session(arguments.text("SCENARIO"), sets, ranks);
   if (!session.profile)
-    throw Error(ErrorKind::usage, "no profile of this machine", "--calibration", fmt::format("rehearse calibrate --device {} --ranks {} -o this_machine.json, then --calibration this_machine.json", on_cuda(arguments) ? "cuda" : "cpu", ranks));
+    throw Error(
+        ErrorKind::usage, "no profile of this machine", "--calibration",
+        fmt::format(
+            "rehearse calibrate --device {} --ranks {} -o this_machine.json, then --calibration this_machine.json",
+            on_cuda(arguments) ? "cuda" : "cpu", ranks));
   if (const std::string wanted = on_cuda(arguments) ? "cuda" : "cpu"; session.profile->kind != wanted)
-    throw Error(ErrorKind::usage, fmt::format("a profile of device '{}', for a run on '{}'", session.profile->kind, wanted), "--calibration", fmt::format("rehearse calibrate --device {} measures it", wanted));
-  if (session.cluster.device_count() != ranks) throw Error(ErrorKind::usage, fmt::format("the scenario's cluster has {} devices, and {} ranks are to run", session.cluster.device_count(), ranks), "cluster", "give the profile by --calibration");
+    throw Error(ErrorKind::usage,
+                fmt::format("a profile of device '{}', for a run on '{}'", session.profile->kind, wanted),
+                "--calibration", fmt::format("rehearse calibrate --device {} measures it", wanted));
+  if (session.cluster.device_count() != ranks)
+    throw Error(ErrorKind::usage,
+                fmt::format("the scenario's cluster has {} devices, and {} ranks are to run",
+                            session.cluster.device_count(), ranks),
+                "cluster", "give the profile by --calibration");
   return session;
 }
 
 /// Either side of one operator class, summed over a rank's step.
-struct Sums { double calls = 0, predicted = 0; std::vector<double> measured; };
+struct Sums {
+  double calls = 0, predicted = 0;
+  std::vector<double> measured;
+};
 
 class Comparison {
  public:
   Comparison(const Session& session, const Program& executed, Numerics numerics, const MeasuredSteps& steps)
-      : session_(session), priced_(numerics == Numerics::plan ? executed : with_real_type(executed, numerics == Numerics::fp64 ? DType::fp64 : DType::fp32)), cost_(session.cost_model()), steps_(steps) {
+      : session_(session),
+        priced_(numerics == Numerics::plan
+                    ? executed
+                    : with_real_type(executed, numerics == Numerics::fp64 ? DType::fp64 : DType::fp32)),
+        cost_(session.cost_model()),
+        steps_(steps) {
     priced_.device_of_rank.resize(steps.ranks.size());
     for (std::size_t r = 0; r < steps.ranks.size(); ++r) priced_.device_of_rank[r] = static_cast<int>(r);
   }
@@ -118,7 +138,8 @@ class Comparison {
     std::vector<Span> out;
     for (std::size_t r = 0; r < steps_.ranks.size(); ++r) {
       const RankPlan plan(priced_, static_cast<int>(r));
-      for (std::size_t i = 0; i < plan.step().size(); ++i) out.push_back(span_of(plan, plan.step()[i], steps_.ranks[r].steps[steps_.median_step][i]));
+      for (std::size_t i = 0; i < plan.step().size(); ++i)
+        out.push_back(span_of(plan, plan.step()[i], steps_.ranks[r].steps[steps_.median_step][i]));
     }
     return out;
   }
@@ -153,10 +174,12 @@ class Comparison {
       sums.predicted += (time ? *time : cost_.price(priced_, *in.task, *in.body, rank, in.at).time).value();
       sums.calls += 1;
       sums.measured.resize(steps_.seconds.size(), 0.0);
-      for (std::size_t s = 0; s < steps_.seconds.size(); ++s) sums.measured[s] += measured.steps[s][i].end - measured.steps[s][i].begin;
+      for (std::size_t s = 0; s < steps_.seconds.size(); ++s)
+        sums.measured[s] += measured.steps[s][i].end - measured.steps[s][i].begin;
     }
     exposed_.resize(steps_.seconds.size(), 0.0);
-    for (std::size_t s = 0; s < steps_.seconds.size(); ++s) exposed_[s] += shares_of(plan, measured.steps[s], steps_.seconds[s]).exposed;
+    for (std::size_t s = 0; s < steps_.seconds.size(); ++s)
+      exposed_[s] += shares_of(plan, measured.steps[s], steps_.seconds[s]).exposed;
   }
 
   void add_rows(Validation& out) const {
@@ -166,13 +189,15 @@ class Comparison {
       predicted += row.predicted, measured += row.measured;
       out.rows.push_back(std::move(row));
     };
-    for (const auto& [name, s] : classes_) add({name, s.calls / ranks, Seconds{s.predicted / ranks}, Seconds{median(s.measured) / ranks}, true});
+    for (const auto& [name, s] : classes_)
+      add({name, s.calls / ranks, Seconds{s.predicted / ranks}, Seconds{median(s.measured) / ranks}, true});
     Breakdown mean;
     for (const RankMetrics& m : run_.ranks) mean += m.breakdown;
     mean *= 1.0 / static_cast<double>(run_.ranks.size());
     if (ranks > 1) {
       Seconds exposed = mean[TimeCategory::bubble];
-      for (int c = static_cast<int>(TimeCategory::exposed_tp); c <= static_cast<int>(TimeCategory::exposed_tile); ++c) exposed += mean[static_cast<TimeCategory>(c)];
+      for (int c = static_cast<int>(TimeCategory::exposed_tp); c <= static_cast<int>(TimeCategory::exposed_tile); ++c)
+        exposed += mean[static_cast<TimeCategory>(c)];
       add({"exposed communication", 0, exposed, Seconds{median(exposed_) / ranks}, false});
       add({"kernels slowed by communication", 0, mean[TimeCategory::overlap_slowdown], Seconds{0}, false});
     }
@@ -196,12 +221,15 @@ class Comparison {
   std::set<std::string> missing_;
 };
 
-int validate_rank(Session& session, const Place& place, const Arguments& arguments, Console& console, ComputeDevice& device, Transport& transport) {
+int validate_rank(Session& session, const Place& place, const Arguments& arguments, Console& console,
+                  ComputeDevice& device, Transport& transport) {
   const Program program = executable_program(session, place.ranks);
   const auto data = data_of(session, arguments);
   const Numerics numerics = device.numerics();
   const int steps = static_cast<int>(whole_number(arguments, "--steps", 1, 20));
-  const MeasuredSteps measured = measure_steps(program, device, transport, *data, {.warm_up = kWarmUp, .steps = steps, .replay = session.scenario.kernels.cuda_graphs}, {});
+  const MeasuredSteps measured =
+      measure_steps(program, device, transport, *data,
+                    {.warm_up = kWarmUp, .steps = steps, .replay = session.scenario.kernels.cuda_graphs}, {});
   if (place.rank != 0) return 0;
   if (!measured.not_replayed_because.empty()) {  // What is predicted is what ran.
     tell_not_replayed(measured.not_replayed_because, console);
@@ -221,8 +249,10 @@ int validate_rank(Session& session, const Place& place, const Arguments& argumen
 }
 
 std::vector<std::string> rank_command(const Arguments& arguments, int ranks) {
-  std::vector<std::string> out{"rehearse", "validate", arguments.text("SCENARIO"), "--ranks-from-env", "--ranks", std::to_string(ranks)};
-  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--calibration", "--backend", "--max-error", "--trace", "--html", "--format", "--output"})
+  std::vector<std::string> out{"rehearse",         "validate", arguments.text("SCENARIO"),
+                               "--ranks-from-env", "--ranks",  std::to_string(ranks)};
+  for (const char* option : {"--device", "--steps", "--data", "--numerics", "--calibration", "--backend", "--max-error",
+                             "--trace", "--html", "--format", "--output"})
     if (arguments.has(option)) out.insert(out.end(), {option, arguments.text(option)});
   for (const std::string& set : arguments.all("--set")) out.insert(out.end(), {"--set", set});
   return out;
@@ -241,7 +271,9 @@ int validate_run(const Arguments& arguments, Console& console) {
   Session session = open_here(arguments, ranks);
   if (place || ranks == 1) {
     const Place here = place.value_or(Place{});
-    return as_rank_on(here, arguments, console, [&](ComputeDevice& device, Transport& transport) { return validate_rank(session, here, arguments, console, device, transport); });
+    return as_rank_on(here, arguments, console, [&](ComputeDevice& device, Transport& transport) {
+      return validate_rank(session, here, arguments, console, device, transport);
+    });
   }
   check_gpus(arguments, ranks);
   check_run(session, ranks, arguments);
@@ -251,16 +283,18 @@ int validate_run(const Arguments& arguments, Console& console) {
 }
 
 std::vector<Option> validate_run_options() {
-  return {{"--device", "NAME", "what runs: cpu or cuda", "cpu"},
-          {"--ranks", "N", "ranks to run on this machine", "1"},
-          {"--ranks-from-env", "", "be one of the ranks; for validate itself"},
-          {"--calibration", "FILE", "profile of this machine (rehearse calibrate)", "the scenario's"},
-          {"--steps", "N", "steps that are measured, after three that warm up", "20"},
-          {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
-          {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64; on GPUs also plan, as the scenario says", "fp32; plan on GPUs"},
-          {"--max-error", "SHARE", "exit with 1 where the step is further off, as in 10%"},
-          {"--trace", "FILE", "write simulated and measured spans of all ranks for Perfetto and PyTorch's tools"},
-          backend_option()};
+  return {
+      {"--device", "NAME", "what runs: cpu or cuda", "cpu"},
+      {"--ranks", "N", "ranks to run on this machine", "1"},
+      {"--ranks-from-env", "", "be one of the ranks; for validate itself"},
+      {"--calibration", "FILE", "profile of this machine (rehearse calibrate)", "the scenario's"},
+      {"--steps", "N", "steps that are measured, after three that warm up", "20"},
+      {"--data", "FILE", "learn the bytes of a file", "synthetic tokens"},
+      {"--numerics", "TYPE", "arithmetic of all real numbers: fp32 or fp64; on GPUs also plan, as the scenario says",
+       "fp32; plan on GPUs"},
+      {"--max-error", "SHARE", "exit with 1 where the step is further off, as in 10%"},
+      {"--trace", "FILE", "write simulated and measured spans of all ranks for Perfetto and PyTorch's tools"},
+      backend_option()};
 }
 
 }  // namespace rehearse::cli

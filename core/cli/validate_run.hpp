@@ -5,7 +5,8 @@
 
 namespace rehearse::cli {
 
-/// The scenario is the first positional. Returns the exit code: 1 where --max-error is given and the step is further off.
+/// The scenario is the first positional. Returns the exit code: 1 where --max-error is given and the step is further
+/// off.
 int validate_run(const Arguments& arguments, Console& console);
 
 /// The options it takes, beside those of every verb with a result.

@@ -13,10 +13,10 @@ namespace rehearse::cli {
 
 /// "--format FORMAT". An option without `value` is a switch.
 struct Option {
-  std::string name;            ///< With its dashes: "--format"; with a short form: "-o,--output".
-  std::string value;           ///< What stands after it in help: "FORMAT"; empty for a switch.
-  std::string help;            ///< One line.
-  std::string fallback{};      ///< Shown as the default; parsing leaves absent options absent.
+  std::string name;        ///< With its dashes: "--format"; with a short form: "-o,--output".
+  std::string value;       ///< What stands after it in help: "FORMAT"; empty for a switch.
+  std::string help;        ///< One line.
+  std::string fallback{};  ///< Shown as the default; parsing leaves absent options absent.
   bool repeatable = false;
 };
 
@@ -53,7 +53,7 @@ struct Verb {
   std::vector<std::string> examples;  ///< Whole commands.
   std::vector<Positional> positionals;
   std::vector<Option> options;
-  std::string notes{};                ///< Below the options, in help.
+  std::string notes{};  ///< Below the options, in help.
   /// Returns the exit code; throws Error.
   std::function<int(const Arguments&, Console&)> run{};
 };
@@ -68,8 +68,8 @@ struct Verb {
 /// What the program says when nothing was asked: three commands to try.
 [[nodiscard]] std::string first_steps_text();
 
-/// Reads a command line (without the program's name) and runs what it asks. Returns the exit code of a verb that ran; throws Error (usage)
-/// with did-you-mean for unknown verbs and options, and what verbs throw.
+/// Reads a command line (without the program's name) and runs what it asks. Returns the exit code of a verb that ran;
+/// throws Error (usage) with did-you-mean for unknown verbs and options, and what verbs throw.
 int run_command_line(const std::vector<std::string>& words, Console& console);
 
 }  // namespace rehearse::cli

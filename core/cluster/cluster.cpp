@@ -30,8 +30,8 @@ void check(const std::vector<Cluster::Part>& parts) {
     without_nic = without_nic || part.machine->nics == 0;
   }
   if (nodes > 1 && without_nic)
-    throw Error(ErrorKind::usage, "machines without a NIC cannot be joined to a cluster of several nodes", "cluster.machine",
-                "take one node, or a machine with NICs");
+    throw Error(ErrorKind::usage, "machines without a NIC cannot be joined to a cluster of several nodes",
+                "cluster.machine", "take one node, or a machine with NICs");
   if (std::max(devices, links + 16 * nics) > std::numeric_limits<int>::max())
     throw Error(ErrorKind::usage, fmt::format("{} nodes are more than a cluster can hold", nodes), "cluster.nodes");
 }
@@ -123,7 +123,8 @@ ClusterLink Cluster::link(LinkId id) const {
   const auto& link = block.machine->links[local / 2];
   const auto& vertices = block.machine->vertices;
   auto [from, to] = local % 2 == 0 ? std::pair(link.a, link.b) : std::pair(link.b, link.a);
-  return {fmt::format("node{}/{}>{}", node, vertices[from].name, vertices[to].name), link.rate * impl_->scale_of(id), link.latency};
+  return {fmt::format("node{}/{}>{}", node, vertices[from].name, vertices[to].name), link.rate * impl_->scale_of(id),
+          link.latency};
 }
 
 Route Cluster::route(DeviceId src, DeviceId dst) const {
@@ -142,7 +143,8 @@ Route Cluster::route(DeviceId src, DeviceId dst) const {
   }
   const int last = impl_->sender(to);  // To whose NIC it comes.
   int dst_nic = to.block->routes.nic_of(last);
-  int relay = impl_->fabric->has_rails() && from.block->machine->pxn ? from.block->routes.relay(from.local, dst_nic) : -1;
+  int relay =
+      impl_->fabric->has_rails() && from.block->machine->pxn ? from.block->routes.relay(from.local, dst_nic) : -1;
   if (relay >= 0) {
     append(from, from.block->routes.between(from.local, relay));
     from.local = relay;
@@ -153,7 +155,8 @@ Route Cluster::route(DeviceId src, DeviceId dst) const {
   }
   append(from, from.block->routes.to_nic(from.local));
   std::size_t fabric = route.links.size();
-  route.latency += impl_->fabric->route(from.node, from.block->routes.nic_of(from.local), to.node, dst_nic, route.links);
+  route.latency +=
+      impl_->fabric->route(from.node, from.block->routes.nic_of(from.local), to.node, dst_nic, route.links);
   for (; fabric < route.links.size(); ++fabric) route.links[fabric] += impl_->fabric_first;
   append(to, to.block->routes.from_nic(last));
   if (last != to.local) append(to, to.block->routes.between(last, to.local));

@@ -82,7 +82,8 @@ ClusterGraph Cluster::graph() const {
   };
   for (int i = 0; i < impl_->fabric->link_count(); ++i) {
     auto [from, to] = impl_->fabric->ends(i);
-    add_edge(vertex_of(from), vertex_of(to), ClusterEdge{impl_->fabric_first + i, "network", impl_->fabric->rate(i)}, graph);
+    add_edge(vertex_of(from), vertex_of(to), ClusterEdge{impl_->fabric_first + i, "network", impl_->fabric->rate(i)},
+             graph);
   }
   return graph;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A cluster written out as a graph, for drawing, importing and checking. Apart from cluster.hpp, as Boost.Graph is slow to compile.
+// A cluster written out as a graph, for drawing, importing and checking. Apart from cluster.hpp, as Boost.Graph is slow
+// to compile.
 
 #include <string>
 
@@ -9,8 +10,15 @@
 
 namespace rehearse {
 
-struct ClusterVertex { std::string name; std::string kind; };
-struct ClusterEdge { LinkId link; std::string kind; BytesPerSecond rate; };
+struct ClusterVertex {
+  std::string name;
+  std::string kind;
+};
+struct ClusterEdge {
+  LinkId link;
+  std::string kind;
+  BytesPerSecond rate;
+};
 struct ClusterGraph : boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, ClusterVertex, ClusterEdge> {};
 
 }  // namespace rehearse

@@ -26,7 +26,11 @@ struct Cluster::Impl {
     LinkId first_link;
     int links_per_node;
   };
-  struct Place { const Block* block; NodeId node; int local; };
+  struct Place {
+    const Block* block;
+    NodeId node;
+    int local;
+  };
 
   std::string name;
   std::vector<Part> parts;
@@ -36,11 +40,12 @@ struct Cluster::Impl {
   int nodes = 0;
   int devices = 0;
   LinkId fabric_first = 0;
-  std::map<LinkId, double> scaled;               ///< Links of another rate than their specs'.
+  std::map<LinkId, double> scaled;  ///< Links of another rate than their specs'.
   std::set<std::pair<NodeId, int>> failed_nics;
 
-  [[nodiscard]] const Block& block_by(int Block::* first, int value) const {
-    auto it = std::upper_bound(blocks.begin(), blocks.end(), value, [&](int v, const Block& b) { return v < b.*first; });
+  [[nodiscard]] const Block& block_by(int Block::*first, int value) const {
+    auto it =
+        std::upper_bound(blocks.begin(), blocks.end(), value, [&](int v, const Block& b) { return v < b.*first; });
     return *std::prev(it);
   }
   [[nodiscard]] const Block& block_of_node(NodeId n) const;

@@ -25,7 +25,11 @@ std::string node_of(const std::string& name) {
   return name.starts_with("node") && slash != std::string::npos ? name.substr(0, slash) : std::string();
 }
 
-struct Line { BytesPerSecond rate; int count = 0; std::string kind; };
+struct Line {
+  BytesPerSecond rate;
+  int count = 0;
+  std::string kind;
+};
 /// Lines by the names of their ends.
 using Lines = std::map<std::pair<std::string, std::string>, Line>;
 
@@ -34,7 +38,8 @@ std::string text_of(const Lines& lines) {
   for (const auto& [ends, line] : lines) {
     std::string rate = to_string(line.rate);
     if (line.count > 1) rate = fmt::format("{} x {}", line.count, rate);
-    out += fmt::format("  \"{}\" -- \"{}\" [label=\"{}\"{}];\n", ends.first, ends.second, rate, line.kind == "nvlink" ? ", color=\"#2e7d32\"" : "");
+    out += fmt::format("  \"{}\" -- \"{}\" [label=\"{}\"{}];\n", ends.first, ends.second, rate,
+                       line.kind == "nvlink" ? ", color=\"#2e7d32\"" : "");
   }
   return out;
 }
@@ -52,7 +57,8 @@ std::string dot_text(const Cluster& cluster, int most_vertices) {
   const bool whole = static_cast<long long>(num_vertices(graph)) <= most_vertices;
   if (!whole && outside + static_cast<long long>(vertices_of_node.size()) > most_vertices)
     throw Error(ErrorKind::usage,
-                fmt::format("{} nodes and {} switches are more than a drawing can show ({})", vertices_of_node.size(), outside, most_vertices),
+                fmt::format("{} nodes and {} switches are more than a drawing can show ({})", vertices_of_node.size(),
+                            outside, most_vertices),
                 "topology", "draw one machine, or a smaller cluster on the same network");
   const auto drawn = [whole](const std::string& name) {
     const std::string node = node_of(name);
@@ -71,7 +77,8 @@ std::string dot_text(const Cluster& cluster, int most_vertices) {
     if (!whole && !node.empty() && vertices_of_node.erase(node) == 0) continue;
     const std::string name = drawn(graph[*v].name);
     const std::string label = whole && !node.empty() ? name.substr(node.size() + 1) : name;
-    out += fmt::format("  \"{}\" [label=\"{}\", shape={}];\n", name, label, shape_of(whole || node.empty() ? graph[*v].kind : "node"));
+    out += fmt::format("  \"{}\" [label=\"{}\", shape={}];\n", name, label,
+                       shape_of(whole || node.empty() ? graph[*v].kind : "node"));
   }
   if (!open.empty()) out += "  }\n";
 

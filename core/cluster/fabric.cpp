@@ -20,7 +20,8 @@ double value_or(const FabricSite& site, const std::string& name, double fallback
 }
 
 std::string name_of(const FabricEnd& end, const Fabric& fabric) {
-  return end.fabric_switch >= 0 ? fabric.switch_name(end.fabric_switch) : fmt::format("node{}/NIC{}", end.node, end.nic);
+  return end.fabric_switch >= 0 ? fabric.switch_name(end.fabric_switch)
+                                : fmt::format("node{}/NIC{}", end.node, end.nic);
 }
 
 void check_parameters(const NetworkSpec& network, const Registry<FabricFactory>::Entry& entry) {
@@ -143,7 +144,8 @@ Seconds SwitchedFabric::route(NodeId src, int src_nic, NodeId dst, int dst_nic, 
   Port to = port_at(dst, dst_nic);
   links.push_back(2 * from.index);
   std::size_t trunks = links.size();
-  climb(leaf_of(from), leaf_of(to), mixed(static_cast<std::uint64_t>(from.index) << 32 | static_cast<std::uint64_t>(to.index)), links);
+  climb(leaf_of(from), leaf_of(to),
+        mixed(static_cast<std::uint64_t>(from.index) << 32 | static_cast<std::uint64_t>(to.index)), links);
   auto switches = static_cast<double>(links.size() - trunks + 1);
   for (; trunks < links.size(); ++trunks) links[trunks] += 2 * port_count_;
   links.push_back(2 * to.index + 1);

@@ -40,14 +40,15 @@ using FabricFactory = std::function<std::unique_ptr<Fabric>(const FabricSite&)>;
 
 /// A whole-number parameter of at least `least`. Throws Error (usage).
 [[nodiscard]] int integer_parameter(const FabricSite& site, const std::string& name, int fallback, int least = 1);
-/// A 64-bit mixture of `value` (splitmix64): what ECMP and Valiant choose by, so that a choice looks random and never changes.
+/// A 64-bit mixture of `value` (splitmix64): what ECMP and Valiant choose by, so that a choice looks random and never
+/// changes.
 [[nodiscard]] std::uint64_t mixed(std::uint64_t value);
 /// A ratio above zero. Throws Error (usage).
 [[nodiscard]] double ratio_parameter(const FabricSite& site, const std::string& name, double fallback);
 
-/// A fabric of NIC ports at switches and trunks between switches. Links are numbered: port p owns 2p (NIC to switch) and
-/// 2p+1 (switch to NIC), then the trunks. A NIC's outgoing link carries the NIC's latency and every link out of a switch
-/// that switch's, so that a route's latency is the sum over its links.
+/// A fabric of NIC ports at switches and trunks between switches. Links are numbered: port p owns 2p (NIC to switch)
+/// and 2p+1 (switch to NIC), then the trunks. A NIC's outgoing link carries the NIC's latency and every link out of a
+/// switch that switch's, so that a route's latency is the sum over its links.
 class SwitchedFabric : public Fabric {
  public:
   explicit SwitchedFabric(FabricSite site);
@@ -60,15 +61,22 @@ class SwitchedFabric : public Fabric {
 
  protected:
   /// A NIC and where it is plugged in.
-  struct Port { NodeId node; int nic; int index; };
+  struct Port {
+    NodeId node;
+    int nic;
+    int index;
+  };
   /// Everything that travels from one switch to another, one direction.
-  struct Trunk { int from, to; BytesPerSecond rate; };
+  struct Trunk {
+    int from, to;
+    BytesPerSecond rate;
+  };
 
   [[nodiscard]] virtual int leaf_of(const Port& port) const = 0;
   [[nodiscard]] virtual int trunk_count() const = 0;
   [[nodiscard]] virtual Trunk trunk(int index) const = 0;
-  /// Appends the trunks from one leaf to another; nothing when they are the same. `flow` differs between pairs of NICs and is the same in
-  /// every run: where several ways are equal, it chooses.
+  /// Appends the trunks from one leaf to another; nothing when they are the same. `flow` differs between pairs of NICs
+  /// and is the same in every run: where several ways are equal, it chooses.
   virtual void climb(int from_leaf, int to_leaf, std::uint64_t flow, std::vector<int>& trunks) const = 0;
 
   [[nodiscard]] const FabricSite& site() const { return site_; }
@@ -81,7 +89,9 @@ class SwitchedFabric : public Fabric {
   [[nodiscard]] BytesPerSecond half_of_nics() const;
 
  private:
-  struct Start { int node, port; };
+  struct Start {
+    int node, port;
+  };
   [[nodiscard]] std::size_t part_of_port(int port) const;
   [[nodiscard]] Port port_at(int index) const;
   [[nodiscard]] Port port_at(NodeId node, int nic) const;

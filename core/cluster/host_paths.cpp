@@ -13,7 +13,9 @@ std::vector<int> to_host(const MachineSpec& machine, int gpu) {
   const auto found = search_paths(machine, gpu, Medium::host);
   const FoundPath* best = nullptr;
   for (std::size_t v = 0; v < found.size(); ++v)
-    if (machine.vertices[v].kind == MachineSpec::VertexKind::cpu && found[v] && (best == nullptr || found[v]->cost < best->cost)) best = &*found[v];
+    if (machine.vertices[v].kind == MachineSpec::VertexKind::cpu && found[v] &&
+        (best == nullptr || found[v]->cost < best->cost))
+      best = &*found[v];
   return best == nullptr ? std::vector<int>{} : best->links;
 }
 
@@ -39,7 +41,8 @@ HostPaths::HostPaths(const Cluster& cluster) : cluster_(cluster) {
 
 BytesPerSecond HostPaths::share(DeviceId d) const {
   const NodeId node = cluster_.node_of(d);
-  const Part& part = *std::prev(std::upper_bound(parts_.begin(), parts_.end(), node, [](NodeId n, const Part& p) { return n < p.first_node; }));
+  const Part& part = *std::prev(
+      std::upper_bound(parts_.begin(), parts_.end(), node, [](NodeId n, const Part& p) { return n < p.first_node; }));
   const LinkId first = part.first_link + (node - part.first_node) * part.links_per_node;
   BytesPerSecond least{};
   for (const int link : part.links[static_cast<std::size_t>(cluster_.local_index(d))]) {

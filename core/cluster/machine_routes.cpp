@@ -15,8 +15,8 @@ using Links = std::vector<int>;
 using PathTo = std::vector<std::optional<FoundPath>>;
 
 Error unreachable(const MachineSpec& machine, int gpu, const std::string& what) {
-  return {ErrorKind::usage, fmt::format("machine '{}': GPU{} has no path to {}", machine.id, gpu, what), "machine.links",
-          "check the machine's wiring"};
+  return {ErrorKind::usage, fmt::format("machine '{}': GPU{} has no path to {}", machine.id, gpu, what),
+          "machine.links", "check the machine's wiring"};
 }
 
 Links reversed(const Links& links) {
@@ -83,7 +83,10 @@ std::vector<int> deal_nics(const MachineSpec& machine, const Searches& found) {
     for (int nic = 0; nic < static_cast<int>(found.nics.size()); ++nic) {
       const auto& path = paths[found.nics[nic]];
       if (!path) continue;
-      if (best < 0) { best = nic; continue; }
+      if (best < 0) {
+        best = nic;
+        continue;
+      }
       const PathCost& champion = paths[found.nics[best]]->cost;
       if (path->cost.as_near_as(champion) ? users[nic] < users[best] : path->cost < champion) best = nic;
     }

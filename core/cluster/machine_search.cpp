@@ -17,7 +17,8 @@ struct DirectedLink {
   int id = 0;
   PathCost cost;
 };
-using MachineGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, DirectedLink>;
+using MachineGraph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, DirectedLink>;
 using Edge = boost::graph_traits<MachineGraph>::edge_descriptor;
 
 struct Usable {
@@ -53,7 +54,8 @@ MachineGraph graph_of(const MachineSpec& machine) {
 
 struct Extend {
   PathCost operator()(const PathCost& path, const PathCost& link) const {
-    return {path.sockets + link.sockets, path.hosts + link.hosts, path.hops + link.hops, std::min(path.width, link.width)};
+    return {path.sockets + link.sockets, path.hosts + link.hosts, path.hops + link.hops,
+            std::min(path.width, link.width)};
   }
 };
 

@@ -35,12 +35,14 @@ class Placement {
   void add(DeviceId device, const std::string& where) {
     const auto [first, fresh] = rank_of_.emplace(device, static_cast<int>(devices_.size()));
     if (!fresh)
-      fail(where, fmt::format("ranks {} and {} are both on {}", first->second, devices_.size(), name_of(device)), "each rank has a device of its own");
+      fail(where, fmt::format("ranks {} and {} are both on {}", first->second, devices_.size(), name_of(device)),
+           "each rank has a device of its own");
     devices_.push_back(device);
   }
 
   [[nodiscard]] DeviceId device(int index, const std::string& where) const {
-    if (index >= cluster_.device_count()) fail(where, fmt::format("device {} does not exist: the cluster has 0 to {}", index, cluster_.device_count() - 1));
+    if (index >= cluster_.device_count())
+      fail(where, fmt::format("device {} does not exist: the cluster has 0 to {}", index, cluster_.device_count() - 1));
     return index;
   }
   [[nodiscard]] DeviceId device(NodeId node, int local, const std::string& where) const {
@@ -51,20 +53,24 @@ class Placement {
   [[nodiscard]] NodeId node(std::string_view name, const std::string& where) const {
     const int index = name.starts_with("node") ? number(name.substr(4)) : kNone;
     if (index == kNone || index >= cluster_.node_count())
-      fail(where, fmt::format("'{}' is no node of the cluster", name), fmt::format("nodes are node0 to node{}", cluster_.node_count() - 1));
+      fail(where, fmt::format("'{}' is no node of the cluster", name),
+           fmt::format("nodes are node0 to node{}", cluster_.node_count() - 1));
     return index;
   }
   /// "17" or "node3/GPU5".
   [[nodiscard]] DeviceId named(std::string_view name, const std::string& where) const {
     if (const int index = number(name); index != kNone) return device(index, where);
     const std::size_t slash = name.find('/');
-    if (slash == std::string_view::npos) fail(where, fmt::format("'{}' is no device", name), "write a device number, or node3/GPU5");
+    if (slash == std::string_view::npos)
+      fail(where, fmt::format("'{}' is no device", name), "write a device number, or node3/GPU5");
     const NodeId at = node(name.substr(0, slash), where);
     const std::string_view local = name.substr(slash + 1);
     const auto& vertices = cluster_.machine(at).vertices;
     for (int d = 0; d < cluster_.machine(at).gpus; ++d)
       if (vertices[static_cast<std::size_t>(d)].name == local) return cluster_.first_device(at) + d;
-    fail(where, fmt::format("node{} has no device '{}'", at, local), fmt::format("it has {} to {}", vertices[0].name, vertices[static_cast<std::size_t>(cluster_.machine(at).gpus - 1)].name));
+    fail(where, fmt::format("node{} has no device '{}'", at, local),
+         fmt::format("it has {} to {}", vertices[0].name,
+                     vertices[static_cast<std::size_t>(cluster_.machine(at).gpus - 1)].name));
   }
 
   /// `slots` more devices of a node; kNone: all that are left.
@@ -72,7 +78,8 @@ class Placement {
     int& used = used_[node];
     const int count = cluster_.machine(node).gpus;
     const int wanted = slots == kNone ? count - used : slots;
-    if (used + wanted > count) fail(where, fmt::format("{} slots on node{}, which has {} devices", used + wanted, node, count));
+    if (used + wanted > count)
+      fail(where, fmt::format("{} slots on node{}, which has {} devices", used + wanted, node, count));
     for (int i = 0; i < wanted; ++i) add(cluster_.first_device(node) + used++, where);
   }
 
@@ -82,7 +89,11 @@ class Placement {
   }
 
  private:
-  [[nodiscard]] std::string name_of(DeviceId d) const { return fmt::format("node{}/{}", cluster_.node_of(d), cluster_.machine(cluster_.node_of(d)).vertices[static_cast<std::size_t>(cluster_.local_index(d))].name); }
+  [[nodiscard]] std::string name_of(DeviceId d) const {
+    return fmt::format(
+        "node{}/{}", cluster_.node_of(d),
+        cluster_.machine(cluster_.node_of(d)).vertices[static_cast<std::size_t>(cluster_.local_index(d))].name);
+  }
 
   const Cluster& cluster_;
   std::vector<DeviceId> devices_;
@@ -97,12 +108,20 @@ std::vector<DeviceId> from_json(std::string_view text, const std::string& origin
   for (std::size_t r = 0; r < list.size(); ++r) {
     const std::string where = fmt::format("{}: /{}", origin, r);
     const nlohmann::json& entry = list[r];
-    const auto whole = [&](const nlohmann::json& v) { return v.is_number_integer() && v.get<double>() >= 0 && v.get<double>() < 2e9; };
-    if (whole(entry)) placement.add(placement.device(entry.get<int>(), where), where);
-    else if (entry.is_string()) placement.add(placement.named(entry.get<std::string>(), where), where);
-    else if (entry.is_object() && entry.size() == 2 && entry.contains("node") && entry.contains("gpu") && whole(entry["node"]) && whole(entry["gpu"]))
-      placement.add(placement.device(placement.node(fmt::format("node{}", entry["node"].get<int>()), where), entry["gpu"].get<int>(), where), where);
-    else fail(where, "wanted a device number, \"node3/GPU5\" or {\"node\": 3, \"gpu\": 5}");
+    const auto whole = [&](const nlohmann::json& v) {
+      return v.is_number_integer() && v.get<double>() >= 0 && v.get<double>() < 2e9;
+    };
+    if (whole(entry))
+      placement.add(placement.device(entry.get<int>(), where), where);
+    else if (entry.is_string())
+      placement.add(placement.named(entry.get<std::string>(), where), where);
+    else if (entry.is_object() && entry.size() == 2 && entry.contains("node") && entry.contains("gpu") &&
+             whole(entry["node"]) && whole(entry["gpu"]))
+      placement.add(placement.device(placement.node(fmt::format("node{}", entry["node"].get<int>()), where),
+                                     entry["gpu"].get<int>(), where),
+                    where);
+    else
+      fail(where, "wanted a device number, \"node3/GPU5\" or {\"node\": 3, \"gpu\": 5}");
   }
   return placement.finish(origin);
 }
@@ -111,8 +130,10 @@ std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
   std::string word;
   for (const char c : line.substr(0, line.find('#'))) {
-    if (c != ' ' && c != '\t' && c != '\r') word += c;
-    else if (!word.empty()) words.push_back(std::move(word)), word.clear();
+    if (c != ' ' && c != '\t' && c != '\r')
+      word += c;
+    else if (!word.empty())
+      words.push_back(std::move(word)), word.clear();
   }
   if (!word.empty()) words.push_back(std::move(word));
   return words;
@@ -143,10 +164,13 @@ class RankFile final : public Form {
   void take(const std::vector<std::string>& words, const std::string& where) override {
     const std::size_t equals = words.size() == 3 ? words[1].find('=') : std::string::npos;
     const int rank = equals == std::string::npos ? kNone : number(std::string_view(words[1]).substr(0, equals));
-    const int slot = words.size() == 3 && words[2].starts_with("slot=") ? number(std::string_view(words[2]).substr(5)) : kNone;
-    if (words[0] != "rank" || rank == kNone || slot == kNone) fail(where, "wanted a line such as 'rank 0=node3 slot=5'");
+    const int slot =
+        words.size() == 3 && words[2].starts_with("slot=") ? number(std::string_view(words[2]).substr(5)) : kNone;
+    if (words[0] != "rank" || rank == kNone || slot == kNone)
+      fail(where, "wanted a line such as 'rank 0=node3 slot=5'");
     const NodeId node = placement_.node(std::string_view(words[1]).substr(equals + 1), where);
-    if (!lines_.emplace(rank, Line{placement_.device(node, slot, where), where}).second) fail(where, fmt::format("rank {} is named twice", rank));
+    if (!lines_.emplace(rank, Line{placement_.device(node, slot, where), where}).second)
+      fail(where, fmt::format("rank {} is named twice", rank));
   }
   std::vector<DeviceId> finish(const std::string& origin) override {
     int next = 0;
@@ -157,7 +181,10 @@ class RankFile final : public Form {
     }
     return placement_.finish(origin);
   }
-  struct Line { DeviceId device; std::string where; };
+  struct Line {
+    DeviceId device;
+    std::string where;
+  };
   std::map<int, Line> lines_;
 };
 
@@ -175,7 +202,8 @@ class HostFile final : public Form {
       host.resize(colon);
     }
     for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[i].starts_with("slots=")) take_slots(std::string_view(words[i]).substr(6));
+      if (words[i].starts_with("slots="))
+        take_slots(std::string_view(words[i]).substr(6));
       else if (!words[i].starts_with("max_slots=") && !words[i].starts_with("max-slots="))
         fail(where, fmt::format("'{}' is not understood", words[i]), "a line is a node, then slots=N");
     }
@@ -205,7 +233,8 @@ class HostFile final : public Form {
 
 std::unique_ptr<Form> form_of(const std::vector<std::string>& words, const Cluster& cluster) {
   if (words[0] == "rank") return std::make_unique<RankFile>(cluster);
-  if (number(words[0]) != kNone || words[0].find('/') != std::string::npos) return std::make_unique<DeviceList>(cluster);
+  if (number(words[0]) != kNone || words[0].find('/') != std::string::npos)
+    return std::make_unique<DeviceList>(cluster);
   return std::make_unique<HostFile>(cluster);
 }
 
@@ -213,7 +242,8 @@ std::unique_ptr<Form> form_of(const std::vector<std::string>& words, const Clust
 
 std::vector<DeviceId> read_placement(std::string_view text, const std::string& origin, const Cluster& cluster) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && (text[first] == '[' || text[first] == '{')) return from_json(text, origin, cluster);
+  if (first != std::string_view::npos && (text[first] == '[' || text[first] == '{'))
+    return from_json(text, origin, cluster);
   std::unique_ptr<Form> form;
   int line = 0;
   for (std::size_t begin = 0; begin < text.size();) {

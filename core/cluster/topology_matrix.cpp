@@ -37,7 +37,8 @@ class Paths {
   [[nodiscard]] int nearest_cpu(const std::vector<std::optional<FoundPath>>& host) const {
     int best = -1;
     for (int v = 0; v < static_cast<int>(host.size()); ++v) {
-      if (machine_.vertices[static_cast<std::size_t>(v)].kind != Kind::cpu || !host[static_cast<std::size_t>(v)]) continue;
+      if (machine_.vertices[static_cast<std::size_t>(v)].kind != Kind::cpu || !host[static_cast<std::size_t>(v)])
+        continue;
       if (best < 0 || host[static_cast<std::size_t>(v)]->cost < host[static_cast<std::size_t>(best)]->cost) best = v;
     }
     return best;

@@ -24,7 +24,9 @@ enum class PathType {
 /// "X", "PIX", ...; NVLinks with their number, "NV12". "-" for none.
 [[nodiscard]] std::string text_of(PathType type, int nvlinks);
 /// What the classes mean, in nvidia-smi's words: {"X", "Self"}, ...
-struct PathLegend { std::string_view name, meaning; };
+struct PathLegend {
+  std::string_view name, meaning;
+};
 [[nodiscard]] const std::vector<PathLegend>& path_legend();
 
 struct TopologyMatrix {
@@ -32,18 +34,24 @@ struct TopologyMatrix {
     std::string name;    ///< "GPU0", "NIC3".
     std::string device;  ///< NIC: "mlx5_3", where known.
     bool is_nic = false;
-    std::string cores;   ///< GPU: those of the nearest CPU, "0-23,96-119"; empty where unknown.
-    int numa = -1;       ///< GPU: NUMA node of the nearest CPU; -1 without.
+    std::string cores;  ///< GPU: those of the nearest CPU, "0-23,96-119"; empty where unknown.
+    int numa = -1;      ///< GPU: NUMA node of the nearest CPU; -1 without.
   };
-  struct Cell { PathType type = PathType::none; int nvlinks = 0; };
+  struct Cell {
+    PathType type = PathType::none;
+    int nvlinks = 0;
+  };
   std::vector<Device> devices;           ///< GPUs, then NICs, in index order.
   std::vector<std::vector<Cell>> cells;  ///< Symmetric; by position in `devices`.
 
   /// "PIX": text_of of a cell.
-  [[nodiscard]] std::string text(std::size_t row, std::size_t column) const { return text_of(cells[row][column].type, cells[row][column].nvlinks); }
+  [[nodiscard]] std::string text(std::size_t row, std::size_t column) const {
+    return text_of(cells[row][column].type, cells[row][column].nvlinks);
+  }
 };
 
-/// The matrix of one host: of a machine with trays, the first. Between GPUs an NVLink path hides what PCIe path there is.
+/// The matrix of one host: of a machine with trays, the first. Between GPUs an NVLink path hides what PCIe path there
+/// is.
 [[nodiscard]] TopologyMatrix topology_matrix(const MachineSpec& machine);
 
 }  // namespace rehearse

@@ -33,9 +33,13 @@ int Cluster::scale_links(const std::string& name, double factor) {
 }
 
 void Cluster::fail_nic(NodeId node, int nic) {
-  if (node < 0 || node >= node_count()) throw Error(ErrorKind::usage, fmt::format("no node {}", node), {}, fmt::format("nodes are 0 to {}", node_count() - 1));
+  if (node < 0 || node >= node_count())
+    throw Error(ErrorKind::usage, fmt::format("no node {}", node), {},
+                fmt::format("nodes are 0 to {}", node_count() - 1));
   const MachineSpec& m = machine(node);
-  if (nic < 0 || nic >= m.nics) throw Error(ErrorKind::usage, fmt::format("no NIC {} on node {}", nic, node), {}, m.nics > 0 ? fmt::format("its NICs are 0 to {}", m.nics - 1) : "the machine has none");
+  if (nic < 0 || nic >= m.nics)
+    throw Error(ErrorKind::usage, fmt::format("no NIC {} on node {}", nic, node), {},
+                m.nics > 0 ? fmt::format("its NICs are 0 to {}", m.nics - 1) : "the machine has none");
   impl_->failed_nics.emplace(node, nic);
   const DeviceId first = first_device(node);
   (void)impl_->sender(impl_->place(first));
@@ -46,8 +50,10 @@ int Cluster::Impl::sender(const Place& place) const {
   const int gpus = place.block->machine->gpus;
   for (int distance = 0; distance < gpus; ++distance)
     for (const int other : {place.local - distance, place.local + distance})
-      if (other >= 0 && other < gpus && !failed_nics.contains({place.node, place.block->routes.nic_of(other)})) return other;
-  throw Error(ErrorKind::infeasible, fmt::format("node {} has no NIC left", place.node), {}, "fail another node's, or fewer");
+      if (other >= 0 && other < gpus && !failed_nics.contains({place.node, place.block->routes.nic_of(other)}))
+        return other;
+  throw Error(ErrorKind::infeasible, fmt::format("node {} has no NIC left", place.node), {},
+              "fail another node's, or fewer");
 }
 
 }  // namespace rehearse

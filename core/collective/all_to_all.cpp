@@ -28,11 +28,12 @@ class Classes {
 
 /// What is sent and received at one level, in parts (what one rank sends another), by place.
 struct Level {
-  explicit Level(std::size_t places) : sent(places, 0), received(places, 0), together(places), sender(places), receiver(places) {}
+  explicit Level(std::size_t places)
+      : sent(places, 0), received(places, 0), together(places), sender(places), receiver(places) {}
   std::vector<int> sent, received;
-  Classes together;                            ///< Places that this level or a lower one joins.
+  Classes together;                                   ///< Places that this level or a lower one joins.
   std::vector<std::vector<LinkId>> sender, receiver;  ///< A route of each place, to compare the others with.
-  std::vector<char> by_sender, by_receiver;    ///< Whether the link at this position depends on that end only.
+  std::vector<char> by_sender, by_receiver;           ///< Whether the link at this position depends on that end only.
 };
 
 class Aggregate {
@@ -71,7 +72,9 @@ class Aggregate {
     std::vector<FluidEdge> out;
     for (std::size_t i = 0; i < inside_.size(); ++i) {
       const DeviceId from = devices_[i / gpus_];
-      if (inside_[i] > 0) out.push_back({from, cluster_.first_device(cluster_.node_of(from)) + DeviceId(i % gpus_), part_ * double(inside_[i])});
+      if (inside_[i] > 0)
+        out.push_back(
+            {from, cluster_.first_device(cluster_.node_of(from)) + DeviceId(i % gpus_), part_ * double(inside_[i])});
     }
     out.insert(out.end(), edges_.begin(), edges_.end());
     return merged(std::move(out));
@@ -79,7 +82,9 @@ class Aggregate {
 
  private:
   /// Of a table by sender and GPU of its node.
-  [[nodiscard]] std::size_t local_slot(DeviceId from, DeviceId to) const { return place(from) * gpus_ + std::size_t(cluster_.local_index(to)); }
+  [[nodiscard]] std::size_t local_slot(DeviceId from, DeviceId to) const {
+    return place(from) * gpus_ + std::size_t(cluster_.local_index(to));
+  }
   [[nodiscard]] std::size_t place(DeviceId d) const { return place_of_[std::size_t(d)]; }
 
   bool inside(DeviceId from, DeviceId to) {
@@ -87,7 +92,8 @@ class Aggregate {
     return true;
   }
 
-  /// The GPU of `from`'s node that a message for `to` leaves through: of the other end's rail where routes go there first.
+  /// The GPU of `from`'s node that a message for `to` leaves through: of the other end's rail where routes go there
+  /// first.
   DeviceId relay(DeviceId from, DeviceId to, std::span<const LinkId> route) {
     DeviceId& known = relay_[place(from) * nics_ + std::size_t(std::max(0, cluster_.nic_of(to)))];
     if (known >= 0) return known;
@@ -144,7 +150,8 @@ class Aggregate {
     for (std::size_t p = 0; p < devices_.size(); ++p)
       if (level.sent[p] > 0 || level.received[p] > 0) sets[level.together.find(p)].push_back(p);
     for (auto& [name, places] : sets) {
-      std::stable_sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) { return below.find(a) < below.find(b); });
+      std::stable_sort(places.begin(), places.end(),
+                       [&](std::size_t a, std::size_t b) { return below.find(a) < below.find(b); });
       if (!pair_up(level, length, places)) return false;
     }
     return true;
@@ -188,13 +195,13 @@ class Aggregate {
   const Cluster& cluster_;
   const Bytes part_;
   std::vector<std::vector<DeviceId>> nodes_;
-  std::vector<DeviceId> devices_;  // By place: all GPUs of the nodes concerned, some of which may only relay.
-  std::vector<std::size_t> place_of_;  // By device.
-  std::size_t gpus_ = 1, nics_ = 1;    // Most in a node.
-  std::vector<DeviceId> relay_;            // By sender and NIC at the other end.
-  std::vector<std::vector<LinkId>> hop_;   // Routes inside nodes, by sender and GPU.
-  std::vector<int> inside_;                // Parts that move inside nodes, by sender and GPU.
-  std::map<std::size_t, Level> levels_;                  // By route length.
+  std::vector<DeviceId> devices_;         // By place: all GPUs of the nodes concerned, some of which may only relay.
+  std::vector<std::size_t> place_of_;     // By device.
+  std::size_t gpus_ = 1, nics_ = 1;       // Most in a node.
+  std::vector<DeviceId> relay_;           // By sender and NIC at the other end.
+  std::vector<std::vector<LinkId>> hop_;  // Routes inside nodes, by sender and GPU.
+  std::vector<int> inside_;               // Parts that move inside nodes, by sender and GPU.
+  std::map<std::size_t, Level> levels_;   // By route length.
   std::vector<FluidEdge> edges_;
 };
 
@@ -220,8 +227,11 @@ std::vector<FluidEdge> all_to_all(const Cluster& cluster, const GroupLayout& g, 
   if (g.ranks <= kCheckLimit)
     if (auto few = few_for_all_pairs(cluster, g, bytes)) return *std::move(few);
   if (g.ranks <= kAllPairsLimit) return all_pairs(g, bytes);
-  throw Error(ErrorKind::unavailable, "an all-to-all of " + std::to_string(g.ranks) + " ranks on this fabric is more flows than can be played", "collective",
-              "groups of up to " + std::to_string(kAllPairsLimit) + " ranks can be played anywhere, of " + std::to_string(kCheckLimit) + " where routes climb a tree of switches");
+  throw Error(ErrorKind::unavailable,
+              "an all-to-all of " + std::to_string(g.ranks) + " ranks on this fabric is more flows than can be played",
+              "collective",
+              "groups of up to " + std::to_string(kAllPairsLimit) + " ranks can be played anywhere, of " +
+                  std::to_string(kCheckLimit) + " where routes climb a tree of switches");
 }
 
 }  // namespace rehearse::traffic

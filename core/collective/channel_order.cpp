@@ -35,7 +35,9 @@ float ChannelSearch::slot_rate(int g) const {
 void ChannelSearch::neighbours(const Graph& g, int gpu, std::vector<int>& next) const {
   const std::uint64_t flag = std::uint64_t{1} << g.channels;
   const int after = (gpu + 1) % gpus_, before = (gpu - 1 + gpus_) % gpus_;
-  const auto free = [&](int i) { return i != gpu && !(used_[std::size_t(i)] & flag) && !trail_between(gpu, i).hops.empty(); };
+  const auto free = [&](int i) {
+    return i != gpu && !(used_[std::size_t(i)] & flag) && !trail_between(gpu, i).hops.empty();
+  };
   const auto add = [&](int i) {
     if (free(i)) append_new(next, i);
   };
@@ -44,13 +46,14 @@ void ChannelSearch::neighbours(const Graph& g, int gpu, std::vector<int>& next) 
   if (g.pattern == Pattern::balanced_tree) add(before);
 }
 
-/// NVSwitches like few peers: there only the two neighbours are tried. Elsewhere by rate and hops to the NIC the channel came in
-/// by (where it leaves next), then by rate and hops from here, then round from here.
+/// NVSwitches like few peers: there only the two neighbours are tried. Elsewhere by rate and hops to the NIC the
+/// channel came in by (where it leaves next), then by rate and hops from here, then round from here.
 void ChannelSearch::next_gpus(const Graph& g, int gpu, Sort sort, std::vector<int>& next) {
   if (system_.count(NodeKind::nvs) > 0) return neighbours(g, gpu, next);
   const std::uint64_t flag = std::uint64_t{1} << g.channels;
   const Score* inside = &score_inside_[std::size_t(gpu * gpus_)];
-  const Score* from_net = sort == Sort::inside ? nullptr : &score_from_net_[std::size_t(g.nets[std::size_t(g.channels)][0] * gpus_)];
+  const Score* from_net =
+      sort == Sort::inside ? nullptr : &score_from_net_[std::size_t(g.nets[std::size_t(g.channels)][0] * gpus_)];
   for (int i = 1; i < gpus_; ++i) {
     const int other = gpu + i < gpus_ ? gpu + i : gpu + i - gpus_;
     if (inside[other].hops == 0 || (used_[std::size_t(other)] & flag)) continue;
@@ -71,7 +74,8 @@ void ChannelSearch::next_gpus(const Graph& g, int gpu, Sort sort, std::vector<in
     for (std::size_t j = i; j > 0 && before(next[j], next[j - 1]); --j) std::swap(next[j], next[j - 1]);
   if (sort != Sort::away_from_net || next.empty()) return;
   const Score& first = inside[next.front()];
-  const bool alike = std::all_of(next.begin(), next.end(), [&](int i) { return inside[i].rate == first.rate && inside[i].hops == first.hops; });
+  const bool alike = std::all_of(next.begin(), next.end(),
+                                 [&](int i) { return inside[i].rate == first.rate && inside[i].hops == first.hops; });
   if (alike) std::reverse(next.begin(), next.end());
 }
 
@@ -93,8 +97,10 @@ std::vector<int> ChannelSearch::preferred_nets(int gpu) const {
     for (int c = 0; c < kMostPorts; ++c)
       for (std::size_t i = 0; i < open.size(); ++i) {
         if (done[i]) continue;
-        if (c > 0 && port(i, c) == first[i]) done[i] = true;
-        else append_new(out, port(i, c));
+        if (c > 0 && port(i, c) == first[i])
+          done[i] = true;
+        else
+          append_new(out, port(i, c));
       }
     return out;
   }
@@ -129,7 +135,8 @@ void ChannelSearch::from_net(Walk& w, int& steps) {
     const int n = nets[(std::size_t(channel) + i) % nets.size()];
     float& left = net_rate_[std::size_t(n)];
     if (left < float(rate)) continue;
-    if (g.pattern == Pattern::ring && g.cross_nic == CrossNic::in_pairs && channel % 2 == 1 && n != g.nets[std::size_t(channel - 1)][1])
+    if (g.pattern == Pattern::ring && g.cross_nic == CrossNic::in_pairs && channel % 2 == 1 &&
+        n != g.nets[std::size_t(channel - 1)][1])
       continue;
     g.nets[std::size_t(channel)][0] = n;
     left -= float(rate);

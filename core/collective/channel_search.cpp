@@ -12,14 +12,16 @@ void subtract(float& from, float amount) {
   const float rest = thousandths - static_cast<float>(whole);
   if (rest >= 0.5F) ++whole;
   if (rest <= -0.5F) --whole;
-  from = static_cast<float>(whole * 0.001);  // as exact as a division: no multiple of 0.001 lies near a tie of two floats
+  // as exact as a division: no multiple of 0.001 lies near a tie of two floats
+  from = static_cast<float>(whole * 0.001);
 }
 
 bool better(const Graph& a, const Graph& best, int gpus) {
   if (a.channels < a.least_channels) return false;
   const auto total = [](int n, float rate) { return float(n) * rate; };
   if (a.pattern == Pattern::nvls)
-    return (a.channels > best.channels && a.channels <= gpus) || total(a.channels, a.inter) > total(best.channels, best.inter);
+    return (a.channels > best.channels && a.channels <= gpus) ||
+           total(a.channels, a.inter) > total(best.channels, best.inter);
   if (total(a.channels, a.intra) != total(best.channels, best.intra))
     return total(a.channels, a.intra) > total(best.channels, best.intra);
   return a.pattern == best.pattern && a.cross_nic == best.cross_nic && a.hops < best.hops;
@@ -28,8 +30,12 @@ bool better(const Graph& a, const Graph& best, int gpus) {
 }  // namespace
 
 ChannelSearch::ChannelSearch(const System& system, const Paths& paths, bool leaves_node)
-    : system_(system), paths_(paths), leaves_node_(leaves_node), gpus_(system.count(NodeKind::gpu)),
-      ends_(std::size_t(gpus_ + system.count(NodeKind::net) + system.count(NodeKind::nvs))), used_(std::size_t(gpus_), 0) {
+    : system_(system),
+      paths_(paths),
+      leaves_node_(leaves_node),
+      gpus_(system.count(NodeKind::gpu)),
+      ends_(std::size_t(gpus_ + system.count(NodeKind::net) + system.count(NodeKind::nvs))),
+      used_(std::size_t(gpus_), 0) {
   for (const auto& l : system.links) left_.push_back(l.rate);
   for (int n = 0; n < system.count(NodeKind::net); ++n) {
     net_rate_.push_back(system.node(system.at(NodeKind::net, n)).rate);
@@ -37,7 +43,8 @@ ChannelSearch::ChannelSearch(const System& system, const Paths& paths, bool leav
     local_gpus_.push_back(paths.local_gpus(n));
   }
   std::vector<int> ends = system.all(NodeKind::gpu);
-  for (const auto k : {NodeKind::net, NodeKind::nvs}) ends.insert(ends.end(), system.all(k).begin(), system.all(k).end());
+  for (const auto k : {NodeKind::net, NodeKind::nvs})
+    ends.insert(ends.end(), system.all(k).begin(), system.all(k).end());
   for (const int a : ends)
     for (const int b : ends) trails_.push_back(trail(a, b));
   for (int g = 0; g <= gpus_; ++g) preferred_.push_back(preferred_nets(g < gpus_ ? g : -1));
@@ -64,15 +71,18 @@ ChannelSearch::Trail ChannelSearch::trail(int from, int to) const {
     const SystemLink& link = system_.link(l);
     const NodeKind end = system_.node(link.to).kind;
     if (end == NodeKind::cpu && path.kind == PathClass::phb && from_gpu && system_.intel) out.through_intel = true;
-    // A GPU before Ampere answers every write that comes from elsewhere; POWER's NVLink carries one direction at a time.
+    // A GPU before Ampere answers every write that comes from elsewhere; POWER's NVLink carries one direction at a
+    // time.
     const bool answers = end == NodeKind::gpu && system_.compute_capability < 80 && !from_gpu;
     const bool half_duplex = end == NodeKind::cpu && system_.power && link.kind == PathClass::nvlink;
-    out.hops.push_back({l, link.reverse, answers ? 1.0F : 0.0F, half_duplex ? 1.0F : 0.0F, link.kind == PathClass::pix});
+    out.hops.push_back(
+        {l, link.reverse, answers ? 1.0F : 0.0F, half_duplex ? 1.0F : 0.0F, link.kind == PathClass::pix});
   }
   return out;
 }
 
-/// Takes `rate` from the first `hops` links; stops before the first that has not so much left. Negative rates give back.
+/// Takes `rate` from the first `hops` links; stops before the first that has not so much left. Negative rates give
+/// back.
 std::size_t ChannelSearch::follow(const Trail& t, std::size_t hops, float rate) {
   const float pcie = t.through_intel ? rate * 6 / 5 : rate;
   for (std::size_t i = 0; i < hops; ++i) {
@@ -171,7 +181,11 @@ void ChannelSearch::at_gpu(Walk& w, int g, int step, int to_net, int to_first, O
       return try_gpu(w, step + 1, to_net, to_first, order, steps, g, order_at(graph, channel - 1, step + 1));
     auto& next = next_[std::size_t(channel * gpus_ + step)];
     next.clear();
-    next_gpus(graph, g, to_net == -1 ? Sort::inside : to_net == step + 1 ? Sort::toward_net : Sort::away_from_net, next);
+    next_gpus(graph, g,
+              to_net == -1         ? Sort::inside
+              : to_net == step + 1 ? Sort::toward_net
+                                   : Sort::away_from_net,
+              next);
     for (const int n : next) try_gpu(w, step + 1, to_net, to_first, order, steps, g, n);
   } else if (step == to_first) {
     const int first = order_at(graph, channel, 0);

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "core/collective/all_to_all.hpp"
 #include <fmt/format.h>
+#include "core/collective/all_to_all.hpp"
 
 #include "core/collective/collective_table.hpp"
 #include "core/collective/nccl_search.hpp"
@@ -48,20 +48,25 @@ struct CallShape {
 void check(const CallShape& call) {
   const Bytes bytes = call.bytes;
   if (call.options.grouped < 1)
-    throw Error(ErrorKind::usage, fmt::format("{} calls in a group", call.options.grouped), "grouped collectives", "one or more");
+    throw Error(ErrorKind::usage, fmt::format("{} calls in a group", call.options.grouped), "grouped collectives",
+                "one or more");
   if (!(bytes.value() >= 0) || std::isinf(bytes.value()))
-    throw Error(ErrorKind::usage, "a collective of " + std::to_string(bytes.value()) + " bytes", "collective size", "sizes are finite and not negative");
+    throw Error(ErrorKind::usage, "a collective of " + std::to_string(bytes.value()) + " bytes", "collective size",
+                "sizes are finite and not negative");
 }
 
 /// Whether a call's kernels move its pieces byte by byte.
 bool bytewise(const CallShape& call, nccl::Protocol protocol, int ranks) {
   constexpr double kWidestLoad = 16;
-  return call.options.packed && call.op == CollectiveOp::all_gather && protocol != nccl::Protocol::ll && std::fmod(call.bytes.value() / ranks, kWidestLoad) != 0;
+  return call.options.packed && call.op == CollectiveOp::all_gather && protocol != nccl::Protocol::ll &&
+         std::fmod(call.bytes.value() / ranks, kWidestLoad) != 0;
 }
 
 CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measured, const WireTime& wire_time) {
-  const auto pick = g.table.pick(call.op, call.bytes, {call.options.grouped, call.options.fp8_reduction, call.options.switch_reduces});
-  CollectiveChoice out{std::string(name_of(pick.algorithm)), std::string(name_of(pick.protocol)), pick.channels, pick.latency, {}, {}};
+  const auto pick = g.table.pick(call.op, call.bytes,
+                                 {call.options.grouped, call.options.fp8_reduction, call.options.switch_reduces});
+  CollectiveChoice out{
+      std::string(name_of(pick.algorithm)), std::string(name_of(pick.protocol)), pick.channels, pick.latency, {}, {}};
   double gain = measured ? bandwidth_gain(g.measured, pick.algorithm, g.shape.ranks, g.shape.nodes) : 1.0;
   const BytesPerSecond nccl = g.achieved.bandwidth(call.op, pick.algorithm, pick.protocol, call.bytes);
   if (measured && bytewise(call, pick.protocol, g.shape.ranks)) gain *= g.measured.gpu.bytewise;
@@ -70,7 +75,8 @@ CollectiveChoice tuned(const PreparedGroup& g, const CallShape& call, bool measu
   const Seconds streaming = call.bytes / reached;
   if (!measured) return timed(out, call.bytes, pick.latency + streaming);
   const auto time = [&](Seconds t) {
-    return measured_time(g.measured, {call.op, pick.algorithm, pick.protocol, pick.latency, t, g.shape.ranks, g.shape.nodes, g.per_node});
+    return measured_time(g.measured, {call.op, pick.algorithm, pick.protocol, pick.latency, t, g.shape.ranks,
+                                      g.shape.nodes, g.per_node});
   };
   // Where the floor or the latency hides some of the streaming, the wires still need streaming time.
   out.latency = min(time(Seconds{}), time(streaming) - streaming);
@@ -82,7 +88,8 @@ Seconds fastest(const PreparedGroup& g, CollectiveOp op, Bytes bytes) {
   using nccl::Algorithm;
   if (is_point_to_point(op)) return Seconds{};
   BytesPerSecond best;
-  for (const auto a : {Algorithm::tree, Algorithm::ring, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::collnet_direct}) {
+  for (const auto a :
+       {Algorithm::tree, Algorithm::ring, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::collnet_direct}) {
     const BytesPerSecond bound = wire_bound(g, op, a);
     if (bound > best) best = bound;
   }
@@ -129,8 +136,12 @@ struct CollectiveModel::Impl {
   };
   struct Hash {
     std::size_t operator()(const Call& c) const {
-      const auto mix = [](std::size_t a, std::size_t b) { return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2)); };
-      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) + (c.options.switch_reduces ? 0 : 1024) + (c.options.packed ? 2048 : 0) + (c.options.direct ? 4096 : 0);
+      const auto mix = [](std::size_t a, std::size_t b) {
+        return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
+      };
+      const auto kind = std::size_t(c.op) + 16 * std::size_t(c.options.grouped) + (c.options.fp8_reduction ? 8 : 0) +
+                        (c.options.switch_reduces ? 0 : 1024) + (c.options.packed ? 2048 : 0) +
+                        (c.options.direct ? 4096 : 0);
       return mix(mix(std::hash<double>{}(c.bytes), std::hash<const void*>{}(c.group)), kind);
     }
   };
@@ -142,15 +153,19 @@ struct CollectiveModel::Impl {
   mutable std::vector<Likeness> kinds;  // By likeness.
   nccl::NodeRings node_rings;
 
-  Impl(const Cluster& c, Options o) : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {
+  Impl(const Cluster& c, Options o)
+      : cluster(c), options(std::move(o)), filter(nccl::Filter::parse(options.algorithm, options.protocol)) {
     if (options.min_channels < 0 || options.min_channels > 64)
-      throw Error(ErrorKind::usage, fmt::format("{} channels", options.min_channels), "collective channels", "0 to 64; 0 leaves them to NCCL");
+      throw Error(ErrorKind::usage, fmt::format("{} channels", options.min_channels), "collective channels",
+                  "0 to 64; 0 leaves them to NCCL");
   }
 
   const PreparedGroup& group_of(std::span<const DeviceId> group) const {
     auto key = key_of(cluster, group);
     auto at = groups.find(key);
-    if (at == groups.end()) at = groups.emplace(std::move(key), prepare(cluster, layout_of(cluster, group), filter, options.min_channels)).first;
+    if (at == groups.end())
+      at = groups.emplace(std::move(key), prepare(cluster, layout_of(cluster, group), filter, options.min_channels))
+               .first;
     return at->second;
   }
 
@@ -170,7 +185,8 @@ struct CollectiveModel::Impl {
     check(call);
     const std::scoped_lock lock(mutex);
     if (group.size() == 1 || call.bytes.value() == 0) return nothing();
-    if (const auto box = is_point_to_point(call.op) ? std::nullopt : torus_box(cluster, group)) return on_torus(*box, call, group);
+    if (const auto box = is_point_to_point(call.op) ? std::nullopt : torus_box(cluster, group))
+      return on_torus(*box, call, group);
     const PreparedGroup& g = group_of(group);
     const Call key{call.op, call.bytes.value(), &g, call.options};
     if (const auto at = choices.find(key); at != choices.end()) return at->second;
@@ -182,19 +198,26 @@ struct CollectiveModel::Impl {
     return choices.emplace(key, std::move(made)).first->second;
   }
 
-  [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call, std::span<const DeviceId> group) const {
-    const WireTime wire_time = [&](std::string_view algorithm) { return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm)); };
+  [[nodiscard]] CollectiveChoice model(const PreparedGroup& g, const CallShape& call,
+                                       std::span<const DeviceId> group) const {
+    const WireTime wire_time = [&](std::string_view algorithm) {
+      return traffic::node_time(cluster, edges(call.op, call.bytes, group, algorithm));
+    };
     if (is_point_to_point(call.op))
-      return point_to_point(g, call.op, call.bytes, g.switched && !traffic::routed_by_nodes(cluster) ? Seconds{} : wire_time("P2P"), call.options.direct);
+      return point_to_point(g, call.op, call.bytes,
+                            g.switched && !traffic::routed_by_nodes(cluster) ? Seconds{} : wire_time("P2P"),
+                            call.options.direct);
     return tuned(g, call, options.measured_latency, wire_time);
   }
 
   /// The user's measured time, where there is one, or the rings'.
-  [[nodiscard]] CollectiveChoice on_torus(const TorusBox& box, const CallShape& call, std::span<const DeviceId> group) const {
+  [[nodiscard]] CollectiveChoice on_torus(const TorusBox& box, const CallShape& call,
+                                          std::span<const DeviceId> group) const {
     CollectiveChoice c = torus_choice(box, call.op, call.bytes);
     if (options.table == nullptr) return c;
     const int ranks = static_cast<int>(group.size());
-    const auto time = options.table->time(call.op, ranks, ranks, call.bytes, [&](Bytes bytes) { return torus_choice(box, call.op, bytes).time; });
+    const auto time = options.table->time(call.op, ranks, ranks, call.bytes,
+                                          [&](Bytes bytes) { return torus_choice(box, call.op, bytes).time; });
     if (!time) return c;
     const Seconds streaming = c.time - c.latency;
     if (*time < streaming * (1 - 1e-9)) throw faster_than_wires(call, group.size(), *time, streaming);
@@ -204,17 +227,21 @@ struct CollectiveModel::Impl {
   }
 
   [[nodiscard]] Error faster_than_wires(const CallShape& call, std::size_t ranks, Seconds time, Seconds least) const {
-    return {ErrorKind::usage, fmt::format("{} of {:.0f} bytes over {} ranks in {:.4g} us: the wires need {:.4g} us", name_of(call.op), call.bytes.value(), ranks, time.value() * 1e6, least.value() * 1e6),
+    return {ErrorKind::usage,
+            fmt::format("{} of {:.0f} bytes over {} ranks in {:.4g} us: the wires need {:.4g} us", name_of(call.op),
+                        call.bytes.value(), ranks, time.value() * 1e6, least.value() * 1e6),
             options.table->origin(), "check the table, and that the cluster is the one it was measured on"};
   }
 
   /// `c` with the user's measured time, where there is one.
-  [[nodiscard]] CollectiveChoice from_table(const PreparedGroup& g, const CallShape& call, CollectiveChoice c, std::span<const DeviceId> group) const {
+  [[nodiscard]] CollectiveChoice from_table(const PreparedGroup& g, const CallShape& call, CollectiveChoice c,
+                                            std::span<const DeviceId> group) const {
     if (options.table == nullptr) return c;
     const auto model_time = [&](Bytes bytes) { return model(g, {call.op, bytes, call.options}, group).time; };
     const auto time = options.table->time(call.op, g.shape.ranks, g.shape.nodes, call.bytes, model_time);
     if (!time) return c;
-    if (const Seconds least = fastest(g, call.op, call.bytes); *time < least * (1 - 1e-9)) throw faster_than_wires(call, group.size(), *time, least);
+    if (const Seconds least = fastest(g, call.op, call.bytes); *time < least * (1 - 1e-9))
+      throw faster_than_wires(call, group.size(), *time, least);
     c.from_table = true;
     const Seconds streaming = c.time - c.latency;
     c.latency = *time > streaming ? *time - streaming : Seconds{};
@@ -222,10 +249,12 @@ struct CollectiveModel::Impl {
   }
 
   /// Worked out once per group: sizes only scale it.
-  [[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& layout, Bytes bytes, std::span<const DeviceId> group) const {
+  [[nodiscard]] std::vector<FluidEdge> all_to_all(const GroupLayout& layout, Bytes bytes,
+                                                  std::span<const DeviceId> group) const {
     const std::vector<DeviceId> key(group.begin(), group.end());
     auto at = exchanges.find(key);
-    if (at == exchanges.end()) at = exchanges.emplace(key, traffic::all_to_all(cluster, layout, Bytes{double(layout.ranks)})).first;
+    if (at == exchanges.end())
+      at = exchanges.emplace(key, traffic::all_to_all(cluster, layout, Bytes{double(layout.ranks)})).first;
     std::vector<FluidEdge> out = at->second;
     for (FluidEdge& e : out) e.bytes = bytes / double(layout.ranks) * e.bytes.value();
     return out;
@@ -258,24 +287,29 @@ struct CollectiveModel::Impl {
     if (algorithm == "Tree") return joined(traffic::double_tree(layout, bytes), traffic::chains(layout, orders, bytes));
     const bool reduced = algorithm.starts_with("CollNet") || (algorithm == "NVLS" && layout.nodes.size() > 1);
     if (reduced && op == CollectiveOp::all_reduce)
-      return joined(traffic::reduced_in_network(layout, bytes), algorithm == "NVLS" ? traffic::nvls(layout, bytes) : traffic::chains(layout, orders, bytes));
+      return joined(traffic::reduced_in_network(layout, bytes),
+                    algorithm == "NVLS" ? traffic::nvls(layout, bytes) : traffic::chains(layout, orders, bytes));
     if (algorithm == "NVLS" && op == CollectiveOp::all_reduce) return traffic::nvls(layout, bytes);
     if (algorithm == "NVLSTree") return joined(traffic::double_tree(layout, bytes), traffic::nvls(layout, bytes));
     const bool rooted = op == CollectiveOp::broadcast || op == CollectiveOp::reduce;
-    return traffic::rings(layout, orders, bytes * bus_factor(op, layout.ranks), rooted ? group.front() : -1, op == CollectiveOp::broadcast);
+    return traffic::rings(layout, orders, bytes * bus_factor(op, layout.ranks), rooted ? group.front() : -1,
+                          op == CollectiveOp::broadcast);
   }
 };
 
 CollectiveModel::CollectiveModel(const Cluster& cluster) : CollectiveModel(cluster, Options{}) {}
-CollectiveModel::CollectiveModel(const Cluster& cluster, Options options) : impl_(std::make_unique<Impl>(cluster, std::move(options))) {}
+CollectiveModel::CollectiveModel(const Cluster& cluster, Options options)
+    : impl_(std::make_unique<Impl>(cluster, std::move(options))) {}
 CollectiveModel::~CollectiveModel() = default;
 CollectiveModel::CollectiveModel(CollectiveModel&&) noexcept = default;
 
-CollectiveChoice CollectiveModel::choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call) const {
+CollectiveChoice CollectiveModel::choose(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
+                                         const CallOptions& call) const {
   return impl_->choose({op, bytes, call}, group);
 }
 
-FluidPlan CollectiveModel::plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group, const CallOptions& call) const {
+FluidPlan CollectiveModel::plan(CollectiveOp op, Bytes bytes, std::span<const DeviceId> group,
+                                const CallOptions& call) const {
   const CollectiveChoice choice = choose(op, bytes, group, call);
   FluidPlan out{{}, {}, choice.latency};
   if (choice.algorithm == "none") return out;

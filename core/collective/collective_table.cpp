@@ -26,7 +26,8 @@ CollectiveOp read_op(ObjectReader& table) {
 
 template <class Q, class Fail>
 Q read_cell(const nlohmann::json& cell, const Fail& fail, const char* example) {
-  if (!cell.is_string()) fail(fmt::format("found {}", describe_value(cell)), fmt::format("a text with its unit, such as \"{}\"", example));
+  if (!cell.is_string())
+    fail(fmt::format("found {}", describe_value(cell)), fmt::format("a text with its unit, such as \"{}\"", example));
   Q out;
   try {
     out = parse<Q>(cell.get<std::string>());
@@ -38,12 +39,16 @@ Q read_cell(const nlohmann::json& cell, const Fail& fail, const char* example) {
 
 std::vector<Row> read_rows(ObjectReader& table) {
   const nlohmann::json& rows = *table.raw("rows");
-  if (!rows.is_array() || rows.empty()) table.fail("rows", fmt::format("found {}", describe_value(rows)), "rows of [size, time]: [[\"1MiB\", \"309us\"]]");
+  if (!rows.is_array() || rows.empty())
+    table.fail("rows", fmt::format("found {}", describe_value(rows)), "rows of [size, time]: [[\"1MiB\", \"309us\"]]");
   std::vector<Row> out;
   for (const auto& row : rows) {
     const std::string place = fmt::format("row {}: ", out.size());
-    const auto fail = [&](const std::string& what, const std::string& hint = {}) { table.fail("rows", place + what, hint); };
-    if (!row.is_array() || row.size() != 2) fail(fmt::format("found {}", describe_value(row)), "[size, time]: [\"1MiB\", \"309us\"]");
+    const auto fail = [&](const std::string& what, const std::string& hint = {}) {
+      table.fail("rows", place + what, hint);
+    };
+    if (!row.is_array() || row.size() != 2)
+      fail(fmt::format("found {}", describe_value(row)), "[size, time]: [\"1MiB\", \"309us\"]");
     const Row r{read_cell<Bytes>(row[0], fail, "1MiB"), read_cell<Seconds>(row[1], fail, "309us")};
     if (!(r.bytes > Bytes{0})) fail("a size above zero is wanted");
     if (!(r.time > Seconds{0})) fail("a time above zero is wanted");
@@ -75,7 +80,8 @@ CollectiveTable CollectiveTable::parse(const std::string& text, const std::strin
     Entry entry;
     if (table.has("rows")) {
       entry.rows = read_rows(table);
-      if (table.has("latency") || table.has("bandwidth")) table.fail("rows", "beside latency and bandwidth", "give one or the other");
+      if (table.has("latency") || table.has("bandwidth"))
+        table.fail("rows", "beside latency and bandwidth", "give one or the other");
     } else {
       entry.latency = table.quantity<Seconds>("latency");
       entry.bandwidth = table.quantity<BytesPerSecond>("bandwidth");
@@ -92,12 +98,14 @@ CollectiveTable CollectiveTable::parse(const std::string& text, const std::strin
   return out;
 }
 
-std::optional<Seconds> CollectiveTable::time(CollectiveOp op, int ranks, int nodes, Bytes bytes, const Model& model) const {
+std::optional<Seconds> CollectiveTable::time(CollectiveOp op, int ranks, int nodes, Bytes bytes,
+                                             const Model& model) const {
   const auto at = entries_.find(std::tuple(op, ranks, nodes));
   if (at == entries_.end()) return std::nullopt;
   const Entry& e = at->second;
   if (e.rows.empty()) return e.latency + bytes / e.bandwidth;
-  const auto next = std::lower_bound(e.rows.begin(), e.rows.end(), bytes, [](const Row& r, Bytes b) { return r.bytes < b; });
+  const auto next =
+      std::lower_bound(e.rows.begin(), e.rows.end(), bytes, [](const Row& r, Bytes b) { return r.bytes < b; });
   if (next != e.rows.end() && next->bytes == bytes) return next->time;
   if (next != e.rows.begin() && next != e.rows.end()) return between(*(next - 1), *next, bytes);
   const Row& nearest = next == e.rows.begin() ? e.rows.front() : e.rows.back();

@@ -17,7 +17,7 @@ constexpr float kInter100[]{96, 48, 45.1F, 42, 40, 30, 24, 22, 20, 17.5F, 15, 12
 constexpr long long kBudget = 1 << 19;
 constexpr int kSteps = 1 << 14;
 constexpr int kStepsOfEqualChannels = 1 << 8;
-constexpr int kMostChannels = 32;  // rings, and GPUs that head NVLS
+constexpr int kMostChannels = 32;    // rings, and GPUs that head NVLS
 constexpr double kStopBelow = 0.49;  // of the speed found: slower ones are not tried
 constexpr float kDoubleFrom = 25, kKeepBelow = 50;
 constexpr int kKeepChannels = 4;
@@ -25,7 +25,8 @@ constexpr float kLocalRate = 5000;
 constexpr float kFallbackRate = 0.1F;
 
 std::span<const float> speeds_of(int cc, bool leaves_node) {
-  if (leaves_node) return cc >= 100 ? std::span<const float>(kInter100) : cc >= 90 ? std::span<const float>(kInter90) : kInter;
+  if (leaves_node)
+    return cc >= 100 ? std::span<const float>(kInter100) : cc >= 90 ? std::span<const float>(kInter90) : kInter;
   return cc >= 100 ? std::span<const float>(kIntra100) : cc >= 90 ? std::span<const float>(kIntra90) : kIntra;
 }
 
@@ -34,11 +35,16 @@ PathClass next_worse(PathClass c) { return static_cast<PathClass>(static_cast<in
 }  // namespace
 
 GraphPasses::GraphPasses(const System& system, const Paths& paths, bool leaves_node)
-    : system_(system), paths_(paths), leaves_node_(leaves_node), gpus_(system.count(NodeKind::gpu)),
-      search_(system, paths, leaves_node), speeds_(speeds_of(system.compute_capability, leaves_node)) {
+    : system_(system),
+      paths_(paths),
+      leaves_node_(leaves_node),
+      gpus_(system.count(NodeKind::gpu)),
+      search_(system, paths, leaves_node),
+      speeds_(speeds_of(system.compute_capability, leaves_node)) {
   const NodeKind ends = leaves_node ? NodeKind::net : NodeKind::gpu;
   if (!leaves_node && gpus_ == 1) max_rate_ = total_rate_ = kLocalRate;
-  PathClass nearest_gpu = PathClass::sys, farthest_gpu = PathClass::local, nearest_net = PathClass::sys, farthest_net = PathClass::local;
+  PathClass nearest_gpu = PathClass::sys, farthest_gpu = PathClass::local, nearest_net = PathClass::sys,
+            farthest_net = PathClass::local;
   for (const int g : system.all(NodeKind::gpu)) {
     float nvlink = 0, pcie = 0;
     for (const int l : system.node(g).links) {
@@ -144,14 +150,21 @@ Graph GraphPasses::compute(Graph start) {
   return std::move(best_);
 }
 
-/// Settings that differ only in classes that no path has lead through the same steps, and find nothing new the second time.
+/// Settings that differ only in classes that no path has lead through the same steps, and find nothing new the second
+/// time.
 GraphPasses::Setting GraphPasses::setting_of(const Graph& g) const {
   const auto worst_in_use = [](const std::set<PathClass>& classes, PathClass allowed) {
     const auto above = classes.upper_bound(allowed);
     return above == classes.begin() ? PathClass::local : *std::prev(above);
   };
-  return {g.pattern, g.cross_nic, g.same_channels, g.least_channels, g.intra, g.inter,
-          worst_in_use(classes_inside_, g.intra_kind), worst_in_use(classes_outside_, g.inter_kind)};
+  return {g.pattern,
+          g.cross_nic,
+          g.same_channels,
+          g.least_channels,
+          g.intra,
+          g.inter,
+          worst_in_use(classes_inside_, g.intra_kind),
+          worst_in_use(classes_outside_, g.inter_kind)};
 }
 
 /// True where nothing better can come.
@@ -217,7 +230,8 @@ void GraphPasses::double_channels() {
   const int doubled = std::min(2 * g.channels, g.most_channels);
   const auto share = float((doubled + g.channels - 1) / g.channels);
   for (int c = g.channels; c < doubled; ++c) {
-    for (int i = 0; i < gpus_; ++i) g.order[std::size_t(c * gpus_ + i)] = g.order[std::size_t((c - g.channels) * gpus_ + i)];
+    for (int i = 0; i < gpus_; ++i)
+      g.order[std::size_t(c * gpus_ + i)] = g.order[std::size_t((c - g.channels) * gpus_ + i)];
     g.nets[std::size_t(c)] = g.nets[std::size_t(c - g.channels)];
   }
   g.intra /= share;

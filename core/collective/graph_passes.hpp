@@ -1,11 +1,13 @@
 #pragma once
 // Which settings NCCL tries, in which order, until it has channels: graph/search.cc of NCCL 2.28.9, ncclTopoCompute.
 //
-//   first pass   start from the fastest per-channel speed of a table that the wires can carry. Without channels, allow more, one
-//                at a time: unlike channels, a simpler tree, worse paths inside the node, worse paths to NICs, channels that
-//                cross NICs; then the next lower speed.
-//   between      channels of 25 GB/s and more are doubled at half the speed (Hopper and later keep more than four below 50 GB/s)
-//   second pass  the same channels at higher speeds: rings both ways, trees and NVLS inside the node up to twice the NIC's share
+//   first pass   start from the fastest per-channel speed of a table that the wires can carry. Without channels, allow
+//   more, one
+//                at a time: unlike channels, a simpler tree, worse paths inside the node, worse paths to NICs, channels
+//                that cross NICs; then the next lower speed.
+//   between      channels of 25 GB/s and more are doubled at half the speed (Hopper and later keep more than four below
+//   50 GB/s) second pass  the same channels at higher speeds: rings both ways, trees and NVLS inside the node up to
+//   twice the NIC's share
 
 #include <map>
 #include <set>
@@ -20,7 +22,8 @@ class GraphPasses {
  public:
   GraphPasses(const System& system, const Paths& paths, bool leaves_node);
 
-  /// Searches share what is left on the links, so that the order of calls is NCCL's: ring, tree with the ring's channels, NVLS.
+  /// Searches share what is left on the links, so that the order of calls is NCCL's: ring, tree with the ring's
+  /// channels, NVLS.
   [[nodiscard]] Graph ring();
   [[nodiscard]] Graph tree(int channels);
   /// No channels where the system has no NVSwitch or the GPUs are older than Hopper.
@@ -56,9 +59,9 @@ class GraphPasses {
 
   std::map<Setting, int> tried_;  ///< Steps left after it.
   Graph best_, wanted_;
-  int speed_ = 0;           ///< Index into `speeds_`.
-  int steps_left_ = 0;      ///< Of the last search.
-  long long budget_ = 0;    ///< Steps for the whole first pass.
+  int speed_ = 0;         ///< Index into `speeds_`.
+  int steps_left_ = 0;    ///< Of the last search.
+  long long budget_ = 0;  ///< Steps for the whole first pass.
 };
 
 }  // namespace rehearse::nccl

@@ -64,7 +64,8 @@ LayoutKey key_of(const Cluster& cluster, std::span<const DeviceId> group) {
       node = at;
       first = cluster.first_device(node);
       ++out.nodes;
-      kind = {&cluster.machine(node), &cluster.gpu(first), std::vector<std::uint64_t>(std::size_t(d - first) / 64 + 1, 0)};
+      kind = {&cluster.machine(node), &cluster.gpu(first),
+              std::vector<std::uint64_t>(std::size_t(d - first) / 64 + 1, 0)};
     }
     const auto local = std::size_t(d - first);
     if (kind.local.size() <= local / 64) kind.local.resize(local / 64 + 1, 0);

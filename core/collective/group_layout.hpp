@@ -10,7 +10,8 @@
 
 namespace rehearse {
 
-/// The group's devices node by node, in the cluster's order. O(group) when the group is sorted by device, else O(n log n).
+/// The group's devices node by node, in the cluster's order. O(group) when the group is sorted by device, else O(n log
+/// n).
 struct GroupLayout {
   struct Node {
     NodeId node = 0;
@@ -23,8 +24,8 @@ struct GroupLayout {
 /// Throws Error (usage) when the group is empty or names a device twice.
 [[nodiscard]] GroupLayout layout_of(const Cluster& cluster, std::span<const DeviceId> group);
 
-/// Groups with equal keys cost the same: as many ranks and nodes, and the same kinds of node, a kind being a machine and
-/// which of its GPUs take part.
+/// Groups with equal keys cost the same: as many ranks and nodes, and the same kinds of node, a kind being a machine
+/// and which of its GPUs take part.
 struct LayoutKey {
   struct Kind {
     const MachineSpec* machine = nullptr;

@@ -37,9 +37,12 @@ int crossings(CollectiveOp op, Algorithm a, int nodes) {
   const int levels = int(std::floor(std::log2(double(nodes))));
   switch (a) {
     case Algorithm::ring: return (op == CollectiveOp::all_reduce ? 2 : 1) * (nodes - 1);
-    case Algorithm::tree: case Algorithm::nvls_tree: return 2 * levels;
+    case Algorithm::tree:
+    case Algorithm::nvls_tree: return 2 * levels;
     case Algorithm::pat: return levels;
-    case Algorithm::collnet_direct: case Algorithm::collnet_chain: case Algorithm::nvls: return 2;
+    case Algorithm::collnet_direct:
+    case Algorithm::collnet_chain:
+    case Algorithm::nvls: return 2;
   }
   return 0;
 }
@@ -54,7 +57,8 @@ double bandwidth_gain(const MeasuredCosts& m, Algorithm a, int ranks, int nodes)
 Seconds measured_time(const MeasuredCosts& m, const MeasuredCall& c) {
   const Seconds latency = c.nccl_latency + *m.network.crossing * double(crossings(c.op, c.algorithm, c.nodes));
   if (c.nodes > 1 && c.algorithm == Algorithm::ring && c.protocol != Protocol::simple)
-    return m.gpu.overhead + Seconds{std::pow(std::pow(latency.value(), kHidden) + std::pow(c.streaming.value(), kHidden), 1 / kHidden)};
+    return m.gpu.overhead +
+           Seconds{std::pow(std::pow(latency.value(), kHidden) + std::pow(c.streaming.value(), kHidden), 1 / kHidden)};
   const Seconds filling{2 * std::sqrt(fill_of(m.gpu, c).value() * c.streaming.value())};
   const Seconds time = m.gpu.overhead + latency + c.streaming + filling;
   return c.nodes > 1 ? time : max(time, m.gpu.floor + m.gpu.floor_per_rank * double(c.ranks));

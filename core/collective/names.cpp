@@ -23,8 +23,13 @@ double bus_factor(CollectiveOp op, int ranks) {
   const double others = double(ranks - 1) / ranks;
   switch (op) {
     case CollectiveOp::all_reduce: return 2 * others;
-    case CollectiveOp::all_gather: case CollectiveOp::reduce_scatter: case CollectiveOp::all_to_all: return others;
-    case CollectiveOp::broadcast: case CollectiveOp::reduce: case CollectiveOp::halo_exchange: case CollectiveOp::send_recv: return 1;
+    case CollectiveOp::all_gather:
+    case CollectiveOp::reduce_scatter:
+    case CollectiveOp::all_to_all: return others;
+    case CollectiveOp::broadcast:
+    case CollectiveOp::reduce:
+    case CollectiveOp::halo_exchange:
+    case CollectiveOp::send_recv: return 1;
   }
   return 1;
 }

@@ -25,17 +25,22 @@ inline constexpr std::array<PerAlgorithm, 3> kHardwareLatency{{
 
 enum Generation { kVolta, kAmpere, kHopper, kBlackwell };
 constexpr Generation generation_of(int compute_capability) {
-  return compute_capability >= 100 ? kBlackwell : compute_capability >= 90 ? kHopper : compute_capability >= 80 ? kAmpere : kVolta;
+  return compute_capability >= 100  ? kBlackwell
+         : compute_capability >= 90 ? kHopper
+         : compute_capability >= 80 ? kAmpere
+                                    : kVolta;
 }
 
 // Columns: 1 node, 2 nodes, 3 and more.
 using PerSpan = std::array<double, 3>;
 using PerGeneration = std::array<PerSpan, 4>;
-inline constexpr PerGeneration kLlMax{{{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
+inline constexpr PerGeneration kLlMax{
+    {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
 inline constexpr PerGeneration kRingLl128{{{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {73.4, 34.6, 73.4}}};
 inline constexpr PerGeneration kTreeLl128{{{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}, {55.6, 31.67, 20.0}}};
 inline constexpr PerGeneration kTree{{{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}, {70.0, 42.8, 24.0}}};
-inline constexpr PerGeneration kNvlsTree{{{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {0.0, 57.7, 45.5}, {0.0, 96.0, 43.8}}};
+inline constexpr PerGeneration kNvlsTree{
+    {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {0.0, 57.7, 45.5}, {0.0, 96.0, 43.8}}};
 inline constexpr std::array<double, 4> kNvlsEfficiency{0.0, 0.0, 0.85, 0.74};
 
 // Loss of a tree by message size: 64 B, 128 B, ... 256 MB. Rows LL, LL128, Simple.

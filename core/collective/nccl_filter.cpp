@@ -7,8 +7,9 @@
 namespace rehearse::nccl {
 namespace {
 
-constexpr std::array<CollectiveOp, 5> kTunedOps{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter,
-                                                CollectiveOp::broadcast, CollectiveOp::reduce};
+constexpr std::array<CollectiveOp, 5> kTunedOps{CollectiveOp::all_reduce, CollectiveOp::all_gather,
+                                                CollectiveOp::reduce_scatter, CollectiveOp::broadcast,
+                                                CollectiveOp::reduce};
 
 std::string folded(std::string_view text) {
   std::string out;

@@ -14,8 +14,8 @@ enum class Pattern { balanced_tree = 1, chain_tree = 3, ring = 4, nvls = 5 };
 
 /// Which NICs a channel may leave through.
 enum class CrossNic {
-  no = 0,      ///< Through the one it came in by.
-  in_pairs = 2 ///< Odd channels run the other way round.
+  no = 0,       ///< Through the one it came in by.
+  in_pairs = 2  ///< Odd channels run the other way round.
 };
 
 /// A setting that is tried, or the best channels found so far. GPUs and NICs are indices among their kind.
@@ -25,12 +25,12 @@ struct Graph {
   int least_channels = 1;
   int most_channels = 1;
   int channels = 0;
-  float intra = 0, inter = 0;  ///< GB/s of one channel.
+  float intra = 0, inter = 0;                                            ///< GB/s of one channel.
   PathClass intra_kind = PathClass::local, inter_kind = PathClass::pix;  ///< Worst path allowed.
-  bool same_channels = true;  ///< Every channel takes the first one's order.
+  bool same_channels = true;                                             ///< Every channel takes the first one's order.
   int hops = 0;
-  std::vector<int> order;                 ///< channels x GPUs.
-  std::vector<std::array<int, 2>> nets;   ///< Way in, way out; -1 inside a node.
+  std::vector<int> order;                ///< channels x GPUs.
+  std::vector<std::array<int, 2>> nets;  ///< Way in, way out; -1 inside a node.
 };
 
 }  // namespace rehearse::nccl

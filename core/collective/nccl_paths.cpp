@@ -58,7 +58,8 @@ void Paths::extend(int base, int from, int l, std::vector<int>& next) {
 
   PathClass step = link.kind == PathClass::net ? PathClass::local : link.kind;
   if (kind(from) == NodeKind::pci && kind(link.to) == NodeKind::pci) step = PathClass::pxb;
-  if (link.kind == PathClass::pix && (kind(from) == NodeKind::cpu || kind(link.to) == NodeKind::cpu)) step = PathClass::phb;
+  if (link.kind == PathClass::pix && (kind(from) == NodeKind::cpu || kind(link.to) == NodeKind::cpu))
+    step = PathClass::phb;
   if (kind(from) == NodeKind::gpu && path.kind == PathClass::nvlink && step == PathClass::nvlink && hops > 0)
     step = PathClass::nvlink_relay;
   Path found{{link.reverse}, rate, std::max(path.kind, step)};
@@ -148,7 +149,8 @@ void Paths::relay_to_nets() {
       if (peer >= 0 && peer != g) {
         const Path &own = gpu_to_net(g, n), &theirs = gpu_to_net(peer, n);
         if (theirs.kind <= PathClass::p2c && gpu_to_gpu(peer, g).kind <= PathClass::nvlink &&
-            system_.node(gpu(peer)).host == system_.node(gpu(g)).host && (theirs.rate > own.rate || own.kind > PathClass::pxn))
+            system_.node(gpu(peer)).host == system_.node(gpu(g)).host &&
+            (theirs.rate > own.rate || own.kind > PathClass::pxn))
           route_over(gpu(peer), gpu(g), net(n));
       }
       const int cpu = local_cpu(g);

@@ -1,10 +1,12 @@
 #pragma once
-// How GPUs, NICs and the NVSwitch of a system reach each other: links, GB/s and class of every path, after NCCL has given up
-// the direct ones it does not use. Facts: graph/paths.cc of NCCL 2.28.9.
+// How GPUs, NICs and the NVSwitch of a system reach each other: links, GB/s and class of every path, after NCCL has
+// given up the direct ones it does not use. Facts: graph/paths.cc of NCCL 2.28.9.
 //
-//   GPU to GPU beyond one PCIe root (or machines without peer-to-peer): through the CPU's memory. AMD hosts with at most two
+//   GPU to GPU beyond one PCIe root (or machines without peer-to-peer): through the CPU's memory. AMD hosts with at
+//   most two
 //              GPUs in the group go direct over any distance.
-//   GPU to NIC another GPU relays over NVLink where it is nearer (PXN, sending only); C2C to a CPU's NIC counts as near;
+//   GPU to NIC another GPU relays over NVLink where it is nearer (PXN, sending only); C2C to a CPU's NIC counts as
+//   near;
 //              beyond one PCIe root, or without GPUDirect RDMA, through the CPU's memory.
 //   Pairs that reach their NICs faster than each other are cut: NCCL sends between them through the network.
 
@@ -46,7 +48,8 @@ class Paths {
   /// The GPU that uses port `n` first; -1 where none does.
   [[nodiscard]] int local_gpu(int n) const;
 
-  /// GPUs that NCCL joins without the network, as sets of indices. More than one: NCCL treats each as a node of its own.
+  /// GPUs that NCCL joins without the network, as sets of indices. More than one: NCCL treats each as a node of its
+  /// own.
   [[nodiscard]] std::vector<std::vector<int>> domains() const;
 
  private:

@@ -19,7 +19,8 @@ GraphResult result_of(const Graph& g) {
   return {g.channels, rate(g.intra), rate(g.inter), g.intra_kind, g.inter_kind, g.same_channels};
 }
 
-/// What rings find where slower speeds are tried. From compute capability 10 on none below 18 GB/s is, which cards without peer access do not reach.
+/// What rings find where slower speeds are tried. From compute capability 10 on none below 18 GB/s is, which cards
+/// without peer access do not reach.
 BytesPerSecond carried(System system, const Paths& paths, bool leaves_node) {
   constexpr int kTriesSlowest = 80;
   system.compute_capability = kTriesSlowest;
@@ -51,15 +52,23 @@ std::vector<std::vector<int>> parts_of(const System& system, const Paths& paths,
 }
 
 GraphResult slower(const GraphResult& a, const GraphResult& b) {
-  return {std::min(a.channels, b.channels), min(a.intra, b.intra), min(a.inter, b.inter),
-          std::max(a.intra_path, b.intra_path), std::max(a.inter_path, b.inter_path), a.same_channels && b.same_channels,
-          a.carries.value() == 0 ? b.carries : b.carries.value() == 0 ? a.carries : min(a.carries, b.carries)};
+  return {std::min(a.channels, b.channels),
+          min(a.intra, b.intra),
+          min(a.inter, b.inter),
+          std::max(a.intra_path, b.intra_path),
+          std::max(a.inter_path, b.inter_path),
+          a.same_channels && b.same_channels,
+          a.carries.value() == 0   ? b.carries
+          : b.carries.value() == 0 ? a.carries
+                                   : min(a.carries, b.carries)};
 }
 
 }  // namespace
 
 CpuVendor cpu_vendor_of(const MachineSpec& machine) {
-  return machine.cpu_vendor == "intel" ? CpuVendor::intel : machine.cpu_vendor == "amd" ? CpuVendor::amd : CpuVendor::other;
+  return machine.cpu_vendor == "intel" ? CpuVendor::intel
+         : machine.cpu_vendor == "amd" ? CpuVendor::amd
+                                       : CpuVendor::other;
 }
 
 NodeSearch search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node) {
@@ -84,7 +93,8 @@ NodeSearch search_node(const MachineSpec& machine, const GpuSpec& gpu, std::span
 }
 
 SearchResult agree(const SearchResult& a, const SearchResult& b) {
-  return {slower(a.ring, b.ring), slower(a.tree, b.tree), slower(a.nvls, b.nvls), std::max(a.tree_pattern, b.tree_pattern)};
+  return {slower(a.ring, b.ring), slower(a.tree, b.tree), slower(a.nvls, b.nvls),
+          std::max(a.tree_pattern, b.tree_pattern)};
 }
 
 GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group) {
@@ -99,7 +109,9 @@ GroupSearch search(const Cluster& cluster, std::span<const DeviceId> group) {
     const std::pair key{&cluster.machine(node), gpus};
     auto at = seen.find(key);
     if (at == seen.end())
-      at = seen.emplace(key, search_best_numbered(*key.first, cluster.gpu(cluster.first_device(node)), gpus, by_node.size() > 1)).first;
+      at = seen.emplace(key, search_best_numbered(*key.first, cluster.gpu(cluster.first_device(node)), gpus,
+                                                  by_node.size() > 1))
+               .first;
     out.nodes += at->second.parts;
   }
   static_cast<SearchResult&>(out) = seen.begin()->second;

@@ -73,7 +73,8 @@ class Assembly {
       case Kind::gpu: return add_gpu(vertex);
       case Kind::nic: return add_nic(vertex);
       case Kind::nvswitch: return -1;
-      case Kind::cpu: case Kind::pcie_switch: break;
+      case Kind::cpu:
+      case Kind::pcie_switch: break;
     }
     const int v = add(m_.vertices[std::size_t(vertex)].kind == Kind::cpu ? NodeKind::cpu : NodeKind::pci, vertex);
     for (const auto& c : tree_.children[std::size_t(vertex)]) {

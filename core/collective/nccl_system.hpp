@@ -1,10 +1,11 @@
 #pragma once
-// A machine as NCCL's topology code holds it: a graph of GPUs, PCIe switches, one NVSwitch, CPUs, NIC cards and network ports.
+// A machine as NCCL's topology code holds it: a graph of GPUs, PCIe switches, one NVSwitch, CPUs, NIC cards and network
+// ports.
 //
-// Order matters: NCCL walks vertices and links in the order in which it found them, and its search stops after a number of
-// steps. PCIe trees are walked depth first, at every level by the lowest GPU number below, then by the lowest NIC number;
-// that is the order of PCI bus numbers where GPUs and NICs are numbered by them, as NVIDIA's and the RDMA drivers do.
-// Names never count. Facts: graph/topo.cc of NCCL 2.28.9.
+// Order matters: NCCL walks vertices and links in the order in which it found them, and its search stops after a number
+// of steps. PCIe trees are walked depth first, at every level by the lowest GPU number below, then by the lowest NIC
+// number; that is the order of PCI bus numbers where GPUs and NICs are numbered by them, as NVIDIA's and the RDMA
+// drivers do. Names never count. Facts: graph/topo.cc of NCCL 2.28.9.
 
 #include <array>
 #include <span>

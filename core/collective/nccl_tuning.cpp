@@ -26,14 +26,22 @@ struct Context {
   std::size_t span;  ///< Column of the caps.
 
   explicit Context(const CommunicatorShape& s)
-      : shape(s), ranks(s.ranks), nodes(s.nodes), per_node(ranks / nodes),
-        generation(generation_of(s.min_compute_capability)), span(s.nodes == 1 ? 0 : s.nodes == 2 ? 1 : 2) {}
+      : shape(s),
+        ranks(s.ranks),
+        nodes(s.nodes),
+        per_node(ranks / nodes),
+        generation(generation_of(s.min_compute_capability)),
+        span(s.nodes == 1   ? 0
+             : s.nodes == 2 ? 1
+                            : 2) {}
 
   [[nodiscard]] const GraphResult& graph(Algorithm a) const {
     switch (a) {
       case Algorithm::ring: return shape.search.ring;
-      case Algorithm::tree: case Algorithm::pat: return shape.search.tree;
-      case Algorithm::nvls: case Algorithm::nvls_tree: return shape.search.nvls;
+      case Algorithm::tree:
+      case Algorithm::pat: return shape.search.tree;
+      case Algorithm::nvls:
+      case Algorithm::nvls_tree: return shape.search.nvls;
       case Algorithm::collnet_direct: return shape.search.collnet_direct;
       case Algorithm::collnet_chain: return shape.search.collnet_chain;
     }
@@ -60,8 +68,10 @@ bool algorithm_serves(const Context& c, CollectiveOp op, Algorithm a) {
     case Algorithm::nvls_tree: return c.shape.nodes > 1 && op == CollectiveOp::all_reduce;
     case Algorithm::collnet_chain: return c.shape.nodes > 1 && op == CollectiveOp::all_reduce;
     case Algorithm::collnet_direct:
-      return c.shape.nodes > 1 && c.shape.nvswitch && c.per_node <= kCollnetDirectRanks && (op == CollectiveOp::all_reduce || gathers(op));
-    case Algorithm::pat: return gathers(op) && c.shape.ranks == c.shape.nodes && c.shape.nodes > 1 && c.shape.min_compute_capability >= 60;
+      return c.shape.nodes > 1 && c.shape.nvswitch && c.per_node <= kCollnetDirectRanks &&
+             (op == CollectiveOp::all_reduce || gathers(op));
+    case Algorithm::pat:
+      return gathers(op) && c.shape.ranks == c.shape.nodes && c.shape.nodes > 1 && c.shape.min_compute_capability >= 60;
   }
   return false;
 }
@@ -107,12 +117,14 @@ double bus_bandwidth(const Context& c, CollectiveOp op, Algorithm a, Protocol p)
   const double channels = g.channels;
   double bus = channels * channel_bandwidth(c, op, a, g);
   if (a == Algorithm::ring && p == Protocol::ll) bus = std::min(ll_max(c), bus / 2);
-  if (a == Algorithm::ring && p == Protocol::ll128) bus = std::min(0.92 * bus, c.capped_channels(g) * kRingLl128[c.generation][c.span]);
+  if (a == Algorithm::ring && p == Protocol::ll128)
+    bus = std::min(0.92 * bus, c.capped_channels(g) * kRingLl128[c.generation][c.span]);
   if (a == Algorithm::tree) {
     bus = std::min(0.92 * bus, c.capped_channels(g) * kTree[c.generation][c.span]);
     if (p == Protocol::ll) bus = std::min(bus / 3.8, ll_max(c));
     if (p == Protocol::ll128)
-      bus = std::min(bus * (c.shape.nodes == 1 ? 7.0 / 9 : 120.0 / 128), c.capped_channels(g) * kTreeLl128[c.generation][c.span]);
+      bus = std::min(bus * (c.shape.nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+                     c.capped_channels(g) * kTreeLl128[c.generation][c.span]);
     if (c.shape.search.tree_pattern == TreePattern::chain) bus *= 0.85;
   }
   if (a == Algorithm::pat) bus *= 0.75;
@@ -155,7 +167,8 @@ double latency(const Context& c, CollectiveOp op, Algorithm a, Protocol p) {
   switch (a) {
     case Algorithm::ring: return base + ring_latency(c, op, p, inside, outside);
     case Algorithm::tree: return base + 2 * ((c.per_node - 1) * inside + levels * outside);
-    case Algorithm::collnet_direct: return 2 * (std::min(1.0, c.per_node - 1) * inside + (c.per_node - 1) * 0.4) + outside;
+    case Algorithm::collnet_direct:
+      return 2 * (std::min(1.0, c.per_node - 1) * inside + (c.per_node - 1) * 0.4) + outside;
     case Algorithm::collnet_chain: return 2 * (c.per_node - 1) * inside + outside;
     case Algorithm::nvls: return inside + (c.shape.nodes > 1 ? outside : 0);
     case Algorithm::nvls_tree: return base + inside + 2 * levels * outside;
@@ -166,14 +179,16 @@ double latency(const Context& c, CollectiveOp op, Algorithm a, Protocol p) {
 
 bool available(const Context& c, const Filter& filter, CollectiveOp op, Algorithm a, Protocol p) {
   const GraphResult& g = c.graph(a);
-  if (g.channels == 0 || !protocol_exists(a, p) || !algorithm_serves(c, op, a) || !filter.allows(op, a, p)) return false;
+  if (g.channels == 0 || !protocol_exists(a, p) || !algorithm_serves(c, op, a) || !filter.allows(op, a, p))
+    return false;
   return p != Protocol::ll128 || filter.names_protocol(op, p) || ll128_by_default(c.shape, g);
 }
 
 }  // namespace
 
 std::string_view name_of(Algorithm a) {
-  constexpr std::array<std::string_view, kAlgorithms> names{"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
+  constexpr std::array<std::string_view, kAlgorithms> names{"Tree",     "Ring", "CollNetDirect", "CollNetChain", "NVLS",
+                                                            "NVLSTree", "PAT"};
   return names[index(a)];
 }
 
@@ -221,7 +236,8 @@ TableEntry TuningTable::corrected(CollectiveOp op, Algorithm a, Protocol p, doub
     if (size >= 0 && size < kTreeSizes) e.bandwidth *= kTreeCorrection[index(p)][static_cast<std::size_t>(size)];
   }
   const double per_channel_rank = std::floor(bytes / (double(channels_) * shape_.ranks));
-  if (a == Algorithm::ring && p == Protocol::simple && op == CollectiveOp::all_reduce && shape_.nodes > 1 && per_channel_rank >= 64)
+  if (a == Algorithm::ring && p == Protocol::simple && op == CollectiveOp::all_reduce && shape_.nodes > 1 &&
+      per_channel_rank >= 64)
     e.latency *= shape_.min_compute_capability < 80 ? 1.9 : 1.4;
   return e;
 }
@@ -260,14 +276,16 @@ Pick TuningTable::pick(CollectiveOp op, Bytes bytes, const CallKind& kind) const
       const bool ring = algorithm == Algorithm::ring;
       e.latency *= ring ? waves : std::ceil(waves / kGroupedPerStep);
       const Seconds t = e.latency + bytes / e.bandwidth;
-      const bool dear = kind.fp8_reduction && ring && shape_.ranks > kFp8RingRanks && op != CollectiveOp::all_gather && op != CollectiveOp::broadcast;
+      const bool dear = kind.fp8_reduction && ring && shape_.ranks > kFp8RingRanks && op != CollectiveOp::all_gather &&
+                        op != CollectiveOp::broadcast;
       const Seconds counted = dear ? t * kFp8RingPenalty : t;
       if (!(counted < least)) continue;
       least = counted;
       best = {algorithm, protocol, channels_for(algorithm, protocol, bytes.value()), e.latency, e.bandwidth, t};
     }
   if (std::isinf(best.time.value()))
-    throw Error(ErrorKind::usage, "no algorithm that was asked for can run " + std::string(rehearse::name_of(op)) + " here",
+    throw Error(ErrorKind::usage,
+                "no algorithm that was asked for can run " + std::string(rehearse::name_of(op)) + " here",
                 "collective algorithm and protocol", "leave both empty to let the model choose");
   return best;
 }

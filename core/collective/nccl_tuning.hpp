@@ -3,8 +3,8 @@
 //
 // A pure function of what NCCL knows about a communicator. Formulas and constants restate graph/tuning.cc and
 // enqueue.cc of NCCL 2.28.9; 32 recorded configurations of that version are reproduced without a mismatch
-// (tests/unit/collective). CollNet (SHARP) is off by default in NCCL; it takes part where the network says so. Its cells restate the
-// same files, but no recorded configuration has it.
+// (tests/unit/collective). CollNet (SHARP) is off by default in NCCL; it takes part where the network says so. Its
+// cells restate the same files, but no recorded configuration has it.
 //
 // The table is what NCCL decides by, not what a machine does: measured_latency.hpp holds the difference.
 
@@ -35,13 +35,14 @@ enum class TreePattern { balanced = 1, chain = 3 };
 
 /// What the topology search found for one family of algorithms.
 struct GraphResult {
-  int channels = 0;       ///< Before doubling; 0: the family is not available.
-  BytesPerSecond intra;   ///< Of one channel inside a node.
-  BytesPerSecond inter;   ///< Of one channel between nodes.
+  int channels = 0;      ///< Before doubling; 0: the family is not available.
+  BytesPerSecond intra;  ///< Of one channel inside a node.
+  BytesPerSecond inter;  ///< Of one channel between nodes.
   PathClass intra_path = PathClass::local;
   PathClass inter_path = PathClass::pix;
   bool same_channels = true;  ///< Every channel visits the GPUs in the same order.
-  /// All channels together inside a node where the search found no path fast enough, at the slower speeds that it tries on older GPUs; 0 elsewhere, and where those find none.
+  /// All channels together inside a node where the search found no path fast enough, at the slower speeds that it tries
+  /// on older GPUs; 0 elsewhere, and where those find none.
   BytesPerSecond carries{};
   bool operator==(const GraphResult&) const = default;
 };
@@ -64,18 +65,18 @@ struct CommunicatorShape {
   int min_compute_capability = 0;  ///< 70, 80, 90, 100 ...
   int max_compute_capability = 0;
   CpuVendor cpu = CpuVendor::intel;
-  Seconds net_latency;             ///< What the network plug-in reports for one message; InfiniBand verbs report 0.
+  Seconds net_latency;  ///< What the network plug-in reports for one message; InfiniBand verbs report 0.
   SearchResult search;
-  bool nvswitch = false;           ///< Every node has one: CollNetDirect needs it.
-  int min_channels = 0;            ///< NCCL_MIN_NCHANNELS; 0 leaves them to NCCL.
-  /// Search channels that per-channel caps count at least. NCCL decides with 0, whatever the thread blocks; what blocks reach when a
-  /// user asks for more of them follows from min_channels / 2, since a search channel is two blocks.
+  bool nvswitch = false;  ///< Every node has one: CollNetDirect needs it.
+  int min_channels = 0;   ///< NCCL_MIN_NCHANNELS; 0 leaves them to NCCL.
+  /// Search channels that per-channel caps count at least. NCCL decides with 0, whatever the thread blocks; what blocks
+  /// reach when a user asks for more of them follows from min_channels / 2, since a search channel is two blocks.
   int cap_channels = 0;
   bool operator==(const CommunicatorShape&) const = default;
 };
 
-/// Thread blocks NCCL uses for its largest messages: two per search channel, doubled again on Hopper and later when a few
-/// fast channels leave the node, at least `min_channels`, at most 64 (connect.cc).
+/// Thread blocks NCCL uses for its largest messages: two per search channel, doubled again on Hopper and later when a
+/// few fast channels leave the node, at least `min_channels`, at most 64 (connect.cc).
 [[nodiscard]] int final_channels(const CommunicatorShape& shape);
 
 /// One cell of the table. `bandwidth` 0: not available.
@@ -113,10 +114,10 @@ struct CallKind {
 struct Pick {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
-  int channels = 0;    ///< Thread blocks for this size.
-  Seconds latency;     ///< NCCL's, for this size.
+  int channels = 0;          ///< Thread blocks for this size.
+  Seconds latency;           ///< NCCL's, for this size.
   BytesPerSecond bandwidth;  ///< NCCL's algorithm bandwidth, for this size.
-  Seconds time;        ///< As NCCL predicts it: latency + bytes / bandwidth, the fp8 penalty left out.
+  Seconds time;              ///< As NCCL predicts it: latency + bytes / bandwidth, the fp8 penalty left out.
 };
 
 /// The table of one communicator.
@@ -132,8 +133,9 @@ class TuningTable {
   [[nodiscard]] Seconds time(CollectiveOp op, Algorithm a, Protocol p, Bytes bytes) const;
   /// Bandwidth of one cell at this size; 0 where it is not available.
   [[nodiscard]] BytesPerSecond bandwidth(CollectiveOp op, Algorithm a, Protocol p, Bytes bytes) const;
-  /// The fastest available cell. k collectives in one group pass in p = ceil(k / channels) waves: rings pay their latency p times,
-  /// others ceil(p / 10) times (ncclTopoGetAlgoTime). Throws Error (usage) when the filter leaves none.
+  /// The fastest available cell. k collectives in one group pass in p = ceil(k / channels) waves: rings pay their
+  /// latency p times, others ceil(p / 10) times (ncclTopoGetAlgoTime). Throws Error (usage) when the filter leaves
+  /// none.
   [[nodiscard]] Pick pick(CollectiveOp op, Bytes bytes, const CallKind& kind = {}) const;
 
  private:

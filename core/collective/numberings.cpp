@@ -32,7 +32,9 @@ MachineSpec renumbered(const MachineSpec& machine, std::mt19937& random) {
 
 /// What a search is worth.
 std::array<double, 3> worth(const NodeSearch& found, bool leaves_node) {
-  const auto rate = [leaves_node](const GraphResult& g) { return g.channels * (leaves_node ? g.inter : g.intra).value(); };
+  const auto rate = [leaves_node](const GraphResult& g) {
+    return g.channels * (leaves_node ? g.inter : g.intra).value();
+  };
   return {rate(found.ring), rate(found.tree), rate(found.nvls)};
 }
 
@@ -49,7 +51,8 @@ bool all_on_nvswitch(const MachineSpec& m, std::span<const int> gpus) {
   return std::all_of(gpus.begin(), gpus.end(), joined);
 }
 
-NodeSearch search_best_numbered(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus, bool leaves_node) {
+NodeSearch search_best_numbered(const MachineSpec& machine, const GpuSpec& gpu, std::span<const int> gpus,
+                                bool leaves_node) {
   NodeSearch best = search_node(machine, gpu, gpus, leaves_node);
   const bool whole = static_cast<int>(gpus.size()) == machine.gpus;
   if (whole && !leaves_node && !machine.nccl_graphs.empty()) return with_recorded_graphs(std::move(best), machine);

@@ -64,7 +64,8 @@ class Planter {
       sort_below(c.vertex);
       best = {std::min(best.first, lowest(c.vertex).first), std::min(best.second, lowest(c.vertex).second)};
     }
-    std::stable_sort(children.begin(), children.end(), [&](const auto& a, const auto& b) { return lowest(a.vertex) < lowest(b.vertex); });
+    std::stable_sort(children.begin(), children.end(),
+                     [&](const auto& a, const auto& b) { return lowest(a.vertex) < lowest(b.vertex); });
     lowest_[std::size_t(v)] = best;
   }
 

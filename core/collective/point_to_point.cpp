@@ -15,11 +15,13 @@ Seconds spread(const PreparedGroup& g, Bytes bytes, bool direct) {
   Seconds out;
   if (here > 1) {
     const auto& ring = g.shape.search.ring;
-    const auto inside = g.shape.nodes > 1 ? g.wires.total_inside : min(g.wires.total_inside, ring.intra * double(ring.channels));
+    const auto inside =
+        g.shape.nodes > 1 ? g.wires.total_inside : min(g.wires.total_inside, ring.intra * double(ring.channels));
     const double share = direct || g.shape.nodes > 1 || g.through_host ? 1.0 : g.measured.gpu.all_to_all_share;
     out = bytes * ((here - 1) / n) / (inside * share);
   }
-  if (g.shape.nodes > 1) out = max(out, bytes * here * ((n - here) / n) / (g.wires.total_across * *g.measured.network.all_to_all_share));
+  if (g.shape.nodes > 1)
+    out = max(out, bytes * here * ((n - here) / n) / (g.wires.total_across * *g.measured.network.all_to_all_share));
   return out;
 }
 

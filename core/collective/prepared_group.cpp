@@ -35,7 +35,8 @@ void read_inside(const Cluster& c, const GroupLayout::Node& n, WireLimits& w) {
       w.edge_inside = min(w.edge_inside, bottleneck(c, a, b));
       for (const LinkId l : c.route(a, b).links) ++load[l];
     }
-  for (const auto& [link, count] : load) w.total_inside = min(w.total_inside, c.link_rate(link) * (double(rings.size()) / count));
+  for (const auto& [link, count] : load)
+    w.total_inside = min(w.total_inside, c.link_rate(link) * (double(rings.size()) / count));
 }
 
 void read_across(const Cluster& c, const GroupLayout& layout, const GroupLayout::Node& n, WireLimits& w) {
@@ -60,7 +61,8 @@ WireLimits limits_of(const Cluster& c, const GroupLayout& layout) {
 }
 
 bool has_nvswitch(const MachineSpec& m) {
-  return std::any_of(m.vertices.begin(), m.vertices.end(), [](const auto& v) { return v.kind == MachineSpec::VertexKind::nvswitch; });
+  return std::any_of(m.vertices.begin(), m.vertices.end(),
+                     [](const auto& v) { return v.kind == MachineSpec::VertexKind::nvswitch; });
 }
 
 nccl::CommunicatorShape shape_of(const Cluster& c, const GroupLayout& layout) {
@@ -117,7 +119,9 @@ const CollectiveConstants* constants_of(const Cluster& c, const GroupLayout& lay
 nccl::SearchResult with_reached_rates(nccl::SearchResult found, const WireLimits& wires, int nodes) {
   for (nccl::GraphResult* g : {&found.ring, &found.tree}) {
     if (g->intra != nccl::kNoPath || g->channels == 0) continue;
-    const auto within = [&](BytesPerSecond wire) { return (g->carries.value() > 0 ? min(g->carries, wire) : wire) / double(g->channels); };
+    const auto within = [&](BytesPerSecond wire) {
+      return (g->carries.value() > 0 ? min(g->carries, wire) : wire) / double(g->channels);
+    };
     g->intra = within(wires.total_inside);
     if (nodes > 1 && g->inter == nccl::kNoPath) g->inter = within(wires.total_across);
   }
@@ -141,15 +145,23 @@ PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const n
   add_collnet(shape.search, network.sharp, shape.nodes);
   shape.min_channels = min_channels;
   bool switched = true;
-  for (const auto& n : layout.nodes) switched = switched && (n.devices.size() == 1 || has_nvswitch(cluster.machine(n.node)));
+  for (const auto& n : layout.nodes)
+    switched = switched && (n.devices.size() == 1 || has_nvswitch(cluster.machine(n.node)));
   shape.nvswitch = switched && layout.least_per_node > 1;
   const nccl::TuningTable table(shape, filter);
   const WireLimits wires = limits_of(cluster, layout);
   shape.search = with_reached_rates(shape.search, wires, shape.nodes);
   auto widened = shape;
   widened.cap_channels = min_channels / 2;
-  return {shape, table, nccl::TuningTable(widened, filter), wires,
-          measured_costs(constants_of(cluster, layout), network), layout.least_per_node, switched, !inside, least_links(cluster, layout.nodes.front())};
+  return {shape,
+          table,
+          nccl::TuningTable(widened, filter),
+          wires,
+          measured_costs(constants_of(cluster, layout), network),
+          layout.least_per_node,
+          switched,
+          !inside,
+          least_links(cluster, layout.nodes.front())};
 }
 
 BytesPerSecond wire_bound(const PreparedGroup& g, CollectiveOp op, nccl::Algorithm a) {
@@ -157,10 +169,14 @@ BytesPerSecond wire_bound(const PreparedGroup& g, CollectiveOp op, nccl::Algorit
   const double ring = bus_factor(op, g.shape.ranks);
   const double stay = double(g.per_node - 1) / g.per_node;
   const bool tree = a == Algorithm::tree || a == Algorithm::nvls_tree;
-  const bool reduced = a == Algorithm::collnet_direct || a == Algorithm::collnet_chain || (a == Algorithm::nvls && g.shape.nodes > 1);
+  const bool reduced =
+      a == Algorithm::collnet_direct || a == Algorithm::collnet_chain || (a == Algorithm::nvls && g.shape.nodes > 1);
   // Out of the busiest node: a ring's share; a double tree's two halves, each one up and two down but never both inner.
   // Switches that reduce take each byte once and give it back once.
-  const double out = reduced ? (op == CollectiveOp::all_reduce ? 1.0 : ring) : !tree ? ring : g.shape.nodes == 2 ? 1.0 : 2.0;
+  const double out = reduced              ? (op == CollectiveOp::all_reduce ? 1.0 : ring)
+                     : !tree              ? ring
+                     : g.shape.nodes == 2 ? 1.0
+                                          : 2.0;
   double inside = tree || a == Algorithm::nvls ? 1.0 : ring;
   if (a == Algorithm::tree || a == Algorithm::collnet_chain) inside = 2 * stay;
   if (!tree && !reduced && g.shape.nodes > 1) inside = ring * stay;

@@ -18,8 +18,8 @@ struct WireLimits {
 
 struct PreparedGroup {
   nccl::CommunicatorShape shape;  ///< With rates that are reached where NCCL's search found no path.
-  nccl::TuningTable table;     ///< NCCL decides by it.
-  nccl::TuningTable achieved;  ///< The same with the thread blocks that the user asked for.
+  nccl::TuningTable table;        ///< NCCL decides by it.
+  nccl::TuningTable achieved;     ///< The same with the thread blocks that the user asked for.
   WireLimits wires;
   MeasuredCosts measured;
   int per_node = 1;           ///< Fewest ranks on one node.
@@ -29,11 +29,13 @@ struct PreparedGroup {
 };
 
 /// `min_channels`: NCCL_MIN_NCHANNELS, 0 for none.
-[[nodiscard]] PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter, int min_channels = 0);
+[[nodiscard]] PreparedGroup prepare(const Cluster& cluster, const GroupLayout& layout, const nccl::Filter& filter,
+                                    int min_channels = 0);
 
-/// What NCCL's search would find for CollNet, by rule from what it found for rings and trees: a chain per ring channel, at the tree's
-/// speed inside and the NIC's outside; for the direct algorithm one head per NIC at the NIC's speed. An estimate: no recorded
-/// configuration has CollNet. Nothing where a group stays in one node or the network does not reduce.
+/// What NCCL's search would find for CollNet, by rule from what it found for rings and trees: a chain per ring channel,
+/// at the tree's speed inside and the NIC's outside; for the direct algorithm one head per NIC at the NIC's speed. An
+/// estimate: no recorded configuration has CollNet. Nothing where a group stays in one node or the network does not
+/// reduce.
 void add_collnet(nccl::SearchResult& search, bool sharp, int nodes);
 
 /// The algorithm bandwidth that the wires allow `a` at most: no more leaves a node or a GPU than its links carry.

@@ -11,7 +11,8 @@ namespace rehearse::nccl {
 namespace {
 
 /// In the order of PathClass.
-constexpr std::array<std::string_view, 12> kPaths{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+constexpr std::array<std::string_view, 12> kPaths{"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
+                                                  "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
 
 PathClass path_class(const std::string& name, const MachineSpec& machine) {
   const auto at = std::find(kPaths.begin(), kPaths.end(), name);
@@ -24,7 +25,12 @@ PathClass path_class(const std::string& name, const MachineSpec& machine) {
 }
 
 GraphResult result_of(const MachineSpec::NcclGraph& g, const MachineSpec& machine) {
-  return {g.channels, g.speed_intra, g.speed_inter, path_class(g.type_intra, machine), path_class(g.type_inter, machine), g.same_channels};
+  return {g.channels,
+          g.speed_intra,
+          g.speed_inter,
+          path_class(g.type_intra, machine),
+          path_class(g.type_inter, machine),
+          g.same_channels};
 }
 
 }  // namespace
@@ -35,7 +41,8 @@ NodeSearch with_recorded_graphs(NodeSearch found, const MachineSpec& machine) {
     if (g.id == kRing) found.ring = result_of(g, machine);
     if (g.id == kTree) {
       found.tree = result_of(g, machine);
-      found.tree_pattern = g.pattern == static_cast<int>(TreePattern::chain) ? TreePattern::chain : TreePattern::balanced;
+      found.tree_pattern =
+          g.pattern == static_cast<int>(TreePattern::chain) ? TreePattern::chain : TreePattern::balanced;
     }
     if (g.id == kNvls) found.nvls = result_of(g, machine);
   }

@@ -17,7 +17,9 @@ int size_along(const NetworkSpec& network, const char* name) {
   return at == network.parameters.end() ? 1 : static_cast<int>(at->second);
 }
 
-Place place_of(NodeId node, const Place& size) { return {node % size[0], node / size[0] % size[1], node / (size[0] * size[1])}; }
+Place place_of(NodeId node, const Place& size) {
+  return {node % size[0], node / size[0] % size[1], node / (size[0] * size[1])};
+}
 
 DeviceId device_at(const Place& at, const Place& size) { return at[0] + size[0] * (at[1] + size[1] * at[2]); }
 
@@ -72,7 +74,9 @@ void for_each_place(const TorusBox& box, const std::function<void(const Place&)>
 
 std::optional<TorusBox> torus_box(const Cluster& cluster, std::span<const DeviceId> group) {
   const NetworkSpec& network = cluster.network();
-  if (!network.collectives.torus || network.kind != "torus" || cluster.device_count() != cluster.node_count() || group.size() < 2) return std::nullopt;
+  if (!network.collectives.torus || network.kind != "torus" || cluster.device_count() != cluster.node_count() ||
+      group.size() < 2)
+    return std::nullopt;
   TorusBox box;
   box.size = {size_along(network, "x"), size_along(network, "y"), size_along(network, "z")};
   std::array<std::set<int>, 3> used;
@@ -118,7 +122,8 @@ std::vector<FluidEdge> torus_edges(const TorusBox& box, CollectiveOp op, Bytes b
       const TorusBox::Side& side = box.sides[d];
       Bytes load;
       for (std::size_t r = 0; r < box.sides.size(); ++r) load += carried(box, r, d, bytes);
-      const auto i = static_cast<std::size_t>(std::find(side.at.begin(), side.at.end(), at[side.dimension]) - side.at.begin());
+      const auto i =
+          static_cast<std::size_t>(std::find(side.at.begin(), side.at.end(), at[side.dimension]) - side.at.begin());
       const std::size_t n = side.at.size();
       for (int way = 0; way < side.rings; ++way) {
         Place next = at;

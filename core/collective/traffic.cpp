@@ -15,7 +15,8 @@ int parent_of(int node, int nodes) {
   return up >= nodes ? node ^ bit : up;
 }
 
-/// The second tree: the mirror of the first (even count) or the first shifted by one (odd), so that inner nodes are leaves there.
+/// The second tree: the mirror of the first (even count) or the first shifted by one (odd), so that inner nodes are
+/// leaves there.
 int second(int node, int nodes) { return nodes % 2 == 0 ? nodes - 1 - node : (node + 1) % nodes; }
 
 int heads(const GroupLayout& g) { return g.least_per_node; }
@@ -24,7 +25,8 @@ int heads(const GroupLayout& g) { return g.least_per_node; }
 std::vector<DeviceId> from_entry(const GroupLayout::Node& n, const std::vector<int>& cycle, std::size_t k) {
   const auto entry = std::size_t(std::find(cycle.begin(), cycle.end(), int(k % n.devices.size())) - cycle.begin());
   std::vector<DeviceId> out;
-  for (std::size_t j = 0; j < cycle.size(); ++j) out.push_back(n.devices[std::size_t(cycle[(entry + j) % cycle.size()])]);
+  for (std::size_t j = 0; j < cycle.size(); ++j)
+    out.push_back(n.devices[std::size_t(cycle[(entry + j) % cycle.size()])]);
   return out;
 }
 
@@ -36,7 +38,8 @@ void both_ways(std::vector<FluidEdge>& out, DeviceId a, DeviceId b, Bytes bytes)
 }  // namespace
 
 std::vector<FluidEdge> merged(std::vector<FluidEdge> edges) {
-  std::sort(edges.begin(), edges.end(), [](const FluidEdge& a, const FluidEdge& b) { return std::pair(a.src, a.dst) < std::pair(b.src, b.dst); });
+  std::sort(edges.begin(), edges.end(),
+            [](const FluidEdge& a, const FluidEdge& b) { return std::pair(a.src, a.dst) < std::pair(b.src, b.dst); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     if (kept > 0 && edges[kept - 1].src == edges[i].src && edges[kept - 1].dst == edges[i].dst)
@@ -70,7 +73,8 @@ Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges) {
   return out;
 }
 
-std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root, bool into_root) {
+std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root,
+                             bool into_root) {
   std::vector<std::vector<std::vector<int>>> inside;
   for (const auto& n : g.nodes) inside.push_back(orders(n));
   const std::size_t count = g.nodes.size() > 1 ? std::size_t(heads(g)) : inside.front().size();

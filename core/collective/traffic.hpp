@@ -14,8 +14,10 @@ using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout:
 
 /// Rings over the whole group, rotated so that in ring k each node is entered at its k-th device: with as many rings as
 /// devices per node every NIC carries an equal share. `per_edge` bytes flow over each edge, all rings together.
-/// `root` (or -1): nothing flows into it (`into_root` true) or out of it (false), as broadcasts and reductions leave open.
-[[nodiscard]] std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root, bool into_root);
+/// `root` (or -1): nothing flows into it (`into_root` true) or out of it (false), as broadcasts and reductions leave
+/// open.
+[[nodiscard]] std::vector<FluidEdge> rings(const GroupLayout& g, const NodeRings& orders, Bytes per_edge, DeviceId root,
+                                           bool into_root);
 
 /// Double binary tree over nodes, up and down, per head device: all-reduce of `bytes` (Sanders, Speck, Traeff 2009;
 /// graph/trees.cc). Each tree takes half of the bytes.
@@ -27,13 +29,15 @@ using NodeRings = std::function<std::vector<std::vector<int>>(const GroupLayout:
 /// as many down) is laid as a ring over the node's devices: each GPU's links carry what they carry in truth.
 [[nodiscard]] std::vector<FluidEdge> nvls(const GroupLayout& g, Bytes bytes);
 
-/// What switches that reduce (SHARP) move between nodes for an all-reduce: each node's share leaves through each head once and comes
-/// back once. An edge needs two devices, so it is laid as a ring over the heads of one rail: each NIC carries what it carries in truth.
+/// What switches that reduce (SHARP) move between nodes for an all-reduce: each node's share leaves through each head
+/// once and comes back once. An edge needs two devices, so it is laid as a ring over the heads of one rail: each NIC
+/// carries what it carries in truth.
 [[nodiscard]] std::vector<FluidEdge> reduced_in_network(const GroupLayout& g, Bytes bytes);
 
 /// Whether nodes pass on the traffic of others: the links of a torus then count with those of nodes.
 [[nodiscard]] bool routed_by_nodes(const Cluster& cluster);
-/// Longest time that any link inside a node, or any NIC, needs for these edges all at once; the fabric's switches are left out.
+/// Longest time that any link inside a node, or any NIC, needs for these edges all at once; the fabric's switches are
+/// left out.
 [[nodiscard]] Seconds node_time(const Cluster& cluster, const std::vector<FluidEdge>& edges);
 
 /// Sorts by (src, dst) and adds up the bytes of equal pairs.

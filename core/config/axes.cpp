@@ -63,8 +63,8 @@ void check_batch(const Scenario& s) {
   if (at_once == 0 || batch % at_once == 0) return;
   const std::int64_t below = batch / at_once * at_once;
   refuse(s, "training/global_batch",
-         fmt::format("global_batch({}) is not a multiple of dp({}) * microbatch({}) = {}", batch, s.strategy.dp, s.strategy.microbatch,
-                     at_once),
+         fmt::format("global_batch({}) is not a multiple of dp({}) * microbatch({}) = {}", batch, s.strategy.dp,
+                     s.strategy.microbatch, at_once),
          below > 0 ? fmt::format("{} and {} are", below, below + at_once) : fmt::format("the smallest is {}", at_once));
 }
 
@@ -81,7 +81,8 @@ void check_placement(const Scenario& s) {
   const StrategySettings& st = s.strategy;
   std::vector<Axis> axes = dense_axes(st);
   axes.push_back({"ep", st.ep, false});
-  const auto tiles = [](const Axis& a) { return std::string_view(a.name).starts_with("tile_"); };  // Nearest where they have no place.
+  // Nearest where they have no place.
+  const auto tiles = [](const Axis& a) { return std::string_view(a.name).starts_with("tile_"); };
   for (const Axis& a : axes)
     if (a.size > 1 && !tiles(a) && std::find(st.placement.begin(), st.placement.end(), a.name) == st.placement.end())
       refuse(s, "strategy/placement",
@@ -118,7 +119,8 @@ void resolve_axes(Scenario& scenario, int devices) {
   const std::vector<Axis> axes = dense_axes(st);
   if (product(axes) != devices)
     refuse(scenario, "strategy", fmt::format("{} != {} GPUs", equation(axes), devices),
-           fits ? fmt::format("dp({:.0f}) would fit; leave strategy.dp out to let it follow from the others", devices / rest)
+           fits ? fmt::format("dp({:.0f}) would fit; leave strategy.dp out to let it follow from the others",
+                              devices / rest)
                 : "change an axis or the number of nodes");
   if (st.fsdp.enabled && st.dp_shard == 1 && st.dp_replicate == 0) st.dp_shard = st.dp;
   check_data_parallel(scenario);

@@ -44,7 +44,8 @@ std::string type_text(const Field& f) {
 std::string range_text(const Field& f) {
   switch (f.type) {
     case Type::integers:
-    case Type::integer: return fmt::format("{} to {}", static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max));
+    case Type::integer:
+      return fmt::format("{} to {}", static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max));
     case Type::count: return fmt::format("{:g} to {:g}", f.min, f.max);
     case Type::size: return fmt::format("{} to {}", to_string(Bytes{f.min}), to_string(Bytes{f.max}));
     case Type::rate: return fmt::format("{} to {}", to_string(BytesPerSecond{f.min}), to_string(BytesPerSecond{f.max}));
@@ -68,7 +69,8 @@ std::string unquoted(const ordered_json& value) { return value.is_string() ? val
 KeyHelp help_of(const Field& f) { return {f.key, type_text(f), range_text(f), default_text(f), f.help}; }
 
 std::string explain_field(const Field& f) {
-  const std::string example = !f.example.empty() ? f.example : unquoted(f.required ? f.write(Scenario{}) : default_of(f));
+  const std::string example =
+      !f.example.empty() ? f.example : unquoted(f.required ? f.write(Scenario{}) : default_of(f));
   return help_page(help_of(f), f.key + "=" + example, f.detail);
 }
 
@@ -94,7 +96,8 @@ std::string explain_all() {
 
 std::string explain_extends() {
   return "extends: Path of a scenario that this one changes.\n\n"
-         "The other file is read first, relative to this one; objects are merged key by key, everything else replaces.\n";
+         "The other file is read first, relative to this one; objects are merged key by key, everything else "
+         "replaces.\n";
 }
 
 std::vector<std::string> all_keys() {
@@ -122,8 +125,9 @@ ordered_json cluster_schema() {
 ordered_json type_schema(const Field& f) {
   switch (f.type) {
     case Type::integer: {
-      ordered_json number{
-          {"type", "integer"}, {"minimum", static_cast<std::int64_t>(f.min)}, {"maximum", static_cast<std::int64_t>(f.max)}};
+      ordered_json number{{"type", "integer"},
+                          {"minimum", static_cast<std::int64_t>(f.min)},
+                          {"maximum", static_cast<std::int64_t>(f.max)}};
       if (!f.automatic) return number;
       return {{"anyOf", ordered_json::array({std::move(number), {{"const", "auto"}}})}};
     }
@@ -131,12 +135,16 @@ ordered_json type_schema(const Field& f) {
     case Type::boolean: return {{"type", "boolean"}};
     case Type::text: return {{"type", "string"}, {"minLength", 1}};
     case Type::choice: return {{"enum", f.choices}};
-    case Type::rate: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?)(/s|ps) *$"}};
+    case Type::rate:
+      return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?)(/s|ps) *$"}};
     case Type::size: return {{"type", "string"}, {"pattern", "^ *[0-9.eE+]+ *([kKMGTPE]i?)?(B|b|bytes?|bits?) *$"}};
     case Type::axes: return {{"type", {"string", "array"}}, {"items", {{"enum", f.choices}}}, {"uniqueItems", true}};
     case Type::integers:
       return {{"type", {"string", "array"}},
-              {"items", {{"type", "integer"}, {"minimum", static_cast<std::int64_t>(f.min)}, {"maximum", static_cast<std::int64_t>(f.max)}}}};
+              {"items",
+               {{"type", "integer"},
+                {"minimum", static_cast<std::int64_t>(f.min)},
+                {"maximum", static_cast<std::int64_t>(f.max)}}}};
     case Type::model: return {{"type", {"string", "object"}}};
     case Type::cluster: return cluster_schema();
     case Type::parts: return {{"type", "array"}};
@@ -167,13 +175,16 @@ ordered_json& object_at(ordered_json& root, const std::string& group, const char
 std::string moved(const std::string& reference, const std::string& directory) {
   namespace fs = std::filesystem;
   if (directory.empty() || !is_file_reference(reference) || fs::path(reference).is_absolute()) return reference;
-  return schema::file_reference(fs::absolute(reference).lexically_normal().lexically_relative(fs::absolute(directory).lexically_normal()));
+  return schema::file_reference(
+      fs::absolute(reference).lexically_normal().lexically_relative(fs::absolute(directory).lexically_normal()));
 }
 
 Scenario with_references_from(Scenario s, const std::string& directory) {
-  for (std::string* reference : {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration, &s.collective_table})
+  for (std::string* reference :
+       {&s.model.file, &s.cluster.file, &s.cluster.network, &s.calibration, &s.collective_table})
     *reference = moved(*reference, directory);
-  if (const std::string& devices = s.strategy.devices; !devices.empty() && !std::filesystem::path(devices).is_absolute())
+  if (const std::string& devices = s.strategy.devices;
+      !devices.empty() && !std::filesystem::path(devices).is_absolute())
     s.strategy.devices = moved("./" + devices, directory);
   for (ClusterPart& part : s.cluster.parts) part.machine = moved(part.machine, directory);
   return s;
@@ -228,10 +239,12 @@ std::string explain(std::string_view key) {
     if (last_words.back() == key) named.push_back(k);
   }
   const auto depth = [](const std::string& k) { return std::count(k.begin(), k.end(), '.'); };
-  const auto outermost = std::min_element(named.begin(), named.end(), [&](const auto& a, const auto& b) { return depth(a) < depth(b); });
+  const auto outermost =
+      std::min_element(named.begin(), named.end(), [&](const auto& a, const auto& b) { return depth(a) < depth(b); });
   if (outermost != named.end()) return explain(*outermost);
   Error unknown = unknown_of_many("key", key, all, "rehearse list keys");
-  if (const std::string near = did_you_mean(key, last_words); !near.empty() && key.find('.') == std::string_view::npos) {
+  if (const std::string near = did_you_mean(key, last_words);
+      !near.empty() && key.find('.') == std::string_view::npos) {
     const auto at = std::find(last_words.begin(), last_words.end(), near) - last_words.begin();
     unknown.hint = fmt::format("did you mean '{}'?", all[static_cast<std::size_t>(at)]);
   }

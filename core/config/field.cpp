@@ -36,7 +36,8 @@ Error unknown_key(const std::string& group, const std::string& name) {
     if ((dot == std::string::npos ? std::string() : g.key.substr(0, dot)) == group && !find(g.key))
       members.push_back(g.key.substr(dot + 1));
   }
-  Error e = members.size() > kMostListed ? unknown_of_many("key", name, members, "rehearse list keys") : unknown_name("key", name, members);
+  Error e = members.size() > kMostListed ? unknown_of_many("key", name, members, "rehearse list keys")
+                                         : unknown_name("key", name, members);
   if (e.hint.starts_with("did you mean")) return e;
   for (const Field& f : fields())
     if (f.name() == name) {
@@ -70,7 +71,8 @@ double read_count(const Field& f, ObjectReader& r) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || end != text.data() + text.size())
-    r.fail(name, "wanted a number, found " + describe_value(*v), "example: " + (f.example.empty() ? "300e9" : f.example));
+    r.fail(name, "wanted a number, found " + describe_value(*v),
+           "example: " + (f.example.empty() ? "300e9" : f.example));
   if (!(value >= f.min && value <= f.max))
     r.fail(name, fmt::format("{} is out of range: wanted {:g} to {:g}", describe_value(*v), f.min, f.max));
   return value;
@@ -79,15 +81,16 @@ double read_count(const Field& f, ObjectReader& r) {
 Bytes read_size(const Field& f, ObjectReader& r) {
   const auto value = r.quantity<Bytes>(f.name());
   if (value.value() < f.min || value.value() > f.max)
-    r.fail(f.name(),
-           fmt::format("{} is out of range: wanted {} to {}", to_string(value), to_string(Bytes{f.min}), to_string(Bytes{f.max})));
+    r.fail(f.name(), fmt::format("{} is out of range: wanted {} to {}", to_string(value), to_string(Bytes{f.min}),
+                                 to_string(Bytes{f.max})));
   return value;
 }
 
 BytesPerSecond read_rate(const Field& f, ObjectReader& r) {
   const auto value = r.quantity<BytesPerSecond>(f.name());
   if (value.value() < f.min || value.value() > f.max)
-    r.fail(f.name(), fmt::format("{} is out of range: wanted {} to {}", to_string(value), to_string(BytesPerSecond{f.min}), to_string(BytesPerSecond{f.max})));
+    r.fail(f.name(), fmt::format("{} is out of range: wanted {} to {}", to_string(value),
+                                 to_string(BytesPerSecond{f.min}), to_string(BytesPerSecond{f.max})));
   return value;
 }
 
@@ -112,14 +115,18 @@ std::vector<std::int64_t> read_integers(const Field& f, ObjectReader& r) {
   std::vector<std::int64_t> values;
   const auto take = [&](double value, const std::string& text) {
     if (!(value >= f.min && value <= f.max) || value != std::floor(value))
-      r.fail(name, fmt::format("{} is no integer from {} to {}", text, static_cast<std::int64_t>(f.min), static_cast<std::int64_t>(f.max)), "example: " + f.example);
+      r.fail(name,
+             fmt::format("{} is no integer from {} to {}", text, static_cast<std::int64_t>(f.min),
+                         static_cast<std::int64_t>(f.max)),
+             "example: " + f.example);
     values.push_back(static_cast<std::int64_t>(value));
   };
   if (const json* v = r.raw(name); v && v->is_string()) {
     for (const std::string& part : split_at_commas(r.string(name))) {
       double value = 0;
       const auto [end, status] = std::from_chars(part.data(), part.data() + part.size(), value);
-      if (status != std::errc{} || end != part.data() + part.size()) r.fail(name, fmt::format("wanted integers separated by commas, found '{}'", part), "example: " + f.example);
+      if (status != std::errc{} || end != part.data() + part.size())
+        r.fail(name, fmt::format("wanted integers separated by commas, found '{}'", part), "example: " + f.example);
       take(value, part);
     }
   } else {
@@ -187,7 +194,8 @@ ClusterRef read_cluster_object(ObjectReader& r, bool complete) {
   r.expect("pxn");
   if (r.has("parts")) {
     for (const char* key : {"machine", "nodes"})
-      if (r.has(key)) r.fail(key, fmt::format("'{}' stands beside 'parts'", key), "state either machine and nodes, or parts");
+      if (r.has(key))
+        r.fail(key, fmt::format("'{}' stands beside 'parts'", key), "state either machine and nodes, or parts");
     r.expect("machine");
     r.expect("nodes");
     out.parts = read_parts(r.objects("parts"), r, "parts");
@@ -215,7 +223,8 @@ ClusterRef read_cluster(const Field& f, ObjectReader& r, bool complete) {
     return out;
   }
   if (v && !v->is_string())
-    r.fail(name, "wanted a cluster's name, a path or {\"machine\", \"nodes\", \"network\"}, found " + describe_value(*v));
+    r.fail(name,
+           "wanted a cluster's name, a path or {\"machine\", \"nodes\", \"network\"}, found " + describe_value(*v));
   std::string text = read_text(f, r);
   (is_file_reference(text) ? out.file : out.name) = std::move(text);
   return out;
@@ -249,7 +258,9 @@ ordered_json write_quantity(Q value, const char* unit) {
 ordered_json write_size(Bytes value) { return write_quantity(value, "B"); }
 ordered_json write_rate(BytesPerSecond value) { return write_quantity(value, "B/s"); }
 
-ordered_json write_integers(const std::vector<std::int64_t>& values) { return values.empty() ? ordered_json() : ordered_json(values); }
+ordered_json write_integers(const std::vector<std::int64_t>& values) {
+  return values.empty() ? ordered_json() : ordered_json(values);
+}
 ordered_json write_axes(const std::vector<std::string>& axes) { return fmt::format("{}", fmt::join(axes, ",")); }
 
 ordered_json write_model(const ModelRef& model) {

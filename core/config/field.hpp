@@ -37,7 +37,9 @@ struct Field {
   Write write{};
 
   [[nodiscard]] std::string name() const { return key.substr(key.rfind('.') + 1); }
-  [[nodiscard]] std::string group() const { return key.find('.') == std::string::npos ? std::string() : key.substr(0, key.rfind('.')); }
+  [[nodiscard]] std::string group() const {
+    return key.find('.') == std::string::npos ? std::string() : key.substr(0, key.rfind('.'));
+  }
 
   Field&& in(double low, double high) && {
     min = low;

@@ -14,7 +14,9 @@ namespace rehearse {
 
 namespace {
 
-bool inside_model(const std::string& key) { return key.starts_with("model.") && key.size() > 6 && key.find("..") == std::string::npos && !key.ends_with('.'); }
+bool inside_model(const std::string& key) {
+  return key.starts_with("model.") && key.size() > 6 && key.find("..") == std::string::npos && !key.ends_with('.');
+}
 
 /// Those of `keys` that end in ".KEY" and have the fewest groups around them.
 std::vector<std::string> outermost(const std::vector<std::string>& keys, const std::string& key) {
@@ -34,7 +36,8 @@ void refuse_group(const std::string& key) {
     std::vector<std::string> members;
     for (const schema::Field& f : schema::fields())
       if (f.group() == g.key) members.push_back(f.key);
-    throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), {}, fmt::format("its keys: {}", fmt::join(members, ", ")));
+    throw Error(ErrorKind::usage, fmt::format("'{}' is a group, not a key", key), {},
+                fmt::format("its keys: {}", fmt::join(members, ", ")));
   }
 }
 
@@ -59,7 +62,8 @@ std::string full_key(const std::string& key) {
   for (const schema::Field& f : schema::fields()) keys.push_back(f.key);
   const std::vector<std::string> meant = outermost(keys, key);
   if (meant.size() == 1) return meant.front();
-  if (meant.size() > 1) throw Error(ErrorKind::usage, fmt::format("'{}' may be several keys", key), {}, question_of(meant));
+  if (meant.size() > 1)
+    throw Error(ErrorKind::usage, fmt::format("'{}' may be several keys", key), {}, question_of(meant));
   refuse_group(key);
   throw unknown_key(key, keys);
 }

@@ -30,7 +30,8 @@ std::string line_and_column(std::string_view text, std::size_t offset) {
 // The sentence of nlohmann's message without its tag, position and raw bytes.
 std::string sentence(std::string message) {
   if (const auto tag = message.find("] "); tag != std::string::npos) message.erase(0, tag + 2);
-  if (const auto position = message.find(": "); message.starts_with("parse error at line") && position != std::string::npos)
+  if (const auto position = message.find(": ");
+      message.starts_with("parse error at line") && position != std::string::npos)
     message.erase(0, position + 2);
   for (char& c : message)
     if (c < 0x20 || c > 0x7e) c = '?';
@@ -41,7 +42,8 @@ std::string sentence(std::string message) {
 // Builds the document from parse events, because the library's own builder lets the last of two equal keys win.
 class StrictBuilder : public nlohmann::json_sax<json> {
  public:
-  StrictBuilder(std::string_view text, const std::string& origin, int max_depth) : text_(text), origin_(origin), max_depth_(max_depth) {}
+  StrictBuilder(std::string_view text, const std::string& origin, int max_depth)
+      : text_(text), origin_(origin), max_depth_(max_depth) {}
 
   json take() { return std::move(root_); }
 
@@ -89,7 +91,8 @@ class StrictBuilder : public nlohmann::json_sax<json> {
   }
   bool open(json&& value) {
     if (static_cast<int>(open_.size()) >= max_depth_)
-      throw Error(ErrorKind::usage, fmt::format("objects and arrays are nested deeper than {}", max_depth_), origin_ + ": " + path());
+      throw Error(ErrorKind::usage, fmt::format("objects and arrays are nested deeper than {}", max_depth_),
+                  origin_ + ": " + path());
     open_.push_back(insert(std::move(value)));
     keys_.emplace_back();
     return true;
@@ -143,15 +146,19 @@ std::string read_text(const std::string& path, std::size_t limit) {
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
   if (!fs::exists(status))
-    throw Error(ErrorKind::usage, failed && status.type() == fs::file_type::none ? failed.message() : "no such file", path,
+    throw Error(ErrorKind::usage, failed && status.type() == fs::file_type::none ? failed.message() : "no such file",
+                path,
                 "paths inside a file are relative to that file, those on the command line to the current directory");
-  if (fs::is_directory(status)) throw Error(ErrorKind::usage, "is a directory, not a file", path, "name the file inside it");
+  if (fs::is_directory(status))
+    throw Error(ErrorKind::usage, "is a directory, not a file", path, "name the file inside it");
   if (fs::is_regular_file(status)) {
     const std::uintmax_t size = fs::file_size(path, failed);
     if (!failed) refuse_larger(size, limit, path);
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw Error(ErrorKind::usage, std::string("cannot be opened: ") + std::strerror(errno), path, "check its permissions");
+  if (!file)
+    throw Error(ErrorKind::usage, std::string("cannot be opened: ") + std::strerror(errno), path,
+                "check its permissions");
 
   std::string text;
   std::array<char, 1 << 16> chunk;
@@ -159,7 +166,8 @@ std::string read_text(const std::string& path, std::size_t limit) {
     text.append(chunk.data(), n);
     refuse_larger(text.size(), limit, path);
   }
-  if (std::ferror(file.get())) throw Error(ErrorKind::usage, std::string("cannot be read: ") + std::strerror(errno), path);
+  if (std::ferror(file.get()))
+    throw Error(ErrorKind::usage, std::string("cannot be read: ") + std::strerror(errno), path);
   return text;
 }
 
@@ -170,6 +178,8 @@ json parse_json(std::string_view text, const std::string& origin, JsonLimits lim
   return builder.take();
 }
 
-json load_json(const std::string& path, JsonLimits limits) { return parse_json(read_text(path, limits.bytes), path, limits); }
+json load_json(const std::string& path, JsonLimits limits) {
+  return parse_json(read_text(path, limits.bytes), path, limits);
+}
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 #pragma once
-// JSON text and files, read strictly: what the JSON standard leaves open (duplicate keys) or what a hand-written file gets wrong
-// (truncation, NaN, a comma too many) is an error that says where. Used for every JSON file the product reads.
+// JSON text and files, read strictly: what the JSON standard leaves open (duplicate keys) or what a hand-written file
+// gets wrong (truncation, NaN, a comma too many) is an error that says where. Used for every JSON file the product
+// reads.
 
 #include <cstddef>
 #include <string>
@@ -20,8 +21,9 @@ struct JsonLimits {
 [[nodiscard]] std::string read_text(const std::string& path, std::size_t limit = JsonLimits{}.bytes);
 
 /// Parses RFC 8259 JSON in UTF-8; a byte-order mark is skipped. `origin` names the text in errors (a path, "--set").
-/// Throws Error (usage): syntax errors, NaN and Infinity, numbers beyond a double, text that ends early, bad UTF-8, with `where`
-/// "origin:line:column"; a key that occurs twice in one object and nesting beyond `limits.depth`, with `where` "origin: /json/path".
+/// Throws Error (usage): syntax errors, NaN and Infinity, numbers beyond a double, text that ends early, bad UTF-8,
+/// with `where` "origin:line:column"; a key that occurs twice in one object and nesting beyond `limits.depth`, with
+/// `where` "origin: /json/path".
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& origin, JsonLimits limits = {});
 
 /// read_text, then parse_json with the path as origin.

@@ -7,7 +7,8 @@
 
 namespace rehearse {
 
-/// `example` is "strategy.tp=8", as --set takes it before a shell needs quotes; it and `detail`, what one line cannot say, may be empty. Ends in a newline.
+/// `example` is "strategy.tp=8", as --set takes it before a shell needs quotes; it and `detail`, what one line cannot
+/// say, may be empty. Ends in a newline.
 [[nodiscard]] std::string help_page(const KeyHelp& key, const std::string& example, const std::string& detail);
 
 }  // namespace rehearse

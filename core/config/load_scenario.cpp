@@ -35,7 +35,8 @@ void rebase_all(json& document, const fs::path& folder) {
   rebase_member(document, "calibration", folder);
   if (document.contains("strategy") && document["strategy"].is_object() && document["strategy"].contains("devices")) {
     json& devices = document["strategy"]["devices"];  // A path, whatever it looks like.
-    if (devices.is_string() && !devices.get<std::string>().empty()) devices = (folder / devices.get<std::string>()).lexically_normal().generic_string();
+    if (devices.is_string() && !devices.get<std::string>().empty())
+      devices = (folder / devices.get<std::string>()).lexically_normal().generic_string();
   }
   rebase_member(document, "collective_table", folder);
   rebase_member(document, "cluster", folder);
@@ -66,11 +67,13 @@ json layers(json document, const std::string& origin, std::vector<std::string> c
 
 json extended(const json& base_name, const std::string& origin, const std::vector<std::string>& chain) {
   const std::string where = origin + ": /extends";
-  if (!base_name.is_string()) throw Error(ErrorKind::usage, "wanted the path of a scenario, found " + describe_value(base_name), where);
+  if (!base_name.is_string())
+    throw Error(ErrorKind::usage, "wanted the path of a scenario, found " + describe_value(base_name), where);
   const std::string base = (folder_of(origin) / base_name.get<std::string>()).lexically_normal().generic_string();
   std::error_code failed;
   if (!fs::exists(base, failed))
-    throw Error(ErrorKind::usage, fmt::format("'{}' does not exist", base), where, "the path is relative to the file that says it");
+    throw Error(ErrorKind::usage, fmt::format("'{}' does not exist", base), where,
+                "the path is relative to the file that says it");
   return layers(load_json(base), base, chain);
 }
 
@@ -83,12 +86,15 @@ json layers(json document, const std::string& origin, std::vector<std::string> c
   if (again != chain.end() - 1) {
     std::vector<std::string> ring;
     for (auto it = again; it != chain.end(); ++it) ring.push_back(fs::path(*it).filename().generic_string());
-    throw Error(ErrorKind::usage, fmt::format("scenarios extend each other in a ring: {}", fmt::join(ring, " -> ")), origin + ": /extends");
+    throw Error(ErrorKind::usage, fmt::format("scenarios extend each other in a ring: {}", fmt::join(ring, " -> ")),
+                origin + ": /extends");
   }
   if (chain.size() > kMaxExtends)
-    throw Error(ErrorKind::usage, fmt::format("more than {} scenarios extend one another", kMaxExtends), origin + ": /extends");
+    throw Error(ErrorKind::usage, fmt::format("more than {} scenarios extend one another", kMaxExtends),
+                origin + ": /extends");
 
-  if (!document.is_object()) throw Error(ErrorKind::usage, "wanted an object, found " + describe_value(document), origin + ": /");
+  if (!document.is_object())
+    throw Error(ErrorKind::usage, "wanted an object, found " + describe_value(document), origin + ": /");
   json base = json::object();
   if (document.contains("extends")) {
     base = extended(document["extends"], origin, chain);
@@ -123,7 +129,9 @@ std::string schema::file_reference(const fs::path& path) {
   return is_file_reference(text) ? text : fmt::format("./{}", text);
 }
 
-bool is_file_reference(std::string_view text) { return text.find('/') != std::string_view::npos || text.ends_with(".json"); }
+bool is_file_reference(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".json");
+}
 
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
   return load(load_json(path), path, overrides);
@@ -134,8 +142,9 @@ Scenario parse_scenario(std::string_view text, const std::string& origin, const 
 }
 
 bool Scenario::operator==(const Scenario& o) const {
-  return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training && strategy == o.strategy &&
-         kernels == o.kernels && input == o.input && calibration == o.calibration && collective_table == o.collective_table;
+  return schema == o.schema && model == o.model && cluster == o.cluster && training == o.training &&
+         strategy == o.strategy && kernels == o.kernels && input == o.input && calibration == o.calibration &&
+         collective_table == o.collective_table;
 }
 
 }  // namespace rehearse

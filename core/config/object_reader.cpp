@@ -70,7 +70,8 @@ void ObjectReader::fail(const std::string& key, const std::string& what, const s
   throw Error(ErrorKind::usage, what, where(key), hint);
 }
 
-void ObjectReader::fail_type(const std::string& key, std::string_view wanted, const json& found, const std::string& hint) const {
+void ObjectReader::fail_type(const std::string& key, std::string_view wanted, const json& found,
+                             const std::string& hint) const {
   fail(key, fmt::format("wanted {}, found {}", wanted, describe_value(found)), hint);
 }
 
@@ -118,7 +119,8 @@ double ObjectReader::number(const std::string& key, NumberRange range) {
   const json& v = need(key, "a number");
   if (!v.is_number()) fail_type(key, "a number", v);
   const double d = v.get<double>();
-  if (!(d >= range.min && d <= range.max)) fail(key, fmt::format("{} is out of range: wanted {}", describe_value(v), range_text(range)));
+  if (!(d >= range.min && d <= range.max))
+    fail(key, fmt::format("{} is out of range: wanted {}", describe_value(v), range_text(range)));
   return d;
 }
 
@@ -152,14 +154,17 @@ std::string ObjectReader::choice(const std::string& key, std::span<const std::st
 std::string ObjectReader::string(const std::string& key, const std::string& fallback) {
   return has(key) ? string(key) : (expect(key), fallback);
 }
-bool ObjectReader::boolean(const std::string& key, bool fallback) { return has(key) ? boolean(key) : (expect(key), fallback); }
+bool ObjectReader::boolean(const std::string& key, bool fallback) {
+  return has(key) ? boolean(key) : (expect(key), fallback);
+}
 std::int64_t ObjectReader::integer(const std::string& key, IntegerRange range, std::int64_t fallback) {
   return has(key) ? integer(key, range) : (expect(key), fallback);
 }
 double ObjectReader::number(const std::string& key, NumberRange range, double fallback) {
   return has(key) ? number(key, range) : (expect(key), fallback);
 }
-std::string ObjectReader::choice(const std::string& key, std::span<const std::string> valid, const std::string& fallback) {
+std::string ObjectReader::choice(const std::string& key, std::span<const std::string> valid,
+                                 const std::string& fallback) {
   return has(key) ? choice(key, valid) : (expect(key), fallback);
 }
 
@@ -183,7 +188,8 @@ std::vector<double> ObjectReader::numbers(const std::string& key, NumberRange ra
   for (const json& v : need_array(key, "an array of numbers")) {
     if (!v.is_number()) fail_type(key, fmt::format("a number at position {}", out.size()), v);
     const double d = v.get<double>();
-    if (!(d >= range.min && d <= range.max)) fail(key, fmt::format("{} is out of range: wanted {}", describe_value(v), range_text(range)));
+    if (!(d >= range.min && d <= range.max))
+      fail(key, fmt::format("{} is out of range: wanted {}", describe_value(v), range_text(range)));
     out.push_back(d);
   }
   return out;

@@ -1,13 +1,13 @@
 #pragma once
-// Typed access to one JSON object that remembers where it is and what was asked, so that every mistake in a file is reported with
-// its place, what was found and what was wanted, and no key is ever silently ignored.
+// Typed access to one JSON object that remembers where it is and what was asked, so that every mistake in a file is
+// reported with its place, what was found and what was wanted, and no key is ever silently ignored.
 //
 //   ObjectReader machine(document, "dgx_a100.json");
 //   const std::string id = machine.string("id");
-//   const Watts power = machine.quantity<Watts>("power");        // "6.5kW"; a bare 6500 is an error that names the units
-//   const int sockets = int(machine.integer("sockets", {1, 8}, 2));  // 2 when the key is absent
-//   for (ObjectReader& link : machine.objects("links")) { ...; link.finish(); }
-//   machine.finish();                                            // unknown keys, with did-you-mean
+//   const Watts power = machine.quantity<Watts>("power");        // "6.5kW"; a bare 6500 is an error that names the
+//   units const int sockets = int(machine.integer("sockets", {1, 8}, 2));  // 2 when the key is absent for
+//   (ObjectReader& link : machine.objects("links")) { ...; link.finish(); } machine.finish(); // unknown keys, with
+//   did-you-mean
 //
 // All errors are Error (usage) with `where` "origin: /json/path".
 
@@ -39,7 +39,8 @@ struct NumberRange {
 
 class ObjectReader {
  public:
-  /// `value` must outlive the reader. `path` is the JSON pointer of `value` in its document. Throws when it is not an object.
+  /// `value` must outlive the reader. `path` is the JSON pointer of `value` in its document. Throws when it is not an
+  /// object.
   ObjectReader(const nlohmann::json& value, std::string origin, std::string path = {});
 
   /// From here on a key whose value is null counts as absent, as in Hugging Face files.

@@ -35,15 +35,19 @@ json& element(json& list, const std::string& word, const std::string& origin) {
   std::size_t index = 0;
   const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), index);
   if (status != std::errc{} || end != word.data() + word.size() || index >= list.size())
-    throw Error(ErrorKind::usage, fmt::format("'{}' is no element of a list of {}", word, list.size()), origin, list.empty() ? "" : fmt::format("they are 0 to {}", list.size() - 1));
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no element of a list of {}", word, list.size()), origin,
+                list.empty() ? "" : fmt::format("they are 0 to {}", list.size() - 1));
   return list[index];
 }
 
 }  // namespace
 
-Override parse_override(const std::string& text, const std::string& example, const std::function<std::string(const std::string&)>& full) {
+Override parse_override(const std::string& text, const std::string& example,
+                        const std::function<std::string(const std::string&)>& full) {
   const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, kShown)), "--set", "example: --set " + example);
+  if (equals == std::string::npos || equals == 0)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", text.substr(0, kShown)), "--set",
+                "example: --set " + example);
   Override out{{}, {}, "--set " + text.substr(0, kShown)};
   try {
     out.key = full(text.substr(0, equals));
@@ -64,7 +68,9 @@ void place(json& document, const Override& change) {
     if (at->is_null()) *at = json::object();
     if (!at->is_object() && !at->is_array()) {
       const std::string before = key.substr(0, start == 0 ? 0 : start - 1);
-      throw Error(ErrorKind::usage, fmt::format("'{}' is {}, which has no member '{}'", before, describe_value(*at), key.substr(start)), change.origin, fmt::format("set '{}' itself to an object", before));
+      throw Error(ErrorKind::usage,
+                  fmt::format("'{}' is {}, which has no member '{}'", before, describe_value(*at), key.substr(start)),
+                  change.origin, fmt::format("set '{}' itself to an object", before));
     }
     at = at->is_array() ? &element(*at, word, change.origin) : &(*at)[word];
     start = dot + 1;

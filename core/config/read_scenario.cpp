@@ -9,8 +9,8 @@ namespace {
 
 using nlohmann::json;
 
-// The objects of one document by group key. A group that the file leaves out reads as an empty object, so that a missing required
-// key is reported at its place.
+// The objects of one document by group key. A group that the file leaves out reads as an empty object, so that a
+// missing required key is reported at its place.
 class Groups {
  public:
   Groups(const json& document, const std::string& origin) { readers_.emplace("", ObjectReader(document, origin)); }
@@ -28,7 +28,8 @@ class Groups {
       e.hint = fmt::format("see 'rehearse explain {}'", group);
       throw;
     }
-    return readers_.emplace(group, object ? *object : ObjectReader(empty, parent.origin(), parent.path() + "/" + name)).first->second;
+    return readers_.emplace(group, object ? *object : ObjectReader(empty, parent.origin(), parent.path() + "/" + name))
+        .first->second;
   }
 
   void refuse_unknown_keys() const {

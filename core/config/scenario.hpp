@@ -1,7 +1,7 @@
 #pragma once
-// A scenario: which model, on which cluster, trained how, split how. The file format is `rehearse/scenario/v1`; its keys, their
-// types, ranges, defaults and help are one table (schema.cpp), from which parsing, unknown-key checks, `explain`, `list`, the JSON
-// Schema and the resolved form are all derived.
+// A scenario: which model, on which cluster, trained how, split how. The file format is `rehearse/scenario/v1`; its
+// keys, their types, ranges, defaults and help are one table (schema.cpp), from which parsing, unknown-key checks,
+// `explain`, `list`, the JSON Schema and the resolved form are all derived.
 //
 //   Scenario s = load_scenario("scenarios/gpt3.json", {"strategy.tp=8", "cluster.nodes=16"});
 //   ... look up s.cluster, count its devices ...
@@ -37,10 +37,10 @@ struct ClusterPart {
 
 /// Either `name` or `file`, or one part or several with the network that joins them.
 struct ClusterRef {
-  std::string name;                ///< A registered cluster.
-  std::string file;                ///< Path of a cluster file.
-  std::vector<ClusterPart> parts;  ///< More than one: a mixed cluster.
-  std::string network;             ///< Registered name or file; empty leaves the choice to the caller.
+  std::string name;                    ///< A registered cluster.
+  std::string file;                    ///< Path of a cluster file.
+  std::vector<ClusterPart> parts;      ///< More than one: a mixed cluster.
+  std::string network;                 ///< Registered name or file; empty leaves the choice to the caller.
   std::optional<bool> gpudirect_rdma;  ///< In place of what the machines say (MachineSpec).
   std::optional<bool> pxn;             ///< Likewise.
   bool operator==(const ClusterRef&) const = default;
@@ -57,9 +57,9 @@ struct Scenario {
   StrategySettings strategy;
   KernelSettings kernels;
   InputSettings input;
-  std::string calibration;  ///< Profile, name or file; empty takes the one that belongs to the GPU.
+  std::string calibration;       ///< Profile, name or file; empty takes the one that belongs to the GPU.
   std::string collective_table;  ///< File of measured collectives (rehearse/collective_table/v1); empty: none.
-  std::string origin;       ///< File the scenario came from, for messages; not part of its value.
+  std::string origin;            ///< File the scenario came from, for messages; not part of its value.
 
   /// Equal whatever the origin.
   bool operator==(const Scenario& other) const;
@@ -68,26 +68,29 @@ struct Scenario {
 /// Text that holds a '/' or ends in ".json" names a file, anything else a registered thing.
 [[nodiscard]] bool is_file_reference(std::string_view text);
 
-/// Reads a scenario file. `"extends": "base.json"` reads that one first (relative to the file that says it) and merges: objects
-/// key by key, everything else replaces. Then each of `overrides`, "strategy.tp=8": the value is JSON if it parses as JSON, else text.
-/// File references become relative to the current directory. Every file and every override is checked by itself, so that an error
-/// names the one that is wrong. Throws for unknown keys, wrong types, values out of range, files that extend each other in a ring,
-/// and what check_scenario refuses.
+/// Reads a scenario file. `"extends": "base.json"` reads that one first (relative to the file that says it) and merges:
+/// objects key by key, everything else replaces. Then each of `overrides`, "strategy.tp=8": the value is JSON if it
+/// parses as JSON, else text. File references become relative to the current directory. Every file and every override
+/// is checked by itself, so that an error names the one that is wrong. Throws for unknown keys, wrong types, values out
+/// of range, files that extend each other in a ring, and what check_scenario refuses.
 [[nodiscard]] Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
 /// The same from text; `origin` is its path, real or for messages only.
-[[nodiscard]] Scenario parse_scenario(std::string_view text, const std::string& origin, const std::vector<std::string>& overrides = {});
+[[nodiscard]] Scenario parse_scenario(std::string_view text, const std::string& origin,
+                                      const std::vector<std::string>& overrides = {});
 
-/// What can be checked without model and cluster: dp = dp_replicate * dp_shard; placement lists known axes once each and every axis
-/// larger than one; and, once dp is known, global_batch divisible by dp * microbatch and etp * ep dividing dp * cp * tp. Throws with
-/// the equation.
+/// What can be checked without model and cluster: dp = dp_replicate * dp_shard; placement lists known axes once each
+/// and every axis larger than one; and, once dp is known, global_batch divisible by dp * microbatch and etp * ep
+/// dividing dp * cp * tp. Throws with the equation.
 void check_scenario(const Scenario& scenario);
 
-/// Fills dp and dp_replicate where they are automatic, from devices = dp * cp * tp * pp * tile_h * tile_w, then check_scenario.
-/// Throws with the equation, "dp(2) * tp(8) * pp(4) = 64 != 128 GPUs", when the axes don't make up `devices`. Idempotent.
+/// Fills dp and dp_replicate where they are automatic, from devices = dp * cp * tp * pp * tile_h * tile_w, then
+/// check_scenario. Throws with the equation, "dp(2) * tp(8) * pp(4) = 64 != 128 GPUs", when the axes don't make up
+/// `devices`. Idempotent.
 void resolve_axes(Scenario& scenario, int devices);
 
-/// The scenario with every default written out, keys in the table's order, two spaces of indent, a newline at the end. Reading it
-/// again gives an equal scenario. File references are written relative to `directory`, where the text will be saved.
+/// The scenario with every default written out, keys in the table's order, two spaces of indent, a newline at the end.
+/// Reading it again gives an equal scenario. File references are written relative to `directory`, where the text will
+/// be saved.
 [[nodiscard]] std::string resolved_json(const Scenario& scenario, const std::string& directory = {});
 
 /// One key of the file as `list` and completion show it.
@@ -101,7 +104,8 @@ struct KeyHelp {
 /// Every key, in the order of the resolved form.
 [[nodiscard]] std::vector<KeyHelp> scenario_keys();
 
-/// Help on one key ("strategy.tp", or "tp": the outermost key of that name): type, range, default, meaning, example. On a group
+/// Help on one key ("strategy.tp", or "tp": the outermost key of that name): type, range, default, meaning, example. On
+/// a group
 /// ("strategy"): its members. Empty lists the groups. Ends in a newline. Throws with did-you-mean.
 [[nodiscard]] std::string explain(std::string_view key);
 

@@ -4,7 +4,8 @@ namespace rehearse {
 
 template <>
 const std::vector<std::string>& names_of<Precision>() {
-  static const std::vector<std::string> names{"fp32", "tf32", "bf16", "fp16_mixed", "bf16_mixed", "fp8_mixed", "fp4_mixed"};
+  static const std::vector<std::string> names{"fp32",       "tf32",      "bf16",     "fp16_mixed",
+                                              "bf16_mixed", "fp8_mixed", "fp4_mixed"};
   return names;
 }
 template <>
@@ -34,7 +35,8 @@ const std::vector<std::string>& names_of<AttentionKernel>() {
 }
 template <>
 const std::vector<std::string>& names_of<FlashKernel>() {
-  static const std::vector<std::string> names{"auto", "flash_triton", "flash1", "flash2", "flash3", "cudnn_9.13", "cudnn"};
+  static const std::vector<std::string> names{"auto",   "flash_triton", "flash1", "flash2",
+                                              "flash3", "cudnn_9.13",   "cudnn"};
   return names;
 }
 template <>

@@ -15,7 +15,8 @@
 
 namespace rehearse {
 
-std::vector<std::int64_t> balanced_layers(const std::vector<std::vector<Seconds>>& time, const std::vector<Seconds>& fixed) {
+std::vector<std::int64_t> balanced_layers(const std::vector<std::vector<Seconds>>& time,
+                                          const std::vector<Seconds>& fixed) {
   const std::size_t stages = time.size(), layers = time.at(0).size();
   if (layers < stages) throw std::invalid_argument("fewer layers than stages");
   constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -60,16 +61,19 @@ namespace {
 /// What a Program's blocks take on the ranks of a mixed cluster: the slowest rank of each stage of each replica.
 class BlockTimes {
  public:
-  BlockTimes(const Program& program, const CostModel& cost, const StrategySettings& settings) : p_(program), cost_(cost), settings_(settings) {
+  BlockTimes(const Program& program, const CostModel& cost, const StrategySettings& settings)
+      : p_(program), cost_(cost), settings_(settings) {
     for (int r = 0; r < p_.mesh.ranks(); ++r) {
       const ExprContext at = p_.mesh.context(r);
-      std::map<std::string, int>& kinds = ranks_[{replica_of(at, settings_), at.coord[static_cast<std::size_t>(Axis::pp)]}];
+      std::map<std::string, int>& kinds =
+          ranks_[{replica_of(at, settings_), at.coord[static_cast<std::size_t>(Axis::pp)]}];
       kinds.emplace(cost_.cluster().gpu(p_.device_of_rank[static_cast<std::size_t>(r)]).id, r);
     }
     for (const Role& role : p_.roles)
       for (const Entry& e : role.step) {
         const Body& body = p_.bodies[static_cast<std::size_t>(e.body)];
-        const bool pass = body.phase == Phase::forward || body.phase == Phase::recompute || body.phase == Phase::input_grad || body.phase == Phase::weight_grad;
+        const bool pass = body.phase == Phase::forward || body.phase == Phase::recompute ||
+                          body.phase == Phase::input_grad || body.phase == Phase::weight_grad;
         if (pass) calls_[e.layer].emplace(e.body, &e);
       }
   }
@@ -81,8 +85,12 @@ class BlockTimes {
     return slowest;
   }
   /// Its devices, by stage or by replica; more than one set of them means that shares may differ.
-  [[nodiscard]] bool stages_differ() const { return differ([](const std::pair<int, int>& at) { return at.second; }); }
-  [[nodiscard]] bool replicas_differ() const { return differ([](const std::pair<int, int>& at) { return at.first; }); }
+  [[nodiscard]] bool stages_differ() const {
+    return differ([](const std::pair<int, int>& at) { return at.second; });
+  }
+  [[nodiscard]] bool replicas_differ() const {
+    return differ([](const std::pair<int, int>& at) { return at.first; });
+  }
 
  private:
   Seconds on(const std::string& gpu, int rank, int position) {
@@ -115,23 +123,30 @@ class BlockTimes {
   const Program& p_;
   const CostModel& cost_;
   const StrategySettings& settings_;
-  std::map<std::pair<int, int>, std::map<std::string, int>> ranks_;  ///< By replica and stage: a rank of each kind of GPU.
-  std::map<int, std::map<int, const Entry*>> calls_;                 ///< By position: one call of each body of a pass.
-  std::map<std::pair<std::string, int>, Seconds> known_;             ///< By kind of GPU and body.
+  /// By replica and stage: a rank of each kind of GPU.
+  std::map<std::pair<int, int>, std::map<std::string, int>> ranks_;
+  /// By position: one call of each body of a pass.
+  std::map<int, std::map<int, const Entry*>> calls_;
+  std::map<std::pair<std::string, int>, Seconds> known_;  ///< By kind of GPU and body.
 };
 
-Program lowered(const Workload& workload, const StrategySettings& settings, const CostModel& cost, std::span<const DeviceId> devices) {
-  Program program = lower(workload, settings, devices.empty() ? cost.cluster().device_count() : static_cast<int>(devices.size()));
+Program lowered(const Workload& workload, const StrategySettings& settings, const CostModel& cost,
+                std::span<const DeviceId> devices) {
+  Program program =
+      lower(workload, settings, devices.empty() ? cost.cluster().device_count() : static_cast<int>(devices.size()));
   if (!devices.empty()) program.device_of_rank.assign(devices.begin(), devices.end());
   return program;
 }
 
-std::vector<std::int64_t> choose_layers(const Program& program, const StrategySettings& s, int replicas, BlockTimes& times, const Network& network) {
+std::vector<std::int64_t> choose_layers(const Program& program, const StrategySettings& s, int replicas,
+                                        BlockTimes& times, const Network& network) {
   if (s.virtual_stages > 1 || schedules().at(s.schedule).value->copies() > 1)
-    throw Error(ErrorKind::usage, fmt::format("balance of layers wants one chunk per stage: schedule {} gives each several", s.schedule), "strategy.balance",
-                "set strategy.schedule to 1f1b or zb_h1, or give strategy.layers_per_stage");
+    throw Error(ErrorKind::usage,
+                fmt::format("balance of layers wants one chunk per stage: schedule {} gives each several", s.schedule),
+                "strategy.balance", "set strategy.schedule to 1f1b or zb_h1, or give strategy.layers_per_stage");
   int before = 0;
-  for (std::size_t b = 0; b < network.blocks.size() && !network.uneven() && !network.blocks[b].is_layer(); ++b) before += network.repeat[b];
+  for (std::size_t b = 0; b < network.blocks.size() && !network.uneven() && !network.blocks[b].is_layer(); ++b)
+    before += network.repeat[b];
   const int layers = network.layers(), positions = program.chunks.back().last_layer;
   const auto slowest = [&](int stage, int position) {
     Seconds t;
@@ -147,12 +162,14 @@ std::vector<std::int64_t> choose_layers(const Program& program, const StrategySe
   return balanced_layers(time, fixed);
 }
 
-std::vector<std::int64_t> choose_batch(const Program& program, const StrategySettings& s, int replicas, BlockTimes& times) {
+std::vector<std::int64_t> choose_batch(const Program& program, const StrategySettings& s, int replicas,
+                                       BlockTimes& times) {
   std::vector<Seconds> per_microbatch;
   for (int r = 0; r < replicas; ++r) {
     std::map<int, Seconds> stages;
     for (const ChunkPlacement& c : program.chunks)
-      for (int position = c.first_layer; position < c.last_layer && c.copy == 0; ++position) stages[c.stage] += times.at(r, c.stage, position);
+      for (int position = c.first_layer; position < c.last_layer && c.copy == 0; ++position)
+        stages[c.stage] += times.at(r, c.stage, position);
     Seconds slowest;
     for (const auto& [stage, t] : stages) slowest = max(slowest, t);
     per_microbatch.push_back(slowest);
@@ -164,12 +181,15 @@ std::vector<std::int64_t> choose_batch(const Program& program, const StrategySet
 
 }  // namespace
 
-StrategySettings balanced(const Workload& workload, const StrategySettings& settings, const CostModel& cost, std::span<const DeviceId> devices) {
+StrategySettings balanced(const Workload& workload, const StrategySettings& settings, const CostModel& cost,
+                          std::span<const DeviceId> devices) {
   const Balance wanted = settings.balance;
   StrategySettings out = settings;
   if (wanted == Balance::none) return out;
   if (out.layers_per_stage.empty()) out.uneven_layers = true;
-  const bool may_layers = out.layers_per_stage.empty() && (wanted == Balance::layers || (wanted == Balance::automatic && out.virtual_stages == 1)) && out.pp > 1;
+  const bool may_layers = out.layers_per_stage.empty() &&
+                          (wanted == Balance::layers || (wanted == Balance::automatic && out.virtual_stages == 1)) &&
+                          out.pp > 1;
   const bool may_batch = out.batch_per_replica.empty() && wanted != Balance::layers && out.dp > 1;
   Program program = lowered(workload, out, cost, devices);
   // lower() completes dp; the mesh says how.

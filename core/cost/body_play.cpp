@@ -12,7 +12,8 @@ namespace {
 
 class BodyPlay {
  public:
-  explicit BodyPlay(const std::vector<BodyTask>& tasks) : tasks_(tasks), begin_(tasks.size()), done_(tasks.size(), false) {
+  explicit BodyPlay(const std::vector<BodyTask>& tasks)
+      : tasks_(tasks), begin_(tasks.size()), done_(tasks.size(), false) {
     for (std::size_t i = 0; i < tasks.size(); ++i) queues_[tasks[i].stream].push_back(static_cast<int>(i));
   }
 
@@ -29,7 +30,11 @@ class BodyPlay {
   }
 
  private:
-  struct Running { int task; double left; double rate; };
+  struct Running {
+    int task;
+    double left;
+    double rate;
+  };
 
   void start_heads() {
     for (auto& [stream, queue] : queues_) {

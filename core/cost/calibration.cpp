@@ -19,14 +19,16 @@ Error absent(const CalibrationProfile& p, std::string_view group, std::string_vi
                "calibration profile " + p.generation, "fallback.json must hold every constant");
 }
 
-const CalibrationConstant* find_constant(const CalibrationProfile& p, std::string_view group, std::string_view constant) {
+const CalibrationConstant* find_constant(const CalibrationProfile& p, std::string_view group,
+                                         std::string_view constant) {
   const auto* g = p.find(group);
   if (!g) return nullptr;
   const auto at = g->constants.find(std::string(constant));
   return at == g->constants.end() ? nullptr : &at->second;
 }
 
-// A group with a formula of its own replaces the one beneath: its constants were fitted together. Otherwise constants are replaced singly.
+// A group with a formula of its own replaces the one beneath: its constants were fitted together. Otherwise constants
+// are replaced singly.
 void overlay(KernelGroups& onto, const KernelGroups& from) {
   for (const auto& [name, group] : from) {
     auto& target = onto[name];
@@ -44,7 +46,8 @@ void overlay(KernelGroups& onto, const KernelGroups& from) {
 
 void merge_sources(CalibrationProfile& onto, const std::vector<Source>& from) {
   for (const auto& s : from)
-    if (std::none_of(onto.sources.begin(), onto.sources.end(), [&](const Source& o) { return o.key == s.key; })) onto.sources.push_back(s);
+    if (std::none_of(onto.sources.begin(), onto.sources.end(), [&](const Source& o) { return o.key == s.key; }))
+      onto.sources.push_back(s);
 }
 
 bool was_measured(const CalibrationProfile& p, std::string_view group, const std::string& gpu) {
@@ -59,8 +62,8 @@ void scale(CalibrationProfile& p, const char* group, double factor, const std::s
 
 constexpr std::array kProducts{"gemm", "gemm_fp8", "gemm_fp4"};
 
-/// Share of its tensor cores' rate that a chip was left by whoever sells it: of the rate per SM of the chip that was measured. 1 where no more than
-/// clocks differ.
+/// Share of its tensor cores' rate that a chip was left by whoever sells it: of the rate per SM of the chip that was
+/// measured. 1 where no more than clocks differ.
 double rate_left(const CalibrationProfile& p, const GpuSpec& gpu) {
   constexpr double kNoClockDiffersSo = 0.6;
   const auto* reference = find_constant(p, "power", "reference_flops_per_sm");
@@ -69,15 +72,18 @@ double rate_left(const CalibrationProfile& p, const GpuSpec& gpu) {
   return share < kNoClockDiffersSo ? share : 1;
 }
 
-/// What a kernel loses at its blocks' beginnings, ends and waits takes as long beside slower tensor cores, and is a smaller share.
+/// What a kernel loses at its blocks' beginnings, ends and waits takes as long beside slower tensor cores, and is a
+/// smaller share.
 double with_rate_left(double efficiency, double share) { return 1 / (1 + (1 / efficiency - 1) * share); }
 
-void shorten(CalibrationProfile& p, const std::string& group, const char* constant, double share, const std::string& source) {
-  if (const auto* c = find_constant(p, group, constant)) p.groups.at(group).constants[constant] = {c->value * share, source, 0, 0};
+void shorten(CalibrationProfile& p, const std::string& group, const char* constant, double share,
+             const std::string& source) {
+  if (const auto* c = find_constant(p, group, constant))
+    p.groups.at(group).constants[constant] = {c->value * share, source, 0, 0};
 }
 
-// The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types follow in
-// proportion: they are limited by the same watts. What was measured on the GPU itself stays.
+// The energy of one 16-bit tensor-core operation at full load bounds what the power limit sustains. Narrower types
+// follow in proportion: they are limited by the same watts. What was measured on the GPU itself stays.
 void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "joules_per_flop");
   if (!energy || !(gpu.tdp.value() > 0)) return;
@@ -87,13 +93,17 @@ void cap_by_power(CalibrationProfile& p, const GpuSpec& gpu) {
   const double share = rate_left(p, gpu), most = uncapped == nullptr ? cap : with_rate_left(uncapped->value, share);
   const bool powered = cap <= most;
   const double factor = std::min(cap, most) / before;
-  const std::string source = (powered ? energy : share < 1 ? find_constant(p, "power", "reference_flops_per_sm") : uncapped)->source;
+  const std::string source = (powered     ? energy
+                              : share < 1 ? find_constant(p, "power", "reference_flops_per_sm")
+                                          : uncapped)
+                                 ->source;
   for (const char* group : kProducts)
     if (!was_measured(p, group, gpu.id)) scale(p, group, factor, source);
 }
 
-// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is too short for it then.
-// What an operation in fp8 takes beyond half the energy of one in bf16 comes off the share of its peak.
+// Training keeps a chip at its power limit, which benchmarks of one product after a pause do not reach: no kernel is
+// too short for it then. What an operation in fp8 takes beyond half the energy of one in bf16 comes off the share of
+// its peak.
 void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const auto* energy = find_constant(p, "power", "sustained_joules_per_flop");
   const auto* reference = find_constant(p, "power", "reference_joules_per_flop");
@@ -102,7 +112,8 @@ void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   const double alone = p.value("gemm_fp8", "efficiency");
   if (cap < before) {
     for (const char* group : kProducts) scale(p, group, cap / before, energy->source);
-    for (const char* gain : {"burst_gain", "burst_gain_zeros"}) p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
+    for (const char* gain : {"burst_gain", "burst_gain_zeros"})
+      p.groups.at("gemm").constants[gain] = {0, energy->source, 0, 0};
   }
   const auto* narrow = find_constant(p, "power", "sustained_joules_per_fp8_flop");
   if (!narrow) return;
@@ -110,20 +121,24 @@ void cap_sustained(CalibrationProfile& p, const GpuSpec& gpu) {
   scale(p, "gemm_fp8", fp8 / p.value("gemm_fp8", "efficiency"), narrow->source);
 }
 
-/// Where the rate is left whole, the clock that the power limit allows; else what with_rate_left() says, with starts that are told in keys or in k.
+/// Where the rate is left whole, the clock that the power limit allows; else what with_rate_left() says, with starts
+/// that are told in keys or in k.
 void clock_attention(CalibrationProfile& p, const GpuSpec& gpu) {
   const double share = rate_left(p, gpu), clock = share < 1 ? 1 : power_clock(p, gpu);
   if (clock == 1 && share == 1) return;
-  const std::string source = find_constant(p, "power", share < 1 ? "reference_flops_per_sm" : "reference_joules_per_flop")->source;
+  const std::string source =
+      find_constant(p, "power", share < 1 ? "reference_flops_per_sm" : "reference_joules_per_flop")->source;
   for (auto& [name, group] : p.groups) {
     if (name.find("attention_") == std::string::npos) continue;
     for (auto& [key, constant] : group.constants)
-      if (key.starts_with("efficiency_")) constant = {with_rate_left(std::min(1.0, constant.value * clock), share), source, 0, 0};
+      if (key.starts_with("efficiency_"))
+        constant = {with_rate_left(std::min(1.0, constant.value * clock), share), source, 0, 0};
     for (const char* start : {"start_keys", "start_keys_backward"}) shorten(p, name, start, share, source);
   }
 }
 
-/// Starts of products; and how much of the peak they reach where the generation states no energy, else cap_by_power() has said that.
+/// Starts of products; and how much of the peak they reach where the generation states no energy, else cap_by_power()
+/// has said that.
 void quicken_products(CalibrationProfile& p, const GpuSpec& gpu) {
   const double share = rate_left(p, gpu);
   if (share == 1) return;
@@ -131,7 +146,8 @@ void quicken_products(CalibrationProfile& p, const GpuSpec& gpu) {
   const bool stated = find_constant(p, "power", "joules_per_flop") != nullptr;
   for (const char* group : kProducts) {
     if (was_measured(p, group, gpu.id)) continue;
-    if (const auto* e = find_constant(p, group, "efficiency"); e && !stated) scale(p, group, with_rate_left(e->value, share) / e->value, source);
+    if (const auto* e = find_constant(p, group, "efficiency"); e && !stated)
+      scale(p, group, with_rate_left(e->value, share) / e->value, source);
     shorten(p, group, "k_prologue", share, source);
   }
 }
@@ -148,7 +164,8 @@ void choose_attention(CalibrationProfile& p, const std::string& wanted, bool or_
   const auto valid = implementations(p);
   // Versions of a library that nobody measured apart on this generation are all alike.
   const std::string newest = wanted.substr(0, wanted.find("_9."));
-  if (newest != wanted && !p.find("attention_" + wanted) && p.find("attention_" + newest)) return choose_attention(p, newest, or_default);
+  if (newest != wanted && !p.find("attention_" + wanted) && p.find("attention_" + newest))
+    return choose_attention(p, newest, or_default);
   const bool measured = std::find(valid.begin(), valid.end(), wanted) != valid.end();
   if (!measured && or_default) return;
   if (!measured) throw unknown_name("attention implementation", wanted, valid);
@@ -196,14 +213,15 @@ const Source& CalibrationProfile::source(std::string_view key) const {
 
 CalibrationOptions calibration_options(const KernelSettings& kernels) {
   CalibrationOptions out;
-  if (kernels.attention == AttentionKernel::flash && kernels.flash != FlashKernel::automatic) out.attention = name_of(kernels.flash);
+  if (kernels.attention == AttentionKernel::flash && kernels.flash != FlashKernel::automatic)
+    out.attention = name_of(kernels.flash);
   if (kernels.host != HostCode::eager) out.host = name_of(kernels.host);
   if (kernels.products != ProductCalls::transformer_engine) out.products = name_of(kernels.products);
   return out;
 }
 
-CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation, const GpuSpec& gpu,
-                                       const CalibrationOptions& options) {
+CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const CalibrationProfile* generation,
+                                       const GpuSpec& gpu, const CalibrationOptions& options) {
   CalibrationProfile p = fallback;
   if (generation) {
     p.generation = generation->generation;
@@ -215,7 +233,8 @@ CalibrationProfile resolve_calibration(const CalibrationProfile& fallback, const
     if (const auto at = generation->gpus.find(gpu.id); at != generation->gpus.end()) overlay(p.groups, at->second);
   }
   p.gpus.clear();
-  p.sources.push_back({std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
+  p.sources.push_back(
+      {std::string(kCarriedOver), "carried over from another GPU of the generation", Evidence::estimate});
   choose_products(p, options.products);
   cap_by_power(p, gpu);
   quicken_products(p, gpu);

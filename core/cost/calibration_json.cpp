@@ -24,7 +24,8 @@ Evidence read_evidence(ObjectReader& o) {
 }
 
 ErrorSummary read_errors(ObjectReader o) {
-  const ErrorSummary e{static_cast<int>(o.number("rows", kCount)), o.number("median"), o.number("p90"), o.number("bias")};
+  const ErrorSummary e{static_cast<int>(o.number("rows", kCount)), o.number("median"), o.number("p90"),
+                       o.number("bias")};
   o.finish();
   return e;
 }
@@ -63,7 +64,9 @@ void check_sources(const CalibrationProfile& p, const KernelGroups& groups) {
     for (const auto& [key, constant] : group.constants) static_cast<void>(p.source(constant.source));
 }
 
-Json write_errors(const ErrorSummary& e) { return {{"rows", e.rows}, {"median", e.median}, {"p90", e.p90}, {"bias", e.bias}}; }
+Json write_errors(const ErrorSummary& e) {
+  return {{"rows", e.rows}, {"median", e.median}, {"p90", e.p90}, {"bias", e.bias}};
+}
 
 Json write_group(const KernelCalibration& g) {
   Json j;
@@ -109,7 +112,8 @@ CalibrationProfile parse_calibration(std::string_view json_text, const std::stri
     e.finish();
   }
   for (auto& f : objects_or_none(o, "fitted_on")) {
-    p.fitted_on.push_back({f.string("file"), f.string("file_hash"), static_cast<int>(f.number("rows", kCount)), f.string("rows_hash")});
+    p.fitted_on.push_back(
+        {f.string("file"), f.string("file_hash"), static_cast<int>(f.number("rows", kCount)), f.string("rows_hash")});
     f.finish();
   }
   o.finish();
@@ -121,16 +125,21 @@ CalibrationProfile parse_calibration(std::string_view json_text, const std::stri
 std::string to_json(const CalibrationProfile& p) {
   Json j{{"schema", kSchema}, {"generation", p.generation}, {"kernels", write_groups(p.groups)}};
   if (!p.attention.empty()) j["attention"] = p.attention;
-  for (const auto& s : p.sources) j["sources"].push_back({{"key", s.key}, {"text", s.text}, {"evidence", name_of(s.evidence)}});
+  for (const auto& s : p.sources)
+    j["sources"].push_back({{"key", s.key}, {"text", s.text}, {"evidence", name_of(s.evidence)}});
   for (const auto& [gpu, groups] : p.gpus) j["gpus"][gpu] = write_groups(groups);
   for (const auto& e : p.errors) j["errors"].push_back({{"what", e.what}, {"held_out", write_errors(e.held_out)}});
   for (const auto& f : p.fitted_on)
-    j["fitted_on"].push_back({{"file", f.file}, {"file_hash", f.file_hash}, {"rows", f.rows}, {"rows_hash", f.rows_hash}});
+    j["fitted_on"].push_back(
+        {{"file", f.file}, {"file_hash", f.file_hash}, {"rows", f.rows}, {"rows_hash", f.rows_hash}});
   return j.dump(1) + "\n";
 }
 
-CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu, const CalibrationOptions& options) {
-  const auto read = [](const std::filesystem::path& path) { return parse_calibration(read_text(path.string()), path.string()); };
+CalibrationProfile load_calibration(const std::filesystem::path& directory, const GpuSpec& gpu,
+                                    const CalibrationOptions& options) {
+  const auto read = [](const std::filesystem::path& path) {
+    return parse_calibration(read_text(path.string()), path.string());
+  };
   const std::vector<StepConstant> steps = options.bursts ? std::vector<StepConstant>{} : load_step_constants(directory);
   auto fallback = read(directory / "fallback.json");
   apply(fallback, steps, "", options.without);

@@ -23,8 +23,9 @@ std::set<int> measured_ranks(const DeviceProfile& p) {
 
 void check_ranks(const DeviceProfile& p, int ranks) {
   if (const auto known = measured_ranks(p); !known.contains(ranks))
-    throw Error(ErrorKind::usage, fmt::format("{} ranks on one machine, of which {} were measured", ranks, fmt::join(known, ", ")), p.origin,
-                fmt::format("rehearse calibrate --device {} --ranks {} -o FILE", p.kind, ranks));
+    throw Error(ErrorKind::usage,
+                fmt::format("{} ranks on one machine, of which {} were measured", ranks, fmt::join(known, ", ")),
+                p.origin, fmt::format("rehearse calibrate --device {} --ranks {} -o FILE", p.kind, ranks));
 }
 
 /// Operators that were not measured are priced by it.
@@ -33,7 +34,8 @@ BytesPerSecond copy_rate(const DeviceProfile& p, int ranks) {
   for (const auto& s : p.settings)
     if (s.ranks == ranks && s.copy_rate) best = max(best, *s.copy_rate);
   if (best > BytesPerSecond{0}) return best;
-  throw Error(ErrorKind::usage, fmt::format("no copy_rate was measured with {} rank{} at work", ranks, ranks == 1 ? "" : "s"), p.origin,
+  throw Error(ErrorKind::usage,
+              fmt::format("no copy_rate was measured with {} rank{} at work", ranks, ranks == 1 ? "" : "s"), p.origin,
               fmt::format("rehearse calibrate --device {} --ranks {} -o FILE", p.kind, ranks));
 }
 
@@ -82,7 +84,8 @@ Cluster profile_cluster(const DeviceProfile& profile, int ranks, const NetworkSp
   gpu->device = profile.kind == "cpu" ? GpuSpec::Device::cpu : GpuSpec::Device::gpu;
   gpu->memory = profile.memory * (1.0 / ranks);
   gpu->memory_bandwidth = copy_rate(profile, ranks);
-  for (const DType t : {DType::fp64, DType::fp32, DType::tf32, DType::bf16, DType::fp16}) gpu->peak_dense[t] = profile.best_rate();
+  for (const DType t : {DType::fp64, DType::fp32, DType::tf32, DType::bf16, DType::fp16})
+    gpu->peak_dense[t] = profile.best_rate();
   gpu->sm_count = std::max(1, profile.cores / ranks);
   gpu->pcie = {4, 16, fastest * kNeverLimits};
   auto machine = std::make_shared<MachineSpec>();
@@ -92,11 +95,15 @@ Cluster profile_cluster(const DeviceProfile& profile, int ranks, const NetworkSp
   machine->cpu_model = profile.name;
   machine->cpu_vendor = "intel";  // NCCL's constants are not used: collectives are measured.
   machine->nics = 0;
-  for (int r = 0; r < ranks; ++r) machine->vertices.push_back({MachineSpec::VertexKind::gpu, fmt::format("GPU{}", r), r});
+  for (int r = 0; r < ranks; ++r)
+    machine->vertices.push_back({MachineSpec::VertexKind::gpu, fmt::format("GPU{}", r), r});
   machine->vertices.push_back({MachineSpec::VertexKind::cpu, "CPU0", 0});
   for (int r = 0; r < ranks; ++r)
-    machine->links.push_back({r, ranks, MachineSpec::LinkKind::pcie, 1, fastest * kNeverLimits, fastest * kNeverLimits, Seconds{0}});
-  return {fmt::format("this machine: {} rank{} on {}", ranks, ranks == 1 ? "" : "s", profile.name), {{machine, gpu, 1}}, network};
+    machine->links.push_back(
+        {r, ranks, MachineSpec::LinkKind::pcie, 1, fastest * kNeverLimits, fastest * kNeverLimits, Seconds{0}});
+  return {fmt::format("this machine: {} rank{} on {}", ranks, ranks == 1 ? "" : "s", profile.name),
+          {{machine, gpu, 1}},
+          network};
 }
 
 MeasuredKernels::MeasuredKernels(const DeviceProfile& profile, int ranks) {

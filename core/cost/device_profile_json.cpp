@@ -19,23 +19,34 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSchema = "rehearse/device_profile/v1";
 constexpr double kMicro = 1e-6;
 
-std::string columns_of(const std::vector<std::string>& axes) { return fmt::format("{}, time_us, spread", fmt::join(axes, ", ")); }
+std::string columns_of(const std::vector<std::string>& axes) {
+  return fmt::format("{}, time_us, spread", fmt::join(axes, ", "));
+}
 
 DeviceProfile::Operator read_operator(ObjectReader& o) {
   DeviceProfile::Operator out;
   out.axes = o.strings("axes");
   if (out.axes.empty() || out.axes.size() > 3) o.fail("axes", fmt::format("{} axes", out.axes.size()), "one to three");
-  if (o.string("columns") != columns_of(out.axes)) o.fail("columns", "not the axes, time_us and spread", columns_of(out.axes));
+  if (o.string("columns") != columns_of(out.axes))
+    o.fail("columns", "not the axes, time_us and spread", columns_of(out.axes));
   const nlohmann::json* rows = o.raw("rows");
   if (rows == nullptr || !rows->is_array() || rows->empty()) o.fail("rows", "no rows of numbers");
   for (const auto& row : *rows) {
-    const auto bad = [&] { o.fail("rows", fmt::format("found {}", describe_value(row)), fmt::format("[{}], all finite, sizes and times above zero", columns_of(out.axes))); };
-    if (!row.is_array() || row.size() != out.axes.size() + 2 || !std::all_of(row.begin(), row.end(), [](const auto& x) { return x.is_number() && std::isfinite(x.template get<double>()); })) bad();
+    const auto bad = [&] {
+      o.fail("rows", fmt::format("found {}", describe_value(row)),
+             fmt::format("[{}], all finite, sizes and times above zero", columns_of(out.axes)));
+    };
+    if (!row.is_array() || row.size() != out.axes.size() + 2 || !std::all_of(row.begin(), row.end(), [](const auto& x) {
+          return x.is_number() && std::isfinite(x.template get<double>());
+        }))
+      bad();
     DeviceProfile::Row r;
     for (std::size_t i = 0; i < out.axes.size(); ++i) r.size.push_back(row[i].get<double>());
     r.time = Seconds{row[out.axes.size()].get<double>() * kMicro};
     r.spread = row[out.axes.size() + 1].get<double>();
-    if (!(r.time > Seconds{0}) || r.spread < 0 || std::any_of(r.size.begin(), r.size.end(), [](double x) { return x <= 0; })) bad();
+    if (!(r.time > Seconds{0}) || r.spread < 0 ||
+        std::any_of(r.size.begin(), r.size.end(), [](double x) { return x <= 0; }))
+      bad();
     out.rows.push_back(std::move(r));
   }
   o.finish();
@@ -78,7 +89,8 @@ std::vector<DeviceProfile::Collective> read_collectives(ObjectReader& file) {
   for (const auto& t : table->at("tables")) {
     DeviceProfile::Collective c{parse_collective_op(t.at("op").get<std::string>()), t.at("ranks").get<int>(), {}};
     if (!t.contains("rows")) file.fail("collectives", "a table without rows");
-    for (const auto& row : t.at("rows")) c.rows.emplace_back(parse<Bytes>(row[0].get<std::string>()), parse<Seconds>(row[1].get<std::string>()));
+    for (const auto& row : t.at("rows"))
+      c.rows.emplace_back(parse<Bytes>(row[0].get<std::string>()), parse<Seconds>(row[1].get<std::string>()));
     out.push_back(std::move(c));
   }
   return out;
@@ -101,7 +113,9 @@ Json operators_json(const DeviceProfile::Setting& s) {
 
 /// Full precision, so that a file read back is the same.
 template <class Q>
-std::string text_of(Q q, const char* unit) { return fmt::format("{}{}", q.value(), unit); }
+std::string text_of(Q q, const char* unit) {
+  return fmt::format("{}{}", q.value(), unit);
+}
 
 Json sources_json(const std::vector<Source>& sources) {
   Json out = Json::object();
@@ -114,9 +128,15 @@ Json collectives_json(const DeviceProfile& p) {
   for (const auto& c : p.collectives) {
     Json rows = Json::array();
     for (const auto& [bytes, time] : c.rows) rows.push_back({text_of(bytes, "B"), text_of(time, "s")});
-    tables.push_back({{"op", name_of(c.op)}, {"ranks", c.ranks}, {"nodes", 1}, {"source", p.sources.at(0).key}, {"rows", std::move(rows)}});
+    tables.push_back({{"op", name_of(c.op)},
+                      {"ranks", c.ranks},
+                      {"nodes", 1},
+                      {"source", p.sources.at(0).key},
+                      {"rows", std::move(rows)}});
   }
-  return {{"schema", "rehearse/collective_table/v1"}, {"tables", std::move(tables)}, {"sources", sources_json({p.sources.at(0)})}};
+  return {{"schema", "rehearse/collective_table/v1"},
+          {"tables", std::move(tables)},
+          {"sources", sources_json({p.sources.at(0)})}};
 }
 
 /// One line per row of numbers: a file that people can read and compare.
@@ -164,7 +184,8 @@ DeviceProfile parse_device_profile(const std::string& text, const std::string& o
   device.finish();
   for (ObjectReader& o : file.objects("settings")) {
     DeviceProfile::Setting s = read_setting(o);
-    if (p.find(s.ranks, s.arithmetic) != nullptr) o.fail("ranks", fmt::format("{} ranks in {} are given twice", s.ranks, name_of(s.arithmetic)));
+    if (p.find(s.ranks, s.arithmetic) != nullptr)
+      o.fail("ranks", fmt::format("{} ranks in {} are given twice", s.ranks, name_of(s.arithmetic)));
     p.settings.push_back(std::move(s));
   }
   if (p.settings.empty()) file.fail("settings", "nothing was measured");
@@ -176,14 +197,24 @@ DeviceProfile parse_device_profile(const std::string& text, const std::string& o
 
 DeviceProfile load_device_profile(const std::string& file) { return parse_device_profile(read_text(file), file); }
 
-std::string collective_table_text(const DeviceProfile& p) { return p.collectives.empty() ? std::string() : collectives_json(p).dump(); }
+std::string collective_table_text(const DeviceProfile& p) {
+  return p.collectives.empty() ? std::string() : collectives_json(p).dump();
+}
 
 std::string to_json(const DeviceProfile& p) {
   Json out{{"schema", kSchema}};
   if (!p.date.empty()) out["date"] = p.date;
-  out["device"] = {{"kind", p.kind}, {"name", p.name}, {"cores", p.cores}, {"memory", text_of(p.memory, "B")}, {"math_library", p.math_library}, {"source", p.sources.at(0).key}};
+  out["device"] = {{"kind", p.kind},
+                   {"name", p.name},
+                   {"cores", p.cores},
+                   {"memory", text_of(p.memory, "B")},
+                   {"math_library", p.math_library},
+                   {"source", p.sources.at(0).key}};
   for (const auto& s : p.settings) {
-    Json setting{{"ranks", s.ranks}, {"arithmetic", name_of(s.arithmetic)}, {"threads", s.threads}, {"dispatch", text_of(s.dispatch, "s")}};
+    Json setting{{"ranks", s.ranks},
+                 {"arithmetic", name_of(s.arithmetic)},
+                 {"threads", s.threads},
+                 {"dispatch", text_of(s.dispatch, "s")}};
     if (s.copy_rate) setting["copy_rate"] = text_of(*s.copy_rate, "B/s");
     setting["taken_by_communication"] = s.taken_by_communication;
     setting["operators"] = operators_json(s);

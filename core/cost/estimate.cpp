@@ -51,7 +51,8 @@ struct Step {
   double end = 0;
 };
 
-Step play_step(const Program& program, const std::vector<Stage>& stages, const PipelineRecurrence& pipeline, EstimatePrices& prices, PipelineState start) {
+Step play_step(const Program& program, const std::vector<Stage>& stages, const PipelineRecurrence& pipeline,
+               EstimatePrices& prices, PipelineState start) {
   for (StageLane& lane : start.lanes) lane.waits = {};
   Step out{pipeline.run(start), {}, 0};
   out.tails = walk_tails(program, stages, prices, out.state);
@@ -63,15 +64,20 @@ Step play_step(const Program& program, const std::vector<Stage>& stages, const P
 bool passes_alike(const Program& program, const Role& role) {
   std::vector<int> calls(static_cast<std::size_t>(program.microbatches), 0);
   for (const Entry& e : role.step)
-    if (program.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward) ++calls[static_cast<std::size_t>(e.microbatch)];
+    if (program.bodies[static_cast<std::size_t>(e.body)].phase == Phase::forward)
+      ++calls[static_cast<std::size_t>(e.microbatch)];
   return std::all_of(calls.begin(), calls.end(), [&](int n) { return n == calls.front(); });
 }
 
 /// The recurrence knows whole passes that set off reductions in the last microbatch only, on stages of one role each.
 bool recurrence_holds(const Program& program, const CostModel& cost, const StrategySettings& s) {
-  if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp) return false;
+  if (s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none ||
+      s.data_parallel != DataParallelism::replicas || static_cast<int>(program.roles.size()) != s.pp)
+    return false;
   if (program.microbatches > 1 && syncs_every_microbatch(s, false)) return false;
-  if (program.chunks.size() != static_cast<std::size_t>(s.pp) * static_cast<std::size_t>(s.virtual_stages)) return false;  // Two networks, each with its passes.
+  // Two networks, each with its passes.
+  if (program.chunks.size() != static_cast<std::size_t>(s.pp) * static_cast<std::size_t>(s.virtual_stages))
+    return false;
   std::map<int, std::string> gpu;  // By role: ranks of one role take as long as one another.
   for (std::size_t r = 0; r < program.role_of_rank.size() && cost.cluster().parts().size() > 1; ++r) {
     const std::string& mine = cost.cluster().gpu(program.device_of_rank[r]).id;
@@ -101,11 +107,12 @@ Estimate played(const Program& program, const CostModel& cost, int steps) {
 }  // namespace
 
 Estimate estimate(const Program& program, const CostModel& cost, const StrategySettings& settings, int steps) {
-  if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, cost, settings)) return played(program, cost, steps);
+  if (cost.options().input.sample > Bytes{0} || !recurrence_holds(program, cost, settings))
+    return played(program, cost, steps);
   EstimatePrices prices(program, cost);
   const std::vector<Stage> stages = price_stages(program, settings, prices);
-  const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value, {settings.pp, settings.virtual_stages, program.microbatches},
-                                    !settings.overlap.pp);
+  const PipelineRecurrence pipeline(stages, *schedules().at(settings.schedule).value,
+                                    {settings.pp, settings.virtual_stages, program.microbatches}, !settings.overlap.pp);
   PipelineState start{std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};
   Step step = play_step(program, stages, pipeline, prices, start);
   double before = 0;
@@ -113,7 +120,8 @@ Estimate estimate(const Program& program, const CostModel& cost, const StrategyS
     before = step.end;
     step = play_step(program, stages, pipeline, prices, std::move(step.state));
   }
-  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more than the slowest does alone.
+  // Groups that wait for one another in turn, now for the one with the slow links and now for the other, add up to more
+  // than the slowest does alone.
   if (settings.cp > 1 && prices.unlike()) return played(program, cost, steps);
   Estimate out;
   out.step_time = Seconds{step.end - before};

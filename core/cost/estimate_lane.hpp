@@ -16,15 +16,15 @@ struct Busy {
 
 /// One stage's clock and books. All times in seconds from the start of the step.
 struct StageLane {
-  double free = 0;       ///< End of the last kernel.
-  double held = 0;       ///< No kernel starts before: a blocking message is still leaving.
+  double free = 0;  ///< End of the last kernel.
+  double held = 0;  ///< No kernel starts before: a blocking message is still leaving.
   double input_done = 0;
-  double dp_free = 0;    ///< End of the last call on the gradient stream.
-  double debt = 0;       ///< Seconds lost to messages that were found to overlap kernels already played.
-  double trailing = 0;   ///< Seconds before `free` in which no collective of the work's own ran.
+  double dp_free = 0;   ///< End of the last call on the gradient stream.
+  double debt = 0;      ///< Seconds lost to messages that were found to overlap kernels already played.
+  double trailing = 0;  ///< Seconds before `free` in which no collective of the work's own ran.
   double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Of the kernels played last.
   std::vector<Busy> traffic;
-  Breakdown waits;       ///< Exposed communication, bubble and slowdown; kernels are added by the caller.
+  Breakdown waits;  ///< Exposed communication, bubble and slowdown; kernels are added by the caller.
 
   /// When `work` seconds that begin at `at` are done.
   [[nodiscard]] double run(double at, double work) const;

@@ -9,8 +9,13 @@ namespace {
 
 class Round {
  public:
-  Round(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape, bool blocking, const PipelineState& start)
-      : stages_(stages), microbatches_(shape.microbatches), chunks_(shape.stages * shape.virtual_stages), blocking_(blocking), before_(start.events) {
+  Round(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape, bool blocking,
+        const PipelineState& start)
+      : stages_(stages),
+        microbatches_(shape.microbatches),
+        chunks_(shape.stages * shape.virtual_stages),
+        blocking_(blocking),
+        before_(start.events) {
     state_.lanes = start.lanes;
     state_.events.resize(stages.size());
     arrival_.assign(static_cast<std::size_t>(2 * chunks_ * microbatches_), kNever);
@@ -45,8 +50,10 @@ class Round {
   void find_ends(const std::vector<Slot>& order) {
     std::map<int, std::size_t> first, last;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      if (order[i].pass == Pass::forward) first.try_emplace(order[i].chunk, i);
-      else last[order[i].chunk] = i;
+      if (order[i].pass == Pass::forward)
+        first.try_emplace(order[i].chunk, i);
+      else
+        last[order[i].chunk] = i;
     }
     first_.emplace_back(order.size(), 0);
     last_.emplace_back(order.size(), 0);
@@ -76,7 +83,8 @@ class Round {
     lane.wait_for(lane.held, lane.held - lane.free, TimeCategory::exposed_pp);
     if (pass.receives) {
       const double arrived = arrival(direction, slot.chunk, slot.microbatch);
-      const double unpacked = pass.unpacks_in_line ? std::max(arrived, lane.free - lane.trailing) + pass.unpack.seconds : 0.0;
+      const double unpacked =
+          pass.unpacks_in_line ? std::max(arrived, lane.free - lane.trailing) + pass.unpack.seconds : 0.0;
       lane.wait_for(arrived, pass.incoming_seconds, TimeCategory::exposed_pp);
       lane.wait_for(unpacked, pass.unpack.seconds, TimeCategory::exposed_tp);
     }
@@ -119,7 +127,8 @@ class Round {
     to.add(moves);
     if (blocking_) from.held = end;
     const int chunk = direction == 0 ? slot.chunk + 1 : slot.chunk - 1;
-    const StagePass& next = stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)];
+    const StagePass& next =
+        stages_[static_cast<std::size_t>(pass.peer)].chunks.at(chunk)[static_cast<std::size_t>(direction)];
     const double unpacked = end + (next.unpacks_in_line ? 0.0 : next.unpack.seconds);
     if (unpacked > end) to.add({end, unpacked, next.unpack.load, TimeCategory::exposed_tp});
     arrival(direction, chunk, slot.microbatch) = unpacked;
@@ -175,11 +184,13 @@ PipelineState PipelineRecurrence::run(const PipelineState& start, int microbatch
 PipelineState PipelineRecurrence::run(const PipelineState& start) const {
   const int p = shape_.stages, m = shape_.microbatches;
   const int near_by = 4 * p, far_off = 6 * p;
-  const bool alike = std::all_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.deferred.microbatches == 0; });
+  const bool alike =
+      std::all_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.deferred.microbatches == 0; });
   if (m <= far_off || !alike) return run(start, m);
   const PipelineState near = run(start, near_by);
   PipelineState far = run(start, far_off);
-  const double k = static_cast<double>(m - far_off) / (far_off - near_by), least = slowest_stage(stages_) * (far_off - near_by);
+  const double k = static_cast<double>(m - far_off) / (far_off - near_by),
+               least = slowest_stage(stages_) * (far_off - near_by);
   for (std::size_t s = 0; s < far.lanes.size(); ++s) {
     const StageLane moved = beyond(near.lanes[s], far.lanes[s], k, least);
     for (auto& [event, time] : far.events[s]) time += moved.free - far.lanes[s].free;

@@ -3,9 +3,9 @@
 //
 //   e(s, i) = max(e(s, i-1), a(s, i)) + d(s, i),     a = e(neighbour, j) + message,
 //
-// which for equal stages and free messages is m (F + B) (1 + bubble_ratio). d is stretched by traffic beside the pass. After a few
-// rounds of the pipeline every time grows by the same amount per microbatch, so that only those rounds are worked out. Where the
-// first microbatches leave weight gradients to the drain, all rounds are.
+// which for equal stages and free messages is m (F + B) (1 + bubble_ratio). d is stretched by traffic beside the pass.
+// After a few rounds of the pipeline every time grows by the same amount per microbatch, so that only those rounds are
+// worked out. Where the first microbatches leave weight gradients to the drain, all rounds are.
 
 #include <map>
 #include <vector>

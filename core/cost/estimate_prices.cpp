@@ -14,7 +14,8 @@ namespace rehearse {
 namespace {
 
 bool in_one_node(const Cluster& cluster, const std::vector<DeviceId>& group) {
-  return std::all_of(group.begin(), group.end(), [&](DeviceId d) { return cluster.node_of(d) == cluster.node_of(group.front()); });
+  return std::all_of(group.begin(), group.end(),
+                     [&](DeviceId d) { return cluster.node_of(d) == cluster.node_of(group.front()); });
 }
 
 /// Distance between neighbours where they are evenly spaced, else 0.
@@ -43,7 +44,9 @@ bool differs_along_cp(const Program& p) {
   const auto differs = [&](ExprId e) { return p.exprs.depends_on(e, Var::coord, static_cast<int>(Axis::cp)); };
   for (const Body& body : p.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind); c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs)) return true;
+      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+          c != nullptr && std::any_of(c->dims.begin(), c->dims.end(), differs))
+        return true;
   return false;
 }
 
@@ -61,13 +64,20 @@ void ComputeWork::append(const ComputeWork& next) {
 }
 
 EstimatePrices::EstimatePrices(const Program& program, const CostModel& cost)
-    : p_(program), cost_(cost), routes_(cost.cluster()), first_rank_(program.roles.size(), -1), ranks_of_role_(program.roles.size()),
+    : p_(program),
+      cost_(cost),
+      routes_(cost.cluster()),
+      first_rank_(program.roles.size(), -1),
+      ranks_of_role_(program.roles.size()),
       stage_matters_(program.bodies.size(), -1) {
   const bool uneven = differs_along_cp(p_);
   for (int r = 0; r < p_.mesh.ranks(); ++r) {
     const auto role = static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(r)]);
-    // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of the keys.
-    const auto busy = [&](int rank) { return std::pair(neighbours(rank), uneven ? p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::cp)] : 0); };
+    // Of a ring of context-parallel ranks the last has the slower half blocks throughout: all its queries with half of
+    // the keys.
+    const auto busy = [&](int rank) {
+      return std::pair(neighbours(rank), uneven ? p_.mesh.context(rank).coord[static_cast<std::size_t>(Axis::cp)] : 0);
+    };
     if (first_rank_[role] < 0 || busy(r) > busy(first_rank_[role])) first_rank_[role] = r;
   }
   for (const int r : first_rank_) contexts_.push_back(p_.mesh.context(r));
@@ -93,11 +103,13 @@ int EstimatePrices::neighbours(int rank) const {
 /// As the back ends fold: the flows of a tensor-parallel group leave its node side by side.
 void EstimatePrices::decide_lanes() {
   const GroupSpec tp{"tp", View::dense, {Axis::tp}, {}, ExprPool::kZero, false};
-  if (p_.mesh.islands().size() != 1 || p_.mesh.islands().front().extent(Axis::tp) == 1 || tp_coordinate_matters(p_)) return;
+  if (p_.mesh.islands().size() != 1 || p_.mesh.islands().front().extent(Axis::tp) == 1 || tp_coordinate_matters(p_))
+    return;
   int stride = 0;
   for (const int r : first_rank_) {
     std::vector<DeviceId> group;
-    for (const int m : p_.mesh.members(tp, r, p_.exprs)) group.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+    for (const int m : p_.mesh.members(tp, r, p_.exprs))
+      group.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
     const int own = in_one_node(cost_.cluster(), group) ? even_stride(group) : 0;
     if (own == 0 || (stride != 0 && own != stride)) return;
     stride = own;
@@ -108,7 +120,8 @@ void EstimatePrices::decide_lanes() {
 
 std::vector<DeviceId> EstimatePrices::devices(int group, int rank) const {
   std::vector<DeviceId> out;
-  for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs)) out.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
+  for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs))
+    out.push_back(p_.device_of_rank[static_cast<std::size_t>(m)]);
   return out;
 }
 
@@ -124,7 +137,8 @@ void EstimatePrices::sort_roles() {
       for (const DeviceId d : devices(static_cast<int>(g), r)) places.push_back(d - me);
       places.push_back(-1);
     }
-    class_of_role_.push_back(classes.try_emplace({cluster.gpu(me).id, std::move(places)}, static_cast<int>(classes.size())).first->second);
+    class_of_role_.push_back(
+        classes.try_emplace({cluster.gpu(me).id, std::move(places)}, static_cast<int>(classes.size())).first->second);
   }
 }
 
@@ -163,8 +177,10 @@ const ComputeWork& EstimatePrices::work(int body, int role) {
   if (const auto at = works_.find(key); at != works_.end()) return at->second;
   ComputeWork out;
   if (closed(body, role)) {
-    const PricedBody priced = cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank_of(role), context(role));
-    out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.duration.value(), priced.breakdown};
+    const PricedBody priced =
+        cost_.price_body(p_, p_.bodies[static_cast<std::size_t>(body)], rank_of(role), context(role));
+    out = {priced.duration.value(), priced.sm_sensitivity, priced.hbm_sensitivity, priced.duration.value(),
+           priced.breakdown};
   } else {
     out = play(body, role);
   }
@@ -179,7 +195,8 @@ ComputeWork EstimatePrices::play(int body, int role) {
     const Task& task = b.graph[v];
     BodyTask t;
     t.stream = task.stream;
-    for (const auto e : boost::make_iterator_range(boost::in_edges(v, b.graph))) t.after.push_back(static_cast<int>(boost::source(e, b.graph)));
+    for (const auto e : boost::make_iterator_range(boost::in_edges(v, b.graph)))
+      t.after.push_back(static_cast<int>(boost::source(e, b.graph)));
     if (p_.exprs.evaluate(task.predicate, context(role)) != 0) {
       t.computes = std::holds_alternative<ComputeTask>(task.kind);
       if (std::holds_alternative<CollectiveTask>(task.kind)) {
@@ -199,7 +216,8 @@ ComputeWork EstimatePrices::play(int body, int role) {
   double quiet_from = 0;
   for (const PricedBody::TaskSpan& s : played.spans)
     if (!tasks[static_cast<std::size_t>(s.task)].computes) quiet_from = std::max(quiet_from, s.end.value());
-  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.duration.value() - quiet_from, played.breakdown};
+  return {played.duration.value(), played.sm_sensitivity, played.hbm_sensitivity, played.duration.value() - quiet_from,
+          played.breakdown};
 }
 
 ComputeWork EstimatePrices::task(int body, int task, int role) {
@@ -257,9 +275,12 @@ Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int ro
   double fastest = std::numeric_limits<double>::infinity();
   for (const std::vector<DeviceId>& group : instances(c.group, role)) {
     if (group.size() < 2) continue;
-    const CollectiveChoice choice = cost_.collectives().choose(c.op, bytes, group, {.packed = c.packed, .direct = c.direct});
-    Transfer t{choice.time.value(), cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
-    if (side_by_side && !in_one_node(cost_.cluster(), group)) t.seconds = std::max(t.seconds, solo_seconds(c, bytes, group));
+    const CollectiveChoice choice =
+        cost_.collectives().choose(c.op, bytes, group, {.packed = c.packed, .direct = c.direct});
+    Transfer t{choice.time.value(),
+               cost_.interference(c.op, choice, bytes, static_cast<int>(group.size()), rank_of(role), p_)};
+    if (side_by_side && !in_one_node(cost_.cluster(), group))
+      t.seconds = std::max(t.seconds, solo_seconds(c, bytes, group));
     if (t.seconds > slowest.seconds) slowest = t;
     fastest = std::min(fastest, t.seconds);
   }
@@ -269,7 +290,8 @@ Transfer EstimatePrices::price_call(const CollectiveTask& c, Bytes bytes, int ro
 
 /// Where lanes share a wire each gets its part of it.
 double EstimatePrices::solo_seconds(const CollectiveTask& task, Bytes bytes, const std::vector<DeviceId>& group) {
-  const FluidPlan plan = cost_.collectives().plan(task.op, bytes, group, {.packed = task.packed, .direct = task.direct});
+  const FluidPlan plan =
+      cost_.collectives().plan(task.op, bytes, group, {.packed = task.packed, .direct = task.direct});
   double most = 0, slowest = 0;
   for (const FluidEdge& e : plan.edges) most = std::max(most, e.bytes.value());
   for (const FluidEdge& e : plan.edges) {
@@ -286,9 +308,11 @@ const Transfer& EstimatePrices::message(int body, int task, int role, int to) {
   const Body& b = p_.bodies[static_cast<std::size_t>(body)];
   Bytes bytes{0};
   for (const Operand& o : b.graph[static_cast<std::size_t>(task)].operands)
-    bytes += Bytes{p_.local_bytes(p_.tensors[static_cast<std::size_t>(b.formals[static_cast<std::size_t>(o.formal)].like)], context(role))};
+    bytes += Bytes{p_.local_bytes(
+        p_.tensors[static_cast<std::size_t>(b.formals[static_cast<std::size_t>(o.formal)].like)], context(role))};
   const int edge = std::get<P2pTask>(b.graph[static_cast<std::size_t>(task)].kind).edge;
-  return messages_.emplace(key, price_message(bytes, role, to, p_.edges[static_cast<std::size_t>(edge)].blocking)).first->second;
+  return messages_.emplace(key, price_message(bytes, role, to, p_.edges[static_cast<std::size_t>(edge)].blocking))
+      .first->second;
 }
 
 Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool blocking) {
@@ -298,12 +322,14 @@ Transfer EstimatePrices::price_message(Bytes bytes, int from, int to, bool block
   Transfer slowest;
   std::set<std::array<int, 3>> seen;  // Replicas differ in where in their node, or nodes, the two are.
   for (std::size_t i = 0; i < std::min(senders.size(), receivers.size()); ++i) {
-    const DeviceId src = p_.device_of_rank[static_cast<std::size_t>(senders[i])], dst = p_.device_of_rank[static_cast<std::size_t>(receivers[i])];
+    const DeviceId src = p_.device_of_rank[static_cast<std::size_t>(senders[i])],
+                   dst = p_.device_of_rank[static_cast<std::size_t>(receivers[i])];
     const int apart = cluster.node_of(src) == cluster.node_of(dst) ? 0 : 1;
     if (!seen.insert({apart, cluster.local_index(src), cluster.local_index(dst)}).second) continue;
     const CollectiveChoice choice = cost_.collectives().send(bytes, src, dst);
     Transfer t{choice.latency.value(), cost_.interference(CollectiveOp::send_recv, choice, bytes, 2, senders[i], p_)};
-    if (bytes > Bytes{0} && src != dst) t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();
+    if (bytes > Bytes{0} && src != dst)
+      t.seconds += (bytes / min(choice.bandwidth, routes_.find(src, dst, lanes_, stride_).solo_rate)).value();
     if (t.seconds > slowest.seconds) slowest = t;
   }
   if (blocking) slowest.wait = cost_.message_wait().value();

@@ -14,7 +14,8 @@ namespace rehearse {
 struct ComputeWork {
   double seconds = 0;
   double sm_sensitivity = 0, hbm_sensitivity = 0;  ///< Time-weighted.
-  double trailing = 0;  ///< Seconds at the end in which no collective of its own runs; all of it where there are none.
+  /// Seconds at the end in which no collective of its own runs; all of it where there are none.
+  double trailing = 0;
   Breakdown breakdown;
 
   /// Does `next` after this.
@@ -25,7 +26,8 @@ struct ComputeWork {
 struct Transfer {
   double seconds = 0;
   Interference load;  ///< What it takes from kernels beside it, at either end.
-  double wait = 0;    ///< Of the seconds, the last, in which nothing moves: a blocking message's hosts get going again.
+  /// Of the seconds, the last, in which nothing moves: a blocking message's hosts get going again.
+  double wait = 0;
 };
 
 class EstimatePrices {
@@ -45,7 +47,9 @@ class EstimatePrices {
   /// The message that task `task` of `body` sends from `role` to stage `to`: the slowest over the replicas.
   [[nodiscard]] const Transfer& message(int body, int task, int role, int to);
   /// The same for a message of `bytes`.
-  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking) { return price_message(bytes, role, to, blocking); }
+  [[nodiscard]] Transfer send(Bytes bytes, int role, int to, bool blocking) {
+    return price_message(bytes, role, to, blocking);
+  }
   /// Roles of one class lie alike on their nodes, and bodies that do not ask for the stage cost them the same.
   [[nodiscard]] int class_of(int role) const { return class_of_role_[static_cast<std::size_t>(role)]; }
   /// Whether some collective priced so far takes groups of one role unequally long, by more than a percent.
@@ -76,11 +80,12 @@ class EstimatePrices {
   std::vector<int> first_rank_, class_of_role_;
   std::vector<std::vector<int>> ranks_of_role_;  ///< Where lanes are folded, the first of them.
   std::vector<ExprContext> contexts_;
-  std::vector<signed char> stage_matters_;       ///< By body; -1 not looked at yet.
+  std::vector<signed char> stage_matters_;  ///< By body; -1 not looked at yet.
   std::map<std::pair<int, int>, bool> closed_;
   std::map<std::pair<int, int>, ComputeWork> works_;
   std::map<Key, Transfer> collectives_;
-  std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;  ///< By operation, group, role, bytes, whether packed and whether direct.
+  /// By operation, group, role, bytes, whether packed and whether direct.
+  std::map<std::tuple<CollectiveOp, int, int, double, bool, bool>, Transfer> calls_;
   std::map<std::pair<int, int>, std::vector<std::vector<DeviceId>>> instances_;  ///< By group and role.
   std::map<std::tuple<int, int, int, int>, Transfer> messages_;
 };

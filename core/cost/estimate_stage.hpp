@@ -1,5 +1,6 @@
 #pragma once
-// One role of a Program as the closed form sees it: priced passes per chunk, gradient buckets, and what follows the last pass.
+// One role of a Program as the closed form sees it: priced passes per chunk, gradient buckets, and what follows the
+// last pass.
 
 #include <array>
 #include <map>
@@ -35,15 +36,15 @@ struct InputCopy {
 struct StagePass {
   ComputeWork work;
   std::vector<InputCopy> inputs;
-  int peer = -1;                ///< Stage that gets the result; -1 when it stays here.
+  int peer = -1;  ///< Stage that gets the result; -1 when it stays here.
   bool receives = false;
-  double incoming_seconds = 0;  ///< What it receives is so long on the wire.
-  ComputeWork prepare;          ///< Before sending: cutting the message into slices.
-  Transfer message;             ///< To `peer`.
-  Transfer unpack;              ///< After receiving, before compute may start: gathering the slices ...
-  bool unpacks_in_line = false; ///< ... on a stream that the pass before keeps until its end.
-  std::vector<SideCall> calls;  ///< In the last microbatch only.
-  std::vector<LateNeed> needs;  ///< In the first microbatch only.
+  double incoming_seconds = 0;   ///< What it receives is so long on the wire.
+  ComputeWork prepare;           ///< Before sending: cutting the message into slices.
+  Transfer message;              ///< To `peer`.
+  Transfer unpack;               ///< After receiving, before compute may start: gathering the slices ...
+  bool unpacks_in_line = false;  ///< ... on a stream that the pass before keeps until its end.
+  std::vector<SideCall> calls;   ///< In the last microbatch only.
+  std::vector<LateNeed> needs;   ///< In the first microbatch only.
 };
 
 /// Weight gradients that wait for the last pass (StrategySettings::deferred_head_gradients).
@@ -52,15 +53,18 @@ struct DeferredWork {
   int microbatches = 0;  ///< The first so many.
   ComputeWork each;      ///< One microbatch's.
   ComputeWork backward;  ///< The backward pass without them.
-  [[nodiscard]] bool leaves(const Slot& slot) const { return slot.chunk == chunk && slot.pass == Pass::backward && slot.microbatch < microbatches; }
+  [[nodiscard]] bool leaves(const Slot& slot) const {
+    return slot.chunk == chunk && slot.pass == Pass::backward && slot.microbatch < microbatches;
+  }
 };
 
 struct Stage {
   int role = 0;
-  std::vector<Slot> order;                       ///< Of the full step.
+  std::vector<Slot> order;                         ///< Of the full step.
   std::map<int, std::array<StagePass, 2>> chunks;  ///< Forward and backward by chunk.
   DeferredWork deferred;
-  int tail = 0;                                  ///< First entry after the last pass, and after the work that waited for it.
+  /// First entry after the last pass, and after the work that waited for it.
+  int tail = 0;
 };
 
 /// What a body does in a pass, told by its tasks.
@@ -71,6 +75,7 @@ struct PassPart {
 [[nodiscard]] PassPart part_of(const Body& body);
 
 /// Stages by pipeline coordinate. Throws Error (unavailable) for schedules that split the backward pass or copy chunks.
-[[nodiscard]] std::vector<Stage> price_stages(const Program& program, const StrategySettings& settings, EstimatePrices& prices);
+[[nodiscard]] std::vector<Stage> price_stages(const Program& program, const StrategySettings& settings,
+                                              EstimatePrices& prices);
 
 }  // namespace rehearse

@@ -16,7 +16,12 @@ class Meetings {
  public:
   explicit Meetings(const Program& p) : p_(p), stages_(p.groups.size(), 0) {}
 
-  struct Meeting { int arrived = 0; double begin = 0; Transfer transfer; bool priced = false; };
+  struct Meeting {
+    int arrived = 0;
+    double begin = 0;
+    Transfer transfer;
+    bool priced = false;
+  };
   Meeting& at(int group, int ordinal) { return meetings_[{group, ordinal}]; }
 
   /// How many stages belong to the group of `rank`.
@@ -24,7 +29,8 @@ class Meetings {
     int& known = stages_[static_cast<std::size_t>(group)];
     if (known > 0) return known;
     std::set<int> roles;
-    for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs)) roles.insert(p_.role_of_rank[static_cast<std::size_t>(m)]);
+    for (const int m : p_.mesh.members(p_.groups[static_cast<std::size_t>(group)], rank, p_.exprs))
+      roles.insert(p_.role_of_rank[static_cast<std::size_t>(m)]);
     return known = std::max<int>(1, static_cast<int>(roles.size()));
   }
 
@@ -36,9 +42,17 @@ class Meetings {
 
 class Tail {
  public:
-  Tail(const Program& p, const Stage& stage, EstimatePrices& prices, Meetings& meetings, StageLane& lane, EventTimes& events)
-      : p_(p), stage_(stage), prices_(prices), meetings_(meetings), lane_(lane), events_(events), role_(p.roles[static_cast<std::size_t>(stage.role)]),
-        stream_free_(p.streams.size(), 0.0), calls_(p.groups.size(), 0) {
+  Tail(const Program& p, const Stage& stage, EstimatePrices& prices, Meetings& meetings, StageLane& lane,
+       EventTimes& events)
+      : p_(p),
+        stage_(stage),
+        prices_(prices),
+        meetings_(meetings),
+        lane_(lane),
+        events_(events),
+        role_(p.roles[static_cast<std::size_t>(stage.role)]),
+        stream_free_(p.streams.size(), 0.0),
+        calls_(p.groups.size(), 0) {
     for (std::size_t s = 0; s < p.streams.size(); ++s)
       if (p.streams[s] == "dp") dp_ = static_cast<StreamId>(s);
     queues_.resize(p.streams.size());
@@ -58,8 +72,10 @@ class Tail {
     while (left_ > 0) {
       if (in_hand_ == nullptr) take();
       const Entry& e = *in_hand_;
-      if (prices_.closed(e.body, stage_.role)) do_closed(e);
-      else if (!do_open(e, moved)) return moved;
+      if (prices_.closed(e.body, stage_.role))
+        do_closed(e);
+      else if (!do_open(e, moved))
+        return moved;
       if (e.record >= 0) events_[e.record] = ended_;
       in_hand_ = nullptr;
       --left_;
@@ -78,9 +94,13 @@ class Tail {
   }
 
  private:
-  struct Queue { std::vector<const Entry*> entries; std::size_t next = 0; };
+  struct Queue {
+    std::vector<const Entry*> entries;
+    std::size_t next = 0;
+  };
 
-  /// The next entry whose waits are known. Streams beside compute go first, so that kernels meet the traffic they run beside.
+  /// The next entry whose waits are known. Streams beside compute go first, so that kernels meet the traffic they run
+  /// beside.
   void take() {
     for (std::size_t s = queues_.size(); s-- > 0;) {
       Queue& q = queues_[s];
@@ -103,7 +123,9 @@ class Tail {
 
   [[nodiscard]] bool knows_waits(const Entry& e) const {
     bool known = true;
-    for_each_wait(e, [&](EventId event) { known &= recorded_here_[static_cast<std::size_t>(event)] == 0 || events_.count(event) != 0; });
+    for_each_wait(e, [&](EventId event) {
+      known &= recorded_here_[static_cast<std::size_t>(event)] == 0 || events_.count(event) != 0;
+    });
     return known;
   }
 
@@ -154,7 +176,8 @@ class Tail {
     for (; task_ < ends_.size(); ++task_) {
       const Task& task = body.graph[task_];
       double at = ready_;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(task_, body.graph))) at = std::max(at, ends_[boost::source(in, body.graph)]);
+      for (const auto in : boost::make_iterator_range(boost::in_edges(task_, body.graph)))
+        at = std::max(at, ends_[boost::source(in, body.graph)]);
       if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) == 0) {
         ends_[task_] = at;
         continue;
@@ -211,12 +234,12 @@ class Tail {
   StageLane& lane_;
   EventTimes& events_;
   const Role& role_;
-  std::vector<Queue> queues_;         ///< By stream.
-  std::vector<char> recorded_here_;   ///< By event: the tail records it.
+  std::vector<Queue> queues_;        ///< By stream.
+  std::vector<char> recorded_here_;  ///< By event: the tail records it.
   std::size_t left_ = 0;
   const Entry* in_hand_ = nullptr;
-  std::size_t task_ = 0;      ///< Next task of the open body in hand.
-  bool posted_ = false;       ///< It is a call that others were told of.
+  std::size_t task_ = 0;  ///< Next task of the open body in hand.
+  bool posted_ = false;   ///< It is a call that others were told of.
   double ready_ = 0, ended_ = 0;
   double last_pass_ = lane_.free;
   StreamId dp_ = -1;
@@ -228,10 +251,12 @@ class Tail {
 
 }  // namespace
 
-std::vector<TailResult> walk_tails(const Program& program, const std::vector<Stage>& stages, EstimatePrices& prices, PipelineState& state) {
+std::vector<TailResult> walk_tails(const Program& program, const std::vector<Stage>& stages, EstimatePrices& prices,
+                                   PipelineState& state) {
   Meetings meetings(program);
   std::vector<Tail> tails;
-  for (std::size_t s = 0; s < stages.size(); ++s) tails.emplace_back(program, stages[s], prices, meetings, state.lanes[s], state.events[s]);
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    tails.emplace_back(program, stages[s], prices, meetings, state.lanes[s], state.events[s]);
   const auto done = [](const Tail& t) { return t.done(); };
   while (!std::all_of(tails.begin(), tails.end(), done)) {
     bool moved = false;

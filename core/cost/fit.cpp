@@ -9,8 +9,15 @@
 namespace rehearse {
 namespace {
 
-// How the optimiser sees a constant: as its logarithm, or as a clamped multiple of `unit`, so that it can reach 0 exactly.
-struct Scale { std::string_view name; bool log; double unit; double low; double high; };
+// How the optimiser sees a constant: as its logarithm, or as a clamped multiple of `unit`, so that it can reach 0
+// exactly.
+struct Scale {
+  std::string_view name;
+  bool log;
+  double unit;
+  double low;
+  double high;
+};
 constexpr std::array<Scale, kGemmParameters> kScales{{
     {"efficiency", true, 1, 0, 1.0},
     {"bandwidth_fraction", true, 1, 0, 0.93},  // no kernel streams faster than this share of the datasheet
@@ -101,7 +108,8 @@ void set(GemmConstants& c, GemmParameter p, double value) {
 
 GemmFit fit_gemm(std::span<const MeasuredGemm> rows, const GemmFitOptions& options) {
   if (rows.empty() || rows.size() < options.free.size())
-    throw Error(ErrorKind::usage, std::to_string(rows.size()) + " rows cannot fit " + std::to_string(options.free.size()) + " constants",
+    throw Error(ErrorKind::usage,
+                std::to_string(rows.size()) + " rows cannot fit " + std::to_string(options.free.size()) + " constants",
                 "GEMM fit", "measure more shapes");
   for (const auto& row : rows)
     if (!(row.time.value() > 0)) throw Error(ErrorKind::usage, "row '" + row.id + "' has no time", "GEMM fit");

@@ -47,7 +47,8 @@ void level_backward(const std::vector<const MeasuredAttention*>& rows, FlashCons
 
 using Cells = std::map<std::pair<std::string, int>, std::vector<const MeasuredAttention*>>;
 
-// With S0 and B set, time is close to inversely proportional to the efficiency: the median ratio, taken a few times, gives it.
+// With S0 and B set, time is close to inversely proportional to the efficiency: the median ratio, taken a few times,
+// gives it.
 void level(const Cells& cells, FlashFit& fit) {
   for (const auto& [cell, members] : cells) {
     auto& constants = fit.groups.at(cell.first);
@@ -66,16 +67,21 @@ void level(const Cells& cells, FlashFit& fit) {
 
 /// Where the optimiser's numbers go.
 struct Layout {
-  struct At { std::size_t start, start_backward, diagonal; };
+  struct At {
+    std::size_t start, start_backward, diagonal;
+  };
   std::map<std::string, At> of_group;
   std::optional<std::size_t> slowdown;  ///< The reaction time follows; none where neither is fitted.
   std::size_t count = 0;
 };
 
 Layout layout_of(std::span<const MeasuredAttention> rows, const FlashFitOptions& options) {
-  struct Passes { bool alone = false, both = false; };
+  struct Passes {
+    bool alone = false, both = false;
+  };
   std::map<std::string, Passes> passes;
-  for (const MeasuredAttention& row : rows) (row.with_backward ? passes[row.start].both : passes[row.start].alone) = true;
+  for (const MeasuredAttention& row : rows)
+    (row.with_backward ? passes[row.start].both : passes[row.start].alone) = true;
   Layout out;
   std::map<std::string, std::pair<std::size_t, std::size_t>> starts;
   for (const auto& [start, p] : passes) {
@@ -123,13 +129,15 @@ void store_sensitivity(std::span<const MeasuredAttention> rows, FlashFit& fit) {
 
 }  // namespace
 
-FlashFit fit_flash(std::span<const MeasuredAttention> rows, const std::map<std::string, FlashConstants>& given, const FlashFitOptions& options) {
+FlashFit fit_flash(std::span<const MeasuredAttention> rows, const std::map<std::string, FlashConstants>& given,
+                   const FlashFitOptions& options) {
   if (rows.empty()) throw Error(ErrorKind::usage, "no rows to fit", "flash attention fit");
   FlashFit fit;
   Cells cells;
   for (const auto& row : rows) {
     const auto at = given.find(row.group);
-    if (at == given.end()) throw Error(ErrorKind::usage, "no constants given for '" + row.group + "'", "flash attention fit");
+    if (at == given.end())
+      throw Error(ErrorKind::usage, "no constants given for '" + row.group + "'", "flash attention fit");
     fit.groups.insert(*at);
     ++fit.rows[row.group];
     ++fit.rows_of_start[row.start];

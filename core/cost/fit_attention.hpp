@@ -13,7 +13,8 @@ namespace rehearse {
 /// One measured flash attention; a row may be the forward pass or forward and backward together.
 struct MeasuredAttention {
   std::string id;
-  std::string group;     ///< What shares efficiencies and, where they are fitted, backward ratios: "flash2 a100_sxm4_80".
+  /// What shares efficiencies and, where they are fitted, backward ratios: "flash2 a100_sxm4_80".
+  std::string group;
   std::string start;     ///< What shares S0: "flash2".
   std::string diagonal;  ///< What shares B.
   AttentionShape shape;
@@ -31,13 +32,18 @@ struct FlashFitOptions {
 struct FlashFit {
   std::map<std::string, FlashConstants> groups;
   std::map<std::string, int> rows, rows_of_start, rows_of_diagonal;  ///< By group, `start` and `diagonal`.
-  std::map<std::string, double> start_sensitivity, diagonal_sensitivity;  ///< By group: mean d ln(time) / d ln(constant) over its rows.
+  /// By group: mean d ln(time) / d ln(constant) over its rows.
+  std::map<std::string, double> start_sensitivity, diagonal_sensitivity;
 };
 
-/// Fits S0 and B over the rows that share them and one efficiency per group and head dimension; S0 of backward passes on its own where some of its
-/// rows hold one pass and some both. What is not fitted stays as `given` for the group: `fixed`, `backward_ratio`, `causal_tail`, `block_queries`. A `backward_ratio` of 0 is fitted too, per group and head dimension: rows of
-/// one pass alone then give the efficiency, the others the ratio. Throws Error (usage) when there is no row, or a group that is not given.
-[[nodiscard]] FlashFit fit_flash(std::span<const MeasuredAttention> rows, const std::map<std::string, FlashConstants>& given, const FlashFitOptions& options = {});
+/// Fits S0 and B over the rows that share them and one efficiency per group and head dimension; S0 of backward passes
+/// on its own where some of its rows hold one pass and some both. What is not fitted stays as `given` for the group:
+/// `fixed`, `backward_ratio`, `causal_tail`, `block_queries`. A `backward_ratio` of 0 is fitted too, per group and head
+/// dimension: rows of one pass alone then give the efficiency, the others the ratio. Throws Error (usage) when there is
+/// no row, or a group that is not given.
+[[nodiscard]] FlashFit fit_flash(std::span<const MeasuredAttention> rows,
+                                 const std::map<std::string, FlashConstants>& given,
+                                 const FlashFitOptions& options = {});
 
 [[nodiscard]] ErrorSummary flash_errors(std::span<const MeasuredAttention> rows, const FlashConstants& constants);
 

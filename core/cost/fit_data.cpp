@@ -39,7 +39,9 @@ class Csv {
       if (header_[i] == column) return fields_[i];
     fail("lacks the column '" + std::string(column) + "'");
   }
-  [[nodiscard]] bool has(std::string_view column) const { return std::find(header_.begin(), header_.end(), column) != header_.end(); }
+  [[nodiscard]] bool has(std::string_view column) const {
+    return std::find(header_.begin(), header_.end(), column) != header_.end();
+  }
   [[nodiscard]] double number(std::string_view column) const {
     const auto t = text(column);
     double v = 0;
@@ -98,18 +100,21 @@ std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file) {
     g.id = csv.id();
     g.shape = {csv.number("batch"), csv.number("m"), csv.number("n"), csv.number("k")};
     const bool zeros = csv.text("source") == "vidur" && csv.text("operator") == "mlp_down_proj";
-    g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0, zeros};
+    g.storage = {csv.number("in_bytes_per_element"), csv.number("out_bytes_per_element"), csv.number("accumulate") > 0,
+                 zeros};
     const double time = csv.number("time_us"), host = csv.has("host_us") ? csv.number("host_us") : 0;
     if (host > 0 && host >= time) csv.fail("has a time_us that its host_us leaves nothing of: it must be longer");
     g.time = Seconds{(time - host) * 1e-6};
-    rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")), csv.text("operator").starts_with("grouped"), std::move(g)});
+    rows.push_back({std::string(csv.text("gpu")), std::string(csv.text("source")),
+                    csv.text("operator").starts_with("grouped"), std::move(g)});
   }
   return rows;
 }
 
 Kernel kernel_of(const GemmRow& row) {
   const GemmStorage& s = row.gemm.storage;
-  Kernel k = make_gemm(row.gemm.shape, s.in == 1 ? DType::fp8 : DType::fp16, s.out == 4 ? DType::fp32 : DType::fp16, s.accumulate);
+  Kernel k = make_gemm(row.gemm.shape, s.in == 1 ? DType::fp8 : DType::fp16, s.out == 4 ? DType::fp32 : DType::fp16,
+                       s.accumulate);
   k.zeros = s.zeros;
   if (row.one_by_one) k.cls = KernelClass::grouped_gemm;
   k.one_by_one = row.one_by_one;
@@ -121,21 +126,34 @@ std::vector<AttentionRow> read_attention(FitReader& reader, const std::string& f
   for (Csv csv(reader.text(file), file); csv.next();) {
     MeasuredAttention a;
     a.id = csv.text("id");
-    const double heads = csv.number("heads"), seq = csv.number("seq"), kv_heads = csv.has("kv_heads") ? csv.number("kv_heads") : heads;
-    a.shape = {csv.number("batch"), heads, kv_heads, seq, seq, csv.number("head_dim"), csv.number("causal") > 0, csv.has("window") ? csv.number("window") : 0};
+    const double heads = csv.number("heads"), seq = csv.number("seq"),
+                 kv_heads = csv.has("kv_heads") ? csv.number("kv_heads") : heads;
+    a.shape = {csv.number("batch"),
+               heads,
+               kv_heads,
+               seq,
+               seq,
+               csv.number("head_dim"),
+               csv.number("causal") > 0,
+               csv.has("window") ? csv.number("window") : 0};
     a.with_backward = csv.text("pass") == "fwd+bwd";
     const Flops work = attention_flops(a.shape, false) + (a.with_backward ? attention_flops(a.shape, true) : Flops{});
     if (!csv.has("time_ms") && !csv.has("tflops")) csv.fail("needs a column 'tflops' or 'time_ms'");
-    a.time = csv.has("time_ms") ? Seconds{csv.number("time_ms") * 1e-3} : work / FlopsPerSecond{csv.number("tflops") * 1e12};
+    a.time =
+        csv.has("time_ms") ? Seconds{csv.number("time_ms") * 1e-3} : work / FlopsPerSecond{csv.number("tflops") * 1e12};
     const std::string implementation(csv.text("implementation"));
-    const DType type = implementation.ends_with("_mxfp8") ? DType::mxfp8 : implementation.ends_with("_fp8") ? DType::fp8 : DType::fp16;
+    const DType type = implementation.ends_with("_mxfp8") ? DType::mxfp8
+                       : implementation.ends_with("_fp8") ? DType::fp8
+                                                          : DType::fp16;
     rows.push_back({file, std::string(csv.text("gpu")), implementation, type, std::move(a)});
     rows.back().attention.group = rows.back().implementation + " " + rows.back().gpu;
   }
   return rows;
 }
 
-std::string AttentionRow::kernel() const { return type == DType::fp16 ? implementation : implementation.substr(0, implementation.rfind('_')); }
+std::string AttentionRow::kernel() const {
+  return type == DType::fp16 ? implementation : implementation.substr(0, implementation.rfind('_'));
+}
 
 bool in_fit_half(const GemmShape& s) {
   return first_half(digits(s.batch) + "x" + digits(s.m) + "x" + digits(s.n) + "x" + digits(s.k));

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the files that constants are fitted on, and remembers what was read: nothing reaches a fit but through FitReader, so a
-// test can show that a held-out file was never opened.
+// Reads the files that constants are fitted on, and remembers what was read: nothing reaches a fit but through
+// FitReader, so a test can show that a held-out file was never opened.
 
 #include <cstdint>
 #include <filesystem>
@@ -47,27 +47,32 @@ class FitReader {
 struct GemmRow {
   std::string gpu;
   std::string source;
-  bool one_by_one = false;  ///< `batch` products of one shape that a library is called for one after another, as for experts ("grouped_..." of `operator`).
+  /// `batch` products of one shape that a library is called for one after another, as for experts ("grouped_..." of
+  /// `operator`).
+  bool one_by_one = false;
   MeasuredGemm gemm;
 };
 
-/// Operands of vidur's second MLP product are zeros: its weights lie within 1e-3 (sarathi-serve `initialize_dummy_weights`), so that what
-/// the gated activation makes of them, below 1e-9, is nothing in fp16.
-/// CSV with the header `gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us`, and `host_us` where
-/// a benchmark's times hold the host's launch and wait: the kernel's time is what is left. Rates of rows are for the caller to fill in. Row ids
-/// are "file:line". Throws Error (usage) with file and line on a missing column, a number that is none, or a time that leaves the kernel none.
+/// Operands of vidur's second MLP product are zeros: its weights lie within 1e-3 (sarathi-serve
+/// `initialize_dummy_weights`), so that what the gated activation makes of them, below 1e-9, is nothing in fp16. CSV
+/// with the header
+/// `gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us`, and
+/// `host_us` where a benchmark's times hold the host's launch and wait: the kernel's time is what is left. Rates of
+/// rows are for the caller to fill in. Row ids are "file:line". Throws Error (usage) with file and line on a missing
+/// column, a number that is none, or a time that leaves the kernel none.
 [[nodiscard]] std::vector<GemmRow> read_gemms(FitReader& reader, const std::string& file);
 /// What a row measured.
 [[nodiscard]] Kernel kernel_of(const GemmRow& row);
 
-/// CSV with the header `id,gpu,implementation,pass,causal,batch,heads,seq,head_dim,tflops`; `pass` is "fwd" or "fwd+bwd" and
-/// tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. With `time_ms` instead where that is printed, and with
-/// `kv_heads` and `window` where they are not the heads and none. Peaks are left to the caller.
+/// CSV with the header `id,gpu,implementation,pass,causal,batch,heads,seq,head_dim,tflops`; `pass` is "fwd" or
+/// "fwd+bwd" and tflops follows the FlashAttention papers: causal counts half, backward 2.5 times the forward. With
+/// `time_ms` instead where that is printed, and with `kv_heads` and `window` where they are not the heads and none.
+/// Peaks are left to the caller.
 struct AttentionRow {
-  std::string file;                  ///< As it was read.
+  std::string file;  ///< As it was read.
   std::string gpu;
-  std::string implementation;        ///< As in the file: with "_fp8" or "_mxfp8" at its end where operands are.
-  DType type = DType::fp16;          ///< Of operands.
+  std::string implementation;  ///< As in the file: with "_fp8" or "_mxfp8" at its end where operands are.
+  DType type = DType::fp16;    ///< Of operands.
   MeasuredAttention attention;
 
   /// The name without what `type` says.

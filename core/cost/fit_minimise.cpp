@@ -8,7 +8,10 @@ namespace rehearse {
 namespace {
 
 using Point = std::vector<double>;
-struct Corner { Point x; double value; };
+struct Corner {
+  Point x;
+  double value;
+};
 
 class Simplex {
  public:
@@ -24,7 +27,8 @@ class Simplex {
 
   Corner descend(const MinimiserOptions& options) {
     for (;;) {
-      std::stable_sort(corners_.begin(), corners_.end(), [](const Corner& a, const Corner& b) { return a.value < b.value; });
+      std::stable_sort(corners_.begin(), corners_.end(),
+                       [](const Corner& a, const Corner& b) { return a.value < b.value; });
       if (converged(options.tolerance) || evaluations_ >= options.max_evaluations) return corners_.front();
       step();
     }
@@ -120,7 +124,8 @@ ErrorSummary summarise_errors(std::span<const double> predicted, std::span<const
   for (double& e : sizes) e = std::abs(e);
   std::sort(signed_errors.begin(), signed_errors.end());
   std::sort(sizes.begin(), sizes.end());
-  return {static_cast<int>(sizes.size()), percentile(sizes, 0.5), percentile(sizes, 0.9), percentile(signed_errors, 0.5)};
+  return {static_cast<int>(sizes.size()), percentile(sizes, 0.5), percentile(sizes, 0.9),
+          percentile(signed_errors, 0.5)};
 }
 
 }  // namespace rehearse

@@ -25,7 +25,8 @@ constexpr double kFewestRows = 16;  // fewer rows of m are inference's, another 
 GemmRates rates_of(const GpuSpec& gpu, DType type) { return {gpu.peak(type), gpu.memory_bandwidth, gpu.sm_count}; }
 
 std::vector<GemmParameter> free_in(GemmFormula formula) {
-  std::vector<GemmParameter> free{efficiency, bandwidth_fraction, fixed, overlap_power, burst_gain, burst_gain_zeros, burst};
+  std::vector<GemmParameter> free{efficiency, bandwidth_fraction, fixed, overlap_power,
+                                  burst_gain, burst_gain_zeros,   burst};
   if (formula == GemmFormula::tile_wave) free.insert(free.end(), {k_prologue, tile_penalty, wave_quantisation});
   return free;
 }
@@ -50,7 +51,9 @@ GemmFit fit_formula(GemmFormula formula, std::span<const MeasuredGemm> rows) {
   return best;
 }
 
-struct Halves { std::vector<MeasuredGemm> fit, held_out; };
+struct Halves {
+  std::vector<MeasuredGemm> fit, held_out;
+};
 
 // Every octave of m weighs the same: benchmarks crowd in some sizes.
 void balance(std::vector<MeasuredGemm>& rows) {
@@ -60,8 +63,8 @@ void balance(std::vector<MeasuredGemm>& rows) {
   for (auto& r : rows) r.weight = 1.0 / count[octave(r)];
 }
 
-// The sizes that training runs, from 2^10 on, weigh as four octaves, each row of them the same: few rows of the last octave must not steer
-// the fit.
+// The sizes that training runs, from 2^10 on, weigh as four octaves, each row of them the same: few rows of the last
+// octave must not steer the fit.
 void balance_for_training(std::vector<MeasuredGemm>& rows) {
   constexpr double kLeast = 1024, kWeight = 4;
   balance(rows);
@@ -80,7 +83,8 @@ class Recipe {
     std::ranges::move(read_gemms(reader_, kSweeps), std::back_inserter(gemms_));
     fp8_ = read_gemms(reader_, kFp8);
     std::vector<CalibrationProfile> stated;
-    for (const char* generation : {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) {
+    for (const char* generation :
+         {"fallback", "kepler", "maxwell", "pascal", "volta", "ampere", "hopper", "blackwell"}) {
       const std::string file = stated_file(generation);
       stated.push_back(parse_calibration(reader_.text(file), file));
     }
@@ -121,7 +125,8 @@ class Recipe {
     auto factor = pcie.constants.at(std::string(name_of(accumulate_factor)));
     p.groups["gemm"].constants["accumulate_factor"] = factor;
     p.gpus["a40"]["gemm"].constants["accumulate_factor"] = factor;
-    for (const char* implementation : {"flash2", "flash1", "flash_triton"}) set_flash(p, "a100_sxm4_80", implementation, "flash2");
+    for (const char* implementation : {"flash2", "flash1", "flash_triton"})
+      set_flash(p, "a100_sxm4_80", implementation, "flash2");
   }
 
   void hopper(CalibrationProfile& p) {
@@ -140,22 +145,26 @@ class Recipe {
     flash_blackwell(p, "cudnn_mxfp8", "gb200");
   }
 
-  // One kernel on the chip that has it measured and on Blackwell Ultra, whose exponentials are twice as fast. B300 is GB300's chip on less power.
+  // One kernel on the chip that has it measured and on Blackwell Ultra, whose exponentials are twice as fast. B300 is
+  // GB300's chip on less power.
   void flash_blackwell(CalibrationProfile& p, const std::string& implementation, const std::string& gpu) {
     const std::string group = FlashRecipe::group_of(implementation);
     const KernelCalibration stated = p.groups.at(group);
     p.groups[group] = flash(p, stated, gpu, implementation, "cudnn_frontend");
     KernelCalibration ultra = flash(p, stated, "gb300", implementation, "cudnn_frontend");
-    std::erase_if(ultra.constants, [&](const auto& own) { return stated.constants.contains(own.first) && stated.constants.at(own.first).source == own.second.source; });
+    std::erase_if(ultra.constants, [&](const auto& own) {
+      return stated.constants.contains(own.first) && stated.constants.at(own.first).source == own.second.source;
+    });
     p.gpus["gb300"][group] = ultra;
     ultra.measured_on.clear();
     ultra.held_out = {};
     p.gpus["b300_sxm"][group] = ultra;
   }
 
-  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped. Of several GPUs with one chip each
-  // weighs the same.
-  KernelCalibration best_formula(CalibrationProfile& p, const std::vector<std::string>& gpus, const std::string& source) {
+  // Both formulas on the same half; the lower held-out error, median and 90th percentile together, is shipped. Of
+  // several GPUs with one chip each weighs the same.
+  KernelCalibration best_formula(CalibrationProfile& p, const std::vector<std::string>& gpus,
+                                 const std::string& source) {
     std::map<std::string, Halves> by_gpu;
     Halves rows;
     for (const std::string& gpu : gpus) {
@@ -169,7 +178,8 @@ class Recipe {
     for (auto formula : {GemmFormula::soft_roofline, GemmFormula::tile_wave}) {
       const GemmFit fit = fit_formula(formula, rows.fit);
       const auto group = calibration(fit, free_in(formula), source, gpus, rows);
-      for (const auto& [gpu, own] : by_gpu) report_classes(p, "gemm " + gpu + " " + std::string(name_of(formula)), own.held_out, fit.constants);
+      for (const auto& [gpu, own] : by_gpu)
+        report_classes(p, "gemm " + gpu + " " + std::string(name_of(formula)), own.held_out, fit.constants);
       if (const double score = group.held_out.median + group.held_out.p90 / 3; score < lowest) {
         lowest = score;
         best = group;
@@ -178,8 +188,9 @@ class Recipe {
     return best;
   }
 
-  // Training shapes only: nearly none is limited by memory, so the stated memory constants stand and two levels are fitted.
-  // Products below `least` operations are left out of the fit: too short for the power limit to bite as it does in a training step.
+  // Training shapes only: nearly none is limited by memory, so the stated memory constants stand and two levels are
+  // fitted. Products below `least` operations are left out of the fit: too short for the power limit to bite as it does
+  // in a training step.
   void fit_level(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu, Flops least) {
     auto rows = halves(gemms_, gpu, DType::bf16, 0);
     std::erase_if(rows.fit, [&](const MeasuredGemm& r) { return gemm_flops(r.shape) < least; });
@@ -197,14 +208,16 @@ class Recipe {
     report_classes(p, "gemm " + gpu + " soft_roofline", rows.held_out, fit.constants);
     if (least.value() <= 0) return;
     std::erase_if(rows.held_out, [&](const MeasuredGemm& r) { return gemm_flops(r.shape) < least; });
-    p.errors.push_back({"gemm " + gpu + " soft_roofline, sustained", rounded(gemm_errors(rows.held_out, fit.constants))});
+    p.errors.push_back(
+        {"gemm " + gpu + " soft_roofline, sustained", rounded(gemm_errors(rows.held_out, fit.constants))});
   }
 
   // Few rows: how memory and arithmetic overlap is taken over from products in 16 bits.
   void fp8(CalibrationProfile& p, KernelCalibration& group, const std::string& gpu) {
     const auto rows = halves(fp8_, gpu, DType::fp8, 0);
     GemmFitOptions options;
-    options.start = {GemmFormula::soft_roofline, 0.7, 0.8, Seconds{group.constants.at("fixed_s").value}, 1.9, 400, 0, 0, 1};
+    options.start = {
+        GemmFormula::soft_roofline, 0.7, 0.8, Seconds{group.constants.at("fixed_s").value}, 1.9, 400, 0, 0, 1};
     for (auto c : {bandwidth_fraction, overlap_power}) {
       const CalibrationConstant& wide = p.groups.at("gemm").constants.at(std::string(name_of(c)));
       set(options.start, c, wide.value);
@@ -219,13 +232,15 @@ class Recipe {
     report_classes(p, "gemm_fp8 " + gpu + " soft_roofline", rows.held_out, fit.constants);
   }
 
-  void set_flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation, const std::string& source) {
+  void set_flash(CalibrationProfile& p, const std::string& gpu, const std::string& implementation,
+                 const std::string& source) {
     KernelCalibration& group = p.groups.at(FlashRecipe::group_of(implementation));
     group = flash(p, group, gpu, implementation, source);
   }
 
   // Efficiencies are stored for the clock of the chip that the generation states.
-  KernelCalibration flash(CalibrationProfile& p, const KernelCalibration& stated, const std::string& gpu, const std::string& implementation, const std::string& source) {
+  KernelCalibration flash(CalibrationProfile& p, const KernelCalibration& stated, const std::string& gpu,
+                          const std::string& implementation, const std::string& source) {
     for (const AttentionRow* row : flash_->rows_of(implementation, gpu)) note(row->file, row->attention.id);
     const KernelCalibration group = flash_->constants(stated, implementation, gpu, power_clock(p, gpu_(gpu)), source);
     p.errors.push_back({"attention_" + implementation + " " + gpu, group.held_out});
@@ -246,8 +261,9 @@ class Recipe {
     return h;
   }
 
-  static KernelCalibration calibration(const GemmFit& fit, const std::vector<GemmParameter>& free, const std::string& source,
-                                       const std::vector<std::string>& gpus, const Halves& rows) {
+  static KernelCalibration calibration(const GemmFit& fit, const std::vector<GemmParameter>& free,
+                                       const std::string& source, const std::vector<std::string>& gpus,
+                                       const Halves& rows) {
     KernelCalibration group;
     group.formula = name_of(fit.constants.formula);
     group.measured_on = gpus;
@@ -259,9 +275,14 @@ class Recipe {
     return group;
   }
 
-  static void report_classes(CalibrationProfile& p, const std::string& what, const std::vector<MeasuredGemm>& rows, const GemmConstants& constants) {
-    struct Class { const char* name; double from, to; };
-    for (const Class c : {Class{"all", 0, 1e9}, Class{"below 1 wave", 0, 1}, Class{"1-4 waves", 1, 4}, Class{"above 4 waves", 4, 1e9}}) {
+  static void report_classes(CalibrationProfile& p, const std::string& what, const std::vector<MeasuredGemm>& rows,
+                             const GemmConstants& constants) {
+    struct Class {
+      const char* name;
+      double from, to;
+    };
+    for (const Class c : {Class{"all", 0, 1e9}, Class{"below 1 wave", 0, 1}, Class{"1-4 waves", 1, 4},
+                          Class{"above 4 waves", 4, 1e9}}) {
       std::vector<MeasuredGemm> members;
       for (const auto& r : rows)
         if (const double w = gemm_waves(r.shape, r.rates.sms); w >= c.from && w < c.to) members.push_back(r);
@@ -299,7 +320,8 @@ void print_groups(std::string& out, const std::string& owner, const KernelGroups
                          percent(group.held_out.p90));
     out += '\n';
     for (const auto& [key, c] : group.constants)
-      out += fmt::format("  {:<20} {:>10.4g}  rows {:>4}  sensitivity {:>6.2f}  {}\n", key, c.value, c.rows, c.sensitivity, c.source);
+      out += fmt::format("  {:<20} {:>10.4g}  rows {:>4}  sensitivity {:>6.2f}  {}\n", key, c.value, c.rows,
+                         c.sensitivity, c.source);
   }
 }
 
@@ -319,7 +341,8 @@ std::string fit_report_text(const FitReport& report) {
       out += fmt::format("{:<52} {:>6} {:>8} {:>8} {:>8}\n", e.what, e.held_out.rows, percent(e.held_out.median),
                          percent(e.held_out.p90), percent(e.held_out.bias));
   out += "\nread\n";
-  for (const auto& r : report.reads) out += fmt::format("  {:<28} {}  {} rows used\n", r.file, r.file_hash, r.rows.size());
+  for (const auto& r : report.reads)
+    out += fmt::format("  {:<28} {}  {} rows used\n", r.file, r.file_hash, r.rows.size());
   return out;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
-// The recipe that turns measurement files into the shipped calibration profiles: which rows give which constants. Used by the
-// program that writes topologies/calibration, by the test that rebuilds it, and by the fit report.
+// The recipe that turns measurement files into the shipped calibration profiles: which rows give which constants. Used
+// by the program that writes topologies/calibration, by the test that rebuilds it, and by the fit report.
 //
 // Files under the reader's root:
-//   gemm_by_shape.csv, gemm_sweeps.csv  16-bit products by shape      flash_attention.csv, window_attention.csv  fused attention
-//   gemm_fp8.csv                        8-bit products                stated/<generation>.json  constants read from a source, not fitted
+//   gemm_by_shape.csv, gemm_sweeps.csv  16-bit products by shape      flash_attention.csv, window_attention.csv  fused
+//   attention gemm_fp8.csv                        8-bit products                stated/<generation>.json  constants
+//   read from a source, not fitted
 // Half of the rows (by a hash of the shape) is fitted, the other half gives the errors that the profiles state.
 
 #include <functional>
@@ -15,7 +16,8 @@
 
 namespace rehearse {
 
-/// The datasheet of a GPU by its catalogue id. Datasheets are no measurements: they are not in the record of what was read.
+/// The datasheet of a GPU by its catalogue id. Datasheets are no measurements: they are not in the record of what was
+/// read.
 using FitGpus = std::function<GpuSpec(const std::string& id)>;
 
 struct FitReport {

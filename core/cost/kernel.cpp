@@ -9,21 +9,23 @@
 namespace rehearse {
 namespace {
 
-constexpr std::array<std::string_view, kKernelClasses> kClassNames{"gemm",      "grouped_gemm",  "attention_flash", "softmax",
-                                                                   "norm",      "elementwise",   "embedding",       "cross_entropy",
-                                                                   "optimizer", "reduction",     "copy",            "convolution",   "pool",
-                                                                   "batch_norm", "quantise_mxfp8", "quantise_nvfp4", "state_space"};
+constexpr std::array<std::string_view, kKernelClasses> kClassNames{
+    "gemm",      "grouped_gemm",  "attention_flash", "softmax",        "norm",       "elementwise",
+    "embedding", "cross_entropy", "optimizer",       "reduction",      "copy",       "convolution",
+    "pool",      "batch_norm",    "quantise_mxfp8",  "quantise_nvfp4", "state_space"};
 
 std::size_t index_of(KernelClass c) { return static_cast<std::size_t>(c); }
 
 bool is_bandwidth_class(KernelClass c) {
-  return c != KernelClass::gemm && c != KernelClass::grouped_gemm && c != KernelClass::attention_flash && c != KernelClass::convolution;
+  return c != KernelClass::gemm && c != KernelClass::grouped_gemm && c != KernelClass::attention_flash &&
+         c != KernelClass::convolution;
 }
 
 double fraction(const CalibrationProfile& p, std::string_view group, std::string_view name) {
   const double v = p.value(group, name);
   if (!(v > 0 && v <= 1))
-    throw Error(ErrorKind::usage, std::string(group) + "." + std::string(name) + " is " + std::to_string(v) + ", outside (0, 1]",
+    throw Error(ErrorKind::usage,
+                std::string(group) + "." + std::string(name) + " is " + std::to_string(v) + ", outside (0, 1]",
                 "calibration profile " + p.generation);
   return v;
 }
@@ -49,11 +51,14 @@ FlashConstants flash_group(const CalibrationProfile& p, const std::string& group
   FlashConstants c;
   for (int d : {64, 128, 160, 256}) {
     const std::string suffix = "_d" + std::to_string(d);
-    if (p.find(group)->constants.contains("efficiency" + suffix)) c.efficiency[d] = fraction(p, group, "efficiency" + suffix);
-    if (p.find(group)->constants.contains("backward_ratio" + suffix)) c.backward_ratios[d] = p.value(group, "backward_ratio" + suffix);
+    if (p.find(group)->constants.contains("efficiency" + suffix))
+      c.efficiency[d] = fraction(p, group, "efficiency" + suffix);
+    if (p.find(group)->constants.contains("backward_ratio" + suffix))
+      c.backward_ratios[d] = p.value(group, "backward_ratio" + suffix);
   }
   if (c.efficiency.empty())
-    throw Error(ErrorKind::usage, group + " has no efficiency_d64, _d128, _d160 or _d256", "calibration profile " + p.generation);
+    throw Error(ErrorKind::usage, group + " has no efficiency_d64, _d128, _d160 or _d256",
+                "calibration profile " + p.generation);
   if (c.backward_ratios.empty()) c.backward_ratio = p.value(group, "backward_ratio");
   c.start_keys = p.value(group, "start_keys");
   c.start_keys_backward = p.value_or(group, "start_keys_backward", c.start_keys);
@@ -79,7 +84,8 @@ ConvolutionConstants convolution_group(const CalibrationProfile& p, std::string_
 
 bool is_multiple(double elements, double of) { return elements == of * std::floor(elements / of); }
 
-// Tensor cores' kernels load 16 bytes of a row in one go, slower ones 4: whether rows of all three matrices start on a multiple of that.
+// Tensor cores' kernels load 16 bytes of a row in one go, slower ones 4: whether rows of all three matrices start on a
+// multiple of that.
 bool rows_start_on(double bytes, const Kernel& k) {
   if (k.cls != KernelClass::gemm || size_of(k.dtype) > 2) return true;
   const double step = bytes / size_of(k.dtype);
@@ -134,26 +140,30 @@ Kernel make_memory_bound(KernelClass cls, Bytes read, Bytes written, DType dtype
 
 Kernel make_state_space(const StateSpaceShape& s, DType dtype, int launches, bool backward) {
   constexpr double kFp32 = 4, kBackwardWork = 2.5;
-  const double inner = s.heads * s.head_dim, shared = s.groups * s.state, states = inner * s.state / s.chunk, scores = s.groups * s.chunk;
-  const double narrow = backward ? 21 * inner + 23 * shared : 6 * inner + 8 * shared, wide = backward ? 10 * states + 6 * scores : 4 * states + 2 * scores;
+  const double inner = s.heads * s.head_dim, shared = s.groups * s.state, states = inner * s.state / s.chunk,
+               scores = s.groups * s.chunk;
+  const double narrow = backward ? 21 * inner + 23 * shared : 6 * inner + 8 * shared,
+               wide = backward ? 10 * states + 6 * scores : 4 * states + 2 * scores;
   const double written = backward ? 2 * inner + 2 * shared : inner;
   const double bytes = size_of(dtype) * narrow + kFp32 * wide;
-  Kernel k = make_memory_bound(KernelClass::state_space, Bytes{s.tokens * (bytes - size_of(dtype) * written)}, Bytes{s.tokens * size_of(dtype) * written}, dtype, launches);
-  k.flops = Flops{(backward ? kBackwardWork : 1.0) * 2 * s.tokens * (scores * s.state + s.heads * (s.chunk * s.head_dim + 2 * s.state * s.head_dim))};
+  Kernel k = make_memory_bound(KernelClass::state_space, Bytes{s.tokens * (bytes - size_of(dtype) * written)},
+                               Bytes{s.tokens * size_of(dtype) * written}, dtype, launches);
+  k.flops = Flops{(backward ? kBackwardWork : 1.0) * 2 * s.tokens *
+                  (scores * s.state + s.heads * (s.chunk * s.head_dim + 2 * s.state * s.head_dim))};
   return k;
 }
 
 Flops flops_of(const Kernel& k) {
   switch (k.cls) {
-    case KernelClass::gemm: case KernelClass::grouped_gemm: return gemm_flops(k.gemm);
+    case KernelClass::gemm:
+    case KernelClass::grouped_gemm: return gemm_flops(k.gemm);
     case KernelClass::attention_flash: return attention_flops(k.attention, k.backward);
     case KernelClass::convolution: return convolution_flops(k.convolution);
     default: return k.flops;
   }
 }
 
-KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
-    : gpu_(gpu) {
+KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile) : gpu_(gpu) {
   if (!(gpu.memory_bandwidth.value() > 0) || gpu.sm_count < 1)
     throw Error(ErrorKind::usage, "GPU '" + gpu.id + "' states no memory bandwidth or no SM count", "GPU " + gpu.id);
   gemm_ = gemm_group(profile, "gemm");
@@ -162,17 +172,22 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   gemm_fp4_ = gemm_group(profile, "gemm_fp4");
   if (const double factor = profile.value_or("gemm_fp8", "fp4_factor", 0); factor > 0) {
     gemm_fp4_ = gemm_fp8_;
-    gemm_fp4_.efficiency = std::min(1.0, gemm_fp8_.efficiency * factor * (gpu_.peak(DType::fp8) / gpu_.peak(DType::fp4)));
+    gemm_fp4_.efficiency =
+        std::min(1.0, gemm_fp8_.efficiency * factor * (gpu_.peak(DType::fp8) / gpu_.peak(DType::fp4)));
   }
   flash_ = flash_group(profile, profile.attention);
-  if (const std::string group = "fp8_" + profile.attention; profile.find(group)) flash_fp8_ = flash_group(profile, group);
-  if (const std::string group = "mxfp8_" + profile.attention; profile.find(group)) flash_mxfp8_ = flash_group(profile, group);
+  if (const std::string group = "fp8_" + profile.attention; profile.find(group))
+    flash_fp8_ = flash_group(profile, group);
+  if (const std::string group = "mxfp8_" + profile.attention; profile.find(group))
+    flash_mxfp8_ = flash_group(profile, group);
   for (int i = 0; i < kKernelClasses; ++i)
     if (const auto c = static_cast<KernelClass>(i); is_bandwidth_class(c))
-      bandwidth_[index_of(c)] = {fraction(profile, name_of(c), "bandwidth_fraction"), profile.value(name_of(c), "fixed_s")};
+      bandwidth_[index_of(c)] = {fraction(profile, name_of(c), "bandwidth_fraction"),
+                                 profile.value(name_of(c), "fixed_s")};
   for (int i = 0; i < kConvolutionClasses; ++i)
     for (const bool tensor : {false, true})
-      convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] = convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
+      convolution_[static_cast<std::size_t>(i)][tensor ? 1 : 0] =
+          convolution_group(profile, group_of(static_cast<ConvolutionClass>(i), tensor));
   misaligned_ = profile.value("alignment", "slowdown");
   misaligned_4_bytes_ = profile.value_or("alignment", "slowdown_4_bytes", misaligned_);
   group_share_ = profile.value_or("grouped_gemm", "fixed_share", 0);
@@ -182,7 +197,8 @@ KernelModel::KernelModel(const GpuSpec& gpu, const CalibrationProfile& profile)
   expert_product_overhead_ = Seconds{profile.value_or("launch", "expert_product_s", 0)};
   divided_update_overhead_ = Seconds{profile.value_or("launch", "divided_update_s", 0)};
   for (const auto& [name, group] : profile.groups)
-    if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention))) evidence_.push_back(evidence_of(profile, name));
+    if (name != "power" && (name.find("attention_") == std::string::npos || name.ends_with(profile.attention)))
+      evidence_.push_back(evidence_of(profile, name));
   // What is priced by another group's constants rests on those, and nobody tested it.
   const auto stand_in = [&](const std::string& name, const std::string& group) {
     std::erase_if(evidence_, [&](const EvidenceItem& e) { return e.what == name; });
@@ -202,7 +218,8 @@ const GemmConstants& KernelModel::gemm_constants(DType t) const {
 
 KernelTime KernelModel::price(const Kernel& kernel) const {
   switch (kernel.cls) {
-    case KernelClass::gemm: case KernelClass::grouped_gemm: return price_gemm(kernel);
+    case KernelClass::gemm:
+    case KernelClass::grouped_gemm: return price_gemm(kernel);
     case KernelClass::attention_flash: return price_flash(kernel);
     case KernelClass::convolution: return price_convolution(kernel);
     default: return price_bytes(kernel);
@@ -214,8 +231,9 @@ KernelTime KernelModel::price_gemm(const Kernel& k) const {
   KernelTime r;
   r.misaligned = !rows_start_on(16, k);
   const double slowdown = !r.misaligned ? 1.0 : rows_start_on(4, k) ? misaligned_4_bytes_ : misaligned_;
-  const GemmTime t = gemm_time(k.gemm, traffic, {size_of(k.dtype), size_of(k.out), k.accumulate, k.zeros}, gemm_constants(k.dtype),
-                               {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, slowdown);
+  const GemmTime t =
+      gemm_time(k.gemm, traffic, {size_of(k.dtype), size_of(k.out), k.accumulate, k.zeros}, gemm_constants(k.dtype),
+                {gpu_.peak(k.dtype), gpu_.memory_bandwidth, gpu_.sm_count}, slowdown);
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;
   const double further = k.launches - 1 + (k.one_by_one ? group_share_ * (k.gemm.batch - 1) : 0);
@@ -232,7 +250,9 @@ KernelTime KernelModel::price_flash(const Kernel& k) const {
   const bool in_fp8 = k.dtype == DType::fp8 || k.dtype == DType::mxfp8;
   // What nobody measured in fp8 is priced as in 16 bits.
   const FlashConstants& constants = in_fp8 && narrow ? *narrow : flash_;
-  const FlashTime t = flash_time(k.attention, size_of(k.dtype), k.backward, constants, {gpu_.peak(in_fp8 && !narrow ? DType::bf16 : k.dtype), gpu_.memory_bandwidth, gpu_.sm_count});
+  const FlashTime t =
+      flash_time(k.attention, size_of(k.dtype), k.backward, constants,
+                 {gpu_.peak(in_fp8 && !narrow ? DType::bf16 : k.dtype), gpu_.memory_bandwidth, gpu_.sm_count});
   KernelTime r;
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;
@@ -244,12 +264,15 @@ KernelTime KernelModel::price_flash(const Kernel& k) const {
 }
 
 /// Arithmetic narrower than fp32 runs on tensor cores where there are any: from compute capability 7.0 on.
-bool KernelModel::tensor_cores(DType t) const { return gpu_.compute_capability >= 70 && (t == DType::tf32 || size_of(t) < 4); }
+bool KernelModel::tensor_cores(DType t) const {
+  return gpu_.compute_capability >= 70 && (t == DType::tf32 || size_of(t) < 4);
+}
 
 KernelTime KernelModel::price_convolution(const Kernel& k) const {
   const bool tensor = tensor_cores(k.dtype);
   const auto& constants = convolution_[static_cast<std::size_t>(class_of(k.convolution))][tensor ? 1 : 0];
-  const ConvolutionTime t = convolution_time(k.convolution, k.bytes_read + k.bytes_written, constants, tensor, gpu_.peak(k.dtype), gpu_.memory_bandwidth);
+  const ConvolutionTime t = convolution_time(k.convolution, k.bytes_read + k.bytes_written, constants, tensor,
+                                             gpu_.peak(k.dtype), gpu_.memory_bandwidth);
   KernelTime r;
   r.compute_bound = t.compute;
   r.memory_bound = t.memory;

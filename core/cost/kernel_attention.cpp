@@ -14,9 +14,12 @@ constexpr double kKeysPerBlock = 128;      // of a backward pass, whose blocks a
 /// Whether the window hides keys that a causal query would see.
 bool is_window(const AttentionShape& s) { return s.causal && s.window > 0 && s.window < s.seq_k; }
 
-// What a pass takes over the mean of its blocks' work spread over all SMs. `keys` is that mean, `longest` the block that has most of them.
-double shape_factor(const AttentionShape& s, const FlashConstants& c, bool backward, double keys, double longest, int sms) {
-  const double blocks = s.batch * s.heads * (backward ? std::ceil(s.seq_k / kKeysPerBlock) : std::ceil(s.seq_q / c.block_queries));
+// What a pass takes over the mean of its blocks' work spread over all SMs. `keys` is that mean, `longest` the block
+// that has most of them.
+double shape_factor(const AttentionShape& s, const FlashConstants& c, bool backward, double keys, double longest,
+                    int sms) {
+  const double blocks =
+      s.batch * s.heads * (backward ? std::ceil(s.seq_k / kKeysPerBlock) : std::ceil(s.seq_q / c.block_queries));
   const double share = sms / blocks;
   const double tail = s.causal && !is_window(s) ? c.causal_tail * std::min(1.0, share) : 0;
   return std::max(1 + tail, share * longest / keys);
@@ -43,7 +46,9 @@ double between(const std::map<int, double>& values, double head_dim) {
 
 double FlashConstants::efficiency_at(double head_dim) const { return between(efficiency, head_dim); }
 
-double FlashConstants::backward_ratio_at(double head_dim) const { return backward_ratios.empty() ? backward_ratio : between(backward_ratios, head_dim); }
+double FlashConstants::backward_ratio_at(double head_dim) const {
+  return backward_ratios.empty() ? backward_ratio : between(backward_ratios, head_dim);
+}
 
 AttentionShape as_computed(AttentionShape s, DType type) {
   s.window_skips_backward = size_of(type) > 1;
@@ -73,12 +78,14 @@ Bytes attention_bytes(const AttentionShape& s, double bytes_per_element, bool ba
   return Bytes{(backward ? both : forward) * bytes_per_element};
 }
 
-FlashTime flash_time(const AttentionShape& shape, double bytes_per_element, bool backward, const FlashConstants& c, const GemmRates& rates) {
+FlashTime flash_time(const AttentionShape& shape, double bytes_per_element, bool backward, const FlashConstants& c,
+                     const GemmRates& rates) {
   AttentionShape s = shape, whole = shape;
   whole.window = 0;
   if (backward && !s.window_skips_backward) s = whole;
   const double d = padded_head_dim(s.head_dim);
-  const double start = backward ? c.start_keys_backward : c.start_keys, masked = s.seq_k - attended_keys(whole), edge = std::min(c.diagonal_keys / 2, masked);
+  const double start = backward ? c.start_keys_backward : c.start_keys, masked = s.seq_k - attended_keys(whole),
+               edge = std::min(c.diagonal_keys / 2, masked);
   const double causal = attended_keys(whole) + start + edge;
   const double keys = is_window(s) ? std::min(causal, attended_keys(s) + start + 2 * edge) : causal;
   const double longest = s.causal && !is_window(s) ? s.seq_k + start : keys;

@@ -27,8 +27,10 @@ ConvolutionClass class_of(const ConvolutionShape& s) {
 }
 
 std::string_view group_of(ConvolutionClass c, bool tensor_cores) {
-  constexpr std::array<std::string_view, kConvolutionClasses> kCuda{"conv_pointwise", "conv_dense", "conv_spatial", "conv_first", "conv_depthwise"};
-  constexpr std::array<std::string_view, kConvolutionClasses> kTensor{"conv_pointwise_tensor", "conv_dense_tensor", "conv_spatial_tensor", "conv_first_tensor", "conv_depthwise"};
+  constexpr std::array<std::string_view, kConvolutionClasses> kCuda{"conv_pointwise", "conv_dense", "conv_spatial",
+                                                                    "conv_first", "conv_depthwise"};
+  constexpr std::array<std::string_view, kConvolutionClasses> kTensor{
+      "conv_pointwise_tensor", "conv_dense_tensor", "conv_spatial_tensor", "conv_first_tensor", "conv_depthwise"};
   return (tensor_cores ? kTensor : kCuda)[static_cast<std::size_t>(c)];
 }
 
@@ -38,10 +40,14 @@ double filtering_saving(const ConvolutionShape& s, bool tensor_cores) {
   return !tensor_cores && class_of(s) == ConvolutionClass::dense ? saving(s, 2) : 1.0;
 }
 
-double largest_saving(const ConvolutionShape& s, bool tensor_cores) { return tensor_cores || !s.dense ? 1.0 : saving(s, 4); }
+double largest_saving(const ConvolutionShape& s, bool tensor_cores) {
+  return tensor_cores || !s.dense ? 1.0 : saving(s, 4);
+}
 
-ConvolutionTime convolution_time(const ConvolutionShape& s, Bytes traffic, const ConvolutionConstants& c, bool tensor_cores, FlopsPerSecond peak, BytesPerSecond hbm) {
-  const double compute = convolution_flops(s).value() / filtering_saving(s, tensor_cores) / (c.efficiency * peak.value());
+ConvolutionTime convolution_time(const ConvolutionShape& s, Bytes traffic, const ConvolutionConstants& c,
+                                 bool tensor_cores, FlopsPerSecond peak, BytesPerSecond hbm) {
+  const double compute =
+      convolution_flops(s).value() / filtering_saving(s, tensor_cores) / (c.efficiency * peak.value());
   const double memory = traffic.value() / (c.bandwidth_fraction * hbm.value());
   const double high = std::max(compute, memory);
   ConvolutionTime t{Seconds{compute}, Seconds{memory}, c.fixed, 0, 0};

@@ -13,8 +13,11 @@
 namespace rehearse {
 namespace {
 
-struct Tile { double x, y; };
-constexpr std::array<Tile, 8> kTiles{{{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64}, {64, 128}, {64, 64}}};
+struct Tile {
+  double x, y;
+};
+constexpr std::array<Tile, 8> kTiles{
+    {{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64}, {64, 128}, {64, 64}}};
 
 // std::ceil for sizes far below 2^53, without the call: this loop is the hot path of a sweep.
 double ceiling(double v) {
@@ -54,7 +57,8 @@ std::string_view name_of(GemmFormula f) { return f == GemmFormula::tile_wave ? "
 GemmFormula parse_gemm_formula(std::string_view name) {
   for (auto f : {GemmFormula::soft_roofline, GemmFormula::tile_wave})
     if (name == name_of(f)) return f;
-  throw Error(ErrorKind::usage, "unknown GEMM formula '" + std::string(name) + "'", {}, "use soft_roofline or tile_wave");
+  throw Error(ErrorKind::usage, "unknown GEMM formula '" + std::string(name) + "'", {},
+              "use soft_roofline or tile_wave");
 }
 
 Flops gemm_flops(const GemmShape& s) { return Flops{2.0 * s.batch * s.m * s.n * s.k}; }
@@ -65,8 +69,8 @@ Bytes gemm_bytes(const GemmShape& s, const GemmStorage& storage) {
   return Bytes{s.batch * (inputs + output)};
 }
 
-GemmTime gemm_time(const GemmShape& s, Bytes traffic, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates,
-                   double slowdown) {
+GemmTime gemm_time(const GemmShape& s, Bytes traffic, const GemmStorage& storage, const GemmConstants& c,
+                   const GemmRates& rates, double slowdown) {
   const double level = storage.accumulate ? c.efficiency * c.accumulate_factor : c.efficiency;
   const double efficiency = level * burst_speedup(s, storage, c, rates);
   const double compute = compute_seconds(s, c, rates) * slowdown / efficiency;
@@ -84,7 +88,8 @@ GemmTime gemm_time(const GemmShape& s, Bytes traffic, const GemmStorage& storage
   return t;
 }
 
-GemmTime gemm_time(const GemmShape& s, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates, double slowdown) {
+GemmTime gemm_time(const GemmShape& s, const GemmStorage& storage, const GemmConstants& c, const GemmRates& rates,
+                   double slowdown) {
   return gemm_time(s, gemm_bytes(s, storage), storage, c, rates, slowdown);
 }
 

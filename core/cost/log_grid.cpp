@@ -17,14 +17,16 @@ namespace {
 using Place = std::vector<double>;
 
 double checked_log(double x, const char* what) {
-  if (!(x > 0) || !std::isfinite(x)) throw Error(ErrorKind::usage, fmt::format("a {} of {}", what, x), {}, "sizes and times are finite and above zero");
+  if (!(x > 0) || !std::isfinite(x))
+    throw Error(ErrorKind::usage, fmt::format("a {} of {}", what, x), {}, "sizes and times are finite and above zero");
   return std::log(x);
 }
 
 std::map<Place, double> by_place(std::size_t axes, const std::vector<LogGrid::Point>& points) {
   std::map<Place, std::pair<double, int>> sums;
   for (const LogGrid::Point& p : points) {
-    if (p.at.size() != axes) throw Error(ErrorKind::usage, fmt::format("a point of {} sizes among points of {}", p.at.size(), axes));
+    if (p.at.size() != axes)
+      throw Error(ErrorKind::usage, fmt::format("a point of {} sizes among points of {}", p.at.size(), axes));
     Place at;
     for (const double x : p.at) at.push_back(checked_log(x, "size"));
     auto& [sum, count] = sums[at];
@@ -52,7 +54,12 @@ double stand_in(const std::map<Place, double>& points, const Place& at) {
 }
 
 /// Where a coordinate lies: between lines `first` and `first + 1` at `share`, and what is added beyond the ends.
-struct Located { std::size_t first = 0; double share = 0; bool below = false; double beyond = 0; };
+struct Located {
+  std::size_t first = 0;
+  double share = 0;
+  bool below = false;
+  double beyond = 0;
+};
 
 Located locate(const std::vector<double>& lines, double x) {
   if (x >= lines.back()) return {lines.size() - 1, 0, false, x - lines.back()};

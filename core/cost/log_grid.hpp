@@ -1,6 +1,6 @@
 #pragma once
-// Times measured at some sizes, for all sizes: a rectangular grid, straight lines between its points where sizes and times are drawn as
-// logarithms.
+// Times measured at some sizes, for all sizes: a rectangular grid, straight lines between its points where sizes and
+// times are drawn as logarithms.
 
 #include <span>
 #include <vector>
@@ -16,14 +16,16 @@ class LogGrid {
     bool operator==(const Point&) const = default;
   };
 
-  /// The grid has a line at every size that occurs along an axis. Of several points at one place the mean counts; a crossing without a
-  /// point takes the value of the nearest point (in logarithms), times the ratio of the products of their sizes.
-  /// Throws Error (usage) without a point, for points of unlike length, and for sizes or values that are not finite and above zero.
+  /// The grid has a line at every size that occurs along an axis. Of several points at one place the mean counts; a
+  /// crossing without a point takes the value of the nearest point (in logarithms), times the ratio of the products of
+  /// their sizes. Throws Error (usage) without a point, for points of unlike length, and for sizes or values that are
+  /// not finite and above zero.
   LogGrid(std::size_t axes, const std::vector<Point>& points);
 
-  /// Exact at the points. Where values rise along every axis, so do those between them. Beyond the last line of an axis the value grows in
-  /// proportion to the size, as work does that fills the machine; before the first it goes on as between the first two lines, but neither
-  /// falls with the size nor rises faster than in proportion to it. `at` has a size above zero per axis.
+  /// Exact at the points. Where values rise along every axis, so do those between them. Beyond the last line of an axis
+  /// the value grows in proportion to the size, as work does that fills the machine; before the first it goes on as
+  /// between the first two lines, but neither falls with the size nor rises faster than in proportion to it. `at` has a
+  /// size above zero per axis.
   [[nodiscard]] double operator()(std::span<const double> at) const;
   [[nodiscard]] std::size_t axes() const { return lines_.size(); }
 

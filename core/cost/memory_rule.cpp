@@ -7,6 +7,8 @@ Bytes MemoryRule::needed(const RoleMemory& memory) const {
   return (memory.peak - outside) * allocator_factor + outside;
 }
 
-std::vector<RoleMemory> MemoryRule::peaks(const Program& program) const { return peak_memory(program, workspace, framework); }
+std::vector<RoleMemory> MemoryRule::peaks(const Program& program) const {
+  return peak_memory(program, workspace, framework);
+}
 
 }  // namespace rehearse

@@ -60,10 +60,12 @@ double ChunkPass::offset(int blocks) const {
   const int before = static_cast<int>(head.size()) - 1;
   if (blocks <= before) return head[static_cast<std::size_t>(blocks)];
   if (blocks <= before + layers) return head.back() + (blocks - before) * layer_seconds;
-  return head.back() + layers * layer_seconds + rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
+  return head.back() + layers * layer_seconds +
+         rest[std::min(static_cast<std::size_t>(blocks - before - layers), rest.size() - 1)];
 }
 
-QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost) : blocks_(network.blocks.size()), stages_(program.roles.size() > 1) {
+QuickBlocks::QuickBlocks(const Program& program, const Network& network, const CostModel& cost)
+    : blocks_(network.blocks.size()), stages_(program.roles.size() > 1) {
   block_at_ = network.order();
   for (std::size_t b = 0; b < network.blocks.size(); ++b)
     if (network.blocks[b].is_layer()) layer_ = static_cast<int>(b);
@@ -84,22 +86,26 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   at.chunk = e.chunk;
   const BodyCurve curve = body_curve(program, at, body, program.binding_sets[static_cast<std::size_t>(e.bindings)]);
   if (!curve.later.empty()) complete_ = false;
-  const bool forward = part.kind == PassPart::Kind::pass ? body.phase == Phase::forward : body.name.find("activations") != std::string::npos;
+  const bool forward = part.kind == PassPart::Kind::pass ? body.phase == Phase::forward
+                                                         : body.name.find("activations") != std::string::npos;
   BlockMessage& message = messages_[forward ? 0 : 1];
   if (part.kind == PassPart::Kind::receive) {
     message.receive = curve;
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (std::holds_alternative<CollectiveTask>(body.graph[v].kind)) message.unpack = prices.collective(e.body, static_cast<int>(v), role);
+      if (std::holds_alternative<CollectiveTask>(body.graph[v].kind))
+        message.unpack = prices.collective(e.body, static_cast<int>(v), role);
     return;
   }
   if (part.kind == PassPart::Kind::send) {
     message.send = curve;
     message.bytes = Bytes{0};
     for (const Operand& o : body.graph[static_cast<std::size_t>(part.task)].operands)
-      message.bytes += Bytes{program.local_bytes(program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at)};
+      message.bytes += Bytes{program.local_bytes(
+          program.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at)};
     message.prepare = {};
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (std::holds_alternative<ComputeTask>(body.graph[v].kind)) message.prepare.append(prices.task(e.body, static_cast<int>(v), role));
+      if (std::holds_alternative<ComputeTask>(body.graph[v].kind))
+        message.prepare.append(prices.task(e.body, static_cast<int>(v), role));
     return;
   }
   Block& block = blocks_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(e.layer)])];
@@ -115,17 +121,21 @@ void QuickBlocks::read(const Program& program, const Entry& e, int role, Estimat
   ++block.calls[d];
 }
 
-std::vector<std::pair<const QuickBlocks::Block*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind, int layers) const {
+std::vector<std::pair<const QuickBlocks::Block*, int>> QuickBlocks::blocks_of(bool forward, ChunkKind kind,
+                                                                              int layers) const {
   std::vector<std::pair<const Block*, int>> out;
-  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole, last = kind == ChunkKind::last || kind == ChunkKind::whole;
+  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
+             last = kind == ChunkKind::last || kind == ChunkKind::whole;
   for (int b = 0; b < static_cast<int>(blocks_.size()); ++b)
-    if (b == layer_ || (b < layer_ ? first : last)) out.emplace_back(&blocks_[static_cast<std::size_t>(b)], b == layer_ ? layers : 1);
+    if (b == layer_ || (b < layer_ ? first : last))
+      out.emplace_back(&blocks_[static_cast<std::size_t>(b)], b == layer_ ? layers : 1);
   if (!forward) std::reverse(out.begin(), out.end());
   return out;
 }
 
 PassMemory QuickBlocks::memory_of(bool forward, ChunkKind kind, int layers) const {
-  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole, last = kind == ChunkKind::last || kind == ChunkKind::whole;
+  const bool first = kind == ChunkKind::first || kind == ChunkKind::whole,
+             last = kind == ChunkKind::last || kind == ChunkKind::whole;
   const BlockMessage& message = messages_[forward ? 0 : 1];
   PassWalk walk;
   if (stages_ && !(forward ? first : last)) walk.beside(message.receive);
@@ -147,7 +157,8 @@ ChunkPass QuickBlocks::make_pass(bool forward, ChunkKind kind, int layers) const
     if (forward && block->input_seconds >= 0) out.inputs.push_back({out.work.seconds, block->input_seconds});
     const bool layer = block == &blocks_[static_cast<std::size_t>(layer_)];
     for (int i = 0; i < times; ++i) out.work.append(block->work[d]);
-    if (!layer) (behind ? out.rest : out.head).push_back((behind ? out.rest : out.head).back() + block->work[d].seconds);
+    if (!layer)
+      (behind ? out.rest : out.head).push_back((behind ? out.rest : out.head).back() + block->work[d].seconds);
     behind |= layer;
     out.unpacks_in_line |= block->open[d];
   }
@@ -159,7 +170,8 @@ LayerPasses QuickBlocks::layer() const {
   const Block& layer = blocks_[static_cast<std::size_t>(layer_)];
   Amounts kept = layer.curve[0].at_end;
   subtract(kept, layer.curve[0].beside);
-  return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds}, Bytes{kept[static_cast<std::size_t>(MemoryCategory::activations)]}, !layer.open[0] && !layer.open[1]};
+  return {Seconds{layer.work[0].seconds}, Seconds{layer.work[1].seconds},
+          Bytes{kept[static_cast<std::size_t>(MemoryCategory::activations)]}, !layer.open[0] && !layer.open[1]};
 }
 
 const ChunkPasses& QuickBlocks::chunks(int layers) {
@@ -168,7 +180,8 @@ const ChunkPasses& QuickBlocks::chunks(int layers) {
   if (known) return *known;
   known = std::make_unique<ChunkPasses>();
   for (int k = 0; k < kChunkKinds; ++k)
-    for (const bool forward : {true, false}) (*known)[static_cast<std::size_t>(k)][forward ? 0 : 1] = make_pass(forward, static_cast<ChunkKind>(k), layers);
+    for (const bool forward : {true, false})
+      (*known)[static_cast<std::size_t>(k)][forward ? 0 : 1] = make_pass(forward, static_cast<ChunkKind>(k), layers);
   return *known;
 }
 

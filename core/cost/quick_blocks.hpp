@@ -1,6 +1,6 @@
 #pragma once
-// What the passes of one chunk of a model take, from the blocks it is made of. The blocks come from a lowered sibling: the same tensor-parallel
-// rank with the same microbatch, in a network of one layer per stage.
+// What the passes of one chunk of a model take, from the blocks it is made of. The blocks come from a lowered sibling:
+// the same tensor-parallel rank with the same microbatch, in a network of one layer per stage.
 
 #include <memory>
 #include <vector>
@@ -16,7 +16,8 @@ namespace rehearse {
 enum class ChunkKind : unsigned char { first, middle, last, whole };
 inline constexpr int kChunkKinds = 4;
 
-/// Memory over one pass, relative to its start. A message that left before is held until the pass's first kernels are done.
+/// Memory over one pass, relative to its start. A message that left before is held until the pass's first kernels are
+/// done.
 struct PassMemory {
   double until_kernels = 0, after = 0;  ///< Most held: up to the end of the first kernels, and from there on. Bytes.
   Amounts at_until{}, at_after{};       ///< By category at those moments.
@@ -33,7 +34,9 @@ struct ChunkPass {
   bool unpacks_in_line = false;
   /// Seconds of compute before the `blocks`-th block of the pass.
   [[nodiscard]] double offset(int blocks) const;
-  [[nodiscard]] int blocks() const { return static_cast<int>(head.size()) - 1 + layers + static_cast<int>(rest.size()) - 1; }
+  [[nodiscard]] int blocks() const {
+    return static_cast<int>(head.size()) - 1 + layers + static_cast<int>(rest.size()) - 1;
+  }
 
   int layers = 0;
   double layer_seconds = 0;
@@ -57,7 +60,8 @@ class QuickBlocks {
   /// Reads the passes of `program`, a lowering of `network`, one microbatch, one layer per stage.
   QuickBlocks(const Program& program, const Network& network, const CostModel& cost);
 
-  /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another stream.
+  /// Whether the blocks say all about a pass: every one has a forward and a backward, and no storage waits for another
+  /// stream.
   [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] const ChunkPasses& chunks(int layers);
   [[nodiscard]] LayerPasses layer() const;
@@ -77,9 +81,9 @@ class QuickBlocks {
   [[nodiscard]] std::vector<std::pair<const Block*, int>> blocks_of(bool forward, ChunkKind kind, int layers) const;
   [[nodiscard]] PassMemory memory_of(bool forward, ChunkKind kind, int layers) const;
 
-  std::vector<int> block_at_;   ///< Of the network, by position.
+  std::vector<int> block_at_;  ///< Of the network, by position.
   std::vector<Block> blocks_;
-  int layer_ = 0;               ///< Index of the block that is the layer.
+  int layer_ = 0;  ///< Index of the block that is the layer.
   std::array<BlockMessage, 2> messages_;
   std::vector<std::unique_ptr<ChunkPasses>> chunks_;  ///< By layers.
   bool complete_ = true, stages_ = false;

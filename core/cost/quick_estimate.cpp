@@ -65,9 +65,18 @@ bool divides(int a, int b) { return a % b == 0 || b % a == 0; }
 
 struct QuickEstimator::Impl {
   Impl(Workload base, const Cluster& c, const CostModel& m, const MemoryRule& r, int n)
-      : workload(std::move(base)), training(workload.training), one_layer(with_layers(workload, 1)), two_layers(with_layers(workload, 2)), cluster(c), cost(m), rule(r), steps(n),
-        layers(workload.network.layers()), experts(workload.network.routing() != nullptr),
-        stack(is_stack(workload.network) && c.parts().size() == 1 && m.options().input.sample == Bytes{0} && c.device_count() % c.node_count() == 0) {}
+      : workload(std::move(base)),
+        training(workload.training),
+        one_layer(with_layers(workload, 1)),
+        two_layers(with_layers(workload, 2)),
+        cluster(c),
+        cost(m),
+        rule(r),
+        steps(n),
+        layers(workload.network.layers()),
+        experts(workload.network.routing() != nullptr),
+        stack(is_stack(workload.network) && c.parts().size() == 1 && m.options().input.sample == Bytes{0} &&
+              c.device_count() % c.node_count() == 0) {}
 
   Workload workload;
   TrainingSettings training;
@@ -76,18 +85,19 @@ struct QuickEstimator::Impl {
   const CostModel& cost;
   MemoryRule rule;
   int steps;
-  int layers;                ///< Of `workload`, which set_layers() changes.
+  int layers;  ///< Of `workload`, which set_layers() changes.
   const int own_layers = layers;
   bool experts, stack;
 
-  std::vector<StrategySettings> rests;    ///< Settings that no key spells out.
+  std::vector<StrategySettings> rests;  ///< Settings that no key spells out.
   std::vector<TrainingSettings> trainings;
   std::vector<std::string> schedule_names;
-  std::vector<signed char> schedule_known;  ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
+  std::vector<signed char> schedule_known;         ///< By schedule: 2 with several chunks, 1 with one; -1 not asked.
   std::vector<std::tuple<int, int, bool>> groups;  ///< Size, stride, groups_alike.
   std::optional<bool> even_node;
   StrategySettings rest;
-  std::unordered_map<Key, std::unique_ptr<QuickBlocks>, KeyHash> blocks;  ///< Null where the sibling cannot be lowered.
+  /// Null where the sibling cannot be lowered.
+  std::unordered_map<Key, std::unique_ptr<QuickBlocks>, KeyHash> blocks;
   std::unordered_map<Key, std::unique_ptr<QuickMesh>, KeyHash> meshes;
   QuickStep step;
 
@@ -119,7 +129,8 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   for (RoleMemory& memory : rule.peaks(program)) {
     Bytes capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
     for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
-      if (program.role_of_rank[r] == memory.role) capacity = min(capacity, cluster.gpu(program.device_of_rank[r]).memory);
+      if (program.role_of_rank[r] == memory.role)
+        capacity = min(capacity, cluster.gpu(program.device_of_rank[r]).memory);
     const Bytes needed = rule.needed(memory);
     if (needed / capacity <= fullest) continue;
     fullest = needed / capacity;
@@ -130,18 +141,26 @@ QuickEstimate QuickEstimator::Impl::lowered(const StrategySettings& s) {
   return out;
 }
 
-/// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only (estimate.cpp: recurrence_holds).
+/// Settings whose steps are whole passes over equal layers, with reductions in the last microbatch only (estimate.cpp:
+/// recurrence_holds).
 bool QuickEstimator::Impl::in_closed_form(const StrategySettings& s) {
   const TrainingSettings& t = workload.training;
-  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none || s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every || s.deferred_head_gradients > 0) return false;
-  if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() || s.balance != Balance::none || !s.devices.empty()) return false;
-  if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed || (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block))) return false;
+  if (!stack || s.zero_stage >= 2 || s.fsdp.enabled || s.offload != Offload::none ||
+      s.data_parallel != DataParallelism::replicas || s.grad_sync == GradientSync::every ||
+      s.deferred_head_gradients > 0)
+    return false;
+  if (s.tile_h * s.tile_w > 1 || !s.layers_per_stage.empty() || !s.batch_per_replica.empty() ||
+      s.balance != Balance::none || !s.devices.empty())
+    return false;
+  if (t.precision == Precision::fp8_mixed || t.precision == Precision::fp4_mixed ||
+      (s.recompute == Recompute::full && (s.recompute_layers > 1 || s.recompute_method == RecomputeMethod::block)))
+    return false;
   const std::int64_t chunks = std::int64_t{s.pp} * s.virtual_stages;
   return layers % chunks == 0 && (s.pp > 1 || s.virtual_stages == 1) && lies_well(s);
 }
 
-/// Tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts of nodes evenly: those of the
-/// sibling, which is made of the first few ranks, then lie as all do.
+/// Tensor-parallel groups, and those that share sequences around them, are neighbours that fill nodes or parts of nodes
+/// evenly: those of the sibling, which is made of the first few ranks, then lie as all do.
 bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
   const int node = cluster.device_count() / cluster.node_count();
   if (!divides(node, s.tp) || !divides(node, s.tp * s.cp)) return false;
@@ -149,9 +168,12 @@ bool QuickEstimator::Impl::lies_well(const StrategySettings& s) {
   if (experts && (!divides(node, s.tp * s.cp * s.dp) || !pairs_alike())) return false;
   bool tp = s.tp == 1, cp = s.cp == 1, all = true;
   for (const std::string& axis : s.placement) {
-    if (axis == "tp") tp = true;
-    else if (axis == "cp" && (s.cp == 1 || tp)) cp = true;
-    else if (axis != "ep") all = all && tp && cp && (!experts || axis != "pp" || &axis == &s.placement.back() || s.pp == 1);
+    if (axis == "tp")
+      tp = true;
+    else if (axis == "cp" && (s.cp == 1 || tp))
+      cp = true;
+    else if (axis != "ep")
+      all = all && tp && cp && (!experts || axis != "pp" || &axis == &s.placement.back() || s.pp == 1);
   }
   return all && tp && cp && groups_alike(s.tp, 1) && groups_alike(s.cp, s.tp);
 }
@@ -164,11 +186,13 @@ bool QuickEstimator::Impl::pairs_alike() {
   even_node = true;
   for (int a = 0; a < node; ++a)
     for (int b = 0; b < node; ++b)
-      if (a != b && cost.collectives().send(kSome, a, b).time != cost.collectives().send(kSome, 0, 1).time) even_node = false;
+      if (a != b && cost.collectives().send(kSome, a, b).time != cost.collectives().send(kSome, 0, 1).time)
+        even_node = false;
   return *even_node;
 }
 
-/// Whether groups of `size` devices so far apart cost the same wherever they lie in a node: not where GPUs have unequal links to one another.
+/// Whether groups of `size` devices so far apart cost the same wherever they lie in a node: not where GPUs have unequal
+/// links to one another.
 bool QuickEstimator::Impl::groups_alike(int size, int stride) {
   if (size == 1) return true;
   for (const auto& [s, t, alike] : groups)
@@ -198,7 +222,8 @@ void QuickEstimator::Impl::check(const StrategySettings& s, int microbatches) co
 
 int QuickEstimator::Impl::rest_of(const StrategySettings& s) {
   rest = s;
-  rest.dp = rest.dp_replicate = rest.dp_shard = rest.tp = rest.pp = rest.cp = rest.ep = rest.etp = rest.virtual_stages = 1;
+  rest.dp = rest.dp_replicate = rest.dp_shard = rest.tp = rest.pp = rest.cp = rest.ep = rest.etp = rest.virtual_stages =
+      1;
   rest.microbatch = 1;
   rest.schedule.clear();
   rest.sequence_parallel = rest.scatter_gather = false;
@@ -218,7 +243,18 @@ int QuickEstimator::Impl::training_of() {
 
 QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest_number, int training_number) {
   const int replicas = experts ? s.dp : 1;
-  const Key key{s.tp, s.cp, s.ep, s.etp, replicas, s.microbatch, static_cast<int>(s.recompute), s.sequence_parallel, s.scatter_gather, s.overlap.tp, rest_number, training_number};
+  const Key key{s.tp,
+                s.cp,
+                s.ep,
+                s.etp,
+                replicas,
+                s.microbatch,
+                static_cast<int>(s.recompute),
+                s.sequence_parallel,
+                s.scatter_gather,
+                s.overlap.tp,
+                rest_number,
+                training_number};
   const auto [at, fresh] = blocks.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings small = s;
@@ -244,7 +280,22 @@ QuickBlocks* QuickEstimator::Impl::blocks_of(const StrategySettings& s, int rest
 
 QuickMesh* QuickEstimator::Impl::mesh_of(const StrategySettings& s, int rest_number, int training_number) {
   const int overlap = (s.overlap.grad_reduce ? 1 : 0) + (s.overlap.param_gather ? 2 : 0);
-  const Key key{s.tp, s.cp, s.ep, s.etp, s.pp, s.dp, s.dp_replicate, s.dp_shard, s.sequence_parallel, s.zero_stage, bits_of(s.bucket), bits_of(s.first_bucket), overlap, rest_number, training_number, layers};
+  const Key key{s.tp,
+                s.cp,
+                s.ep,
+                s.etp,
+                s.pp,
+                s.dp,
+                s.dp_replicate,
+                s.dp_shard,
+                s.sequence_parallel,
+                s.zero_stage,
+                bits_of(s.bucket),
+                bits_of(s.first_bucket),
+                overlap,
+                rest_number,
+                training_number,
+                layers};
   const auto [at, fresh] = meshes.try_emplace(key);
   if (!fresh) return at->second.get();
   StrategySettings plain = s;
@@ -274,7 +325,8 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   check(s, microbatches);
   const auto known = static_cast<std::size_t>(2 * out.schedule_number + (s.virtual_stages > 1 ? 1 : 0));
   if (schedule_known.size() <= known) schedule_known.resize(known + 2, -1);
-  if (schedule_known[known] < 0) schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
+  if (schedule_known[known] < 0)
+    schedule_known[known] = make_order(*out.schedule, {2, s.virtual_stages, 4}).whole ? 1 : 0;
   if (schedule_known[known] == 0) return false;
   const int rest_number = rest_of(s), training_number = training_of();
   out.blocks = blocks_of(s, rest_number, training_number);
@@ -283,20 +335,22 @@ bool QuickEstimator::Impl::find(const StrategySettings& s, int microbatches, Qui
   out.blocking = !s.overlap.pp;
   out.steps = steps;
   out.late_gathers = steps > 1 && s.overlap.param_gather;
-  return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() && (steps == 1 || out.mesh->meets()) &&
-         (s.cp == 1 || !out.mesh->unlike());
+  return out.blocks != nullptr && out.mesh != nullptr && out.blocks->complete() && out.mesh->complete() &&
+         (steps == 1 || out.mesh->meets()) && (s.cp == 1 || !out.mesh->unlike());
 }
 
 std::optional<QuickEstimate> QuickEstimator::Impl::closed_form(const StrategySettings& s) {
   const std::int64_t per_pass = s.microbatch * s.dp, ranks = std::int64_t{s.dp} * s.cp * s.tp * s.pp;
-  const bool whole = s.dp == s.dp_replicate * s.dp_shard && ranks == cluster.device_count() && per_pass > 0 && workload.training.global_batch % per_pass == 0;
+  const bool whole = s.dp == s.dp_replicate * s.dp_shard && ranks == cluster.device_count() && per_pass > 0 &&
+                     workload.training.global_batch % per_pass == 0;
   if (s.dp != s.dp_replicate * s.dp_shard && s.dp_replicate == 1 && s.dp_shard > 0 && s.dp % s.dp_shard == 0) {
     StrategySettings completed = s;  // As lower() reads it.
     completed.dp_replicate = s.dp / s.dp_shard;
     return closed_form(completed);
   }
   QuickParts parts;
-  if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts)) return {};
+  if (!whole || !in_closed_form(s) || !find(s, static_cast<int>(workload.training.global_batch / per_pass), parts))
+    return {};
   QuickEstimate out;
   out.closed_form = true;
   step.time(parts, out);
@@ -327,6 +381,8 @@ std::optional<QuickEstimate> QuickEstimator::closed_form(const StrategySettings&
   return impl_->closed_form(strategy);
 }
 
-QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy) { return (*this)(strategy, impl_->training); }
+QuickEstimate QuickEstimator::operator()(const StrategySettings& strategy) {
+  return (*this)(strategy, impl_->training);
+}
 
 }  // namespace rehearse

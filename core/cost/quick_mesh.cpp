@@ -32,7 +32,10 @@ Amounts persistent(const Program& p, const Role& role, ExprContext at) {
   return out;
 }
 
-bool equal(const Transfer& a, const Transfer& b) { return a.seconds == b.seconds && a.wait == b.wait && a.load.sm_share == b.load.sm_share && a.load.hbm_share == b.load.hbm_share; }
+bool equal(const Transfer& a, const Transfer& b) {
+  return a.seconds == b.seconds && a.wait == b.wait && a.load.sm_share == b.load.sm_share &&
+         a.load.hbm_share == b.load.hbm_share;
+}
 
 }  // namespace
 
@@ -110,12 +113,15 @@ void QuickMesh::add_call(const Entry& e, int blocks, MeshStage& out) {
     if (out.calls.empty() || out.calls.back().blocks != blocks) out.calls.push_back({blocks, 0, {}});
     MeshCall& c = out.calls.back();
     const double all = c.seconds + t.seconds;
-    if (all > 0) c.load = {(c.load.sm_share * c.seconds + t.load.sm_share * t.seconds) / all, (c.load.hbm_share * c.seconds + t.load.hbm_share * t.seconds) / all};
+    if (all > 0)
+      c.load = {(c.load.sm_share * c.seconds + t.load.sm_share * t.seconds) / all,
+                (c.load.hbm_share * c.seconds + t.load.hbm_share * t.seconds) / all};
     c.seconds = all;
   }
 }
 
-void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule, const Cluster& cluster) {
+void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, const MemoryRule& rule,
+                            const Cluster& cluster) {
   const Role& role = program_.roles[static_cast<std::size_t>(stage.role)];
   double most = -1;
   for (const int rank : ranks) {
@@ -137,7 +143,8 @@ void QuickMesh::read_memory(MeshStage& stage, const std::vector<int>& ranks, con
     const Entry& e = role.step[i];
     if (!seen.emplace(e.body, e.bindings).second) continue;
     at.layer = e.layer;
-    const BodyCurve curve = body_curve(program_, at, program_.bodies[static_cast<std::size_t>(e.body)], program_.binding_sets[static_cast<std::size_t>(e.bindings)]);
+    const BodyCurve curve = body_curve(program_, at, program_.bodies[static_cast<std::size_t>(e.body)],
+                                       program_.binding_sets[static_cast<std::size_t>(e.bindings)]);
     if (!curve.later.empty()) complete_ = false;
     if (curve.peak <= stage.tail_peak) continue;
     stage.tail_peak = curve.peak;
@@ -154,7 +161,9 @@ const MeshMessages& QuickMesh::messages(Bytes bytes, bool blocking) {
     out.forward.push_back(prices_.send(bytes, s, (s + 1) % p, blocking));
     out.backward.push_back(prices_.send(bytes, s, (s + p - 1) % p, blocking));
   }
-  for (int s = 1; s + 1 < p; ++s) out.even = out.even && equal(out.forward[static_cast<std::size_t>(s)], out.forward[0]) && equal(out.backward[static_cast<std::size_t>(s)], out.backward[static_cast<std::size_t>(p - 1)]);
+  for (int s = 1; s + 1 < p; ++s)
+    out.even = out.even && equal(out.forward[static_cast<std::size_t>(s)], out.forward[0]) &&
+               equal(out.backward[static_cast<std::size_t>(s)], out.backward[static_cast<std::size_t>(p - 1)]);
   return out;
 }
 

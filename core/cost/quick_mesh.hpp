@@ -1,6 +1,7 @@
 #pragma once
-// What only the mesh and the state kept on it decide: buckets, tails, messages between stages, persistent memory. Read off a lowered sibling
-// with the same axes, layers and gradient settings, one microbatch of one sequence, one chunk per stage and nothing recomputed.
+// What only the mesh and the state kept on it decide: buckets, tails, messages between stages, persistent memory. Read
+// off a lowered sibling with the same axes, layers and gradient settings, one microbatch of one sequence, one chunk per
+// stage and nothing recomputed.
 
 #include <map>
 #include <memory>
@@ -20,7 +21,8 @@ struct MeshCall {
   Interference load;
 };
 
-/// The pass that begins after so many blocks of the stage's first forwards waits for an operation of the step before's tail.
+/// The pass that begins after so many blocks of the stage's first forwards waits for an operation of the step before's
+/// tail.
 struct MeshNeed {
   int blocks = 0;
   int operation = 0;
@@ -32,8 +34,8 @@ struct MeshStage {
   std::vector<MeshCall> calls;
   std::vector<MeshNeed> needs;
   QuickTail tail;
-  Amounts held{};               ///< Persistent storage of the fullest rank, workspace and framework.
-  double tail_peak = 0;         ///< Most that the tail holds beside it.
+  Amounts held{};        ///< Persistent storage of the fullest rank, workspace and framework.
+  double tail_peak = 0;  ///< Most that the tail holds beside it.
   Amounts at_tail_peak{};
   Bytes capacity;
 };

@@ -14,7 +14,9 @@ ChunkKind kind_of(int chunk, int chunks) {
   return chunk + 1 == chunks ? ChunkKind::last : ChunkKind::middle;
 }
 
-bool is_whole(const Slot& s) { return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 && !s.paired; }
+bool is_whole(const Slot& s) {
+  return (s.pass == Pass::forward || s.pass == Pass::backward) && s.copy == 0 && !s.paired;
+}
 
 /// Whether each chunk's successor is on the next stage.
 bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
@@ -26,7 +28,9 @@ bool goes_round(const Schedule& schedule, const PipelineShape& shape) {
 /// Passes of one stage with the flags of a chunk's first forward and last backward.
 std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const PipelineShape& shape) {
   const int chunks = shape.stages * shape.virtual_stages;
-  const auto number = [&](int direction, int chunk, int microbatch) { return (direction * chunks + chunk) * shape.microbatches + microbatch; };
+  const auto number = [&](int direction, int chunk, int microbatch) {
+    return (direction * chunks + chunk) * shape.microbatches + microbatch;
+  };
   std::vector<Visit> out;
   std::vector<int> last(static_cast<std::size_t>(chunks), -1);
   std::vector<char> begun(static_cast<std::size_t>(chunks), 0);
@@ -42,8 +46,10 @@ std::vector<Visit> visits_of(const std::vector<Slot>& order, int stage, const Pi
     if (next >= 0 && next < chunks) v.out = number(v.direction, next, s.microbatch);
     const auto c = static_cast<std::size_t>(s.chunk);
     if (forward && begun[c] == 0) v.flags = Visit::kFirstForward;
-    if (forward) begun[c] = 1;
-    else last[c] = static_cast<int>(out.size());
+    if (forward)
+      begun[c] = 1;
+    else
+      last[c] = static_cast<int>(out.size());
     out.push_back(v);
   }
   for (const int i : last)
@@ -69,7 +75,8 @@ QuickOrder make_order(const Schedule& schedule, const PipelineShape& shape) {
   std::vector<char> sent(static_cast<std::size_t>(out.messages), 0);
   std::vector<std::size_t> next(stages.size(), 0);
   out.visits.reserve(left);
-  // Sweep by sweep: passes of one sweep do not wait for one another, so that a processor works at several of them at once.
+  // Sweep by sweep: passes of one sweep do not wait for one another, so that a processor works at several of them at
+  // once.
   while (out.visits.size() < left) {
     const std::size_t before = out.visits.size();
     for (std::size_t s = 0; s < stages.size(); ++s) {

@@ -1,5 +1,6 @@
 #pragma once
-// What a schedule's order of passes says before any price is known: which pass comes after which, and when most is alive.
+// What a schedule's order of passes says before any price is known: which pass comes after which, and when most is
+// alive.
 
 #include <array>
 #include <vector>
@@ -12,7 +13,7 @@ namespace rehearse {
 /// One pass in an order in which all stages' passes can be worked out one after the other.
 struct Visit {
   enum Flag : unsigned char { kFirstForward = 1, kLastBackward = 2 };
-  int in = -1, out = -1;      ///< Message it needs and message it makes; -1 for none.
+  int in = -1, out = -1;  ///< Message it needs and message it makes; -1 for none.
   unsigned short stage = 0, chunk = 0;
   unsigned char direction = 0;  ///< 0 forward, 1 backward.
   unsigned char kind = 0;       ///< ChunkKind.
@@ -30,8 +31,9 @@ struct QuickOrder {
 /// A moment before a pass at which as much may be alive as at any.
 struct FullMoment {
   unsigned char direction = 0, kind = 0;  ///< Of the pass that begins.
-  signed char before = -1;                ///< 2 * kind + direction of the pass before, whose message may still be here; -1 for none.
-  std::array<int, kChunkKinds> alive{};   ///< Forwards whose backward is not done, by ChunkKind.
+  /// 2 * kind + direction of the pass before, whose message may still be here; -1 for none.
+  signed char before = -1;
+  std::array<int, kChunkKinds> alive{};  ///< Forwards whose backward is not done, by ChunkKind.
 };
 
 /// Those of `stage` that no other outdoes.

@@ -66,11 +66,13 @@ void QuickPipeline::wait_long(const Visit& v, const QuickCosts::Pass& pass, doub
 void QuickPipeline::first_forward(const Visit& v, const ChunkPass& pass, QuickLane& lane) const {
   if (before_->empty()) return;
   const int kind = kind_of_stage(v.stage), chunk = chunk_of(v);
-  const int all = pass.blocks(), extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
+  const int all = pass.blocks(),
+            extra = v.stage == 0 && chunk > 0 ? costs_->passes[0].pass->blocks() - costs_->layers : 0;
   const int base = chunk * costs_->layers + extra;
   for (const MeshNeed& need : costs_->mesh->stages()[static_cast<std::size_t>(kind)].needs) {
     if (need.blocks < base || need.blocks >= base + all) continue;
-    const double until = (*before_)[static_cast<std::size_t>(kind)][static_cast<std::size_t>(need.operation)] - pass.offset(need.blocks - base);
+    const double until = (*before_)[static_cast<std::size_t>(kind)][static_cast<std::size_t>(need.operation)] -
+                         pass.offset(need.blocks - base);
     idle(lane, until, until - lane.free, lane.exposed_dp);
   }
 }
@@ -80,7 +82,8 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
   const ChunkPass& p = *pass.pass;
   const int later = costs_->virtual_stages - 1 - chunk_of(v);
   const bool behind = v.stage + 1 == stages_ && later > 0;
-  const int extra = behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
+  const int extra =
+      behind ? costs_->passes[2 * static_cast<std::size_t>(ChunkKind::last) + 1].pass->blocks() - costs_->layers : 0;
   const int base = later * costs_->layers + extra;
   double done = 0, lost = 0;
   const Interference* load = nullptr;
@@ -104,7 +107,8 @@ void QuickPipeline::last_backward(const Visit& v, const QuickCosts::Pass& pass, 
 
 void QuickPipeline::set_channels() {
   for (int d = 0; d < 2; ++d) {
-    const ComputeWork& work = costs_->passes[2 * static_cast<std::size_t>(ChunkKind::middle) + static_cast<std::size_t>(d)].pass->work;
+    const ComputeWork& work =
+        costs_->passes[2 * static_cast<std::size_t>(ChunkKind::middle) + static_cast<std::size_t>(d)].pass->work;
     const Transfer* last = nullptr;
     double lost = 0;
     for (int s = 0; s < stages_; ++s) {
@@ -140,16 +144,20 @@ void QuickPipeline::play_all(const QuickOrder& order) {
       const double beside = channel.needs - channel.waits - std::max(0.0, arrived - channel.waits - lane.free);
       if (beside > 0) slowed = beside * channel.needs_lost;
     }
-    if (pass.plain && !costs.blocking) idle(lane, arrived, channel.needs, lane.exposed_pp);
-    else wait_long(v, pass, arrived, lane);
+    if (pass.plain && !costs.blocking)
+      idle(lane, arrived, channel.needs, lane.exposed_pp);
+    else
+      wait_long(v, pass, arrived, lane);
     if (v.flags == 0) {
       compute(lane, pass.seconds, slowed);
     } else {
       lane.slowed += slowed;
       lane.free += slowed;
       if ((v.flags & Visit::kFirstForward) != 0) first_forward(v, *pass.pass, lane);
-      if ((v.flags & Visit::kLastBackward) != 0) last_backward(v, pass, lane);
-      else compute(lane, pass.seconds, 0);
+      if ((v.flags & Visit::kLastBackward) != 0)
+        last_backward(v, pass, lane);
+      else
+        compute(lane, pass.seconds, 0);
     }
     if (!pass.plain) {
       const ComputeWork& work = pass.pass->work;
@@ -164,20 +172,24 @@ void QuickPipeline::play_all(const QuickOrder& order) {
   }
 }
 
-void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before, std::vector<QuickLane>& lanes) {
+void QuickPipeline::play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs,
+                         const TailEnds& before, std::vector<QuickLane>& lanes) {
   costs_ = &costs;
   before_ = &before;
   const int stages = stages_ = shape.stages;
   chunks_ = shape.virtual_stages;
   lanes_.resize(static_cast<std::size_t>(stages));
-  for (int s = 0; s < stages; ++s) lanes_[static_cast<std::size_t>(s)] = lanes[static_cast<std::size_t>(kind_of_stage(s))];
+  for (int s = 0; s < stages; ++s)
+    lanes_[static_cast<std::size_t>(s)] = lanes[static_cast<std::size_t>(kind_of_stage(s))];
   channels_.assign(2 * static_cast<std::size_t>(stages), {});
   if (stages > 1) set_channels();
-  if (arrival_.size() < static_cast<std::size_t>(order.messages)) arrival_.resize(static_cast<std::size_t>(order.messages));
+  if (arrival_.size() < static_cast<std::size_t>(order.messages))
+    arrival_.resize(static_cast<std::size_t>(order.messages));
   play_all(order);
   for (int s = 0; s < stages; ++s) {
     const int kind = kind_of_stage(s);
-    if (s <= 1 || s + 1 == stages || kind == s) lanes[static_cast<std::size_t>(kind)] = lanes_[static_cast<std::size_t>(s)];
+    if (s <= 1 || s + 1 == stages || kind == s)
+      lanes[static_cast<std::size_t>(kind)] = lanes_[static_cast<std::size_t>(s)];
   }
 }
 

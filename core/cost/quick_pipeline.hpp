@@ -1,6 +1,6 @@
 #pragma once
-// The schedule's recurrence of estimate_pipeline over a known order of passes: a few additions and comparisons per pass. What messages cost the
-// kernels beside them is booked with the pass that sends one and the pass that needs one.
+// The schedule's recurrence of estimate_pipeline over a known order of passes: a few additions and comparisons per
+// pass. What messages cost the kernels beside them is booked with the pass that sends one and the pass that needs one.
 
 #include <array>
 #include <vector>
@@ -12,16 +12,16 @@ namespace rehearse {
 
 /// One stage's clock and books, in seconds.
 struct QuickLane {
-  double free = 0;          ///< End of the last kernel.
-  double sent_end = 0;      ///< End of the last message sent ...
-  double sent_lost = 0;     ///< ... beside which kernels lose this share of their rate.
-  double dp_free = 0;       ///< End of the last reduction or gather ...
-  double dp_lost = 0;       ///< ... likewise ...
-  double dp_stretch = 0;    ///< ... and the time they take longer by where it lasts, lost / (1 - lost).
+  double free = 0;        ///< End of the last kernel.
+  double sent_end = 0;    ///< End of the last message sent ...
+  double sent_lost = 0;   ///< ... beside which kernels lose this share of their rate.
+  double dp_free = 0;     ///< End of the last reduction or gather ...
+  double dp_lost = 0;     ///< ... likewise ...
+  double dp_stretch = 0;  ///< ... and the time they take longer by where it lasts, lost / (1 - lost).
   double slowed = 0, exposed_pp = 0;
-  double held = 0;          ///< No kernel starts before: a blocking message is still leaving.
+  double held = 0;  ///< No kernel starts before: a blocking message is still leaving.
   double input_done = 0;
-  double trailing = 0;      ///< Seconds before `free` in which no collective of the work's own ran.
+  double trailing = 0;  ///< Seconds before `free` in which no collective of the work's own ran.
   double exposed_tp = 0, exposed_dp = 0, exposed_copy = 0;
   Interference dp_load;
 };
@@ -30,12 +30,12 @@ struct QuickLane {
 struct QuickCosts {
   struct Pass {
     const ChunkPass* pass = nullptr;
-    double seconds = 0;       ///< With the preparation of its message.
+    double seconds = 0;  ///< With the preparation of its message.
     double prepare = 0;
     double unpack = 0;
-    bool plain = true;        ///< No inputs, nothing to unpack.
+    bool plain = true;  ///< No inputs, nothing to unpack.
   };
-  std::array<Pass, 2 * kChunkKinds> passes;  ///< 2 * kind + direction.
+  std::array<Pass, 2 * kChunkKinds> passes;       ///< 2 * kind + direction.
   std::array<const MeshMessages*, 2> messages{};  ///< Activations, and their gradients.
   const QuickMesh* mesh = nullptr;
   int virtual_stages = 1, layers = 0;
@@ -47,9 +47,11 @@ using TailEnds = std::vector<std::vector<double>>;
 
 class QuickPipeline {
  public:
-  /// Plays `order`, which is of `shape`, from `lanes`, one per kind of stage, to the end of every stage's last pass. Where stages are fewer than those of
-  /// the mesh, or chunks than `virtual_stages`, the middle is shorter. `before` may be empty.
-  void play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before, std::vector<QuickLane>& lanes);
+  /// Plays `order`, which is of `shape`, from `lanes`, one per kind of stage, to the end of every stage's last pass.
+  /// Where stages are fewer than those of the mesh, or chunks than `virtual_stages`, the middle is shorter. `before`
+  /// may be empty.
+  void play(const QuickOrder& order, const PipelineShape& shape, const QuickCosts& costs, const TailEnds& before,
+            std::vector<QuickLane>& lanes);
 
  private:
   void play_all(const QuickOrder& order);
@@ -66,8 +68,11 @@ class QuickPipeline {
   int stages_ = 1, chunks_ = 1;
   std::vector<QuickLane> lanes_;
   std::vector<double> arrival_;
-  /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that kernels beside them lose.
-  struct Channel { double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0; };
+  /// Messages made and needed by the passes of one stage in one direction: seconds, and the share of their rate that
+  /// kernels beside them lose.
+  struct Channel {
+    double free = 0, sends = 0, sends_lost = 0, needs = 0, needs_lost = 0, waits = 0;
+  };
   std::vector<Channel> channels_;  ///< 2 * stage + direction.
 };
 

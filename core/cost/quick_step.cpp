@@ -6,14 +6,17 @@ namespace rehearse {
 
 namespace {
 
-/// Times grow evenly with microbatches, chunks per stage and stages (estimate_pipeline.hpp). Pipelines of more than `kLong` stages are extrapolated
-/// from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks` chunks on from `kFewChunks` and `kMoreChunks`; more than three
-/// rounds of microbatches from two and three, with several chunks more than two from one and two.
+/// Times grow evenly with microbatches, chunks per stage and stages (estimate_pipeline.hpp). Pipelines of more than
+/// `kLong` stages are extrapolated from `kShort` and `kLong`, with as many microbatches per stage; from `kManyChunks`
+/// chunks on from `kFewChunks` and `kMoreChunks`; more than three rounds of microbatches from two and three, with
+/// several chunks more than two from one and two.
 constexpr int kShort = 4, kLong = 8, kFewChunks = 2, kMoreChunks = 3, kManyChunks = 4;
 int far_rounds(const PipelineShape& shape) { return shape.virtual_stages > 1 ? 2 : 3; }
 
 std::uint64_t key_of(int schedule, const PipelineShape& shape) {
-  return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 + static_cast<std::uint64_t>(shape.virtual_stages)) << 28 |
+  return ((static_cast<std::uint64_t>(schedule) * 4096 + static_cast<std::uint64_t>(shape.stages)) * 4096 +
+          static_cast<std::uint64_t>(shape.virtual_stages))
+             << 28 |
          static_cast<std::uint64_t>(shape.microbatches);
 }
 
@@ -61,7 +64,8 @@ const QuickStep::Moments& QuickStep::moments(const QuickParts& parts) {
   const int layout = 2 * parts.schedule_number + (parts.mesh->alike() ? 1 : 0);
   const auto [at, fresh] = moments_.try_emplace(key_of(layout, shape));
   if (fresh)
-    for (const MeshStage& stage : parts.mesh->stages()) at->second.push_back(full_moments(*parts.schedule, shape, stage.role));
+    for (const MeshStage& stage : parts.mesh->stages())
+      at->second.push_back(full_moments(*parts.schedule, shape, stage.role));
   return at->second;
 }
 
@@ -74,7 +78,8 @@ void QuickStep::set_costs(const QuickParts& parts) {
   const bool sends = parts.shape.stages > 1;
   const std::array<const BlockMessage*, 2> messages{&parts.blocks->message(true), &parts.blocks->message(false)};
   if (sends) {
-    costs_.messages = {&parts.mesh->messages(messages[0]->bytes, parts.blocking), &parts.mesh->messages(messages[1]->bytes, parts.blocking)};
+    costs_.messages = {&parts.mesh->messages(messages[0]->bytes, parts.blocking),
+                       &parts.mesh->messages(messages[1]->bytes, parts.blocking)};
   }
   for (std::size_t k = 0; k < chunks.size(); ++k)
     for (std::size_t d = 0; d < 2; ++d) {
@@ -105,7 +110,8 @@ void QuickStep::play_rounds(const QuickParts& parts, const PipelineShape& shape,
   go_on(rounds_, lanes, static_cast<double>(m - far) / (far - near));
 }
 
-/// More chunks per stage than a few likewise; not where passes wait for the step before: the shorter the first ones are, the more of its gathers they wait for.
+/// More chunks per stage than a few likewise; not where passes wait for the step before: the shorter the first ones
+/// are, the more of its gathers they wait for.
 void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape, std::vector<QuickLane>& lanes) {
   const int v = shape.virtual_stages;
   if (v < kManyChunks || parts.late_gathers) return play_rounds(parts, shape, lanes);
@@ -119,8 +125,11 @@ void QuickStep::play_chunks(const QuickParts& parts, const PipelineShape& shape,
 void QuickStep::play(const QuickParts& parts, std::vector<QuickLane>& lanes) {
   const int p = parts.shape.stages, v = parts.shape.virtual_stages, m = parts.shape.microbatches;
   const bool alike = p > 1 && parts.mesh->alike() && costs_.messages[0]->even && costs_.messages[1]->even;
-  const auto part = [&](int stages) { return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)}; };
-  if (p <= kLong || !alike || std::int64_t{m} * kShort % p != 0 || std::int64_t{m} * kLong % p != 0) return play_chunks(parts, parts.shape, lanes);
+  const auto part = [&](int stages) {
+    return PipelineShape{stages, v, static_cast<int>(std::int64_t{m} * stages / p)};
+  };
+  if (p <= kLong || !alike || std::int64_t{m} * kShort % p != 0 || std::int64_t{m} * kLong % p != 0)
+    return play_chunks(parts, parts.shape, lanes);
   stages_ = lanes;
   play_chunks(parts, part(kShort), stages_);
   play_chunks(parts, part(kLong), lanes);
@@ -147,7 +156,8 @@ void QuickStep::walk(const QuickParts& parts) {
   walk_tails(parts.mesh->tails(), parts.mesh->sharing(), meetings_, tails_);
 }
 
-/// Where the step before leaves the stages: at the end of its tail. All of them meet in it, so that what came before does not matter.
+/// Where the step before leaves the stages: at the end of its tail. All of them meet in it, so that what came before
+/// does not matter.
 void QuickStep::start(const QuickParts& parts) {
   const std::size_t n = parts.mesh->stages().size();
   tails_.resize(n);
@@ -225,8 +235,12 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
   double most = -1;
   const FullMoment* fullest = nullptr;
   std::size_t at = 0;
-  const auto pass = [&](int kind, int direction) -> const PassMemory& { return chunks[static_cast<std::size_t>(kind)][static_cast<std::size_t>(direction)].memory; };
-  const auto leaving = [&](const FullMoment& m) -> const PassMemory* { return m.before < 0 ? nullptr : &pass(m.before / 2, m.before % 2); };
+  const auto pass = [&](int kind, int direction) -> const PassMemory& {
+    return chunks[static_cast<std::size_t>(kind)][static_cast<std::size_t>(direction)].memory;
+  };
+  const auto leaving = [&](const FullMoment& m) -> const PassMemory* {
+    return m.before < 0 ? nullptr : &pass(m.before / 2, m.before % 2);
+  };
   for (std::size_t k = 0; k < moments.size(); ++k) {
     const MeshStage& stage = parts.mesh->stages()[k];
     const double held = sum(stage.held);
@@ -253,7 +267,8 @@ void QuickStep::memory(const QuickParts& parts, const MemoryRule& rule, QuickEst
     add(total, stage.at_tail_peak);
   } else {
     for (int c = 0; c < kChunkKinds; ++c)
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += fullest->alive[static_cast<std::size_t>(c)] * pass(c, 0).kept[i];
+      for (std::size_t i = 0; i < total.size(); ++i)
+        total[i] += fullest->alive[static_cast<std::size_t>(c)] * pass(c, 0).kept[i];
     const PassMemory* gone = leaving(*fullest);
     const PassMemory& p = pass(fullest->kind, fullest->direction);
     const bool early = p.until_kernels + (gone != nullptr ? gone->leaving_in_all : 0.0) > p.after;

@@ -20,7 +20,7 @@ struct QuickParts {
   const Schedule* schedule = nullptr;
   int schedule_number = 0;  ///< Its own, for the tables of orders.
   PipelineShape shape;
-  int layers = 0;           ///< Per chunk.
+  int layers = 0;  ///< Per chunk.
   bool blocking = false;
   int steps = 1;
   bool late_gathers = false;  ///< Passes wait for parameters that the step before has updated.
@@ -53,7 +53,8 @@ class QuickStep {
   std::vector<TailState> tails_;  ///< By kind of stage, as all that follows.
   std::vector<TailMeeting> meetings_;
   TailEnds before_;
-  std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;  ///< The last three from the shorter of two that are extrapolated.
+  /// The last three from the shorter of two that are extrapolated.
+  std::vector<QuickLane> lanes_, rounds_, chunks_, stages_;
 };
 
 }  // namespace rehearse

@@ -13,15 +13,24 @@ constexpr StreamId kCompute = 0;
 
 class TailCompiler {
  public:
-  TailCompiler(const Program& p, const Stage& stage, EstimatePrices& prices, const std::vector<EventId>& calls, Meetings& meetings)
-      : p_(p), stage_(stage), prices_(prices), meetings_(meetings), role_(p.roles[static_cast<std::size_t>(stage.role)]), queues_(p.streams.size()),
-        before_(static_cast<std::size_t>(role_.events), Before::none), end_of_(static_cast<std::size_t>(role_.events), kUnknown), calls_(p.groups.size(), 0) {
+  TailCompiler(const Program& p, const Stage& stage, EstimatePrices& prices, const std::vector<EventId>& calls,
+               Meetings& meetings)
+      : p_(p),
+        stage_(stage),
+        prices_(prices),
+        meetings_(meetings),
+        role_(p.roles[static_cast<std::size_t>(stage.role)]),
+        queues_(p.streams.size()),
+        before_(static_cast<std::size_t>(role_.events), Before::none),
+        end_of_(static_cast<std::size_t>(role_.events), kUnknown),
+        calls_(p.groups.size(), 0) {
     out_.streams = static_cast<int>(p.streams.size());
     for (std::size_t s = 0; s < p.streams.size(); ++s)
       if (p.streams[s] == "dp") out_.dp = static_cast<StreamId>(s);
     for (int i = 0; i < stage.tail; ++i) {
       const Entry& e = role_.step[static_cast<std::size_t>(i)];
-      if (e.record >= 0) before_[static_cast<std::size_t>(e.record)] = e.stream == kCompute ? Before::pass : Before::held;
+      if (e.record >= 0)
+        before_[static_cast<std::size_t>(e.record)] = e.stream == kCompute ? Before::pass : Before::held;
     }
     for (const EventId event : calls) before_[static_cast<std::size_t>(event)] = Before::call;
     for (std::size_t i = static_cast<std::size_t>(stage.tail); i < role_.step.size(); ++i) {
@@ -48,7 +57,10 @@ class TailCompiler {
  private:
   enum class Before : unsigned char { none, pass, held, call };
   static constexpr int kUnknown = -1;
-  struct Queue { std::vector<const Entry*> entries; std::size_t next = 0; };
+  struct Queue {
+    std::vector<const Entry*> entries;
+    std::size_t next = 0;
+  };
 
   template <class Visit>
   void for_each_wait(const Entry& e, Visit visit) const {
@@ -64,7 +76,8 @@ class TailCompiler {
       Queue& q = queues_[s];
       if (q.next == q.entries.size()) continue;
       bool ready = true;
-      for_each_wait(*q.entries[q.next], [&](std::size_t event) { ready &= before_[event] != Before::none || end_of_[event] != kUnknown; });
+      for_each_wait(*q.entries[q.next],
+                    [&](std::size_t event) { ready &= before_[event] != Before::none || end_of_[event] != kUnknown; });
       if (ready) return *q.entries[q.next++];
     }
     throw std::logic_error("a stage waits for itself after its last pass");
@@ -96,8 +109,10 @@ class TailCompiler {
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
       const Task& task = body.graph[v];
       TailOperation o = first;
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph))) o.after.push_back(of_task[boost::source(in, body.graph)]);
-      if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) != 0) describe(e, static_cast<int>(v), task, o);
+      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph)))
+        o.after.push_back(of_task[boost::source(in, body.graph)]);
+      if (p_.exprs.evaluate(task.predicate, prices_.context(stage_.role)) != 0)
+        describe(e, static_cast<int>(v), task, o);
       of_task.push_back(push(std::move(o)));
     }
     if (of_task.size() == 1) return;
@@ -115,7 +130,10 @@ class TailCompiler {
       o.work.seconds = t.seconds;
       o.load = t.load;
       if (spans_stages(c->group))
-        o.meeting = meetings_.try_emplace({c->group, calls_[static_cast<std::size_t>(c->group)]++}, static_cast<int>(meetings_.size())).first->second;
+        o.meeting = meetings_
+                        .try_emplace({c->group, calls_[static_cast<std::size_t>(c->group)]++},
+                                     static_cast<int>(meetings_.size()))
+                        .first->second;
       return;
     }
     o.work = prices_.task(e.body, v, stage_.role);
@@ -127,7 +145,8 @@ class TailCompiler {
     const GroupSpec& g = p_.groups[static_cast<std::size_t>(group)];
     if (!g.axes.contains(Axis::pp)) return false;
     const auto members = p_.mesh.members(g, prices_.rank_of(stage_.role), p_.exprs);
-    return std::any_of(members.begin(), members.end(), [&](int m) { return p_.role_of_rank[static_cast<std::size_t>(m)] != stage_.role; });
+    return std::any_of(members.begin(), members.end(),
+                       [&](int m) { return p_.role_of_rank[static_cast<std::size_t>(m)] != stage_.role; });
   }
 
   int push(TailOperation o) {
@@ -148,8 +167,10 @@ class TailCompiler {
       for (int& a : o.after) a = renumbered[static_cast<std::size_t>(a)];
       std::sort(o.after.begin(), o.after.end());
       o.after.erase(std::unique(o.after.begin(), o.after.end()), o.after.end());
-      if (i > 0 && users[i - 1] == 0 && joins(kept.back(), o)) absorb(kept.back(), o);
-      else kept.push_back(std::move(o));
+      if (i > 0 && users[i - 1] == 0 && joins(kept.back(), o))
+        absorb(kept.back(), o);
+      else
+        kept.push_back(std::move(o));
       renumbered[i] = static_cast<int>(kept.size()) - 1;
     }
     for (auto& [event, end] : out_.ends) end = renumbered[static_cast<std::size_t>(end)];
@@ -158,8 +179,11 @@ class TailCompiler {
 
   static bool joins(const TailOperation& a, const TailOperation& b) {
     using Kind = TailOperation::Kind;
-    if (a.kind != b.kind || a.stream != b.stream || a.meeting >= 0 || b.meeting >= 0 || (a.kind != Kind::kernels && a.kind != Kind::transfer)) return false;
-    const bool no_later = (a.after_pass || !b.after_pass) && (a.after_calls || !b.after_calls) && (a.after_held || !b.after_held);
+    if (a.kind != b.kind || a.stream != b.stream || a.meeting >= 0 || b.meeting >= 0 ||
+        (a.kind != Kind::kernels && a.kind != Kind::transfer))
+      return false;
+    const bool no_later =
+        (a.after_pass || !b.after_pass) && (a.after_calls || !b.after_calls) && (a.after_held || !b.after_held);
     return no_later && std::includes(a.after.begin(), a.after.end(), b.after.begin(), b.after.end());
   }
 
@@ -233,12 +257,13 @@ double TailState::end() const {
   return out;
 }
 
-QuickTail compile_tail(const Program& program, const Stage& stage, EstimatePrices& prices, const std::vector<EventId>& calls, const std::vector<EventId>& needed,
-                       Meetings& meetings) {
+QuickTail compile_tail(const Program& program, const Stage& stage, EstimatePrices& prices,
+                       const std::vector<EventId>& calls, const std::vector<EventId>& needed, Meetings& meetings) {
   return TailCompiler(program, stage, prices, calls, meetings).run(needed);
 }
 
-void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing, std::vector<TailMeeting>& meetings, std::vector<TailState>& states) {
+void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<int>& sharing,
+                std::vector<TailMeeting>& meetings, std::vector<TailState>& states) {
   meetings.assign(sharing.size(), {});
   for (std::size_t k = 0; k < tails.size(); ++k) {
     TailState& s = states[k];
@@ -254,7 +279,8 @@ void walk_tails(const std::vector<const QuickTail*>& tails, const std::vector<in
     for (std::size_t k = 0; k < tails.size(); ++k) moved |= advance(*tails[k], sharing, meetings, states[k]);
   }
   for (std::size_t k = 0; k < tails.size(); ++k)
-    if (states[k].next < tails[k]->operations.size()) throw std::logic_error("the stages wait for each other after their last pass");
+    if (states[k].next < tails[k]->operations.size())
+      throw std::logic_error("the stages wait for each other after their last pass");
 }
 
 }  // namespace rehearse

@@ -20,7 +20,9 @@ StepConstant read_constant(ObjectReader& o) {
   StepConstant c;
   c.generation = o.string("generation", "");
   c.gpu = o.string("gpu", "");
-  if (!c.gpu.empty() && c.generation.empty()) throw Error(ErrorKind::usage, "gpu '" + c.gpu + "' without a generation", o.path() + "/gpu", "state the generation of the GPU");
+  if (!c.gpu.empty() && c.generation.empty())
+    throw Error(ErrorKind::usage, "gpu '" + c.gpu + "' without a generation", o.path() + "/gpu",
+                "state the generation of the GPU");
   c.group = o.string("group");
   c.constant = o.string("constant");
   c.value = o.number("value", kValue);
@@ -33,8 +35,8 @@ StepConstant read_constant(ObjectReader& o) {
   return c;
 }
 
-/// What training sustains of an attention kernel on one GPU bounds all its versions there: benchmarks that tell versions apart pause between calls, so that
-/// the power limit does not show.
+/// What training sustains of an attention kernel on one GPU bounds all its versions there: benchmarks that tell
+/// versions apart pause between calls, so that the power limit does not show.
 void bound_versions(CalibrationProfile& p, const StepConstant& c, const CalibrationConstant& sustained) {
   if (c.constant != "sustained") return;
   KernelGroups& own = c.gpu.empty() ? p.groups : p.gpus[c.gpu];
@@ -57,14 +59,16 @@ std::vector<StepConstant> load_step_constants(const std::filesystem::path& direc
   return out;
 }
 
-void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, const std::string& generation, const std::string& without) {
+void apply(CalibrationProfile& p, const std::vector<StepConstant>& constants, const std::string& generation,
+           const std::string& without) {
   for (const StepConstant& c : constants) {
     if (c.generation != generation || (!without.empty() && c.rows_of == without)) continue;
     const std::string key = "steps_" + (c.gpu.empty() ? "" : c.gpu + "_") + c.group + "_" + c.constant;
     const CalibrationConstant constant{c.value, key, c.rows, 0};
     KernelCalibration& group = (c.gpu.empty() ? p.groups : p.gpus[c.gpu])[c.group];
     group.constants[c.constant] = constant;
-    if (!c.gpu.empty() && c.constant == "efficiency") group.measured_on = {c.gpu};  // Steps on it say what it reaches; the power limit is in them.
+    // Steps on it say what it reaches; the power limit is in them.
+    if (!c.gpu.empty() && c.constant == "efficiency") group.measured_on = {c.gpu};
     bound_versions(p, c, constant);
     p.sources.push_back({key, c.source, Evidence::published});
   }

@@ -7,7 +7,8 @@ namespace rehearse {
 namespace {
 
 bool has_halo(const Tensor& t) {
-  return std::any_of(t.layout.begin(), t.layout.end(), [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
+  return std::any_of(t.layout.begin(), t.layout.end(),
+                     [](const auto& l) { return std::holds_alternative<Halo>(l.second); });
 }
 
 /// Bytes of a rank's own part: only windows read what the neighbours have lent.
@@ -55,7 +56,9 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::norm_grad: return task.variant == "batch_norm" ? KernelClass::batch_norm : KernelClass::norm;
     case ComputeOp::statistics: return task.variant == "adafactor" ? KernelClass::optimizer : KernelClass::batch_norm;
     case ComputeOp::quantise:
-      return task.variant == "mxfp8" ? KernelClass::quantise_mxfp8 : task.variant == "nvfp4" ? KernelClass::quantise_nvfp4 : KernelClass::elementwise;
+      return task.variant == "mxfp8"   ? KernelClass::quantise_mxfp8
+             : task.variant == "nvfp4" ? KernelClass::quantise_nvfp4
+                                       : KernelClass::elementwise;
     case ComputeOp::embedding:
     case ComputeOp::embedding_grad: return KernelClass::embedding;
     case ComputeOp::cross_entropy:
@@ -72,7 +75,9 @@ KernelClass class_of(const ComputeTask& task) {
     case ComputeOp::cast:
     case ComputeOp::copy:
     case ComputeOp::fill: return KernelClass::copy;
-    case ComputeOp::add: return task.variant == "column_sum" || task.variant == "channel_sum" ? KernelClass::reduction : KernelClass::elementwise;
+    case ComputeOp::add:
+      return task.variant == "column_sum" || task.variant == "channel_sum" ? KernelClass::reduction
+                                                                           : KernelClass::elementwise;
     default: return KernelClass::elementwise;
   }
 }
@@ -83,7 +88,9 @@ TimeCategory category_of(const Program& program, const ComputeTask& task, Phase 
   if (task.op == ComputeOp::route || task.op == ComputeOp::route_grad) return TimeCategory::memory_bound;
   switch (class_of(task)) {
     // Batched products are the scores and contexts of unfused attention.
-    case KernelClass::gemm: return program.exprs.is_constant(task.dims[0]) && task.dims[0] == ExprPool::kOne ? TimeCategory::matmul : TimeCategory::attention;
+    case KernelClass::gemm:
+      return program.exprs.is_constant(task.dims[0]) && task.dims[0] == ExprPool::kOne ? TimeCategory::matmul
+                                                                                       : TimeCategory::attention;
     case KernelClass::convolution:
     case KernelClass::grouped_gemm: return TimeCategory::matmul;
     case KernelClass::attention_flash:
@@ -113,25 +120,31 @@ Kernel kernel_of(const Program& p, const Task& task, const Body& body, const Com
   for (const ExprId id : c.dims) d.push_back(static_cast<double>(p.exprs.evaluate(id, at)));
   DType out = c.arithmetic;
   for (const Operand& o : task.operands)
-    if (o.access != Access::read) out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
+    if (o.access != Access::read)
+      out = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
   const KernelClass cls = class_of(c);
   if (cls == KernelClass::gemm || cls == KernelClass::grouped_gemm) {
     // Rows of a grouped product are those of all groups: one has its mean of them.
     if (cls == KernelClass::grouped_gemm) d[c.transpose_a ? 3 : 1] /= d[0];
     const bool accumulates = c.accumulates && c.accumulate_if != ExprPool::kZero;
-    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, accumulates, task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
+    Kernel k = make_gemm({d[0], d[1], d[2], d[3]}, c.arithmetic, out, accumulates,
+                         task.phase == Phase::input_grad || task.phase == Phase::weight_grad);
     k.cls = cls;
     return k;
   }
   if (cls == KernelClass::attention_flash)
-    return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal, d.size() > 6 ? d[6] : 0.0}, c.arithmetic, c.op == ComputeOp::attention_grad);
+    return make_flash_attention({d[0], d[1], d[2], d[3], d[4], d[5], c.causal, d.size() > 6 ? d[6] : 0.0}, c.arithmetic,
+                                c.op == ComputeOp::attention_grad);
   TaskTraffic t = traffic_of(p, task, body, at);
-  if (cls == KernelClass::state_space) return make_state_space({d[0] * d[1], d[2], d[3], d[4], d[5], d[7]}, c.arithmetic, c.kernels, c.op == ComputeOp::state_space_grad);
+  if (cls == KernelClass::state_space)
+    return make_state_space({d[0] * d[1], d[2], d[3], d[4], d[5], d[7]}, c.arithmetic, c.kernels,
+                            c.op == ComputeOp::state_space_grad);
   if (c.op == ComputeOp::attention_merge) {
     const double part = d[0] * d[1] * d[2] * d[3] * size_of(out);  // Of the outputs, the queries of the block.
     t = {2 * part, part};
   }
-  if (cls == KernelClass::convolution) return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
+  if (cls == KernelClass::convolution)
+    return make_convolution(convolution_of(c, d), Bytes{t.read}, Bytes{t.written}, c.arithmetic);
   if (c.op == ComputeOp::embedding || c.op == ComputeOp::embedding_grad) {
     // Only the rows looked up are touched: as many as tokens, not the whole table.
     double rows = 0;
@@ -158,7 +171,9 @@ std::set<std::string, std::less<>> calibration_groups(const Program& program) {
       if (cls == KernelClass::convolution)
         used.insert(convolution_group_of(*c));
       else if (cls == KernelClass::grouped_gemm)
-        used.insert({"grouped_gemm", in_fp8(c->arithmetic) ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm"});
+        used.insert({"grouped_gemm", in_fp8(c->arithmetic)         ? "gemm_fp8"
+                                     : c->arithmetic == DType::fp4 ? "gemm_fp4"
+                                                                   : "gemm"});
       else if (cls == KernelClass::gemm)
         used.insert(in_fp8(c->arithmetic) ? "gemm_fp8" : c->arithmetic == DType::fp4 ? "gemm_fp4" : "gemm");
       else if (cls != KernelClass::attention_flash)

@@ -1,5 +1,6 @@
-// Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): one protobuf file a rank, a node for each task of the step. Times are what the
-// cost model gives each task alone; ASTRA-sim reads num_ops, tensor_size, comm_type, comm_size and pg_name.
+// Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): one protobuf file a rank, a node for each
+// task of the step. Times are what the cost model gives each task alone; ASTRA-sim reads num_ops, tensor_size,
+// comm_type, comm_size and pg_name.
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +61,9 @@ void attribute(std::string& node, const std::string& name, const std::string& va
 std::uint64_t comm_type(CollectiveOp op) {
   for (std::size_t i = 0; i < std::size(kChakraCollectives); ++i)
     if (kChakraCollectives[i] == name_of(op)) return i;
-  return static_cast<std::uint64_t>(std::find(std::begin(kChakraCollectives), std::end(kChakraCollectives), "all_to_all") - std::begin(kChakraCollectives));
+  return static_cast<std::uint64_t>(
+      std::find(std::begin(kChakraCollectives), std::end(kChakraCollectives), "all_to_all") -
+      std::begin(kChakraCollectives));
 }
 
 // ---- the step of one rank
@@ -69,7 +72,12 @@ using Ids = std::vector<std::uint64_t>;
 
 class RankWriter {
  public:
-  RankWriter(const ExportInput& in, int rank) : in_(in), p_(in.program), rank_(rank), role_(p_.roles[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(rank)])]), at_(p_.mesh.context(rank)) {
+  RankWriter(const ExportInput& in, int rank)
+      : in_(in),
+        p_(in.program),
+        rank_(rank),
+        role_(p_.roles[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(rank)])]),
+        at_(p_.mesh.context(rank)) {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
   }
@@ -94,10 +102,13 @@ class RankWriter {
       const Task& t = body.graph[v];
       const StreamId stream = t.stream;
       Ids after = last_[stream];
-      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph))) append(after, made[boost::source(edge, body.graph)]);
+      for (const auto edge : boost::make_iterator_range(boost::in_edges(v, body.graph)))
+        append(after, made[boost::source(edge, body.graph)]);
       for (std::int32_t w = 0; w < e.wait_count; ++w) {
         const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
-        if (wait.steps_back == 0 && (wait.task < 0 ? !begun.contains(stream) : wait.task == static_cast<std::int32_t>(v))) append(after, events_[static_cast<std::size_t>(wait.event)]);
+        if (wait.steps_back == 0 &&
+            (wait.task < 0 ? !begun.contains(stream) : wait.task == static_cast<std::int32_t>(v)))
+          append(after, events_[static_cast<std::size_t>(wait.event)]);
       }
       begun.insert(stream);
       if (p_.exprs.evaluate(t.predicate, at_) == 0) {
@@ -136,17 +147,23 @@ class RankWriter {
     return id;
   }
 
-  [[nodiscard]] static bool on_host(const Task& t) { return std::holds_alternative<HostTask>(t.kind) || std::holds_alternative<InputTask>(t.kind) || std::holds_alternative<ScalarTask>(t.kind); }
+  [[nodiscard]] static bool on_host(const Task& t) {
+    return std::holds_alternative<HostTask>(t.kind) || std::holds_alternative<InputTask>(t.kind) ||
+           std::holds_alternative<ScalarTask>(t.kind);
+  }
   [[nodiscard]] static ChakraNode type_of(const Task& t) {
     if (std::holds_alternative<CollectiveTask>(t.kind)) return ChakraNode::comm_coll;
-    if (const auto* m = std::get_if<P2pTask>(&t.kind)) return m->direction == P2pTask::Direction::send ? ChakraNode::comm_send : ChakraNode::comm_recv;
+    if (const auto* m = std::get_if<P2pTask>(&t.kind))
+      return m->direction == P2pTask::Direction::send ? ChakraNode::comm_send : ChakraNode::comm_recv;
     if (std::holds_alternative<CopyTask>(t.kind)) return ChakraNode::mem_store;
     return ChakraNode::comp;
   }
 
   [[nodiscard]] double operand_bytes(const Task& t, const Body& body) const {
     double out = 0;
-    for (const Operand& o : t.operands) out += p_.local_bytes(p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], at_);
+    for (const Operand& o : t.operands)
+      out += p_.local_bytes(p_.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)],
+                            at_);
     return out;
   }
 
@@ -163,7 +180,8 @@ class RankWriter {
       attribute(node, "pg_name", group_name(group));
     } else if (const auto* m = std::get_if<P2pTask>(&t.kind)) {
       const std::vector<int> members = p_.mesh.members(p_.groups[static_cast<std::size_t>(m->group)], rank_, p_.exprs);
-      const auto peer = static_cast<std::uint64_t>(members.at(static_cast<std::size_t>(p_.exprs.evaluate(m->peer, at_))));
+      const auto peer =
+          static_cast<std::uint64_t>(members.at(static_cast<std::size_t>(p_.exprs.evaluate(m->peer, at_))));
       const bool sends = m->direction == P2pTask::Direction::send;
       attribute(node, "comm_src", kInt64, sends ? static_cast<std::uint64_t>(rank_) : peer);
       attribute(node, "comm_dst", kInt64, sends ? peer : static_cast<std::uint64_t>(rank_));
@@ -193,7 +211,8 @@ std::vector<int> ranks_of(const Program& p) {
   std::vector<int> out;
   double nodes = 0;
   for (const std::int32_t role : p.role_of_rank)
-    for (const Entry& e : p.roles[static_cast<std::size_t>(role)].step) nodes += static_cast<double>(boost::num_vertices(p.bodies[static_cast<std::size_t>(e.body)].graph));
+    for (const Entry& e : p.roles[static_cast<std::size_t>(role)].step)
+      nodes += static_cast<double>(boost::num_vertices(p.bodies[static_cast<std::size_t>(e.body)].graph));
   if (nodes <= kMostNodes) {
     for (int r = 0; r < p.mesh.ranks(); ++r) out.push_back(r);
     return out;
@@ -212,7 +231,8 @@ const std::vector<Rule>& rules() {
 Exported write(const ExportInput& in) {
   Exported out;
   const std::vector<int> ranks = ranks_of(in.program);
-  for (const int rank : ranks) out.files.push_back({fmt::format("{}.{}.et", in.name, rank), RankWriter(in, rank).run(), false, true});
+  for (const int rank : ranks)
+    out.files.push_back({fmt::format("{}.{}.et", in.name, rank), RankWriter(in, rank).run(), false, true});
   Json groups = Json::object();
   for (const GroupSpec& g : in.program.groups)
     for (int r = 0; r < in.program.mesh.ranks(); ++r) {
@@ -221,12 +241,16 @@ Exported write(const ExportInput& in) {
     }
   out.files.push_back({"comm_group.json", groups.dump() + "\n", false, false});
   out.settings.push_back({"strategy", "", "nodes", fmt::format("{} ranks", ranks.size())});
-  out.left_out.push_back({"cluster", in.cluster.name(), "a trace says what runs, not on what: --to simgrid writes that"});
-  if (static_cast<int>(ranks.size()) < in.program.mesh.ranks()) out.notes.push_back(fmt::format("{} of {} ranks are written, one of each role: the others of a role do the same", ranks.size(), in.program.mesh.ranks()));
+  out.left_out.push_back(
+      {"cluster", in.cluster.name(), "a trace says what runs, not on what: --to simgrid writes that"});
+  if (static_cast<int>(ranks.size()) < in.program.mesh.ranks())
+    out.notes.push_back(fmt::format("{} of {} ranks are written, one of each role: the others of a role do the same",
+                                    ranks.size(), in.program.mesh.ranks()));
   return out;
 }
 
-[[maybe_unused]] const bool entered = enter("chakra", "Chakra execution traces of a step, a file per rank", rules(), write);
+[[maybe_unused]] const bool entered =
+    enter("chakra", "Chakra execution traces of a step, a file per rank", rules(), write);
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// DeepSpeed: ds_config.json (deepspeed/runtime/config.py, constants.py and zero/config.py, 0.19.5). Counts of buckets are elements there.
+// DeepSpeed: ds_config.json (deepspeed/runtime/config.py, constants.py and zero/config.py, 0.19.5). Counts of buckets
+// are elements there.
 
 #include <fmt/format.h>
 
@@ -10,11 +11,16 @@ namespace {
 
 std::optional<Flags> silent(const Json&, const ExportInput&) { return Flags{}; }
 
-double gradient_bytes(const ExportInput& in) { return in.scenario.training.gradient_dtype == GradientDtype::fp32 || in.scenario.training.precision == Precision::fp32 ? 4 : 2; }
+double gradient_bytes(const ExportInput& in) {
+  return in.scenario.training.gradient_dtype == GradientDtype::fp32 || in.scenario.training.precision == Precision::fp32
+             ? 4
+             : 2;
+}
 
 std::optional<Flags> zero(const Json& value, const ExportInput& in) {
   Flags out{{"zero_optimization.stage", in.scenario.strategy.fsdp.enabled ? Json(3) : value}};
-  if (in.scenario.strategy.fsdp.enabled && in.scenario.strategy.dp_replicate > 1) out.push_back({"zero_optimization.mics_shard_size", in.scenario.strategy.dp_shard});
+  if (in.scenario.strategy.fsdp.enabled && in.scenario.strategy.dp_replicate > 1)
+    out.push_back({"zero_optimization.mics_shard_size", in.scenario.strategy.dp_shard});
   return out;
 }
 
@@ -24,41 +30,78 @@ const std::vector<Rule>& rules() {
   static const std::vector<Rule> table{
       choice("strategy.tp", "tensor_parallel.autotp_size", {{1, {}}}),
       choice("strategy.pp", "(PipelineModule)", {{1, {}}}, kPipeline),
-      {"strategy.cp", "sequence_parallel_size, data_parallel_size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+      {"strategy.cp", "sequence_parallel_size, data_parallel_size",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (v == 1) return Flags{};
          // deepspeed.initialize makes its mesh from both sizes.
-         return in.scenario.strategy.context == ContextExchange::ulysses ? std::optional<Flags>(Flags{{"sequence_parallel_size", v}, {"data_parallel_size", in.scenario.strategy.dp}}) : std::nullopt;
-       }, "DeepSpeed's sequence parallelism is Ulysses"},
+         return in.scenario.strategy.context == ContextExchange::ulysses
+                    ? std::optional<Flags>(
+                          Flags{{"sequence_parallel_size", v}, {"data_parallel_size", in.scenario.strategy.dp}})
+                    : std::nullopt;
+       },
+       "DeepSpeed's sequence parallelism is Ulysses"},
       choice("strategy.ep", "(MoE layer)", {{1, {}}}, "given in code: deepspeed.moe.layer.MoE(ep_size=...)"),
       {"strategy.dp", "(ranks / other axes)", silent},
       {"strategy.dp_replicate", "(dp / mics_shard_size)", silent},
       {"strategy.dp_shard", "zero_optimization.mics_shard_size", silent},
       as_is("strategy.microbatch", "train_micro_batch_size_per_gpu"),
-      {"strategy.schedule", "(PipelineModule)", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.pp == 1 || v == "1f1b" ? std::optional<Flags>(Flags{}) : std::nullopt; }, "DeepSpeed's pipeline runs 1F1B"},
+      {"strategy.schedule", "(PipelineModule)",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return in.scenario.strategy.pp == 1 || v == "1f1b" ? std::optional<Flags>(Flags{}) : std::nullopt;
+       },
+       "DeepSpeed's pipeline runs 1F1B"},
       {"strategy.zero_stage", "zero_optimization.stage", zero},
       {"strategy.fsdp.enabled", "zero_optimization.stage", silent},
       {"strategy.bucket", "zero_optimization.reduce_bucket_size",
-       [](const Json&, const ExportInput& in) -> std::optional<Flags> { return Flags{{"zero_optimization.reduce_bucket_size", static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / gradient_bytes(in))}}; }},
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         return Flags{{"zero_optimization.reduce_bucket_size",
+                       static_cast<std::int64_t>(in.scenario.strategy.bucket.value() / gradient_bytes(in))}};
+       }},
       {"strategy.zero3.prefetch_bucket", "zero_optimization.stage3_prefetch_bucket_size",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.zero_stage == 3 ? Flags{{"zero_optimization.stage3_prefetch_bucket_size", static_cast<std::int64_t>(v.get<double>())}} : Flags{}; }},
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return in.scenario.strategy.zero_stage == 3 ? Flags{{"zero_optimization.stage3_prefetch_bucket_size",
+                                                              static_cast<std::int64_t>(v.get<double>())}}
+                                                     : Flags{};
+       }},
       {"strategy.zero3.persistence_threshold", "zero_optimization.stage3_param_persistence_threshold",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.zero_stage == 3 ? Flags{{"zero_optimization.stage3_param_persistence_threshold", static_cast<std::int64_t>(v.get<double>())}} : Flags{}; }},
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return in.scenario.strategy.zero_stage == 3 ? Flags{{"zero_optimization.stage3_param_persistence_threshold",
+                                                              static_cast<std::int64_t>(v.get<double>())}}
+                                                     : Flags{};
+       }},
       as_is("strategy.overlap.grad_reduce", "zero_optimization.overlap_comm"),
       choice("strategy.offload", "zero_optimization.offload_optimizer",
-             {{"none", {}}, {"optimizer", {{"zero_optimization.offload_optimizer.device", "cpu"}, {"zero_optimization.offload_optimizer.pin_memory", true}}},
+             {{"none", {}},
+              {"optimizer",
+               {{"zero_optimization.offload_optimizer.device", "cpu"},
+                {"zero_optimization.offload_optimizer.pin_memory", true}}},
               {"activations", {{"activation_checkpointing.cpu_checkpointing", true}}},
-              {"all", {{"zero_optimization.offload_optimizer.device", "cpu"}, {"zero_optimization.offload_optimizer.pin_memory", true}, {"activation_checkpointing.cpu_checkpointing", true}}}}),
-      choice("strategy.recompute", "(model code)", {{"none", {}}}, "layers are wrapped in code: deepspeed.checkpointing.checkpoint, or the model's gradient_checkpointing_enable()"),
+              {"all",
+               {{"zero_optimization.offload_optimizer.device", "cpu"},
+                {"zero_optimization.offload_optimizer.pin_memory", true},
+                {"activation_checkpointing.cpu_checkpointing", true}}}}),
+      choice("strategy.recompute", "(model code)", {{"none", {}}},
+             "layers are wrapped in code: deepspeed.checkpointing.checkpoint, or the model's "
+             "gradient_checkpointing_enable()"),
       as_is("training.global_batch", "train_batch_size"),
-      {"training.sequence_length", "(data)", [](const Json&, const ExportInput&) -> std::optional<Flags> { return std::nullopt; }, "the data set's samples have that length"},
+      {"training.sequence_length", "(data)",
+       [](const Json&, const ExportInput&) -> std::optional<Flags> { return std::nullopt; },
+       "the data set's samples have that length"},
       choice("training.precision", "bf16.enabled, fp16.enabled",
-             {{"bf16_mixed", {{"bf16.enabled", true}, {"fp16.enabled", false}}}, {"fp16_mixed", {{"bf16.enabled", false}, {"fp16.enabled", true}}}, {"fp32", {{"bf16.enabled", false}, {"fp16.enabled", false}}}}),
+             {{"bf16_mixed", {{"bf16.enabled", true}, {"fp16.enabled", false}}},
+              {"fp16_mixed", {{"bf16.enabled", false}, {"fp16.enabled", true}}},
+              {"fp32", {{"bf16.enabled", false}, {"fp16.enabled", false}}}}),
       choice("training.gradient_dtype", "data_types.grad_accum_dtype, communication_data_type",
              {{"fp32", {{"data_types.grad_accum_dtype", "fp32"}, {"communication_data_type", "fp32"}}}, {"model", {}}}),
-      choice("training.optimizer", "optimizer.type", {{"adam", {{"optimizer.type", "Adam"}}}, {"adamw", {{"optimizer.type", "AdamW"}}}, {"lamb", {{"optimizer.type", "Lamb"}}}, {"sgd", {{"optimizer.type", "SGD"}}}}),
+      choice("training.optimizer", "optimizer.type",
+             {{"adam", {{"optimizer.type", "Adam"}}},
+              {"adamw", {{"optimizer.type", "AdamW"}}},
+              {"lamb", {{"optimizer.type", "Lamb"}}},
+              {"sgd", {{"optimizer.type", "SGD"}}}}),
       as_is("training.learning_rate", "optimizer.params.lr"),
       as_is("training.weight_decay", "optimizer.params.weight_decay"),
-      choice("training.clip_gradients", "gradient_clipping", {{true, {{"gradient_clipping", 1.0}}}, {false, {{"gradient_clipping", 0.0}}}}),
+      choice("training.clip_gradients", "gradient_clipping",
+             {{true, {{"gradient_clipping", 1.0}}}, {false, {{"gradient_clipping", 0.0}}}}),
       choice("training.tokens", "(model code)", {{0, {}}}, "the training loop counts steps"),
       autograd_sums(),
       choice("kernels.attention", "(model code)", {{"flash", {}}}, "the model chooses its attention"),
@@ -70,22 +113,31 @@ Exported write(const ExportInput& in) {
   Mapped m = map_settings(in, rules(), "DeepSpeed");
   // Adam of DeepSpeed decays weights apart from the gradient unless told not to.
   const StrategySettings& s = in.scenario.strategy;
-  if (in.scenario.training.optimizer == Optimizer::adam) m.flags.push_back({"optimizer.params.adam_w_mode", false}), m.settings.push_back({"training.optimizer", "adam", "optimizer.params.adam_w_mode", "false"});
+  if (in.scenario.training.optimizer == Optimizer::adam)
+    m.flags.push_back({"optimizer.params.adam_w_mode", false}),
+        m.settings.push_back({"training.optimizer", "adam", "optimizer.params.adam_w_mode", "false"});
   if (s.tp > 1) {
-    m.left_out.erase(std::remove_if(m.left_out.begin(), m.left_out.end(), [](const LeftOut& l) { return l.key == "strategy.tp"; }), m.left_out.end());
+    m.left_out.erase(
+        std::remove_if(m.left_out.begin(), m.left_out.end(), [](const LeftOut& l) { return l.key == "strategy.tp"; }),
+        m.left_out.end());
     m.flags.push_back({"tensor_parallel.autotp_size", s.tp});
     m.settings.push_back({"strategy.tp", std::to_string(s.tp), "tensor_parallel.autotp_size", std::to_string(s.tp)});
   }
   const std::int64_t accumulation = in.scenario.training.global_batch / (s.microbatch * std::max(1, s.dp));
   m.flags.push_back({"gradient_accumulation_steps", accumulation});
-  m.settings.push_back({"training.global_batch", std::to_string(in.scenario.training.global_batch), "gradient_accumulation_steps", std::to_string(accumulation)});
+  m.settings.push_back({"training.global_batch", std::to_string(in.scenario.training.global_batch),
+                        "gradient_accumulation_steps", std::to_string(accumulation)});
   m.left_out.push_back({"model", in.workload.network.name, "the training script makes the model"});
-  if (pools(in.cluster).size() > 1) m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()), "DeepSpeed gives every rank of an axis the same share"});
+  if (pools(in.cluster).size() > 1)
+    m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", pools(in.cluster).size()),
+                          "DeepSpeed gives every rank of an axis the same share"});
   Exported out;
   out.files.push_back({"ds_config.json", nested(m.flags).dump(2) + "\n", false, false});
   out.settings = std::move(m.settings);
   out.left_out = std::move(m.left_out);
-  out.notes.push_back(fmt::format("run: deepspeed --num_nodes {} --num_gpus {} train.py --deepspeed --deepspeed_config ds_config.json", in.cluster.node_count(), pools(in.cluster).front().gpus));
+  out.notes.push_back(
+      fmt::format("run: deepspeed --num_nodes {} --num_gpus {} train.py --deepspeed --deepspeed_config ds_config.json",
+                  in.cluster.node_count(), pools(in.cluster).front().gpus));
   return out;
 }
 

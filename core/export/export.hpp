@@ -1,8 +1,10 @@
 #pragma once
-// Plans in the words of the programs that people train with: launch files to run, and traces and platforms for other simulators.
+// Plans in the words of the programs that people train with: launch files to run, and traces and platforms for other
+// simulators.
 //
-// A target is one file in this folder: a table from keys of the scenario to the target's flags, and what it writes. What has no flag in
-// the target is listed with the reason and never dropped in silence; what stands at the scenario's default and has no flag is neither.
+// A target is one file in this folder: a table from keys of the scenario to the target's flags, and what it writes.
+// What has no flag in the target is listed with the reason and never dropped in silence; what stands at the scenario's
+// default and has no flag is neither.
 
 #include <filesystem>
 #include <functional>
@@ -21,29 +23,34 @@ namespace rehearse {
 
 /// All refer to one resolved scenario and must outlive the call.
 struct ExportInput {
-  std::string name;                         ///< Of the files and jobs: letters, digits and dashes.
+  std::string name;  ///< Of the files and jobs: letters, digits and dashes.
   const Scenario& scenario;
   const Workload& workload;
   const Cluster& cluster;
   const Program& program;
   const CostModel& cost;
   std::optional<TransformerConfig> transformer;  ///< Where the model is a decoder stack.
-  Bytes host_memory_per_gpu;                ///< Pinned and pageable memory that the plan keeps per rank.
-  std::string version;                      ///< Of this program.
-  std::filesystem::path models;             ///< Folder of the registered models (ModelLibrary).
+  Bytes host_memory_per_gpu;                     ///< Pinned and pageable memory that the plan keeps per rank.
+  std::string version;                           ///< Of this program.
+  std::filesystem::path models;                  ///< Folder of the registered models (ModelLibrary).
 };
 
 struct ExportedFile {
-  std::string name;         ///< Relative to the folder that the user names.
-  std::string text;         ///< May be binary.
+  std::string name;  ///< Relative to the folder that the user names.
+  std::string text;  ///< May be binary.
   bool executable = false;
   bool binary = false;
 };
 
-/// One key of the scenario and the flag it became. `value` and `text` are as they stand in the scenario and in the file. A key that the target has
-/// without a flag of its own (its default, or what follows from other flags) has no `flag`, and `text` names those that say it.
-struct ExportedSetting { std::string key, value, flag, text; };
-struct LeftOut { std::string key, value, why; };
+/// One key of the scenario and the flag it became. `value` and `text` are as they stand in the scenario and in the
+/// file. A key that the target has without a flag of its own (its default, or what follows from other flags) has no
+/// `flag`, and `text` names those that say it.
+struct ExportedSetting {
+  std::string key, value, flag, text;
+};
+struct LeftOut {
+  std::string key, value, why;
+};
 
 struct Exported {
   std::vector<ExportedFile> files;
@@ -52,9 +59,10 @@ struct Exported {
   std::vector<std::string> notes;  ///< What the user still has to fill in, and how to start it.
 };
 
-/// The dimensions of a scenario's model where it is a decoder stack, nothing for networks of another kind. `models` is as in ExportInput; a model that
-/// cannot be read counts as another kind.
-[[nodiscard]] std::optional<TransformerConfig> decoder_stack(const Scenario& scenario, const std::filesystem::path& models);
+/// The dimensions of a scenario's model where it is a decoder stack, nothing for networks of another kind. `models` is
+/// as in ExportInput; a model that cannot be read counts as another kind.
+[[nodiscard]] std::optional<TransformerConfig> decoder_stack(const Scenario& scenario,
+                                                             const std::filesystem::path& models);
 
 using Exporter = std::function<Exported(const ExportInput&)>;
 /// "megatron", "torchtitan", ... Parameters of an entry are its table: key of the scenario, flag.

@@ -12,13 +12,16 @@ namespace rehearse::exporting {
 
 namespace {
 
-/// A file among the shipped models is known by name wherever this program runs; a file of the user's own goes along as config.json.
+/// A file among the shipped models is known by name wherever this program runs; a file of the user's own goes along as
+/// config.json.
 ModelRef registered(const std::filesystem::path& path, const std::filesystem::path& models) {
   const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal().parent_path();
   ModelRef out;
   std::error_code none;
-  if (std::filesystem::equivalent(folder.parent_path(), models, none)) out.name = folder.filename().string();
-  else out.file = "config.json";
+  if (std::filesystem::equivalent(folder.parent_path(), models, none))
+    out.name = folder.filename().string();
+  else
+    out.file = "config.json";
   return out;
 }
 
@@ -29,7 +32,8 @@ void carry(std::string& reference, std::vector<ExportedFile>& beside) {
   const auto same = [&](const ExportedFile& f) { return f.name == name; };
   std::string text = read_text(reference);
   if (const auto at = std::find_if(beside.begin(), beside.end(), same); at != beside.end() && at->text != text)
-    throw Error(ErrorKind::usage, fmt::format("two files of the scenario are called {}", name), reference, "give one of them another name");
+    throw Error(ErrorKind::usage, fmt::format("two files of the scenario are called {}", name), reference,
+                "give one of them another name");
   else if (at == beside.end())
     beside.push_back({name, std::move(text), false, false});
   reference = "./" + name;
@@ -43,7 +47,8 @@ Scenario portable(const ExportInput& in, std::vector<ExportedFile>& beside) {
     out.model = registered(path, in.models);
     if (!out.model.file.empty()) beside.push_back({out.model.file, read_text(path.string()), false, false});
   }
-  for (std::string* reference : {&out.cluster.file, &out.cluster.network, &out.calibration, &out.collective_table}) carry(*reference, beside);
+  for (std::string* reference : {&out.cluster.file, &out.cluster.network, &out.calibration, &out.collective_table})
+    carry(*reference, beside);
   for (ClusterPart& part : out.cluster.parts) carry(part.machine, beside);
   if (std::string& devices = out.strategy.devices; !devices.empty()) {
     if (!is_file_reference(devices)) devices = "./" + devices;
@@ -80,7 +85,9 @@ Exported torchrun(const ExportInput& in) {
   Exported out = with_scenario(in);
   const std::vector<Pool> all = pools(in.cluster);
   const bool even = std::all_of(all.begin(), all.end(), [&](const Pool& p) { return p.gpus == all.front().gpus; });
-  std::string text = "#!/usr/bin/env bash\n" + banner(in) + "# Start it on every node, with NODE_RANK counting from 0 and MASTER_ADDR the first node's name. Another program: ./torchrun.sh my_train.py ...\nset -euo pipefail\n";
+  std::string text = "#!/usr/bin/env bash\n" + banner(in) +
+                     "# Start it on every node, with NODE_RANK counting from 0 and MASTER_ADDR the first node's name. "
+                     "Another program: ./torchrun.sh my_train.py ...\nset -euo pipefail\n";
   if (even) {
     text += fmt::format("GPUS_PER_NODE=\"${{GPUS_PER_NODE:-{}}}\"\n", all.front().gpus);
   } else {
@@ -94,13 +101,19 @@ Exported torchrun(const ExportInput& in) {
       first += p.nodes;
     }
     text += "esac\n";
-    out.left_out.push_back({"cluster.parts", "machines of unequal numbers of GPUs", "torchrun numbers ranks as if all nodes had as many; start ranks by srun or mpirun instead"});
+    out.left_out.push_back(
+        {"cluster.parts", "machines of unequal numbers of GPUs",
+         "torchrun numbers ranks as if all nodes had as many; start ranks by srun or mpirun instead"});
   }
-  text += fmt::format("PROGRAM=(--no-python {})\nif [ \"$#\" -gt 0 ]; then PROGRAM=(\"$@\"); fi\nexec torchrun --nnodes \"${{NNODES:-{}}}\" --nproc-per-node \"$GPUS_PER_NODE\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
-                      "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  \"${{PROGRAM[@]}}\"\n",
-                      kProgram, in.cluster.node_count());
+  text += fmt::format(
+      "PROGRAM=(--no-python {})\nif [ \"$#\" -gt 0 ]; then PROGRAM=(\"$@\"); fi\nexec torchrun --nnodes "
+      "\"${{NNODES:-{}}}\" --nproc-per-node \"$GPUS_PER_NODE\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
+      "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  "
+      "\"${{PROGRAM[@]}}\"\n",
+      kProgram, in.cluster.node_count());
   for (ExportedSetting& s : out.settings) s.flag = "--nnodes";
-  out.settings.push_back({"cluster.machine", all.front().gpu_name, "--nproc-per-node", std::to_string(all.front().gpus)});
+  out.settings.push_back(
+      {"cluster.machine", all.front().gpu_name, "--nproc-per-node", std::to_string(all.front().gpus)});
   out.files.insert(out.files.begin(), {"torchrun.sh", std::move(text), true, false});
   return out;
 }
@@ -114,23 +127,38 @@ std::int64_t host_gib(const ExportInput& in, int gpus) {
 Exported slurm(const ExportInput& in) {
   Exported out = with_scenario(in);
   const std::vector<Pool> all = pools(in.cluster);
-  std::string text = "#!/usr/bin/env bash\n" + banner(in) + fmt::format("#SBATCH --job-name={}\n#SBATCH --output=%x-%j.log\n", in.name);
+  std::string text = "#!/usr/bin/env bash\n" + banner(in) +
+                     fmt::format("#SBATCH --job-name={}\n#SBATCH --output=%x-%j.log\n", in.name);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Pool& p = all[i];
     if (i > 0) text += "#SBATCH hetjob\n";
-    text += fmt::format("#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH --mem=0\n", p.nodes, p.gpus, p.gpus);
+    text += fmt::format(
+        "#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n#SBATCH --exclusive\n#SBATCH "
+        "--mem=0\n",
+        p.nodes, p.gpus, p.gpus);
     if (all.size() > 1) text += fmt::format("#SBATCH --constraint={}\n", p.gpu_id);
     out.settings[i].flag = "--nodes";
-    out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name, "--gpus-per-node", std::to_string(p.gpus)});
-    out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name, "--ntasks-per-node", std::to_string(p.gpus)});
+    out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name,
+                            "--gpus-per-node", std::to_string(p.gpus)});
+    out.settings.push_back({all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine", p.gpu_name,
+                            "--ntasks-per-node", std::to_string(p.gpus)});
     out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "--mem", "0"});
-    out.notes.push_back(fmt::format("--mem=0 is all of a node's memory; ranks on {} take about {} GiB of each node", p.gpu_name, host_gib(in, p.gpus)));
-    if (all.size() > 1) out.settings.push_back({fmt::format("cluster.parts.{}.machine", i), p.gpu_name, "--constraint", p.gpu_id});
+    out.notes.push_back(fmt::format("--mem=0 is all of a node's memory; ranks on {} take about {} GiB of each node",
+                                    p.gpu_name, host_gib(in, p.gpus)));
+    if (all.size() > 1)
+      out.settings.push_back({fmt::format("cluster.parts.{}.machine", i), p.gpu_name, "--constraint", p.gpu_id});
   }
-  if (all.size() > 1) out.notes.push_back("--constraint names the features that your nodes have in slurm.conf: change them where they are called otherwise");
+  if (all.size() > 1)
+    out.notes.push_back(
+        "--constraint names the features that your nodes have in slurm.conf: change them where they are called "
+        "otherwise");
   text += "set -euo pipefail\n";
-  const std::string nodes = all.size() > 1 ? "${SLURM_JOB_NODELIST_HET_GROUP_0:-$SLURM_JOB_NODELIST}" : "$SLURM_JOB_NODELIST";
-  text += fmt::format("MASTER_ADDR=\"${{MASTER_ADDR:-$(scontrol show hostnames \"{}\" | head -n 1)}}\"\nexport MASTER_ADDR MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n", nodes);
+  const std::string nodes =
+      all.size() > 1 ? "${SLURM_JOB_NODELIST_HET_GROUP_0:-$SLURM_JOB_NODELIST}" : "$SLURM_JOB_NODELIST";
+  text += fmt::format(
+      "MASTER_ADDR=\"${{MASTER_ADDR:-$(scontrol show hostnames \"{}\" | head -n 1)}}\"\nexport MASTER_ADDR "
+      "MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n",
+      nodes);
   text += fmt::format("if [ \"$#\" -eq 0 ]; then set -- {}; fi\nexec srun {}--kill-on-bad-exit=1 \"$@\"\n", kProgram,
                       all.size() > 1 ? fmt::format("--het-group={} ", fmt::format("0-{}", all.size() - 1)) : "");
   out.files.insert(out.files.begin(), {"job.sbatch", std::move(text), true, false});
@@ -142,10 +170,14 @@ Exported slurm(const ExportInput& in) {
 
 /// As NVIDIA's GPU feature discovery labels nodes: the product's name, spaces as dashes.
 std::string product_label(const Pool& p) {
-  static const std::map<std::string, std::string> kLabels{{"h100_sxm5_80", "NVIDIA-H100-80GB-HBM3"}, {"h200_sxm5_141", "NVIDIA-H200"}, {"a100_sxm4_80", "NVIDIA-A100-SXM4-80GB"}, {"a100_sxm4_40", "NVIDIA-A100-SXM4-40GB"}};
+  static const std::map<std::string, std::string> kLabels{{"h100_sxm5_80", "NVIDIA-H100-80GB-HBM3"},
+                                                          {"h200_sxm5_141", "NVIDIA-H200"},
+                                                          {"a100_sxm4_80", "NVIDIA-A100-SXM4-80GB"},
+                                                          {"a100_sxm4_40", "NVIDIA-A100-SXM4-40GB"}};
   if (const auto at = kLabels.find(p.gpu_id); at != kLabels.end()) return at->second;
   std::string out;
-  for (const char c : p.gpu_name) out += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ? c : '-';
+  for (const char c : p.gpu_name)
+    out += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ? c : '-';
   while (!out.empty() && std::isalnum(static_cast<unsigned char>(out.back())) == 0) out.pop_back();
   return out.starts_with("NVIDIA") || out.starts_with("Tesla") ? out : "NVIDIA-" + out;
 }
@@ -154,12 +186,16 @@ Json pod(const ExportInput& in, const Pool& p, const std::string& command, const
   const std::string gpus = std::to_string(p.gpus), memory = fmt::format("{}Gi", host_gib(in, p.gpus));
   Json container{{"name", "pytorch"}, {"image", "REPLACE-WITH-YOUR-IMAGE"}, {"command", {"bash", "-c", command}}};
   if (!environment.empty()) container["env"] = environment;
-  container["resources"] = {{"requests", {{"nvidia.com/gpu", gpus}, {"memory", memory}}}, {"limits", {{"nvidia.com/gpu", gpus}, {"memory", memory}}}};
-  container["volumeMounts"] = {{{"name", "scenario"}, {"mountPath", "/scenario"}}, {{"name", "shm"}, {"mountPath", "/dev/shm"}}};
+  container["resources"] = {{"requests", {{"nvidia.com/gpu", gpus}, {"memory", memory}}},
+                            {"limits", {{"nvidia.com/gpu", gpus}, {"memory", memory}}}};
+  container["volumeMounts"] = {{{"name", "scenario"}, {"mountPath", "/scenario"}},
+                               {{"name", "shm"}, {"mountPath", "/dev/shm"}}};
   return {{"restartPolicy", "Never"},
           {"nodeSelector", {{"nvidia.com/gpu.product", product_label(p)}}},
           {"containers", Json::array({container})},
-          {"volumes", {{{"name", "scenario"}, {"configMap", {{"name", in.name}}}}, {{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}}}};
+          {"volumes",
+           {{{"name", "scenario"}, {"configMap", {{"name", in.name}}}},
+            {{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}}}};
 }
 
 /// What the pods find in /scenario.
@@ -180,48 +216,83 @@ Json jobset(const ExportInput& in, const std::vector<Pool>& all) {
   Json jobs = Json::array();
   int first = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Json environment{{{"name", "MASTER_ADDR"}, {"value", fmt::format("{}-pool0-0-0.{}", in.name, in.name)}}, {{"name", "MASTER_PORT"}, {"value", "29500"}}};
-    const std::string command = fmt::format("exec torchrun --nnodes {} --nproc-per-node {} --node-rank $(({} + JOB_COMPLETION_INDEX)) --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" --no-python "
-                                            "rehearse run /scenario/scenario.json --ranks-from-env --device cuda",
-                                            in.cluster.node_count(), all[i].gpus, first);
+    const Json environment{{{"name", "MASTER_ADDR"}, {"value", fmt::format("{}-pool0-0-0.{}", in.name, in.name)}},
+                           {{"name", "MASTER_PORT"}, {"value", "29500"}}};
+    const std::string command = fmt::format(
+        "exec torchrun --nnodes {} --nproc-per-node {} --node-rank $(({} + JOB_COMPLETION_INDEX)) --master-addr "
+        "\"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" --no-python "
+        "rehearse run /scenario/scenario.json --ranks-from-env --device cuda",
+        in.cluster.node_count(), all[i].gpus, first);
     jobs.push_back({{"name", fmt::format("pool{}", i)},
                     {"replicas", 1},
-                    {"template", {{"spec", {{"parallelism", all[i].nodes}, {"completions", all[i].nodes}, {"completionMode", "Indexed"}, {"backoffLimit", 0}, {"template", {{"spec", pod(in, all[i], command, environment)}}}}}}}});
+                    {"template",
+                     {{"spec",
+                       {{"parallelism", all[i].nodes},
+                        {"completions", all[i].nodes},
+                        {"completionMode", "Indexed"},
+                        {"backoffLimit", 0},
+                        {"template", {{"spec", pod(in, all[i], command, environment)}}}}}}}});
     first += all[i].nodes;
   }
-  return {{"apiVersion", "jobset.x-k8s.io/v1alpha2"}, {"kind", "JobSet"}, {"metadata", {{"name", in.name}}}, {"spec", {{"network", {{"enableDNSHostnames", true}, {"subdomain", in.name}}}, {"failurePolicy", {{"maxRestarts", 3}}}, {"replicatedJobs", jobs}}}};
+  return {{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
+          {"kind", "JobSet"},
+          {"metadata", {{"name", in.name}}},
+          {"spec",
+           {{"network", {{"enableDNSHostnames", true}, {"subdomain", in.name}}},
+            {"failurePolicy", {{"maxRestarts", 3}}},
+            {"replicatedJobs", jobs}}}};
 }
 
 /// Kubeflow's: one template for all workers, which sets torchrun's variables itself.
 Json pytorch_job(const ExportInput& in, const Pool& p) {
-  const std::string command = "exec torchrun --no-python rehearse run /scenario/scenario.json --ranks-from-env --device cuda";
-  const auto replica = [&](int count) { return Json{{"replicas", count}, {"restartPolicy", "Never"}, {"template", {{"spec", pod(in, p, command, Json::array())}}}}; };
+  const std::string command =
+      "exec torchrun --no-python rehearse run /scenario/scenario.json --ranks-from-env --device cuda";
+  const auto replica = [&](int count) {
+    return Json{
+        {"replicas", count}, {"restartPolicy", "Never"}, {"template", {{"spec", pod(in, p, command, Json::array())}}}};
+  };
   Json replicas{{"Master", replica(1)}};
   if (p.nodes > 1) replicas["Worker"] = replica(p.nodes - 1);
-  return {{"apiVersion", "kubeflow.org/v1"}, {"kind", "PyTorchJob"}, {"metadata", {{"name", in.name}}}, {"spec", {{"nprocPerNode", std::to_string(p.gpus)}, {"pytorchReplicaSpecs", replicas}}}};
+  return {{"apiVersion", "kubeflow.org/v1"},
+          {"kind", "PyTorchJob"},
+          {"metadata", {{"name", in.name}}},
+          {"spec", {{"nprocPerNode", std::to_string(p.gpus)}, {"pytorchReplicaSpecs", replicas}}}};
 }
 
 Exported kubernetes(const ExportInput& in) {
   Exported out = with_scenario(in);
   const std::vector<Pool> all = pools(in.cluster);
-  const Json config{{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", in.name}}}, {"data", scenario_files(out.files)}};
+  const Json config{{"apiVersion", "v1"},
+                    {"kind", "ConfigMap"},
+                    {"metadata", {{"name", in.name}}},
+                    {"data", scenario_files(out.files)}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string key = all.size() > 1 ? fmt::format("cluster.parts.{}.machine", i) : "cluster.machine";
     out.settings[i].flag = "completions";
     out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu", std::to_string(all[i].gpus)});
     out.settings.push_back({key, all[i].gpu_name, "nvidia.com/gpu.product", product_label(all[i])});
-    out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "memory", fmt::format("{}Gi", host_gib(in, all[i].gpus))});
+    out.settings.push_back({"strategy.offload", std::string(name_of(in.scenario.strategy.offload)), "memory",
+                            fmt::format("{}Gi", host_gib(in, all[i].gpus))});
   }
   out.files.insert(out.files.begin(), {"jobset.yaml", documents({config, jobset(in, all)}, in), false, false});
-  if (all.size() == 1) out.files.insert(out.files.begin() + 1, {"pytorchjob.yaml", documents({config, pytorch_job(in, all.front())}, in), false, false});
-  else out.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()), "a PyTorchJob has one template for all workers: use the JobSet"});
-  out.notes.push_back("put your image in place of REPLACE-WITH-YOUR-IMAGE; node selectors are GPU feature discovery's: kubectl get nodes -L nvidia.com/gpu.product");
+  if (all.size() == 1)
+    out.files.insert(out.files.begin() + 1,
+                     {"pytorchjob.yaml", documents({config, pytorch_job(in, all.front())}, in), false, false});
+  else
+    out.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()),
+                            "a PyTorchJob has one template for all workers: use the JobSet"});
+  out.notes.push_back(
+      "put your image in place of REPLACE-WITH-YOUR-IMAGE; node selectors are GPU feature discovery's: kubectl get "
+      "nodes -L nvidia.com/gpu.product");
   return out;
 }
 
-[[maybe_unused]] const bool entered = enter("torchrun", "a script that starts ranks by torchrun", nodes_only("--nnodes", "--nproc-per-node"), torchrun) &&
-                                      enter("slurm", "a batch script; a heterogeneous job for mixed pools", nodes_only("--nodes", "--gpus-per-node"), slurm) &&
-                                      enter("kubernetes", "a JobSet, and a PyTorchJob where machines are equal", nodes_only("completions", "nvidia.com/gpu"), kubernetes);
+[[maybe_unused]] const bool entered =
+    enter("torchrun", "a script that starts ranks by torchrun", nodes_only("--nnodes", "--nproc-per-node"), torchrun) &&
+    enter("slurm", "a batch script; a heterogeneous job for mixed pools", nodes_only("--nodes", "--gpus-per-node"),
+          slurm) &&
+    enter("kubernetes", "a JobSet, and a PyTorchJob where machines are equal",
+          nodes_only("completions", "nvidia.com/gpu"), kubernetes);
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Megatron-LM: arguments of pretrain_gpt.py (megatron/training/arguments.py and the configuration classes that make arguments, 0.20 of August 2026). What
-// arguments.py refuses when it starts becomes no flag here, and is listed.
+// Megatron-LM: arguments of pretrain_gpt.py (megatron/training/arguments.py and the configuration classes that make
+// arguments, 0.20 of August 2026). What arguments.py refuses when it starts becomes no flag here, and is listed.
 
 #include <algorithm>
 #include <functional>
@@ -35,8 +35,10 @@ std::vector<std::int64_t> chunk_layers(const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   std::vector<std::int64_t> out = s.layers_per_stage;
   const std::int64_t layers = in.transformer->layers, chunks = std::int64_t{s.pp} * s.virtual_stages;
-  for (std::int64_t c = 0; out.size() < static_cast<std::size_t>(chunks); ++c) out.push_back(((c + 1) * layers + chunks - 1) / chunks - (c * layers + chunks - 1) / chunks);
-  return std::adjacent_find(out.begin(), out.end(), std::not_equal_to<>()) == out.end() ? std::vector<std::int64_t>{} : out;
+  for (std::int64_t c = 0; out.size() < static_cast<std::size_t>(chunks); ++c)
+    out.push_back(((c + 1) * layers + chunks - 1) / chunks - (c * layers + chunks - 1) / chunks);
+  return std::adjacent_find(out.begin(), out.end(), std::not_equal_to<>()) == out.end() ? std::vector<std::int64_t>{}
+                                                                                        : out;
 }
 
 bool unequal_layers(const ExportInput& in) { return in.scenario.strategy.pp > 1 && !chunk_layers(in).empty(); }
@@ -54,10 +56,14 @@ std::optional<Flags> stage_layers(const ExportInput& in) {
   if (!unequal_layers(in)) return Flags{};
   if (s.schedule != "1f1b" && s.schedule != "interleaved_1f1b") return std::nullopt;
   const std::vector<std::int64_t> chunks = chunk_layers(in);
-  const bool middle_equal = s.virtual_stages == 1 && (chunks.size() < 4 || std::adjacent_find(chunks.begin() + 1, chunks.end() - 1, std::not_equal_to<>()) == chunks.end() - 1);
-  if (!middle_equal) return Flags{{"--pipeline-model-parallel-layout", layout(chunks, in.transformer->predict_further)}};
+  const bool middle_equal =
+      s.virtual_stages == 1 && (chunks.size() < 4 || std::adjacent_find(chunks.begin() + 1, chunks.end() - 1,
+                                                                        std::not_equal_to<>()) == chunks.end() - 1);
+  if (!middle_equal)
+    return Flags{{"--pipeline-model-parallel-layout", layout(chunks, in.transformer->predict_further)}};
   Flags out{{"--decoder-first-pipeline-num-layers", chunks.front()}};
-  if (chunks.size() > 2) out.push_back({"--decoder-last-pipeline-num-layers", chunks.back()});  // Of two stages the second gets what is left.
+  // Of two stages the second gets what is left.
+  if (chunks.size() > 2) out.push_back({"--decoder-last-pipeline-num-layers", chunks.back()});
   return out;
 }
 
@@ -73,12 +79,15 @@ std::optional<Flags> schedule(const Json&, const ExportInput& in) {
 /// What `validate_args` asks of --use-torch-fsdp2.
 bool torch_fsdp_takes(const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
-  return s.pp == 1 && (s.ep == 1 || in.workload.network.routing() == nullptr) && s.dp_replicate == 1 && !in.transformer->tied && in.scenario.training.precision != Precision::fp16_mixed;
+  return s.pp == 1 && (s.ep == 1 || in.workload.network.routing() == nullptr) && s.dp_replicate == 1 &&
+         !in.transformer->tied && in.scenario.training.precision != Precision::fp16_mixed;
 }
 
 std::optional<Flags> torch_fsdp(const Json& value, const ExportInput& in) {
   if (value == false) return Flags{};
-  return torch_fsdp_takes(in) ? std::optional<Flags>(Flags{{"--use-torch-fsdp2", nullptr}, {"--no-gradient-accumulation-fusion", nullptr}}) : std::nullopt;
+  return torch_fsdp_takes(in) ? std::optional<Flags>(Flags{{"--use-torch-fsdp2", nullptr},
+                                                           {"--no-gradient-accumulation-fusion", nullptr}})
+                              : std::nullopt;
 }
 
 /// torch_fsdp() comes with the flag.
@@ -92,12 +101,15 @@ bool sharded_optimizer(const ExportInput& in) { return in.scenario.strategy.zero
 
 std::optional<Flags> gather_early(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.strategy.dp == 1) return Flags{};
-  return sharded_optimizer(in) && in.scenario.strategy.overlap.grad_reduce ? std::optional<Flags>(Flags{{"--overlap-param-gather", nullptr}}) : std::nullopt;
+  return sharded_optimizer(in) && in.scenario.strategy.overlap.grad_reduce
+             ? std::optional<Flags>(Flags{{"--overlap-param-gather", nullptr}})
+             : std::nullopt;
 }
 
 std::optional<Flags> overlap_tp(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.strategy.tp == 1) return Flags{};
-  return in.scenario.strategy.sequence_parallel ? std::optional<Flags>(Flags{{"--tp-comm-overlap", nullptr}}) : std::nullopt;
+  return in.scenario.strategy.sequence_parallel ? std::optional<Flags>(Flags{{"--tp-comm-overlap", nullptr}})
+                                                : std::nullopt;
 }
 
 std::optional<Flags> overlap_pp(const Json& value, const ExportInput& in) {
@@ -108,7 +120,9 @@ std::optional<Flags> overlap_pp(const Json& value, const ExportInput& in) {
 
 std::optional<Flags> fp8_parameters(const Json& value, const ExportInput& in) {
   if (value == false || in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
-  return sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in)) ? std::optional<Flags>(Flags{{"--fp8-param-gather", nullptr}}) : std::nullopt;
+  return sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in))
+             ? std::optional<Flags>(Flags{{"--fp8-param-gather", nullptr}})
+             : std::nullopt;
 }
 
 /// Only bfloat16 has a choice: fp16's gradients keep its type unless told to be in fp32.
@@ -120,19 +134,28 @@ std::optional<Flags> gradients(const Json& value, const ExportInput& in) {
 }
 
 std::optional<Flags> optimizer(const Json& value, const ExportInput& in) {
-  if (value == "adamw" || (value == "adam" && in.scenario.training.weight_decay == 0)) return Flags{{"--optimizer", "adam"}};
+  if (value == "adamw" || (value == "adam" && in.scenario.training.weight_decay == 0))
+    return Flags{{"--optimizer", "adam"}};
   return value == "sgd" ? std::optional<Flags>(Flags{{"--optimizer", value}}) : std::nullopt;
 }
 
 std::optional<Flags> zero(const Json& value, const ExportInput&) {
   if (value == 0) return Flags{};
   if (value == 1) return Flags{{"--use-distributed-optimizer", nullptr}};
-  if (value == 2) return Flags{{"--use-megatron-fsdp", nullptr}, {"--ckpt-format", "fsdp_dtensor"}, {"--data-parallel-sharding-strategy", "optim_grads"}, {"--use-distributed-optimizer", nullptr}};
-  return Flags{{"--use-megatron-fsdp", nullptr}, {"--ckpt-format", "fsdp_dtensor"}, {"--data-parallel-sharding-strategy", "optim_grads_params"}, {"--use-distributed-optimizer", nullptr}};
+  if (value == 2)
+    return Flags{{"--use-megatron-fsdp", nullptr},
+                 {"--ckpt-format", "fsdp_dtensor"},
+                 {"--data-parallel-sharding-strategy", "optim_grads"},
+                 {"--use-distributed-optimizer", nullptr}};
+  return Flags{{"--use-megatron-fsdp", nullptr},
+               {"--ckpt-format", "fsdp_dtensor"},
+               {"--data-parallel-sharding-strategy", "optim_grads_params"},
+               {"--use-distributed-optimizer", nullptr}};
 }
 
 std::optional<Flags> placement(const Json&, const ExportInput& in) {
-  // Megatron's default order is tp-cp-ep-dp-pp; the other one it knows swaps the last two. An axis of one rank has no place.
+  // Megatron's default order is tp-cp-ep-dp-pp; the other one it knows swaps the last two. An axis of one rank has no
+  // place.
   const StrategySettings& s = in.scenario.strategy;
   const std::map<std::string, int> sizes{{"tp", s.tp}, {"cp", s.cp}, {"ep", s.ep}, {"dp", s.dp}, {"pp", s.pp}};
   const auto matters = [&](const std::string& axis) { return sizes.contains(axis) && sizes.at(axis) > 1; };
@@ -157,12 +180,13 @@ std::optional<Flags> bucket(const Json&, const ExportInput& in) {
 constexpr int kPlaceholderIterations = 1000;
 constexpr int kBlackwell = 100;  // Compute capability 10.0.
 
-/// Up to Hopper Megatron wants one work queue, so that the exchanges of tensor and context parallelism are launched before the kernels that follow
-/// them (arguments.py); with sharded parameters it wants several.
+/// Up to Hopper Megatron wants one work queue, so that the exchanges of tensor and context parallelism are launched
+/// before the kernels that follow them (arguments.py); with sharded parameters it wants several.
 bool one_connection(const ExportInput& in) {
   const StrategySettings& s = in.scenario.strategy;
   const auto& parts = in.cluster.parts();
-  return (s.tp > 1 || s.cp > 1) && !(s.fsdp.enabled && torch_fsdp_takes(in)) && s.zero_stage < 2 && std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.gpu->compute_capability < kBlackwell; });
+  return (s.tp > 1 || s.cp > 1) && !(s.fsdp.enabled && torch_fsdp_takes(in)) && s.zero_stage < 2 &&
+         std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.gpu->compute_capability < kBlackwell; });
 }
 
 std::optional<Flags> samples(const Json& value, const ExportInput& in) {
@@ -176,26 +200,48 @@ const std::vector<Rule>& rules() {
       as_is("strategy.tp", "--tensor-model-parallel-size"),
       as_is("strategy.pp", "--pipeline-model-parallel-size"),
       as_is("strategy.cp", "--context-parallel-size"),
-      {"strategy.ep", "--expert-model-parallel-size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.workload.network.routing() != nullptr ? Flags{{"--expert-model-parallel-size", v}} : Flags{}; }},
-      {"strategy.etp", "--expert-tensor-parallel-size", [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return in.workload.network.routing() != nullptr ? Flags{{"--expert-tensor-parallel-size", v}} : Flags{}; }},
+      {"strategy.ep", "--expert-model-parallel-size",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return in.workload.network.routing() != nullptr ? Flags{{"--expert-model-parallel-size", v}} : Flags{};
+       }},
+      {"strategy.etp", "--expert-tensor-parallel-size",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return in.workload.network.routing() != nullptr ? Flags{{"--expert-tensor-parallel-size", v}} : Flags{};
+       }},
       {"strategy.dp", "(ranks / other axes)", with_granularity},
       {"strategy.dp_replicate", "--num-distributed-optimizer-instances",
        [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (in.scenario.strategy.dp_shard <= 1 || v == 1) return Flags{};
-         return sharded_optimizer(in) ? std::optional<Flags>(Flags{{"--num-distributed-optimizer-instances", v}}) : std::nullopt;
+         return sharded_optimizer(in) ? std::optional<Flags>(Flags{{"--num-distributed-optimizer-instances", v}})
+                                      : std::nullopt;
        },
        "only the distributed optimizer's shards have replicas"},
       {"strategy.dp_shard", "(dp / dp_replicate)",
-       [](const Json& v, const ExportInput& in) -> std::optional<Flags> { return v == 1 || sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in)) ? std::optional<Flags>(Flags{}) : std::nullopt; },
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+         return v == 1 || sharded_optimizer(in) || (in.scenario.strategy.fsdp.enabled && torch_fsdp_takes(in))
+                    ? std::optional<Flags>(Flags{})
+                    : std::nullopt;
+       },
        "nothing is sharded without the distributed optimizer or FSDP"},
       as_is("strategy.microbatch", "--micro-batch-size"),
-      choice("strategy.context", "--cp-comm-type", {{"ring", {{"--cp-comm-type", "p2p"}}}, {"ulysses", {{"--cp-comm-type", "a2a"}}}, {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
-      {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule, "Megatron runs 1F1B and its interleaved form"},
+      choice("strategy.context", "--cp-comm-type",
+             {{"ring", {{"--cp-comm-type", "p2p"}}},
+              {"ulysses", {{"--cp-comm-type", "a2a"}}},
+              {"allgather", {{"--cp-comm-type", "all_gather"}}}}),
+      {"strategy.schedule", "--num-virtual-stages-per-pipeline-rank", schedule,
+       "Megatron runs 1F1B and its interleaved form"},
       {"strategy.virtual_stages", "(with schedule)", with_granularity},
-      {"strategy.layers_per_stage", "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout",
-       [](const Json&, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.layers_per_stage.empty() ? Flags{} : stage_layers(in); }, "Megatron runs 1F1B and its interleaved form"},
+      {"strategy.layers_per_stage",
+       "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers, --pipeline-model-parallel-layout",
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         return in.scenario.strategy.layers_per_stage.empty() ? Flags{} : stage_layers(in);
+       },
+       "Megatron runs 1F1B and its interleaved form"},
       {"strategy.uneven_layers", "(as strategy.layers_per_stage)",
-       [](const Json&, const ExportInput& in) -> std::optional<Flags> { return in.scenario.strategy.layers_per_stage.empty() ? stage_layers(in) : Flags{}; }, "Megatron runs 1F1B and its interleaved form"},
+       [](const Json&, const ExportInput& in) -> std::optional<Flags> {
+         return in.scenario.strategy.layers_per_stage.empty() ? stage_layers(in) : Flags{};
+       },
+       "Megatron runs 1F1B and its interleaved form"},
       switch_if("strategy.sequence_parallel", "--sequence-parallel"),
       {"strategy.recompute", "--recompute-granularity", recompute},
       {"strategy.recompute_modules", "--recompute-modules", with_granularity},
@@ -204,38 +250,63 @@ const std::vector<Rule>& rules() {
       {"strategy.zero_stage", "--use-distributed-optimizer, --use-megatron-fsdp", zero},
       {"strategy.bucket", "--ddp-bucket-size", bucket},
       {"strategy.placement", "--use-tp-pp-dp-mapping", placement, "Megatron orders tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"},
-      choice("strategy.scatter_gather", "(with --sequence-parallel)", {{false, {}}}, "Megatron splits what goes from stage to stage where sequence parallelism has split it; a flag of its own is gone since 2026"),
-      {"strategy.deferred_head_gradients", "--defer-embedding-wgrad-compute, --wgrad-deferral-limit", [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+      choice("strategy.scatter_gather", "(with --sequence-parallel)", {{false, {}}},
+             "Megatron splits what goes from stage to stage where sequence parallelism has split it; a flag of its own "
+             "is gone since 2026"),
+      {"strategy.deferred_head_gradients", "--defer-embedding-wgrad-compute, --wgrad-deferral-limit",
+       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
          return v == 0 ? Flags{} : Flags{{"--defer-embedding-wgrad-compute", nullptr}, {"--wgrad-deferral-limit", v}};
        }},
       switch_if("strategy.overlap.grad_reduce", "--overlap-grad-reduce"),
-      {"strategy.overlap.param_gather", "--overlap-param-gather", gather_early, "Megatron gathers early only with the distributed optimizer and --overlap-grad-reduce"},
-      {"strategy.overlap.tp", "--tp-comm-overlap", overlap_tp, "Megatron overlaps tensor parallelism only where it is sequence-parallel"},
-      {"strategy.overlap.pp", "--no-overlap-p2p-communication", overlap_pp, "with interleaved stages Megatron needs the overlap on two stages"},
-      {"strategy.fsdp.enabled", "--use-torch-fsdp2", torch_fsdp, "--use-torch-fsdp2 is refused with pipeline or expert parallelism, replicas of shards, tied embeddings and fp16; strategy.zero_stage=3 is Megatron's own FSDP"},
-      choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading", {{"none", {}}, {"optimizer", {{"--optimizer-cpu-offload", nullptr}, {"--use-precision-aware-optimizer", nullptr}}}}, "Megatron offloads activations by layers of its own choice"),
+      {"strategy.overlap.param_gather", "--overlap-param-gather", gather_early,
+       "Megatron gathers early only with the distributed optimizer and --overlap-grad-reduce"},
+      {"strategy.overlap.tp", "--tp-comm-overlap", overlap_tp,
+       "Megatron overlaps tensor parallelism only where it is sequence-parallel"},
+      {"strategy.overlap.pp", "--no-overlap-p2p-communication", overlap_pp,
+       "with interleaved stages Megatron needs the overlap on two stages"},
+      {"strategy.fsdp.enabled", "--use-torch-fsdp2", torch_fsdp,
+       "--use-torch-fsdp2 is refused with pipeline or expert parallelism, replicas of shards, tied embeddings and "
+       "fp16; strategy.zero_stage=3 is Megatron's own FSDP"},
+      choice("strategy.offload", "--optimizer-cpu-offload, --cpu-offloading",
+             {{"none", {}},
+              {"optimizer", {{"--optimizer-cpu-offload", nullptr}, {"--use-precision-aware-optimizer", nullptr}}}},
+             "Megatron offloads activations by layers of its own choice"),
       as_is("training.global_batch", "--global-batch-size"),
       as_is("training.sequence_length", "--seq-length"),
       choice("training.precision", "--bf16, --fp16, --fp8-format",
-             {{"fp32", {}}, {"bf16_mixed", {{"--bf16", nullptr}}}, {"fp16_mixed", {{"--fp16", nullptr}}}, {"fp8_mixed", {{"--bf16", nullptr}, {"--fp8-format", "hybrid"}}}},
+             {{"fp32", {}},
+              {"bf16_mixed", {{"--bf16", nullptr}}},
+              {"fp16_mixed", {{"--fp16", nullptr}}},
+              {"fp8_mixed", {{"--bf16", nullptr}, {"--fp8-format", "hybrid"}}}},
              "Megatron keeps fp32 master weights beside 16-bit ones, or all in fp32"),
-      {"training.fp8.recipe", "--fp8-recipe", [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
+      {"training.fp8.recipe", "--fp8-recipe",
+       [](const Json& v, const ExportInput& in) -> std::optional<Flags> {
          if (in.scenario.training.precision != Precision::fp8_mixed) return Flags{};
          if (v == "rowwise") return std::nullopt;
          return Flags{{"--fp8-recipe", v}};
        }},
-      {"training.fp8.parameters", "--fp8-param-gather", fp8_parameters, "Megatron gathers fp8 parameters only where they are sharded"},
+      {"training.fp8.parameters", "--fp8-param-gather", fp8_parameters,
+       "Megatron gathers fp8 parameters only where they are sharded"},
       {"training.gradient_dtype", "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16", gradients},
-      {"training.optimizer", "--optimizer", optimizer, "Megatron's adam decays weights apart from the gradient (adamw), and no argument changes that"},
+      {"training.optimizer", "--optimizer", optimizer,
+       "Megatron's adam decays weights apart from the gradient (adamw), and no argument changes that"},
       as_is("training.learning_rate", "--lr"),
       as_is("training.weight_decay", "--weight-decay"),
-      choice("training.clip_gradients", "--clip-grad", {{true, {{"--clip-grad", 1.0}}}, {false, {{"--clip-grad", 0.0}}}}),
+      choice("training.clip_gradients", "--clip-grad",
+             {{true, {{"--clip-grad", 1.0}}}, {false, {{"--clip-grad", 0.0}}}}),
       {"training.tokens", "--train-samples, --train-iters", samples},
       as_is("training.seed", "--seed"),
-      {"training.experts.capacity_factor", "--moe-expert-capacity-factor", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == 0 ? Flags{} : Flags{{"--moe-expert-capacity-factor", v}}; }},
+      {"training.experts.capacity_factor", "--moe-expert-capacity-factor",
+       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+         return v == 0 ? Flags{} : Flags{{"--moe-expert-capacity-factor", v}};
+       }},
       switch_if("training.experts.pad_to_capacity", "--moe-pad-expert-input-to-capacity"),
-      choice("kernels.attention", "--attention-backend", {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
-      {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion", [](const Json& v, const ExportInput&) -> std::optional<Flags> { return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{}; }},
+      choice("kernels.attention", "--attention-backend",
+             {{"flash", {{"--attention-backend", "flash"}}}, {"unfused", {{"--attention-backend", "unfused"}}}}),
+      {"kernels.fused_cross_entropy", "--cross-entropy-loss-fusion",
+       [](const Json& v, const ExportInput&) -> std::optional<Flags> {
+         return v == true ? Flags{{"--cross-entropy-loss-fusion", nullptr}} : Flags{};
+       }},
       {"kernels.fused_gradient_accumulation", "--no-gradient-accumulation-fusion", gradient_sums},
       switch_if("kernels.fused_casts", "--use-transformer-engine-op-fuser"),
       choice("kernels.cuda_graphs", "--cuda-graph-impl", {{false, {}}, {true, {{"--cuda-graph-impl", "local"}}}}),
@@ -245,15 +316,22 @@ const std::vector<Rule>& rules() {
 
 Flags model_flags(const ExportInput& in) {
   const TransformerConfig& c = *in.transformer;
-  Flags out{{"--num-layers", c.layers}, {"--hidden-size", c.hidden}, {"--ffn-hidden-size", c.ffn}, {"--num-attention-heads", c.heads}, {"--kv-channels", c.head_dim},
-            {"--max-position-embeddings", std::max(c.max_positions, in.scenario.training.sequence_length)}, {"--vocab-size", c.vocabulary}};
-  if (c.kv_heads != c.heads) out.push_back({"--group-query-attention", nullptr}), out.push_back({"--num-query-groups", c.kv_heads});
+  Flags out{{"--num-layers", c.layers},
+            {"--hidden-size", c.hidden},
+            {"--ffn-hidden-size", c.ffn},
+            {"--num-attention-heads", c.heads},
+            {"--kv-channels", c.head_dim},
+            {"--max-position-embeddings", std::max(c.max_positions, in.scenario.training.sequence_length)},
+            {"--vocab-size", c.vocabulary}};
+  if (c.kv_heads != c.heads)
+    out.push_back({"--group-query-attention", nullptr}), out.push_back({"--num-query-groups", c.kv_heads});
   out.push_back({"--normalization", c.norm == OpKind::rms_norm ? "RMSNorm" : "LayerNorm"});
   out.push_back({"--norm-epsilon", c.norm_eps});
   out.push_back({"--position-embedding-type", c.rotary_dim > 0 ? "rope" : "learned_absolute"});
   if (c.rotary_dim > 0) {
     out.push_back({"--rotary-base", static_cast<std::int64_t>(c.rope_theta)});
-    if (c.rotary_dim != c.head_dim && c.latent.kv_rank == 0) out.push_back({"--rotary-percent", static_cast<double>(c.rotary_dim) / static_cast<double>(c.head_dim)});
+    if (c.rotary_dim != c.head_dim && c.latent.kv_rank == 0)
+      out.push_back({"--rotary-percent", static_cast<double>(c.rotary_dim) / static_cast<double>(c.head_dim)});
   }
   if (c.norm == OpKind::rms_norm && c.experts.limit == 0) out.push_back({"--swiglu", nullptr});
   if (!c.mlp_bias && !c.attention_output_bias) out.push_back({"--disable-bias-linear", nullptr});
@@ -266,55 +344,87 @@ Flags model_flags(const ExportInput& in) {
   if (c.latent.kv_rank > 0) {
     out.push_back({"--multi-latent-attention", nullptr});
     if (c.latent.q_rank > 0) out.push_back({"--q-lora-rank", c.latent.q_rank});
-    out.insert(out.end(), {{"--kv-lora-rank", c.latent.kv_rank}, {"--qk-head-dim", c.latent.nope}, {"--qk-pos-emb-head-dim", c.latent.rope}, {"--v-head-dim", c.latent.v}});
+    out.insert(out.end(), {{"--kv-lora-rank", c.latent.kv_rank},
+                           {"--qk-head-dim", c.latent.nope},
+                           {"--qk-pos-emb-head-dim", c.latent.rope},
+                           {"--v-head-dim", c.latent.v}});
   }
   if (const ExpertLayers& e = c.experts; e.routing.experts > 0) {
-    out.insert(out.end(), {{"--num-experts", e.routing.experts}, {"--moe-router-topk", e.routing.top_k}, {"--moe-ffn-hidden-size", e.ffn}, {"--moe-token-dispatcher-type", "alltoall"}});
+    out.insert(out.end(), {{"--num-experts", e.routing.experts},
+                           {"--moe-router-topk", e.routing.top_k},
+                           {"--moe-ffn-hidden-size", e.ffn},
+                           {"--moe-token-dispatcher-type", "alltoall"}});
     if (e.shared_ffn > 0) out.push_back({"--moe-shared-expert-intermediate-size", e.shared_ffn});
-    if (e.routing.groups > 1) out.insert(out.end(), {{"--moe-router-num-groups", e.routing.groups}, {"--moe-router-group-topk", e.routing.limit}});
+    if (e.routing.groups > 1)
+      out.insert(out.end(),
+                 {{"--moe-router-num-groups", e.routing.groups}, {"--moe-router-group-topk", e.routing.limit}});
     if (e.routing.sigmoid) out.push_back({"--moe-router-score-function", "sigmoid"});
     if (e.routing.aux_loss > 0) out.push_back({"--moe-aux-loss-coeff", e.routing.aux_loss});
     if (e.routing.z_loss > 0) out.push_back({"--moe-z-loss-coeff", e.routing.z_loss});
-    if (e.dense_layers > 0) out.push_back({"--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, c.layers - e.dense_layers)});
+    if (e.dense_layers > 0)
+      out.push_back({"--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", e.dense_layers, c.layers - e.dense_layers)});
   }
-  if (c.window > 0) out.insert(out.end(), {{"--window-size", fmt::format("{},0", c.window - 1)}, {"--window-attn-skip-freq", 2}});
+  if (c.window > 0)
+    out.insert(out.end(), {{"--window-size", fmt::format("{},0", c.window - 1)}, {"--window-attn-skip-freq", 2}});
   if (c.sinks) out.push_back({"--softmax-type", "learnable"});
-  if (c.experts.limit > 0) out.insert(out.end(), {{"--quick-geglu", nullptr}, {"--glu-linear-offset", 1.0}, {"--activation-func-clamp-value", c.experts.limit}});
+  if (c.experts.limit > 0)
+    out.insert(
+        out.end(),
+        {{"--quick-geglu", nullptr}, {"--glu-linear-offset", 1.0}, {"--activation-func-clamp-value", c.experts.limit}});
   if (c.predict_further > 0) out.push_back({"--mtp-num-layers", c.predict_further});
   return out;
 }
 
 Exported write(const ExportInput& in) {
   if (!trained_by("Megatron-LM's pretrain_gpt.py", in).pattern.empty())
-    throw Error(ErrorKind::usage, fmt::format("Megatron-LM's pretrain_gpt.py trains layers of attention and an MLP, and {} is a hybrid, which pretrain_hybrid.py trains by other flags", in.workload.network.name), "model",
-                "for this network: --to torchrun, slurm or kubernetes, which start any program");
+    throw Error(ErrorKind::usage,
+                fmt::format("Megatron-LM's pretrain_gpt.py trains layers of attention and an MLP, and {} is a hybrid, "
+                            "which pretrain_hybrid.py trains by other flags",
+                            in.workload.network.name),
+                "model", "for this network: --to torchrun, slurm or kubernetes, which start any program");
   Mapped m = map_settings(in, rules(), "Megatron-LM");
   Exported out;
   add_model(m, model_flags(in));
-  if (in.scenario.training.tokens == 0) m.left_out.push_back({"training.tokens", "0", fmt::format("the plan does not say how long to train: --train-iters {} is a placeholder for your number", kPlaceholderIterations)});
+  if (in.scenario.training.tokens == 0)
+    m.left_out.push_back(
+        {"training.tokens", "0",
+         fmt::format("the plan does not say how long to train: --train-iters {} is a placeholder for your number",
+                     kPlaceholderIterations)});
   std::string text = "#!/usr/bin/env bash\n" + banner(in) +
-                     "# MEGATRON_PATH: a clone of Megatron-LM. MASTER_ADDR, MASTER_PORT, NODE_RANK: as for torchrun. Data, tokenizer and checkpoints are yours to add:\n"
+                     "# MEGATRON_PATH: a clone of Megatron-LM. MASTER_ADDR, MASTER_PORT, NODE_RANK: as for torchrun. "
+                     "Data, tokenizer and checkpoints are yours to add:\n"
                      "#   ./pretrain.sh --data-path ... --tokenizer-type ... --tokenizer-model ... --save ...\n"
-                     "set -euo pipefail\n" + (one_connection(in) ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "") + "\nARGUMENTS=(\n";
+                     "set -euo pipefail\n" +
+                     (one_connection(in) ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "") + "\nARGUMENTS=(\n";
   for (const Flag& f : m.flags) {
     text += "  " + f.name;
-    if (f.value.is_array()) for (const Json& v : f.value) text += " " + shell_word(plain(v));
-    else if (!f.value.is_null()) text += " " + shell_word(plain(f.value));
+    if (f.value.is_array())
+      for (const Json& v : f.value) text += " " + shell_word(plain(v));
+    else if (!f.value.is_null())
+      text += " " + shell_word(plain(f.value));
     text += "\n";
   }
   const std::vector<Pool> all = pools(in.cluster);
-  text += fmt::format(")\n\nexec torchrun --nnodes \"${{NNODES:-{}}}\" --nproc-per-node \"${{GPUS_PER_NODE:-{}}}\" --node-rank \"${{NODE_RANK:-0}}\" \\\n"
-                      "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  \"${{MEGATRON_PATH:?}}/pretrain_gpt.py\" \"${{ARGUMENTS[@]}}\" \"$@\"\n",
-                      in.cluster.node_count(), all.front().gpus);
-  if (all.size() > 1) m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()), "Megatron-LM gives every rank of an axis the same share"});
+  text += fmt::format(
+      ")\n\nexec torchrun --nnodes \"${{NNODES:-{}}}\" --nproc-per-node \"${{GPUS_PER_NODE:-{}}}\" --node-rank "
+      "\"${{NODE_RANK:-0}}\" \\\n"
+      "  --master-addr \"${{MASTER_ADDR:-localhost}}\" --master-port \"${{MASTER_PORT:-29500}}\" \\\n  "
+      "\"${{MEGATRON_PATH:?}}/pretrain_gpt.py\" \"${{ARGUMENTS[@]}}\" \"$@\"\n",
+      in.cluster.node_count(), all.front().gpus);
+  if (all.size() > 1)
+    m.left_out.push_back({"cluster.parts", fmt::format("{} kinds of machines", all.size()),
+                          "Megatron-LM gives every rank of an axis the same share"});
   out.files.push_back({"pretrain.sh", std::move(text), true, false});
   out.settings = std::move(m.settings);
   out.left_out = std::move(m.left_out);
-  out.notes.push_back("add data, tokenizer and checkpoints: ./pretrain.sh --data-path ... --tokenizer-type ...; run it on every node with NODE_RANK and MASTER_ADDR set");
+  out.notes.push_back(
+      "add data, tokenizer and checkpoints: ./pretrain.sh --data-path ... --tokenizer-type ...; run it on every node "
+      "with NODE_RANK and MASTER_ADDR set");
   return out;
 }
 
-[[maybe_unused]] const bool entered = enter("megatron", "arguments of Megatron-LM's pretrain_gpt.py, as a script", rules(), write);
+[[maybe_unused]] const bool entered =
+    enter("megatron", "arguments of Megatron-LM's pretrain_gpt.py, as a script", rules(), write);
 
 }  // namespace
 

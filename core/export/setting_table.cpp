@@ -19,7 +19,9 @@ std::optional<TransformerConfig> decoder_stack(const Scenario& scenario, const s
   const ModelRef& m = scenario.model;
   const std::string origin = !m.file.empty() ? m.file : m.name;
   try {
-    TransformerConfig out = m.inline_json.empty() ? parse_hf_config(load_json(ModelLibrary(models).find(origin).string()), origin) : parse_hf_config(parse_json(m.inline_json, "model"), "model");
+    TransformerConfig out = m.inline_json.empty()
+                                ? parse_hf_config(load_json(ModelLibrary(models).find(origin).string()), origin)
+                                : parse_hf_config(parse_json(m.inline_json, "model"), "model");
     return out.causal ? std::optional(std::move(out)) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
@@ -30,19 +32,25 @@ namespace exporting {
 
 const TransformerConfig& trained_by(const std::string& target, const ExportInput& input) {
   if (!input.transformer || input.scenario.training.sequence_length <= 0)
-    throw Error(ErrorKind::usage, fmt::format("{} trains decoder stacks on tokens, and {} is another kind of network", target, input.workload.network.name), "model",
-                "for this network: --to torchrun, slurm or kubernetes, which start any program");
+    throw Error(ErrorKind::usage,
+                fmt::format("{} trains decoder stacks on tokens, and {} is another kind of network", target,
+                            input.workload.network.name),
+                "model", "for this network: --to torchrun, slurm or kubernetes, which start any program");
   return *input.transformer;
 }
 
 Rule as_is(std::string key, std::string flag) {
   std::string shown = flag;
-  return {std::move(key), std::move(shown), [flag = std::move(flag)](const Json& value, const ExportInput&) -> std::optional<Flags> { return Flags{{flag, value}}; }};
+  return {std::move(key), std::move(shown),
+          [flag = std::move(flag)](const Json& value, const ExportInput&) -> std::optional<Flags> {
+            return Flags{{flag, value}};
+          }};
 }
 
 Rule switch_if(std::string key, std::string flag, Json on) {
   std::string shown = flag;
-  return {std::move(key), std::move(shown), [flag = std::move(flag), on = std::move(on)](const Json& value, const ExportInput&) -> std::optional<Flags> {
+  return {std::move(key), std::move(shown),
+          [flag = std::move(flag), on = std::move(on)](const Json& value, const ExportInput&) -> std::optional<Flags> {
             return value == on ? Flags{{flag, nullptr}} : Flags{};
           }};
 }
@@ -60,7 +68,8 @@ Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flag
 namespace {
 
 bool of_prediction(const std::string& key) {
-  return key == "schema" || key == "model" || key == "calibration" || key == "collective_table" || key.starts_with("cluster") || key.starts_with("input");
+  return key == "schema" || key == "model" || key == "calibration" || key == "collective_table" ||
+         key.starts_with("cluster") || key.starts_with("input");
 }
 
 const Json* find(const Json& document, const std::string& key) {
@@ -76,7 +85,8 @@ const Json* find(const Json& document, const std::string& key) {
 }
 
 void merge(std::vector<ExportedSetting>& to, const std::string& key, const Json& value, const Flags& flags) {
-  for (const Flag& f : flags) to.push_back({key, plain(value), f.name, f.value.is_null() ? std::string() : plain(f.value)});
+  for (const Flag& f : flags)
+    to.push_back({key, plain(value), f.name, f.value.is_null() ? std::string() : plain(f.value)});
 }
 
 }  // namespace
@@ -90,7 +100,9 @@ bool sums_whole_gradients(const ExportInput& input) {
 
 Rule autograd_sums() {
   return {"kernels.fused_gradient_accumulation", "(autograd adds gradients up)",
-          [](const Json& fused, const ExportInput& in) { return fused == true && sums_whole_gradients(in) ? std::nullopt : std::optional<Flags>(Flags{}); },
+          [](const Json& fused, const ExportInput& in) {
+            return fused == true && sums_whole_gradients(in) ? std::nullopt : std::optional<Flags>(Flags{});
+          },
           "autograd adds gradients up by a kernel of its own: set it to false for this target"};
 }
 
@@ -101,19 +113,23 @@ Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, co
     const Json* value = find(scenario, help.key);
     if (value == nullptr || value->is_null() || of_prediction(help.key)) continue;
     const Json fallback = Json::parse(help.fallback.empty() ? "null" : help.fallback, nullptr, false);
-    const bool silent = *value == fallback || (value->is_array() && value->empty()) || (value->is_string() && value->get<std::string>().empty());
+    const bool silent = *value == fallback || (value->is_array() && value->empty()) ||
+                        (value->is_string() && value->get<std::string>().empty());
     const auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) { return r.key == help.key; });
     if (rule != rules.end()) {
       if (const auto flags = rule->write(*value, input)) {
         out.flags.insert(out.flags.end(), flags->begin(), flags->end());
         merge(out.settings, help.key, *value, *flags);
-        if (flags->empty() && !silent && !value->is_object()) out.settings.push_back({help.key, plain(*value), "", rule->shown});
+        if (flags->empty() && !silent && !value->is_object())
+          out.settings.push_back({help.key, plain(*value), "", rule->shown});
         continue;
       }
     }
-    if (value->is_object()) continue;  // Its members are keys of their own.
+    if (value->is_object()) continue;                                     // Its members are keys of their own.
     if (rule == rules.end() && (silent || fallback == "auto")) continue;  // Automatic axes follow from the others.
-    out.left_out.push_back({help.key, plain(*value), rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});
+    out.left_out.push_back(
+        {help.key, plain(*value),
+         rule != rules.end() && !rule->why.empty() ? rule->why : fmt::format("{} has no flag for it", target)});
   }
   return out;
 }
@@ -134,7 +150,8 @@ Json nested(const Flags& flags) {
   for (const Flag& f : flags) {
     Json* at = &out;
     std::size_t begin = 0;
-    for (std::size_t dot = f.name.find('.'); dot != std::string::npos; begin = dot + 1, dot = f.name.find('.', begin)) at = &(*at)[f.name.substr(begin, dot - begin)];
+    for (std::size_t dot = f.name.find('.'); dot != std::string::npos; begin = dot + 1, dot = f.name.find('.', begin))
+      at = &(*at)[f.name.substr(begin, dot - begin)];
     (*at)[f.name.substr(begin)] = f.value.is_null() ? Json(true) : f.value;
   }
   return out;
@@ -149,7 +166,9 @@ std::string plain(const Json& value) {
 }
 
 std::string shell_word(const std::string& text) {
-  const auto safe = [](unsigned char c) { return std::isalnum(c) != 0 || std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos; };
+  const auto safe = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
   if (!text.empty() && std::all_of(text.begin(), text.end(), safe)) return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -183,7 +202,9 @@ void yaml_into(const Json& value, const std::string& indent, bool in_list, std::
   if (value.is_object()) {
     for (const auto& [key, v] : value.items()) {
       lead();
-      const bool simple = !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/'; });
+      const bool simple = !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/';
+      });
       out += (simple ? key : Json(key).dump()) + ":";
       if ((v.is_object() || v.is_array()) && !v.empty()) {
         out += "\n";
@@ -197,8 +218,10 @@ void yaml_into(const Json& value, const std::string& indent, bool in_list, std::
   for (const Json& v : value) {
     lead();
     out += "- ";
-    if ((v.is_object() || v.is_array()) && !empty_collection(v)) yaml_into(v, indent + "  ", true, out);
-    else out += v.dump() + "\n";
+    if ((v.is_object() || v.is_array()) && !empty_collection(v))
+      yaml_into(v, indent + "  ", true, out);
+    else
+      out += v.dump() + "\n";
   }
 }
 

@@ -16,7 +16,10 @@ namespace rehearse::exporting {
 using Json = nlohmann::ordered_json;
 
 /// "--tensor-model-parallel-size", 8; or by place in a file: "parallelism.tensor_parallel_degree". Null is a switch.
-struct Flag { std::string name; Json value; };
+struct Flag {
+  std::string name;
+  Json value;
+};
 using Flags = std::vector<Flag>;
 
 /// What a value of `key` becomes; nothing where the target has no flag for it.
@@ -32,14 +35,20 @@ struct Rule {
 /// A switch where the value is `on`, nothing to say where it is not.
 [[nodiscard]] Rule switch_if(std::string key, std::string flag, Json on = true);
 /// By value; values not listed have no flag.
-[[nodiscard]] Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices, std::string why = {});
+[[nodiscard]] Rule choice(std::string key, std::string shown, std::vector<std::pair<Json, Flags>> choices,
+                          std::string why = {});
 
-struct Mapped { Flags flags; std::vector<ExportedSetting> settings; std::vector<LeftOut> left_out; };
-/// Every key of the scenario goes through the table. Keys that say how to predict, not how to train (calibration, collective_table, input), are passed
-/// over; `model` and `cluster` are the target's own business.
+struct Mapped {
+  Flags flags;
+  std::vector<ExportedSetting> settings;
+  std::vector<LeftOut> left_out;
+};
+/// Every key of the scenario goes through the table. Keys that say how to predict, not how to train (calibration,
+/// collective_table, input), are passed over; `model` and `cluster` are the target's own business.
 [[nodiscard]] Mapped map_settings(const ExportInput& input, const std::vector<Rule>& rules, const std::string& target);
 
-/// Whether several microbatches' gradients are added up whole, so that it matters whether products do that (kernels.fused_gradient_accumulation).
+/// Whether several microbatches' gradients are added up whole, so that it matters whether products do that
+/// (kernels.fused_gradient_accumulation).
 [[nodiscard]] bool sums_whole_gradients(const ExportInput& input);
 /// That key, for targets whose gradients autograd adds up.
 [[nodiscard]] Rule autograd_sums();
@@ -60,7 +69,10 @@ void add_model(Mapped& mapped, const Flags& flags);
 /// In single quotes where a shell would take it apart.
 [[nodiscard]] std::string shell_word(const std::string& text);
 /// Nodes with equal machines.
-struct Pool { std::string gpu_id, gpu_name; int nodes = 0, gpus = 0; };
+struct Pool {
+  std::string gpu_id, gpu_name;
+  int nodes = 0, gpus = 0;
+};
 [[nodiscard]] std::vector<Pool> pools(const Cluster& cluster);
 /// The comment that every file starts with: "# Written by rehearse 0.1.0 from ...".
 [[nodiscard]] std::string banner(const ExportInput& input);

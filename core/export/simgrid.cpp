@@ -1,5 +1,5 @@
-// SimGrid: the cluster as platform XML. Links have latency 0, as CM02 shares a link by latencies and NCCL's model states latencies per call; each link's
-// own stands beside it as a property.
+// SimGrid: the cluster as platform XML. Links have latency 0, as CM02 shares a link by latencies and NCCL's model
+// states latencies per call; each link's own stands beside it as a property.
 
 #include <set>
 
@@ -16,7 +16,8 @@ constexpr int kMostHosts = 512;  // n (n - 1) routes are written out: 512 make a
 
 std::string attribute(const std::string& text) {
   std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
+  for (const char c : text)
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
 
@@ -27,17 +28,25 @@ const std::vector<Rule>& rules() {
 
 FlopsPerSecond fastest(const GpuSpec& gpu) {
   FlopsPerSecond out;
-  for (const auto& [type, peak] : gpu.peak_dense) out = type == DType::fp16 || type == DType::bf16 || type == DType::fp32 ? max(out, peak) : out;
+  for (const auto& [type, peak] : gpu.peak_dense)
+    out = type == DType::fp16 || type == DType::bf16 || type == DType::fp32 ? max(out, peak) : out;
   return out;
 }
 
 Exported write(const ExportInput& in) {
   const Cluster& c = in.cluster;
   if (c.device_count() > kMostHosts)
-    throw Error(ErrorKind::usage, fmt::format("{} GPUs: a platform with a route for each pair is written for up to {}", c.device_count(), kMostHosts), "export --to simgrid", "take fewer nodes: --set cluster.nodes=N");
-  std::string text = "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- " + attribute(banner(in).substr(2, banner(in).size() - 3)) +
-                     "\n     Hosts are GPUs, by rank of device; their speed is the dense peak of 16-bit products. Links are one direction each. -->\n<platform version=\"4.1\">\n"
-                     "  <config>\n    <prop id=\"network/model\" value=\"CM02\"/>\n    <prop id=\"network/crosstraffic\" value=\"0\"/>\n  </config>\n  <zone id=\"cluster\" routing=\"Full\">\n";
+    throw Error(ErrorKind::usage,
+                fmt::format("{} GPUs: a platform with a route for each pair is written for up to {}", c.device_count(),
+                            kMostHosts),
+                "export --to simgrid", "take fewer nodes: --set cluster.nodes=N");
+  std::string text =
+      "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- " +
+      attribute(banner(in).substr(2, banner(in).size() - 3)) +
+      "\n     Hosts are GPUs, by rank of device; their speed is the dense peak of 16-bit products. Links are one "
+      "direction each. -->\n<platform version=\"4.1\">\n"
+      "  <config>\n    <prop id=\"network/model\" value=\"CM02\"/>\n    <prop id=\"network/crosstraffic\" "
+      "value=\"0\"/>\n  </config>\n  <zone id=\"cluster\" routing=\"Full\">\n";
   std::vector<std::string> names;
   std::set<std::string> seen;
   for (LinkId l = 0; l < c.link_count(); ++l) {
@@ -46,23 +55,32 @@ Exported write(const ExportInput& in) {
     names.push_back(std::move(name));
   }
   for (DeviceId d = 0; d < c.device_count(); ++d)
-    text += fmt::format("    <host id=\"{}\" speed=\"{:.17g}f\">\n      <prop id=\"gpu\" value=\"{}\"/>\n      <prop id=\"node\" value=\"{}\"/>\n    </host>\n", d, fastest(c.gpu(d)).value(), attribute(c.gpu(d).name), c.node_of(d));
+    text += fmt::format(
+        "    <host id=\"{}\" speed=\"{:.17g}f\">\n      <prop id=\"gpu\" value=\"{}\"/>\n      <prop id=\"node\" "
+        "value=\"{}\"/>\n    </host>\n",
+        d, fastest(c.gpu(d)).value(), attribute(c.gpu(d).name), c.node_of(d));
   for (LinkId l = 0; l < c.link_count(); ++l) {
     const ClusterLink link = c.link(l);
-    text += fmt::format("    <link id=\"{}\" bandwidth=\"{:.17g}Bps\" latency=\"0s\">\n      <prop id=\"latency_s\" value=\"{:.17g}\"/>\n    </link>\n", names[static_cast<std::size_t>(l)], link.rate.value(), link.latency.value());
+    text += fmt::format(
+        "    <link id=\"{}\" bandwidth=\"{:.17g}Bps\" latency=\"0s\">\n      <prop id=\"latency_s\" "
+        "value=\"{:.17g}\"/>\n    </link>\n",
+        names[static_cast<std::size_t>(l)], link.rate.value(), link.latency.value());
   }
   for (DeviceId a = 0; a < c.device_count(); ++a)
     for (DeviceId b = 0; b < c.device_count(); ++b) {
       if (a == b) continue;
       text += fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">", a, b);
-      for (const LinkId l : c.route(a, b).links) text += fmt::format("<link_ctn id=\"{}\"/>", names[static_cast<std::size_t>(l)]);
+      for (const LinkId l : c.route(a, b).links)
+        text += fmt::format("<link_ctn id=\"{}\"/>", names[static_cast<std::size_t>(l)]);
       text += "</route>\n";
     }
   text += "  </zone>\n</platform>\n";
   Exported out;
   out.files.push_back({"platform.xml", std::move(text), false, false});
-  out.settings.push_back({"cluster", c.name(), "platform", fmt::format("{} hosts, {} links", c.device_count(), c.link_count())});
-  out.left_out.push_back({"model", in.workload.network.name, "a platform says what there is, not what runs on it: --to chakra writes that"});
+  out.settings.push_back(
+      {"cluster", c.name(), "platform", fmt::format("{} hosts, {} links", c.device_count(), c.link_count())});
+  out.left_out.push_back({"model", in.workload.network.name,
+                          "a platform says what there is, not what runs on it: --to chakra writes that"});
   out.left_out.push_back({"strategy", "", "likewise"});
   return out;
 }

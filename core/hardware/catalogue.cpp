@@ -21,7 +21,8 @@ std::string_view name_of(Catalogue::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing) {
+Error unknown_entry(std::string_view kind, std::string_view word, std::span<const std::string> valid,
+                    std::string_view listing) {
   return unknown_of_many(kind, word, valid, fmt::format("rehearse list {}", listing));
 }
 
@@ -43,7 +44,8 @@ struct Catalogue::Impl {
   std::shared_ptr<const Spec> get(Cache<Spec>& cache, Kind kind, const std::string& id, Read read) {
     if (auto it = cache.find(id); it != cache.end()) return it->second;
     const auto& known = names[static_cast<std::size_t>(kind)];
-    if (!std::binary_search(known.begin(), known.end(), id)) throw unknown_entry(name_of(kind), id, known, fmt::format("{}s", name_of(kind)));
+    if (!std::binary_search(known.begin(), known.end(), id))
+      throw unknown_entry(name_of(kind), id, known, fmt::format("{}s", name_of(kind)));
     std::string file = (folder(kind) / (id + ".json")).string();
     auto spec = std::make_shared<const Spec>(read(load_json(file), file));
     cache[id] = spec;
@@ -56,7 +58,8 @@ struct Catalogue::Impl {
     std::shared_ptr<const CollectiveConstants> out;
     for (const std::string& name : {generation, std::string("fallback")})
       if (const fs::path file = root / "collectives" / (name + ".json"); !out && fs::is_regular_file(file))
-        out = std::make_shared<const CollectiveConstants>(read_collective_constants(load_json(file.string()), file.string(), name));
+        out = std::make_shared<const CollectiveConstants>(
+            read_collective_constants(load_json(file.string()), file.string(), name));
     return collectives[generation] = out;
   }
 
@@ -109,15 +112,13 @@ std::shared_ptr<const MachineSpec> Catalogue::machine(const std::string& id) con
 }
 
 std::shared_ptr<const NetworkSpec> Catalogue::network(const std::string& id) const {
-  return impl_->get(impl_->networks, Kind::network, id, [&](const nlohmann::json& json, const std::string& file) {
-    return read_network(json, file, id);
-  });
+  return impl_->get(impl_->networks, Kind::network, id,
+                    [&](const nlohmann::json& json, const std::string& file) { return read_network(json, file, id); });
 }
 
 std::shared_ptr<const ClusterSpec> Catalogue::cluster(const std::string& id) const {
-  return impl_->get(impl_->clusters, Kind::cluster, id, [&](const nlohmann::json& json, const std::string& file) {
-    return read_cluster(json, file, id);
-  });
+  return impl_->get(impl_->clusters, Kind::cluster, id,
+                    [&](const nlohmann::json& json, const std::string& file) { return read_cluster(json, file, id); });
 }
 
 }  // namespace rehearse

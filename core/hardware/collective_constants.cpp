@@ -40,7 +40,8 @@ NetworkCollectives read_network_collectives(ObjectReader& group) {
   return out;
 }
 
-CollectiveConstants read_collective_constants(const nlohmann::json& json, const std::string& origin, const std::string& generation) {
+CollectiveConstants read_collective_constants(const nlohmann::json& json, const std::string& origin,
+                                              const std::string& generation) {
   ObjectReader file(json, origin);
   read_header(file, "collective_constants");
   SourceTable sources(file);

@@ -20,12 +20,12 @@ struct Interconnects {
   /// Rates are one direction. PCIe: of a x16 slot; sockets: all links between two sockets.
   struct Rates {
     BytesPerSecond raw;
-    BytesPerSecond nccl;  ///< What NCCL's topology search takes (graph/topo.h).
+    BytesPerSecond nccl;   ///< What NCCL's topology search takes (graph/topo.h).
     std::string vendor{};  ///< Sockets: of the CPUs they join, as MachineSpec::cpu_vendor.
   };
 
-  std::map<int, Rates> pcie_x16;         ///< By generation.
-  std::map<std::string, Rates> sockets;  ///< "qpi_broadwell", "xgmi_rome", ...
+  std::map<int, Rates> pcie_x16;                                      ///< By generation.
+  std::map<std::string, Rates> sockets;                               ///< "qpi_broadwell", "xgmi_rome", ...
   Seconds nvlink_latency, pcie_latency, socket_latency, c2c_latency;  ///< One crossing of one link.
   std::vector<Source> sources;
 

@@ -13,7 +13,8 @@ namespace rehearse {
 namespace {
 
 PcieSlot read_slot(ObjectReader& group) {
-  return {static_cast<int>(group.integer("generation", {1, 10})), static_cast<int>(group.integer("lanes", {1, 16}, 16))};
+  return {static_cast<int>(group.integer("generation", {1, 10})),
+          static_cast<int>(group.integer("lanes", {1, 16}, 16))};
 }
 
 void read_cpu(ObjectReader group, SourceTable& sources, MachineSpec& machine, WiringDefaults& defaults) {
@@ -25,7 +26,8 @@ void read_cpu(ObjectReader group, SourceTable& sources, MachineSpec& machine, Wi
   if (group.has("memory")) machine.host_memory = group.quantity<Bytes>("memory");
   defaults.socket_link = group.string("socket_link", "");
   if (machine.sockets > 1 && defaults.socket_link.empty())
-    group.fail("socket_link", "several sockets need the link between them", "name an entry of \"sockets\" in interconnects.json");
+    group.fail("socket_link", "several sockets need the link between them",
+               "name an entry of \"sockets\" in interconnects.json");
   group.finish();
 }
 

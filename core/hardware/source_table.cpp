@@ -23,7 +23,8 @@ SourceTable::SourceTable(ObjectReader& file) {
 
 void SourceTable::cite(ObjectReader& group) {
   const nlohmann::json* value = group.raw("source");
-  if (!value) group.fail("source", "these figures name no source", "add \"source\": a key of \"sources\", or a list of keys");
+  if (!value)
+    group.fail("source", "these figures name no source", "add \"source\": a key of \"sources\", or a list of keys");
   std::vector<std::string> wanted;
   if (value->is_array())
     wanted = group.strings("source");
@@ -44,7 +45,8 @@ void SourceTable::cite(ObjectReader& group) {
 std::vector<Source> SourceTable::finish() const {
   for (const auto& s : sources_)
     if (!cited_.contains(s.key))
-      throw Error(ErrorKind::usage, fmt::format("source '{}' is cited by no figure", s.key), where_, "remove it or cite it");
+      throw Error(ErrorKind::usage, fmt::format("source '{}' is cited by no figure", s.key), where_,
+                  "remove it or cite it");
   return sources_;
 }
 

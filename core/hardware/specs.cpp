@@ -41,7 +41,8 @@ FlopsPerSecond GpuSpec::peak(DType t) const {
   for (DType wanted : {t, fallback_of(t), fallback_of(fallback_of(t))})
     if (auto it = peak_dense.find(wanted); it != peak_dense.end()) return it->second;
   std::string known;
-  for (const auto& [type, rate] : peak_dense) known += fmt::format("{}{}", known.empty() ? "" : ", ", rehearse::name_of(type));
+  for (const auto& [type, rate] : peak_dense)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", rehearse::name_of(type));
   throw Error(ErrorKind::usage, fmt::format("{} has no {} arithmetic", this->name, rehearse::name_of(t)), "gpu " + id,
               "it has: " + known);
 }

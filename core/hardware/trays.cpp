@@ -14,7 +14,8 @@ using Kind = MachineSpec::VertexKind;
 std::string name_in_tray(const MachineSpec::Vertex& vertex, int offset, int tray) {
   std::string index = std::to_string(vertex.index);
   const std::string& name = vertex.name;
-  bool counted = name.size() > index.size() && name.ends_with(index) && !std::isdigit(static_cast<unsigned char>(name[name.size() - index.size() - 1]));
+  bool counted = name.size() > index.size() && name.ends_with(index) &&
+                 !std::isdigit(static_cast<unsigned char>(name[name.size() - index.size() - 1]));
   if (counted) return name.substr(0, name.size() - index.size()) + std::to_string(vertex.index + offset);
   return tray == 0 ? name : fmt::format("{}.{}", name, tray);
 }
@@ -38,7 +39,10 @@ void repeat_trays(MachineSpec& machine, int trays) {
         if (tray_vertices[v].kind != kind) continue;
         int& at = place[static_cast<std::size_t>(tray)][v];
         at = static_cast<int>(machine.vertices.size());
-        if (kind == Kind::nvswitch && tray > 0) { at = place[0][v]; continue; }
+        if (kind == Kind::nvswitch && tray > 0) {
+          at = place[0][v];
+          continue;
+        }
         auto copy = tray_vertices[v];
         copy.name = name_in_tray(copy, tray * per_tray, tray);
         copy.index += tray * per_tray;

@@ -35,7 +35,10 @@ std::vector<std::vector<int>> rows_of(ObjectReader& group, const std::string& ke
 
 std::vector<int> whole_numbers(ObjectReader& group, const std::string& key) {
   std::vector<int> out;
-  if (!group.has(key)) { group.expect(key); return out; }
+  if (!group.has(key)) {
+    group.expect(key);
+    return out;
+  }
   for (double value : group.numbers(key, {0, 1e6})) {
     if (value != static_cast<int>(value)) group.fail(key, "wanted whole numbers");
     out.push_back(static_cast<int>(value));
@@ -74,7 +77,8 @@ std::string Wiring::gpu_name(int index) const {
 }
 
 std::string Wiring::nic_name(int index) const {
-  return defaults_.nic_names.empty() ? fmt::format("NIC{}", index) : defaults_.nic_names[static_cast<std::size_t>(index)];
+  return defaults_.nic_names.empty() ? fmt::format("NIC{}", index)
+                                     : defaults_.nic_names[static_cast<std::size_t>(index)];
 }
 
 void Wiring::add_vertex(const ObjectReader& at, Kind kind, const std::string& name, int chips) {
@@ -85,7 +89,8 @@ void Wiring::add_vertex(const ObjectReader& at, Kind kind, const std::string& na
   machine_.vertices.push_back({.kind = kind, .name = name, .index = index, .chips = chips});
   auto& vertex = machine_.vertices.back();
   if (kind == Kind::cpu) vertex.numa = index;
-  if (kind == Kind::nic && !defaults_.nic_devices.empty()) vertex.device = defaults_.nic_devices[static_cast<std::size_t>(index)];
+  if (kind == Kind::nic && !defaults_.nic_devices.empty())
+    vertex.device = defaults_.nic_devices[static_cast<std::size_t>(index)];
 }
 
 Wiring::Readers Wiring::add_vertices(ObjectReader& group, const std::string& key, Kind kind, const std::string& prefix,
@@ -124,7 +129,8 @@ void Wiring::read(ObjectReader& group) {
   if (group.has("links"))
     for (ObjectReader& entry : group.objects("links")) read_link(entry);
   group.expect("links");
-  for (int i = 0; i < static_cast<int>(cpu.size()); ++i) {  // Last: a group may hold anything that is below the CPU by now.
+  // Last: a group may hold anything that is below the CPU by now.
+  for (int i = 0; i < static_cast<int>(cpu.size()); ++i) {
     read_host_bridges(cpu[i], cpus + i);
     cpu[i].finish();
   }
@@ -132,12 +138,16 @@ void Wiring::read(ObjectReader& group) {
 }
 
 void Wiring::read_nvlink_pairs(ObjectReader& group) {
-  if (!group.has("nvlink_pairs")) { group.expect("nvlink_pairs"); return; }
+  if (!group.has("nvlink_pairs")) {
+    group.expect("nvlink_pairs");
+    return;
+  }
   for (const auto& row : rows_of(group, "nvlink_pairs", 3)) {
     int a = vertex_named(group, "nvlink_pairs", fmt::format("GPU{}", row[0]));
     int b = vertex_named(group, "nvlink_pairs", fmt::format("GPU{}", row[1]));
     if (a == b || row[2] < 1 || row[2] > kMostLinks)
-      group.fail("nvlink_pairs", fmt::format("[{}, {}, {}] is not two GPUs and a number of links", row[0], row[1], row[2]));
+      group.fail("nvlink_pairs",
+                 fmt::format("[{}, {}, {}] is not two GPUs and a number of links", row[0], row[1], row[2]));
     machine_.links.push_back(nvlink(a, b, row[2], group));
   }
 }
@@ -173,7 +183,8 @@ void Wiring::attach_children(ObjectReader& owner, int vertex) {
     const std::string key = gpus ? "gpus" : "nics";
     for (int index : whole_numbers(owner, key)) {
       if (index >= (gpus ? machine_.gpus : machine_.nics))
-        owner.fail(key, fmt::format("unknown vertex '{}{}': the machine has {}", gpus ? "GPU" : "NIC", index, gpus ? machine_.gpus : machine_.nics));
+        owner.fail(key, fmt::format("unknown vertex '{}{}': the machine has {}", gpus ? "GPU" : "NIC", index,
+                                    gpus ? machine_.gpus : machine_.nics));
       int child = by_name_.at(gpus ? gpu_name(index) : nic_name(index));
       machine_.links.push_back(pcie(child, vertex, slot_of(child), owner));
     }
@@ -188,18 +199,25 @@ void Wiring::read_cpu(ObjectReader& entry, int vertex) {
 }
 
 void Wiring::read_host_bridges(ObjectReader& cpu, int vertex) {
-  if (!cpu.has("host_bridges")) { cpu.expect("host_bridges"); return; }
+  if (!cpu.has("host_bridges")) {
+    cpu.expect("host_bridges");
+    return;
+  }
   const nlohmann::json& groups = *cpu.raw("host_bridges");
   bool valid = groups.is_array();
   for (int bridge = 0; valid && bridge < static_cast<int>(groups.size()); ++bridge) {
     valid = groups[static_cast<std::size_t>(bridge)].is_array();
     if (!valid) break;
     for (const auto& name : groups[static_cast<std::size_t>(bridge)]) {
-      if (!name.is_string()) { valid = false; break; }
+      if (!name.is_string()) {
+        valid = false;
+        break;
+      }
       int child = vertex_named(cpu, "host_bridges", name.get<std::string>());
       bool found = false;
       for (auto& link : machine_.links)
-        if ((link.a == child && link.b == vertex) || (link.b == child && link.a == vertex)) link.host_bridge = bridge, found = true;
+        if ((link.a == child && link.b == vertex) || (link.b == child && link.a == vertex))
+          link.host_bridge = bridge, found = true;
       if (!found) cpu.fail("host_bridges", fmt::format("'{}' is not right below this CPU", name.get<std::string>()));
     }
   }
@@ -207,12 +225,13 @@ void Wiring::read_host_bridges(ObjectReader& cpu, int vertex) {
 }
 
 void Wiring::attach_cpu_devices(const ObjectReader& at, int first_cpu) {
-  int cpus = static_cast<int>(std::count_if(machine_.vertices.begin(), machine_.vertices.end(), [](const auto& v) { return v.kind == Kind::cpu; }));
+  int cpus = static_cast<int>(std::count_if(machine_.vertices.begin(), machine_.vertices.end(),
+                                            [](const auto& v) { return v.kind == Kind::cpu; }));
   if (cpus % machine_.gpus != 0)
     at.fail({}, fmt::format("{} devices that are sockets do not fit {} CPUs", machine_.gpus, cpus));
   for (int i = 0; i < machine_.gpus; ++i)
-    machine_.links.push_back({i, first_cpu + i * cpus / machine_.gpus, LinkKind::c2c, 1, gpu_.memory_bandwidth, gpu_.memory_bandwidth,
-                              interconnects_.socket_latency});
+    machine_.links.push_back({i, first_cpu + i * cpus / machine_.gpus, LinkKind::c2c, 1, gpu_.memory_bandwidth,
+                              gpu_.memory_bandwidth, interconnects_.socket_latency});
 }
 
 void Wiring::read_socket_pairs(ObjectReader& group) {
@@ -260,7 +279,12 @@ void Wiring::read_link(ObjectReader& entry) {
 
 MachineSpec::Link Wiring::nvlink(int a, int b, int count, const ObjectReader& at) const {
   if (!gpu_.nvlink) at.fail({}, fmt::format("{} has no NVLink", gpu_.name));
-  return {a, b, LinkKind::nvlink, count, count * gpu_.nvlink->per_link, count * gpu_.nvlink->nccl_per_link,
+  return {a,
+          b,
+          LinkKind::nvlink,
+          count,
+          count * gpu_.nvlink->per_link,
+          count * gpu_.nvlink->nccl_per_link,
           interconnects_.nvlink_latency};
 }
 
@@ -296,8 +320,8 @@ void Wiring::check_nvlinks(const ObjectReader& group) const {
     if (link.kind == LinkKind::nvlink) used[link.a] += link.count, used[link.b] += link.count;
   for (std::size_t v = 0; v < used.size(); ++v)
     if (machine_.vertices[v].kind == Kind::gpu && used[v] > (gpu_.nvlink ? gpu_.nvlink->links : 0))
-      group.fail({}, fmt::format("{} is wired with {} NVLinks; a {} has {}", machine_.vertices[v].name, used[v], gpu_.name,
-                                 gpu_.nvlink->links));
+      group.fail({}, fmt::format("{} is wired with {} NVLinks; a {} has {}", machine_.vertices[v].name, used[v],
+                                 gpu_.name, gpu_.nvlink->links));
 }
 
 }  // namespace rehearse

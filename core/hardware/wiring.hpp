@@ -12,18 +12,22 @@
 namespace rehearse {
 
 /// PCIe generation and lanes of a slot.
-struct PcieSlot { int generation = 0; int lanes = 16; };
+struct PcieSlot {
+  int generation = 0;
+  int lanes = 16;
+};
 
 /// What links are made of unless they say otherwise.
 struct WiringDefaults {
   PcieSlot slot;
   PcieSlot nic_slot;
-  std::string socket_link;  ///< Entry of interconnects.json; empty where the file names none.
+  std::string socket_link;               ///< Entry of interconnects.json; empty where the file names none.
   std::vector<std::string> nic_names;    ///< One per NIC, in place of "NIC0", "NIC1", ...; or empty.
   std::vector<std::string> nic_devices;  ///< One per NIC: its name in the driver; or empty.
 };
 
-/// [[0, 1], [2]]: rows of whole numbers of any length; nothing where the key is absent. Throws Error (usage) for anything else.
+/// [[0, 1], [2]]: rows of whole numbers of any length; nothing where the key is absent. Throws Error (usage) for
+/// anything else.
 [[nodiscard]] std::vector<std::vector<int>> whole_number_rows(ObjectReader& group, const std::string& key);
 
 class Wiring {
@@ -31,8 +35,8 @@ class Wiring {
   Wiring(MachineSpec& machine, const GpuSpec& gpu, const Interconnects& interconnects, WiringDefaults defaults)
       : machine_(machine), gpu_(gpu), interconnects_(interconnects), defaults_(std::move(defaults)) {}
 
-  /// Reads the "wiring" group and appends its vertices (GPUs, NVSwitches, PCIe switches, CPUs, NICs, in this order) and links.
-  /// Throws Error (usage) for a vertex that is not there, a link to itself, or more NVLinks than the GPU has.
+  /// Reads the "wiring" group and appends its vertices (GPUs, NVSwitches, PCIe switches, CPUs, NICs, in this order) and
+  /// links. Throws Error (usage) for a vertex that is not there, a link to itself, or more NVLinks than the GPU has.
   void read(ObjectReader& group);
 
  private:
@@ -40,7 +44,8 @@ class Wiring {
   using Readers = std::vector<ObjectReader>;
 
   void add_vertex(const ObjectReader& at, Kind kind, const std::string& name, int chips = 1);
-  Readers add_vertices(ObjectReader& group, const std::string& key, Kind kind, const std::string& prefix, int least = 0);
+  Readers add_vertices(ObjectReader& group, const std::string& key, Kind kind, const std::string& prefix,
+                       int least = 0);
 
   void read_nvlink_pairs(ObjectReader& group);
   void read_nvswitch(ObjectReader& entry, int vertex);

@@ -17,7 +17,10 @@ namespace rehearse {
 namespace {
 
 /// Calls of one rank in one group, in order of time.
-struct Series { int rank_index; std::vector<std::int32_t> events; };
+struct Series {
+  int rank_index;
+  std::vector<std::int32_t> events;
+};
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;  // Events of the first rank and of the other.
 
 class Aligner {
@@ -36,17 +39,25 @@ class Aligner {
   }
 
  private:
-  struct Link { int from, to; Pairs pairs; };
+  struct Link {
+    int from, to;
+    Pairs pairs;
+  };
 
   void check() {
-    std::sort(job_.ranks.begin(), job_.ranks.end(), [](const RankTrace& a, const RankTrace& b) { return a.rank < b.rank; });
+    std::sort(job_.ranks.begin(), job_.ranks.end(),
+              [](const RankTrace& a, const RankTrace& b) { return a.rank < b.rank; });
     std::int64_t earliest = std::numeric_limits<std::int64_t>::max();
     for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
       const RankTrace& r = job_.ranks[i];
       if (i > 0 && job_.ranks[i - 1].rank == r.rank)
-        throw Error(ErrorKind::usage, fmt::format("rank {} again, after {}", r.rank, job_.ranks[i - 1].file), r.file, "give each rank of the job once");
+        throw Error(ErrorKind::usage, fmt::format("rank {} again, after {}", r.rank, job_.ranks[i - 1].file), r.file,
+                    "give each rank of the job once");
       if (i > 0 && r.world_size != job_.ranks[0].world_size && r.world_size > 0 && job_.ranks[0].world_size > 0)
-        throw Error(ErrorKind::usage, fmt::format("a job of {} ranks, {} is of one of {}", r.world_size, job_.ranks[0].file, job_.ranks[0].world_size), r.file, "import the ranks of one job");
+        throw Error(ErrorKind::usage,
+                    fmt::format("a job of {} ranks, {} is of one of {}", r.world_size, job_.ranks[0].file,
+                                job_.ranks[0].world_size),
+                    r.file, "import the ranks of one job");
       earliest = std::min(earliest, r.base_us);
     }
     for (const RankTrace& r : job_.ranks) {
@@ -63,14 +74,19 @@ class Aligner {
         if (r.events[e].call < 0) continue;
         const CommunicationCall& c = r.calls[static_cast<std::size_t>(r.events[e].call)];
         if (c.op == "send" || c.op == "receive") continue;  // Ends of messages are no collective.
-        Series& s = mine.try_emplace(c.members.empty() ? "name " + c.group : fmt::format("{}", fmt::join(c.members, " ")), Series{static_cast<int>(i), {}}).first->second;
+        Series& s =
+            mine.try_emplace(c.members.empty() ? "name " + c.group : fmt::format("{}", fmt::join(c.members, " ")),
+                             Series{static_cast<int>(i), {}})
+                .first->second;
         s.events.push_back(static_cast<std::int32_t>(e));
       }
       for (auto& [key, series] : mine) groups_[key].push_back(std::move(series));
     }
   }
 
-  [[nodiscard]] const DeviceEvent& event(int rank, std::int32_t e) const { return job_.ranks[static_cast<std::size_t>(rank)].events[static_cast<std::size_t>(e)]; }
+  [[nodiscard]] const DeviceEvent& event(int rank, std::int32_t e) const {
+    return job_.ranks[static_cast<std::size_t>(rank)].events[static_cast<std::size_t>(e)];
+  }
   [[nodiscard]] const CommunicationCall& call(int rank, std::int32_t e) const {
     return job_.ranks[static_cast<std::size_t>(rank)].calls[static_cast<std::size_t>(event(rank, e).call)];
   }
@@ -81,7 +97,9 @@ class Aligner {
   [[nodiscard]] bool overlap(const Series& a, std::int32_t x, const Series& b, std::int32_t y) const {
     return entry(a.rank_index, x) < end(b.rank_index, y) && entry(b.rank_index, y) < end(a.rank_index, x);
   }
-  [[nodiscard]] Seconds entry(int rank, std::int32_t e) const { return event(rank, e).begin + job_.clock[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Seconds entry(int rank, std::int32_t e) const {
+    return event(rank, e).begin + job_.clock[static_cast<std::size_t>(rank)];
+  }
   [[nodiscard]] Seconds end(int rank, std::int32_t e) const { return entry(rank, e) + event(rank, e).duration; }
 
   std::optional<Pairs> by_sequence(const Series& a, const Series& b) const {
@@ -123,9 +141,13 @@ class Aligner {
 
   void pair_up(const Series& a, const Series& b) {
     Link link{a.rank_index, b.rank_index, {}};
-    if (auto pairs = by_sequence(a, b)) link.pairs = std::move(*pairs), ways_.insert("by their sequence numbers");
-    else if (auto same = in_order(a, b)) link.pairs = std::move(*same), ways_.insert("in order, as the ranks make the same calls");
-    else link.pairs = by_overlap(a, b), ways_.insert("by operation, size and overlap in time, as the ranks' traces do not hold the same calls");
+    if (auto pairs = by_sequence(a, b))
+      link.pairs = std::move(*pairs), ways_.insert("by their sequence numbers");
+    else if (auto same = in_order(a, b))
+      link.pairs = std::move(*same), ways_.insert("in order, as the ranks make the same calls");
+    else
+      link.pairs = by_overlap(a, b),
+      ways_.insert("by operation, size and overlap in time, as the ranks' traces do not hold the same calls");
     links_.push_back(std::move(link));
   }
 
@@ -143,8 +165,10 @@ class Aligner {
         for (const auto& [x, y] : l.pairs) ahead.push_back((end(l.from, x) - end(l.to, y)).value());
         std::nth_element(ahead.begin(), ahead.begin() + static_cast<std::ptrdiff_t>(ahead.size() / 2), ahead.end());
         const Seconds median{ahead[ahead.size() / 2]};
-        if (set[from]) correction[to] = correction[from] + median;
-        else correction[from] = correction[to] - median;
+        if (set[from])
+          correction[to] = correction[from] + median;
+        else
+          correction[from] = correction[to] - median;
         set[from] = set[to] = more = true;
       }
     }
@@ -171,9 +195,12 @@ class Aligner {
   }
 
   void describe() {
-    if (job_.ranks.size() < 2) job_.how_matched = "one rank alone: waiting for others cannot be told from communication";
-    else if (job_.matched.empty()) job_.how_matched = "no call of one rank belongs to one of another";
-    else job_.how_matched = fmt::format("{} collectives matched {}", job_.matched.size(), fmt::join(ways_, "; "));
+    if (job_.ranks.size() < 2)
+      job_.how_matched = "one rank alone: waiting for others cannot be told from communication";
+    else if (job_.matched.empty())
+      job_.how_matched = "no call of one rank belongs to one of another";
+    else
+      job_.how_matched = fmt::format("{} collectives matched {}", job_.matched.size(), fmt::join(ways_, "; "));
   }
 
   JobTrace job_;
@@ -194,7 +221,8 @@ Seconds JobTrace::transfer(int rank_index, std::int32_t e) const {
 }
 
 Seconds JobTrace::waiting(int rank_index, std::int32_t event) const {
-  return ranks[static_cast<std::size_t>(rank_index)].events[static_cast<std::size_t>(event)].duration - transfer(rank_index, event);
+  return ranks[static_cast<std::size_t>(rank_index)].events[static_cast<std::size_t>(event)].duration -
+         transfer(rank_index, event);
 }
 
 JobTrace align(std::vector<RankTrace> ranks) {
@@ -214,9 +242,11 @@ Span span_of(const JobTrace& job, std::size_t rank, std::size_t index, int strea
   s.begin = e.begin + job.clock[rank];
   s.end = s.begin + e.duration;
   s.kind = e.cls == OperationClass::memory ? SpanKind::copy : SpanKind::compute;
-  s.category = e.cls == OperationClass::attention ? TimeCategory::attention : e.cls == OperationClass::optimizer ? TimeCategory::optimizer
+  s.category = e.cls == OperationClass::attention                                        ? TimeCategory::attention
+               : e.cls == OperationClass::optimizer                                      ? TimeCategory::optimizer
                : e.cls == OperationClass::matmul || e.cls == OperationClass::convolution ? TimeCategory::matmul
-               : e.cls == OperationClass::loss || e.cls == OperationClass::embedding ? TimeCategory::loss : TimeCategory::memory_bound;
+               : e.cls == OperationClass::loss || e.cls == OperationClass::embedding     ? TimeCategory::loss
+                                                                                         : TimeCategory::memory_bound;
   if (e.call < 0) return s;
   const CommunicationCall& c = r.calls[static_cast<std::size_t>(e.call)];
   s.kind = c.op == "send" ? SpanKind::send : c.op == "receive" ? SpanKind::receive : SpanKind::collective;

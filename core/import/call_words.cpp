@@ -11,19 +11,32 @@ namespace {
 std::string plain(std::string_view word) {
   std::string out;
   for (const char c : word)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 
-struct Word { std::string_view part, meaning; };
+struct Word {
+  std::string_view part, meaning;
+};
 
 }  // namespace
 
 std::string call_name(std::string_view word) {
   // "reduce" is part of the two above it.
-  constexpr Word kCalls[] = {{"allreduce", "all_reduce"}, {"reducescatter", "reduce_scatter"}, {"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"sendrecv", "send_recv"},
-                             {"broadcast", "broadcast"}, {"barrier", "barrier"}, {"gather", "gather"}, {"scatter", "scatter"}, {"reduce", "reduce"}, {"recv", "receive"},
-                             {"receive", "receive"}, {"send", "send"}};
+  constexpr Word kCalls[] = {{"allreduce", "all_reduce"},
+                             {"reducescatter", "reduce_scatter"},
+                             {"allgather", "all_gather"},
+                             {"alltoall", "all_to_all"},
+                             {"sendrecv", "send_recv"},
+                             {"broadcast", "broadcast"},
+                             {"barrier", "barrier"},
+                             {"gather", "gather"},
+                             {"scatter", "scatter"},
+                             {"reduce", "reduce"},
+                             {"recv", "receive"},
+                             {"receive", "receive"},
+                             {"send", "send"}};
   if (const auto arguments = word.find('('); arguments != std::string_view::npos) word = word.substr(0, arguments);
   const std::string text = plain(word);
   for (const Word& w : kCalls)
@@ -32,10 +45,16 @@ std::string call_name(std::string_view word) {
 }
 
 std::optional<double> element_bytes(std::string_view word) {
-  struct Size { std::string_view name; double bytes; };
-  constexpr Size kSizes[] = {{"double", 8}, {"long", 8}, {"longint", 8}, {"int64", 8}, {"float", 4}, {"int", 4}, {"int32", 4}, {"half", 2}, {"c10half", 2}, {"bfloat16", 2},
-                             {"c10bfloat16", 2}, {"short", 2}, {"char", 1}, {"signedchar", 1}, {"unsignedchar", 1}, {"byte", 1}, {"bool", 1}, {"float8e4m3fn", 1},
-                             {"float8e5m2", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2fnuz", 1}, {"complexfloat", 8}, {"complexdouble", 16}};
+  struct Size {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr Size kSizes[] = {{"double", 8},         {"long", 8},         {"longint", 8},       {"int64", 8},
+                             {"float", 4},          {"int", 4},          {"int32", 4},         {"half", 2},
+                             {"c10half", 2},        {"bfloat16", 2},     {"c10bfloat16", 2},   {"short", 2},
+                             {"char", 1},           {"signedchar", 1},   {"unsignedchar", 1},  {"byte", 1},
+                             {"bool", 1},           {"float8e4m3fn", 1}, {"float8e5m2", 1},    {"float8e4m3fnuz", 1},
+                             {"float8e5m2fnuz", 1}, {"complexfloat", 8}, {"complexdouble", 16}};
   const std::string text = plain(word);
   for (const Size& s : kSizes)
     if (text == s.name) return s.bytes;

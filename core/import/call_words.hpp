@@ -8,8 +8,8 @@
 
 namespace rehearse {
 
-/// "_allgather_base", "nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)", "ALL_GATHER": the name CollectiveOp has, or "send",
-/// "receive", "send_recv", "barrier"; "unknown" for others.
+/// "_allgather_base", "nccl:all_reduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)", "ALL_GATHER": the name
+/// CollectiveOp has, or "send", "receive", "send_recv", "barrier"; "unknown" for others.
 [[nodiscard]] std::string call_name(std::string_view word);
 /// Bytes of an element of "Float", "c10::BFloat16", "long int", ...; nothing for others.
 [[nodiscard]] std::optional<double> element_bytes(std::string_view word);

@@ -20,7 +20,10 @@ namespace {
 
 constexpr std::uint64_t kLargestMessage = 64'000'000;
 
-struct Attribute { std::string name, text; double number = 0; };
+struct Attribute {
+  std::string name, text;
+  double number = 0;
+};
 struct Node {
   std::string name;
   int type = 0;
@@ -29,7 +32,8 @@ struct Node {
   std::vector<std::uint64_t> after{};  // data_deps and ctrl_deps.
   std::vector<Attribute> attributes;
   [[nodiscard]] const Attribute* find(std::string_view wanted) const {
-    const auto at = std::find_if(attributes.begin(), attributes.end(), [&](const Attribute& a) { return a.name == wanted; });
+    const auto at =
+        std::find_if(attributes.begin(), attributes.end(), [&](const Attribute& a) { return a.name == wanted; });
     return at == attributes.end() ? nullptr : &*at;
   }
   [[nodiscard]] double number(std::string_view wanted) const {
@@ -78,7 +82,10 @@ class Message {
   std::string_view payload;
 
  private:
-  [[noreturn]] void fail() const { throw Error(ErrorKind::usage, "damaged protobuf", where_, "a Chakra trace is GlobalMetadata and Nodes, each after its length"); }
+  [[noreturn]] void fail() const {
+    throw Error(ErrorKind::usage, "damaged protobuf", where_,
+                "a Chakra trace is GlobalMetadata and Nodes, each after its length");
+  }
   std::string_view take(std::uint64_t bytes) {
     if (bytes > text_.size()) fail();
     const std::string_view out = text_.substr(0, bytes);
@@ -116,13 +123,22 @@ Attribute read_attribute(std::string_view text, const std::string& where) {
   Attribute out;
   Message m(text, where);
   while (m.next()) {
-    if (m.field == 1 && m.wire == 2) out.name = m.payload;
-    else if (m.field == 29 && m.wire == 2) out.text = m.payload;
-    else if (m.field == 3 && m.wire == 1) out.number = bits<double>(m.value);
-    else if (m.field == 5 && m.wire == 5) out.number = static_cast<double>(bits<float>(static_cast<std::uint32_t>(m.value)));
-    else if ((m.field == 15 || m.field == 17) && m.wire == 0) out.number = static_cast<double>(static_cast<std::int64_t>(m.value >> 1) ^ -static_cast<std::int64_t>(m.value & 1));
-    else if (m.wire == 0 && m.field >= 7) out.number = m.field == 7 || m.field == 9 ? static_cast<double>(static_cast<std::int64_t>(m.value)) : static_cast<double>(m.value);
-    else if ((m.wire == 1 || m.wire == 5) && m.field >= 19) out.number = static_cast<double>(m.value);
+    if (m.field == 1 && m.wire == 2)
+      out.name = m.payload;
+    else if (m.field == 29 && m.wire == 2)
+      out.text = m.payload;
+    else if (m.field == 3 && m.wire == 1)
+      out.number = bits<double>(m.value);
+    else if (m.field == 5 && m.wire == 5)
+      out.number = static_cast<double>(bits<float>(static_cast<std::uint32_t>(m.value)));
+    else if ((m.field == 15 || m.field == 17) && m.wire == 0)
+      out.number =
+          static_cast<double>(static_cast<std::int64_t>(m.value >> 1) ^ -static_cast<std::int64_t>(m.value & 1));
+    else if (m.wire == 0 && m.field >= 7)
+      out.number = m.field == 7 || m.field == 9 ? static_cast<double>(static_cast<std::int64_t>(m.value))
+                                                : static_cast<double>(m.value);
+    else if ((m.wire == 1 || m.wire == 5) && m.field >= 19)
+      out.number = static_cast<double>(m.value);
   }
   return out;
 }
@@ -131,13 +147,20 @@ Node read_node(std::string_view text, const std::string& where) {
   Node out;
   Message m(text, where);
   while (m.next()) {
-    if (m.field == 1 && m.wire == 0) out.id = m.value;
-    else if (m.field == 4 || m.field == 5) read_numbers(m, where, out.after);
-    else if (m.field == 2 && m.wire == 2) out.name = m.payload;
-    else if (m.field == 3 && m.wire == 0) out.type = static_cast<int>(std::min<std::uint64_t>(m.value, 1000));
-    else if (m.field == 6 && m.wire == 0) out.start_us = static_cast<double>(m.value);
-    else if (m.field == 7 && m.wire == 0) out.duration_us = static_cast<double>(m.value);
-    else if (m.field == 10 && m.wire == 2) out.attributes.push_back(read_attribute(m.payload, where));
+    if (m.field == 1 && m.wire == 0)
+      out.id = m.value;
+    else if (m.field == 4 || m.field == 5)
+      read_numbers(m, where, out.after);
+    else if (m.field == 2 && m.wire == 2)
+      out.name = m.payload;
+    else if (m.field == 3 && m.wire == 0)
+      out.type = static_cast<int>(std::min<std::uint64_t>(m.value, 1000));
+    else if (m.field == 6 && m.wire == 0)
+      out.start_us = static_cast<double>(m.value);
+    else if (m.field == 7 && m.wire == 0)
+      out.duration_us = static_cast<double>(m.value);
+    else if (m.field == 10 && m.wire == 2)
+      out.attributes.push_back(read_attribute(m.payload, where));
   }
   return out;
 }
@@ -146,19 +169,24 @@ Node read_node(std::string_view text, const std::string& where) {
 bool next_message(std::istream& in, std::string& message, const std::string& where) {
   std::uint64_t length = 0;
   unsigned shift = 0;
-  for (int c = in.get(); ; c = in.get(), shift += 7) {
+  for (int c = in.get();; c = in.get(), shift += 7) {
     if (c == std::char_traits<char>::eof()) {
       if (shift == 0) return false;
       throw Error(ErrorKind::usage, "the file ends in the middle of a message", where, "copy the file again");
     }
-    if (shift > 35) throw Error(ErrorKind::usage, "damaged protobuf", where, "a Chakra trace is GlobalMetadata and Nodes, each after its length");
+    if (shift > 35)
+      throw Error(ErrorKind::usage, "damaged protobuf", where,
+                  "a Chakra trace is GlobalMetadata and Nodes, each after its length");
     length |= static_cast<std::uint64_t>(c & 0x7f) << shift;
     if (c < 0x80) break;
   }
-  if (length > kLargestMessage) throw Error(ErrorKind::usage, fmt::format("a message of {} bytes", length), where, "the file is damaged, or no Chakra trace");
+  if (length > kLargestMessage)
+    throw Error(ErrorKind::usage, fmt::format("a message of {} bytes", length), where,
+                "the file is damaged, or no Chakra trace");
   message.resize(length);
   in.read(message.data(), static_cast<std::streamsize>(length));
-  if (static_cast<std::uint64_t>(in.gcount()) != length) throw Error(ErrorKind::usage, "the file ends in the middle of a message", where, "copy the file again");
+  if (static_cast<std::uint64_t>(in.gcount()) != length)
+    throw Error(ErrorKind::usage, "the file ends in the middle of a message", where, "copy the file again");
   return true;
 }
 
@@ -185,15 +213,21 @@ class Collector {
     ++out_.all_events;
     if (n.type != static_cast<int>(ChakraNode::metadata)) remember(n);
     const auto type = static_cast<ChakraNode>(n.type);
-    const bool communicates = type == ChakraNode::comm_coll || type == ChakraNode::comm_send || type == ChakraNode::comm_recv;
-    if (!communicates && (n.number("is_cpu_op") != 0 || (type != ChakraNode::comp && type != ChakraNode::mem_load && type != ChakraNode::mem_store))) return;
-    if (static_cast<std::int64_t>(out_.events.size()) >= limits_.device_events) throw Error(ErrorKind::usage, fmt::format("more than {} nodes", limits_.device_events), out_.file);
+    const bool communicates =
+        type == ChakraNode::comm_coll || type == ChakraNode::comm_send || type == ChakraNode::comm_recv;
+    if (!communicates && (n.number("is_cpu_op") != 0 ||
+                          (type != ChakraNode::comp && type != ChakraNode::mem_load && type != ChakraNode::mem_store)))
+      return;
+    if (static_cast<std::int64_t>(out_.events.size()) >= limits_.device_events)
+      throw Error(ErrorKind::usage, fmt::format("more than {} nodes", limits_.device_events), out_.file);
     DeviceEvent e;
     e.begin = Seconds{n.start_us * 1e-6};
     e.duration = duration_of(n);
     e.name = intern(n.name);
     e.stream = static_cast<std::int32_t>(std::clamp(n.number("stream"), 0.0, 1e9));
-    e.cls = communicates ? OperationClass::communication : type == ChakraNode::comp ? class_of(n) : OperationClass::memory;
+    e.cls = communicates               ? OperationClass::communication
+            : type == ChakraNode::comp ? class_of(n)
+                                       : OperationClass::memory;
     if (communicates) e.call = add_call(n, type);
     if (!timed_) nodes_.back().event = static_cast<std::int64_t>(out_.events.size());
     out_.events.push_back(e);
@@ -202,11 +236,13 @@ class Collector {
 
   RankTrace finish() {
     if (out_.events.empty())
-      throw Error(ErrorKind::usage, fmt::format("no computation or communication among {} nodes", out_.all_events), out_.file, "is it a Chakra execution trace of a device?");
+      throw Error(ErrorKind::usage, fmt::format("no computation or communication among {} nodes", out_.all_events),
+                  out_.file, "is it a Chakra execution trace of a device?");
     if (!timed_ && nodes_.size() > 1) lay_out();
     std::vector<std::size_t> order(out_.events.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.events[a].begin < out_.events[b].begin; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return out_.events[a].begin < out_.events[b].begin; });
     RankTrace sorted = out_;
     for (std::size_t i = 0; i < order.size(); ++i) {
       sorted.events[i] = out_.events[order[i]];
@@ -217,7 +253,12 @@ class Collector {
 
  private:
   /// What is needed to say when a node starts that does not say it.
-  struct Placed { std::uint64_t id; Seconds duration; std::int64_t stream, event; std::vector<std::uint64_t> after; };
+  struct Placed {
+    std::uint64_t id;
+    Seconds duration;
+    std::int64_t stream, event;
+    std::vector<std::uint64_t> after;
+  };
 
   static Seconds duration_of(const Node& n) {
     const Attribute* exact = n.find("duration_ns");
@@ -232,11 +273,14 @@ class Collector {
   void remember(const Node& n) {
     if (n.start_us != 0) timed_ = true;
     if (timed_) return;
-    if (static_cast<std::int64_t>(nodes_.size()) >= limits_.device_events) throw Error(ErrorKind::usage, fmt::format("more than {} nodes", limits_.device_events), out_.file);
-    nodes_.push_back({n.id, duration_of(n), n.find("stream") == nullptr ? -1 : static_cast<std::int64_t>(n.number("stream")), -1, n.after});
+    if (static_cast<std::int64_t>(nodes_.size()) >= limits_.device_events)
+      throw Error(ErrorKind::usage, fmt::format("more than {} nodes", limits_.device_events), out_.file);
+    nodes_.push_back({n.id, duration_of(n),
+                      n.find("stream") == nullptr ? -1 : static_cast<std::int64_t>(n.number("stream")), -1, n.after});
   }
 
-  /// As early as dependencies and streams let each node start; nodes of a stream in the file's order as far as dependencies let them.
+  /// As early as dependencies and streams let each node start; nodes of a stream in the file's order as far as
+  /// dependencies let them.
   void lay_out() {
     std::unordered_map<std::uint64_t, std::size_t> at;
     for (std::size_t i = 0; i < nodes_.size(); ++i) at.emplace(nodes_[i].id, i);
@@ -266,14 +310,18 @@ class Collector {
       }
     }
     if (placed < nodes_.size())
-      throw Error(ErrorKind::usage, fmt::format("{} nodes wait for one another", nodes_.size() - placed), out_.file, "dependencies have to end somewhere: the file is damaged, or another program wrote it");
+      throw Error(ErrorKind::usage, fmt::format("{} nodes wait for one another", nodes_.size() - placed), out_.file,
+                  "dependencies have to end somewhere: the file is damaged, or another program wrote it");
     out_.laid_out = std::any_of(nodes_.begin(), nodes_.end(), [](const Placed& n) { return n.duration > Seconds{0}; });
   }
 
   std::int32_t add_call(const Node& n, ChakraNode type) {
     CommunicationCall c;
     const auto kind = static_cast<std::size_t>(std::max(0.0, n.number("comm_type")));
-    c.op = type == ChakraNode::comm_send ? "send" : type == ChakraNode::comm_recv ? "receive" : kind < std::size(kChakraCollectives) ? std::string(kChakraCollectives[kind]) : "unknown";
+    c.op = type == ChakraNode::comm_send          ? "send"
+           : type == ChakraNode::comm_recv        ? "receive"
+           : kind < std::size(kChakraCollectives) ? std::string(kChakraCollectives[kind])
+                                                  : "unknown";
     c.sized = n.find("comm_size") != nullptr;
     c.bytes = Bytes{std::max(0.0, n.number("comm_size"))};
     if (const Attribute* group = n.find("pg_name")) c.group = group->text;
@@ -310,7 +358,8 @@ double json_number(const nlohmann::json& value, const std::string& where) {
 
 std::uint64_t json_id(const nlohmann::json& value, const std::string& where) {
   const double id = json_number(value, where);
-  if (!(id >= 0) || id > 9e15) throw Error(ErrorKind::usage, fmt::format("'{}' is no number of a node", value.dump().substr(0, 40)), where);
+  if (!(id >= 0) || id > 9e15)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is no number of a node", value.dump().substr(0, 40)), where);
   return static_cast<std::uint64_t>(id);
 }
 
@@ -322,7 +371,8 @@ const nlohmann::json* member(const nlohmann::json& object, const char* snake, co
 
 int node_type(const nlohmann::json& value, const std::string& where) {
   if (value.is_number()) return static_cast<int>(json_number(value, where));
-  constexpr std::string_view kNames[] = {"INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"};
+  constexpr std::string_view kNames[] = {"INVALID_NODE", "METADATA_NODE",  "MEM_LOAD_NODE",  "MEM_STORE_NODE",
+                                         "COMP_NODE",    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"};
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     if (value.is_string() && value.get<std::string>() == kNames[i]) return static_cast<int>(i);
   return 0;
@@ -339,16 +389,20 @@ Node json_node(const nlohmann::json& in, const std::string& where) {
       for (const auto& id : *list) out.after.push_back(json_id(id, where));
   if (const auto* v = member(in, "start_time_micros", "startTimeMicros")) out.start_us = json_number(*v, where);
   if (const auto* v = member(in, "duration_micros", "durationMicros")) out.duration_us = json_number(*v, where);
-  if (!(out.duration_us >= 0)) throw Error(ErrorKind::usage, fmt::format("'{}' lasts {} us", out.name, out.duration_us), where);
+  if (!(out.duration_us >= 0))
+    throw Error(ErrorKind::usage, fmt::format("'{}' lasts {} us", out.name, out.duration_us), where);
   const auto list = in.find("attr");
   if (list == in.end() || !list->is_array()) return out;
   for (const auto& a : *list) {
     if (!a.is_object()) continue;
     Attribute attribute;
     for (const auto& [key, value] : a.items()) {
-      if (key == "name" && value.is_string()) attribute.name = value.get<std::string>();
-      else if (key == "string_val" || key == "stringVal") attribute.text = value.is_string() ? value.get<std::string>() : "";
-      else if ((key.ends_with("_val") || key.ends_with("Val")) && !key.starts_with("bytes")) attribute.number = json_number(value, where);
+      if (key == "name" && value.is_string())
+        attribute.name = value.get<std::string>();
+      else if (key == "string_val" || key == "stringVal")
+        attribute.text = value.is_string() ? value.get<std::string>() : "";
+      else if ((key.ends_with("_val") || key.ends_with("Val")) && !key.starts_with("bytes"))
+        attribute.number = json_number(value, where);
     }
     out.attributes.push_back(std::move(attribute));
   }
@@ -361,19 +415,23 @@ RankTrace read_chakra(std::istream& in, const std::string& origin, const TraceLi
   Collector collector(origin, limits);
   std::string message;
   for (std::int64_t i = 0; next_message(in, message, fmt::format("{}: message {}", origin, i)); ++i)
-    if (i > 0) collector.add(read_node(message, fmt::format("{}: message {}", origin, i)));  // The first is GlobalMetadata.
+    if (i > 0)
+      collector.add(read_node(message, fmt::format("{}: message {}", origin, i)));  // The first is GlobalMetadata.
   return collector.finish();
 }
 
 RankTrace read_chakra_json(const std::string& path, const TraceLimits& limits) {
   const nlohmann::json json = load_json(path, {1'000'000'000, limits.depth});
   const auto nodes = json.is_object() ? json.find("nodes") : json.end();
-  if (!json.is_object() || nodes == json.end() || !nodes->is_array()) throw Error(ErrorKind::usage, "no list \"nodes\" in it", path, "a Chakra trace in JSON is {\"nodes\": [...]}");
+  if (!json.is_object() || nodes == json.end() || !nodes->is_array())
+    throw Error(ErrorKind::usage, "no list \"nodes\" in it", path, "a Chakra trace in JSON is {\"nodes\": [...]}");
   if (!nodes->empty() && nodes->front().is_object() && !nodes->front().contains("type"))
-    throw Error(ErrorKind::usage, "this is PyTorch's graph of operators on the host (ExecutionTraceObserver), which has no times", path,
+    throw Error(ErrorKind::usage,
+                "this is PyTorch's graph of operators on the host (ExecutionTraceObserver), which has no times", path,
                 "import the profiler's trace of the same run, or link both with chakra_trace_link");
   Collector collector(path, limits);
-  for (std::size_t i = 0; i < nodes->size(); ++i) collector.add(json_node((*nodes)[i], fmt::format("{}: /nodes/{}", path, i)));
+  for (std::size_t i = 0; i < nodes->size(); ++i)
+    collector.add(json_node((*nodes)[i], fmt::format("{}: /nodes/{}", path, i)));
   return collector.finish();
 }
 

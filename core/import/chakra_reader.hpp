@@ -1,13 +1,15 @@
 #pragma once
-// Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): protobuf and JSON. Private to core/import; read_trace.hpp is the
-// way in.
+// Chakra execution traces (mlcommons/chakra, schema/protobuf/et_def.proto): protobuf and JSON. Private to core/import;
+// read_trace.hpp is the way in.
 //
-// A protobuf file is a GlobalMetadata and then Nodes, each after its length as a varint. Read are name, type, start_time_micros,
-// duration_micros, data_deps, ctrl_deps and the attributes is_cpu_op, num_ops (FLOPs), comm_type, comm_size (bytes), pg_name, stream and op_class
-// (core/import/job_trace.hpp has the names; else a kernel's name decides). Nodes of the CPU are passed over.
+// A protobuf file is a GlobalMetadata and then Nodes, each after its length as a varint. Read are name, type,
+// start_time_micros, duration_micros, data_deps, ctrl_deps and the attributes is_cpu_op, num_ops (FLOPs), comm_type,
+// comm_size (bytes), pg_name, stream and op_class (core/import/job_trace.hpp has the names; else a kernel's name
+// decides). Nodes of the CPU are passed over.
 //
-// Where no node has a start, as in what rehearse and generators of synthetic traces write, a node starts when what it depends on and what its
-// stream did before it have ended: RankTrace::laid_out. Without durations that leaves all at 0, in order of the dependencies.
+// Where no node has a start, as in what rehearse and generators of synthetic traces write, a node starts when what it
+// depends on and what its stream did before it have ended: RankTrace::laid_out. Without durations that leaves all at 0,
+// in order of the dependencies.
 
 #include <istream>
 #include <string>
@@ -25,6 +27,8 @@ inline constexpr std::string_view kChakraClass = "op_class";
 
 /// Numbers of et_def.proto, for whoever writes such files.
 enum class ChakraNode : std::uint8_t { invalid, metadata, mem_load, mem_store, comp, comm_send, comm_recv, comm_coll };
-inline constexpr std::string_view kChakraCollectives[] = {"all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter", "barrier"};
+inline constexpr std::string_view kChakraCollectives[] = {"all_reduce",     "reduce",    "all_gather", "gather",
+                                                          "scatter",        "broadcast", "all_to_all", "reduce_scatter",
+                                                          "reduce_scatter", "barrier"};
 
 }  // namespace rehearse

@@ -35,15 +35,18 @@ class Sets {
 
 class Inference {
  public:
-  Inference(const SmiTopology& smi, const GpuSpec& gpu, std::string origin) : smi_(smi), m_(smi.matrix), gpu_(gpu), origin_(std::move(origin)) {}
+  Inference(const SmiTopology& smi, const GpuSpec& gpu, std::string origin)
+      : smi_(smi), m_(smi.matrix), gpu_(gpu), origin_(std::move(origin)) {}
 
   MachineDraft run() {
     slot_ = {gpu_.pcie.generation, gpu_.pcie.lanes};
     for (std::size_t i = 0; i < m_.devices.size(); ++i) {
       auto& list = m_.devices[i].is_nic ? draft_.nics : draft_.gpus;
       place_.push_back(list.size());
-      std::string name = m_.devices[i].is_nic && !m_.devices[i].name.starts_with("NIC") ? m_.devices[i].name : m_.devices[i].device;
-      draft_.nic_devices_are_names = draft_.nic_devices_are_names || (m_.devices[i].is_nic && !m_.devices[i].name.starts_with("NIC"));
+      std::string name =
+          m_.devices[i].is_nic && !m_.devices[i].name.starts_with("NIC") ? m_.devices[i].name : m_.devices[i].device;
+      draft_.nic_devices_are_names =
+          draft_.nic_devices_are_names || (m_.devices[i].is_nic && !m_.devices[i].name.starts_with("NIC"));
       list.push_back({{}, slot_, -1, name});
     }
     check_names();
@@ -64,7 +67,8 @@ class Inference {
       if (draft_.nic_devices_are_names && d.is_nic) continue;
       const std::string wanted = fmt::format("{}{}", d.is_nic ? "NIC" : "GPU", place_[i]);
       if (d.name != wanted)
-        throw Error(ErrorKind::usage, fmt::format("{} stands where {} belongs", d.name, wanted), origin_, "a part of a matrix? give the whole output");
+        throw Error(ErrorKind::usage, fmt::format("{} stands where {} belongs", d.name, wanted), origin_,
+                    "a part of a matrix? give the whole output");
     }
   }
 
@@ -80,8 +84,9 @@ class Inference {
         all_full = all_full && m_.cells[a][b].nvlinks == own;
         sum += m_.cells[a][b].nvlinks;
         if (m_.cells[a][b].nvlinks > own)
-          throw Error(ErrorKind::usage, fmt::format("{} and {} share {} NVLinks; a {} has {}", m_.devices[a].name, m_.devices[b].name, m_.cells[a][b].nvlinks,
-                                                    gpu_.name, own),
+          throw Error(ErrorKind::usage,
+                      fmt::format("{} and {} share {} NVLinks; a {} has {}", m_.devices[a].name, m_.devices[b].name,
+                                  m_.cells[a][b].nvlinks, gpu_.name, own),
                       origin_, "is --gpu the right model?");
       }
       most = std::max(most, sum);
@@ -90,7 +95,8 @@ class Inference {
     if (!all_full && most <= own) {
       for (std::size_t a = 0; a < gpus; ++a)
         for (std::size_t b = a + 1; b < gpus; ++b)
-          if (int n = m_.cells[a][b].nvlinks; n > 0) draft_.nvlink_pairs.push_back({static_cast<int>(a), static_cast<int>(b), n});
+          if (int n = m_.cells[a][b].nvlinks; n > 0)
+            draft_.nvlink_pairs.push_back({static_cast<int>(a), static_cast<int>(b), n});
       return;
     }
     for (std::size_t a = 0; a < gpus; ++a) {
@@ -98,10 +104,12 @@ class Inference {
       for (std::size_t b = 0; b < gpus; ++b) links = std::max(links, m_.cells[a][b].nvlinks);
       draft_.nvswitch_links.push_back(links);
     }
-    draft_.notes.push_back("NVLinks of all GPUs meet in NVSwitches, taken as one vertex: no GPU has links for so many peers of its own.");
+    draft_.notes.push_back(
+        "NVLinks of all GPUs meet in NVSwitches, taken as one vertex: no GPU has links for so many peers of its own.");
   }
 
-  /// Devices with a path inside one CPU share it. Where NVLink hides a pair's path, equal CPU affinity decides, unless it would join what is SYS apart.
+  /// Devices with a path inside one CPU share it. Where NVLink hides a pair's path, equal CPU affinity decides, unless
+  /// it would join what is SYS apart.
   std::vector<std::vector<std::size_t>> cpu_classes() {
     Sets sets(m_.devices.size());
     const auto n = m_.devices.size();
@@ -185,6 +193,8 @@ class Inference {
 
 }  // namespace
 
-MachineDraft draft_of(const SmiTopology& smi, const GpuSpec& gpu, const std::string& origin) { return Inference(smi, gpu, origin).run(); }
+MachineDraft draft_of(const SmiTopology& smi, const GpuSpec& gpu, const std::string& origin) {
+  return Inference(smi, gpu, origin).run();
+}
 
 }  // namespace rehearse

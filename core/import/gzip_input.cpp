@@ -14,7 +14,8 @@ constexpr std::size_t kBlock = 1u << 20;
 
 GzipInput::GzipInput(const std::string& path) : path_(path), file_(nullptr, &gzclose_r), buffer_(kBlock) {
   std::error_code failed;
-  if (std::filesystem::is_directory(path, failed)) throw Error(ErrorKind::usage, "is a directory", path, "name the files in it");
+  if (std::filesystem::is_directory(path, failed))
+    throw Error(ErrorKind::usage, "is a directory", path, "name the files in it");
   file_.reset(gzopen(path.c_str(), "rb"));
   if (!file_) throw Error(ErrorKind::usage, "cannot be read", path, "check the path and its permissions");
   gzbuffer(file_.get(), kBlock / 4);
@@ -28,8 +29,10 @@ GzipInput::int_type GzipInput::underflow() {
     int code = Z_OK;
     const char* said = gzerror(file_.get(), &code);
     if (got < 0 || code == Z_BUF_ERROR)
-      throw Error(ErrorKind::usage, code == Z_BUF_ERROR ? std::string("the compressed file ends in the middle") : std::string("damaged compression: ") + said, path_,
-                  "copy the file again");
+      throw Error(ErrorKind::usage,
+                  code == Z_BUF_ERROR ? std::string("the compressed file ends in the middle")
+                                      : std::string("damaged compression: ") + said,
+                  path_, "copy the file again");
     return traits_type::eof();
   }
   setg(buffer_.data(), buffer_.data(), buffer_.data() + got);

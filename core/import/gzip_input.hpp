@@ -10,8 +10,8 @@ struct gzFile_s;
 
 namespace rehearse {
 
-/// Reads forward only. Throws Error (usage), `where` the path, when the file cannot be opened, its compression is damaged, or it ends inside a
-/// compressed block.
+/// Reads forward only. Throws Error (usage), `where` the path, when the file cannot be opened, its compression is
+/// damaged, or it ends inside a compressed block.
 class GzipInput final : public std::streambuf {
  public:
   explicit GzipInput(const std::string& path);

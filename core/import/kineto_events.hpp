@@ -16,12 +16,14 @@ namespace rehearse {
 struct KinetoEntry {
   char phase = 0;
   std::string category, name, process, thread;  ///< `process` and `thread` as text, whatever they were.
-  bool timed = false, lasting = false;           ///< Whether "ts" and "dur" are there and numbers.
-  double ts = 0, dur = 0;                        ///< Microseconds.
+  bool timed = false, lasting = false;          ///< Whether "ts" and "dur" are there and numbers.
+  double ts = 0, dur = 0;                       ///< Microseconds.
   // Of "args":
   std::int64_t correlation = -1, sequence = -1, stream = -1, device = -1, group_size = 0;
-  double elements_in = -1, elements_out = -1, elements_hint = -1;  ///< "In msg nelems", "Out msg nelems", of the first of "Input Dims".
-  std::string collective, dtype, group, members, label, cls;       ///< `label` is "name", of a process; `cls` is "class".
+  /// "In msg nelems", "Out msg nelems", of the first of "Input Dims".
+  double elements_in = -1, elements_out = -1, elements_hint = -1;
+  /// `label` is "name", of a process; `cls` is "class".
+  std::string collective, dtype, group, members, label, cls;
   void clear();
 };
 
@@ -38,9 +40,24 @@ class KinetoEvents {
   [[nodiscard]] std::vector<RankTrace> finish();
 
  private:
-  struct Launch { std::int64_t correlation; double ts; std::int32_t thread; };
-  struct Mark { std::int32_t thread; double begin, end; std::string op; double bytes; };
-  struct Process { std::vector<DeviceEvent> events; std::vector<CommunicationCall> calls; std::vector<std::int64_t> correlations; std::int64_t device = -1; int rank = -1; };
+  struct Launch {
+    std::int64_t correlation;
+    double ts;
+    std::int32_t thread;
+  };
+  struct Mark {
+    std::int32_t thread;
+    double begin, end;
+    std::string op;
+    double bytes;
+  };
+  struct Process {
+    std::vector<DeviceEvent> events;
+    std::vector<CommunicationCall> calls;
+    std::vector<std::int64_t> correlations;
+    std::int64_t device = -1;
+    int rank = -1;
+  };
 
   [[noreturn]] void fail(const std::string& what) const;
   void device_event(const KinetoEntry& e);

@@ -13,10 +13,12 @@ namespace rehearse {
 
 namespace {
 
-/// What nlohmann-json calls while it reads. `depth_` counts what is open; entries of traceEvents are objects at `entry_depth_`.
+/// What nlohmann-json calls while it reads. `depth_` counts what is open; entries of traceEvents are objects at
+/// `entry_depth_`.
 class KinetoHandler {
  public:
-  KinetoHandler(const std::string& origin, const TraceLimits& limits) : origin_(origin), limits_(limits), events_(origin, limits) {}
+  KinetoHandler(const std::string& origin, const TraceLimits& limits)
+      : origin_(origin), limits_(limits), events_(origin, limits) {}
 
   bool null() { return true; }
   bool boolean(bool) { return true; }
@@ -25,7 +27,9 @@ class KinetoHandler {
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     return number(static_cast<double>(v), static_cast<std::int64_t>(std::min(v, kMost)));
   }
-  bool number_float(double v, const std::string&) { return number(v, static_cast<std::int64_t>(std::clamp(v, -9e18, 9e18))); }
+  bool number_float(double v, const std::string&) {
+    return number(v, static_cast<std::int64_t>(std::clamp(v, -9e18, 9e18)));
+  }
   bool binary(nlohmann::json::binary_t&) { return true; }
   bool string(std::string& v);
   bool key(std::string& k);
@@ -35,19 +39,41 @@ class KinetoHandler {
   bool end_array() { return close(); }
   bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& e) {
     const std::string said = e.what();
-    if (said.find("unexpected end of input") != std::string::npos) throw Error(ErrorKind::usage, fmt::format("the file ends in the middle, after {} entries", events_.entries()), origin_, "copy the file again, or let the profiler finish");
-    throw Error(ErrorKind::usage, fmt::format("no JSON from byte {} on, at '{}'", position, token.substr(0, 40)), origin_, "a Kineto trace is one JSON object with \"traceEvents\"");
+    if (said.find("unexpected end of input") != std::string::npos)
+      throw Error(ErrorKind::usage, fmt::format("the file ends in the middle, after {} entries", events_.entries()),
+                  origin_, "copy the file again, or let the profiler finish");
+    throw Error(ErrorKind::usage, fmt::format("no JSON from byte {} on, at '{}'", position, token.substr(0, 40)),
+                origin_, "a Kineto trace is one JSON object with \"traceEvents\"");
   }
 
   std::vector<RankTrace> finish() {
-    if (!saw_events_) throw Error(ErrorKind::usage, "no \"traceEvents\" in it", origin_, "PyTorch's profiler writes such files: prof.export_chrome_trace(...)");
+    if (!saw_events_)
+      throw Error(ErrorKind::usage, "no \"traceEvents\" in it", origin_,
+                  "PyTorch's profiler writes such files: prof.export_chrome_trace(...)");
     return events_.finish();
   }
 
  private:
   enum class Section { none, events, distributed, devices, base };
   enum class Field { none, phase, category, name, process, thread, ts, dur, args };
-  enum class Arg { none, correlation, sequence, stream, device, group_size, in, out, dims, type, collective, dtype, group, members, label, cls };
+  enum class Arg {
+    none,
+    correlation,
+    sequence,
+    stream,
+    device,
+    group_size,
+    in,
+    out,
+    dims,
+    type,
+    collective,
+    dtype,
+    group,
+    members,
+    label,
+    cls
+  };
 
   bool open(bool array);
   bool close();
@@ -55,9 +81,13 @@ class KinetoHandler {
   void entry_number(double value, std::int64_t whole);
   void argument_number(double value, std::int64_t whole);
   [[nodiscard]] bool in_entry() const { return section_ == Section::events && depth_ == entry_depth_; }
-  [[nodiscard]] bool in_arguments() const { return section_ == Section::events && field_ == Field::args && depth_ == entry_depth_ + 1; }
+  [[nodiscard]] bool in_arguments() const {
+    return section_ == Section::events && field_ == Field::args && depth_ == entry_depth_ + 1;
+  }
   /// Inside a list that is an argument's value.
-  [[nodiscard]] bool in_argument_list() const { return section_ == Section::events && field_ == Field::args && depth_ > entry_depth_ + 1; }
+  [[nodiscard]] bool in_argument_list() const {
+    return section_ == Section::events && field_ == Field::args && depth_ > entry_depth_ + 1;
+  }
 
   std::string origin_;
   TraceLimits limits_;
@@ -75,7 +105,9 @@ class KinetoHandler {
 
 bool KinetoHandler::open(bool array) {
   ++depth_;
-  if (depth_ > limits_.depth) throw Error(ErrorKind::usage, fmt::format("nested deeper than {}", limits_.depth), fmt::format("{}: /traceEvents/{}", origin_, events_.entries()));
+  if (depth_ > limits_.depth)
+    throw Error(ErrorKind::usage, fmt::format("nested deeper than {}", limits_.depth),
+                fmt::format("{}: /traceEvents/{}", origin_, events_.entries()));
   if (depth_ == 1 && array) {  // Chrome's other form: the events alone.
     bare_ = saw_events_ = true;
     entry_depth_ = 2;
@@ -86,7 +118,9 @@ bool KinetoHandler::open(bool array) {
     saw_events_ = array;
   }
   if (section_ == Section::events && depth_ == entry_depth_) {
-    if (array) throw Error(ErrorKind::usage, "an entry is no object", fmt::format("{}: /traceEvents/{}", origin_, events_.entries()));
+    if (array)
+      throw Error(ErrorKind::usage, "an entry is no object",
+                  fmt::format("{}: /traceEvents/{}", origin_, events_.entries()));
     entry_.clear();
     field_ = Field::none;
   }
@@ -104,18 +138,44 @@ bool KinetoHandler::close() {
 
 bool KinetoHandler::key(std::string& k) {
   if (depth_ == 1) {
-    section_ = k == "traceEvents" ? Section::events : k == "distributedInfo" ? Section::distributed : k == "deviceProperties" ? Section::devices : k == "baseTimeNanoseconds" ? Section::base : Section::none;
+    section_ = k == "traceEvents"           ? Section::events
+               : k == "distributedInfo"     ? Section::distributed
+               : k == "deviceProperties"    ? Section::devices
+               : k == "baseTimeNanoseconds" ? Section::base
+                                            : Section::none;
     return true;
   }
   if (in_entry()) {
-    field_ = k == "ph" ? Field::phase : k == "cat" ? Field::category : k == "name" ? Field::name : k == "pid" ? Field::process : k == "tid" ? Field::thread : k == "ts" ? Field::ts : k == "dur" ? Field::dur : k == "args" ? Field::args : Field::none;
+    field_ = k == "ph"     ? Field::phase
+             : k == "cat"  ? Field::category
+             : k == "name" ? Field::name
+             : k == "pid"  ? Field::process
+             : k == "tid"  ? Field::thread
+             : k == "ts"   ? Field::ts
+             : k == "dur"  ? Field::dur
+             : k == "args" ? Field::args
+                           : Field::none;
     return true;
   }
   if (in_arguments()) {
-    struct Known { std::string_view name; Arg arg; };
-    static constexpr Known kKnown[] = {{"correlation", Arg::correlation}, {"stream", Arg::stream}, {"device", Arg::device}, {"name", Arg::label}, {"Input Dims", Arg::dims}, {"Input type", Arg::type},
-                                       {"Seq", Arg::sequence}, {"Group size", Arg::group_size}, {"In msg nelems", Arg::in}, {"Out msg nelems", Arg::out}, {"Collective name", Arg::collective},
-                                       {"dtype", Arg::dtype}, {"Process Group Name", Arg::group}, {"Process Group Ranks", Arg::members},
+    struct Known {
+      std::string_view name;
+      Arg arg;
+    };
+    static constexpr Known kKnown[] = {{"correlation", Arg::correlation},
+                                       {"stream", Arg::stream},
+                                       {"device", Arg::device},
+                                       {"name", Arg::label},
+                                       {"Input Dims", Arg::dims},
+                                       {"Input type", Arg::type},
+                                       {"Seq", Arg::sequence},
+                                       {"Group size", Arg::group_size},
+                                       {"In msg nelems", Arg::in},
+                                       {"Out msg nelems", Arg::out},
+                                       {"Collective name", Arg::collective},
+                                       {"dtype", Arg::dtype},
+                                       {"Process Group Name", Arg::group},
+                                       {"Process Group Ranks", Arg::members},
                                        {"class", Arg::cls}};
     arg_ = Arg::none;
     for (const Known& known : kKnown)
@@ -128,7 +188,9 @@ bool KinetoHandler::key(std::string& k) {
 }
 
 bool KinetoHandler::string(std::string& v) {
-  if (v.size() > limits_.text) throw Error(ErrorKind::usage, fmt::format("a text of {} bytes", v.size()), fmt::format("{}: /traceEvents/{}", origin_, events_.entries()));
+  if (v.size() > limits_.text)
+    throw Error(ErrorKind::usage, fmt::format("a text of {} bytes", v.size()),
+                fmt::format("{}: /traceEvents/{}", origin_, events_.entries()));
   if (in_entry()) {
     switch (field_) {
       case Field::phase: entry_.phase = v.size() == 1 ? v[0] : '?'; break;
@@ -157,11 +219,16 @@ bool KinetoHandler::string(std::string& v) {
 }
 
 bool KinetoHandler::number(double value, std::int64_t whole) {
-  if (in_entry()) entry_number(value, whole);
-  else if (in_arguments()) argument_number(value, whole);
-  else if (in_argument_list() && arg_ == Arg::dims && lists_ == 1 && depth_ == entry_depth_ + 3) entry_.elements_hint = (entry_.elements_hint < 0 ? 1 : entry_.elements_hint) * value;
-  else if (section_ == Section::base) events_.base_ns = value;
-  else if (section_ == Section::devices && key_ == "id") device_id_ = whole;
+  if (in_entry())
+    entry_number(value, whole);
+  else if (in_arguments())
+    argument_number(value, whole);
+  else if (in_argument_list() && arg_ == Arg::dims && lists_ == 1 && depth_ == entry_depth_ + 3)
+    entry_.elements_hint = (entry_.elements_hint < 0 ? 1 : entry_.elements_hint) * value;
+  else if (section_ == Section::base)
+    events_.base_ns = value;
+  else if (section_ == Section::devices && key_ == "id")
+    device_id_ = whole;
   else if (section_ == Section::distributed && depth_ == 2 && whole >= 0 && whole < 100'000'000) {
     if (key_ == "rank") events_.rank = static_cast<int>(whole);
     if (key_ == "world_size") events_.world_size = static_cast<int>(whole);

@@ -42,7 +42,8 @@ class Writer {
       : draft_(draft), gpu_slot_(most_common(draft.gpus, {3, 16})), nic_slot_(most_common(draft.nics, gpu_slot_)) {}
 
   ordered_json file() {
-    ordered_json out{{"schema", "rehearse/machine/v1"}, {"name", draft_.name}, {"gpu", draft_.gpu}, {"gpus", draft_.gpus.size()}};
+    ordered_json out{
+        {"schema", "rehearse/machine/v1"}, {"name", draft_.name}, {"gpu", draft_.gpu}, {"gpus", draft_.gpus.size()}};
     out["gpudirect_rdma"] = draft_.gpudirect_rdma;
     if (draft_.peer_to_peer) out["peer_to_peer"] = *draft_.peer_to_peer;
     out["nvls"] = draft_.nvls;
@@ -69,7 +70,9 @@ class Writer {
     return out;
   }
 
-  [[nodiscard]] std::string name_of(const Parent& p) const { return fmt::format("{}{}", p.is_switch ? "PLX" : "CPU", p.index); }
+  [[nodiscard]] std::string name_of(const Parent& p) const {
+    return fmt::format("{}{}", p.is_switch ? "PLX" : "CPU", p.index);
+  }
   [[nodiscard]] std::string nic_name(std::size_t i) const {
     return draft_.nic_devices_are_names ? draft_.nics[i].device : fmt::format("NIC{}", i);
   }
@@ -111,7 +114,8 @@ class Writer {
     for (const auto& [links, gpus] : gpus_by_links)
       for (int gpu : gpus)
         if (links != most->first)
-          out["links"].push_back({{"a", fmt::format("GPU{}", gpu)}, {"b", "NVSwitch0"}, {"kind", "nvlink"}, {"count", links}});
+          out["links"].push_back(
+              {{"a", fmt::format("GPU{}", gpu)}, {"b", "NVSwitch0"}, {"kind", "nvlink"}, {"count", links}});
   }
 
   ordered_json cpu(int index) {
@@ -123,9 +127,12 @@ class Writer {
     auto note = [&](const Parent& parent, int bridge, const std::string& name) {
       if (!parent.is_switch && parent.index == index && bridge >= 0) bridges[bridge].push_back(name);
     };
-    for (std::size_t i = 0; i < draft_.gpus.size(); ++i) note(draft_.gpus[i].parent, draft_.gpus[i].host_bridge, fmt::format("GPU{}", i));
-    for (std::size_t i = 0; i < draft_.switches.size(); ++i) note(draft_.switches[i].parent, draft_.switches[i].host_bridge, fmt::format("PLX{}", i));
-    for (std::size_t i = 0; i < draft_.nics.size(); ++i) note(draft_.nics[i].parent, draft_.nics[i].host_bridge, nic_name(i));
+    for (std::size_t i = 0; i < draft_.gpus.size(); ++i)
+      note(draft_.gpus[i].parent, draft_.gpus[i].host_bridge, fmt::format("GPU{}", i));
+    for (std::size_t i = 0; i < draft_.switches.size(); ++i)
+      note(draft_.switches[i].parent, draft_.switches[i].host_bridge, fmt::format("PLX{}", i));
+    for (std::size_t i = 0; i < draft_.nics.size(); ++i)
+      note(draft_.nics[i].parent, draft_.nics[i].host_bridge, nic_name(i));
     for (const auto& [bridge, names] : bridges)
       if (names.size() > 1) entry["host_bridges"].push_back(names);
     return entry;
@@ -133,15 +140,20 @@ class Writer {
 
   void add_links(ordered_json& out) const {
     auto add = [&out](const std::string& a, const std::string& b, Slot slot) {
-      out["links"].push_back({{"a", a}, {"b", b}, {"kind", "pcie"}, {"generation", slot.generation}, {"lanes", slot.lanes}});
+      out["links"].push_back(
+          {{"a", a}, {"b", b}, {"kind", "pcie"}, {"generation", slot.generation}, {"lanes", slot.lanes}});
     };
     for (std::size_t i = 0; i < draft_.gpus.size(); ++i)
-      if (!(draft_.gpus[i].slot == gpu_slot_)) add(fmt::format("GPU{}", i), name_of(draft_.gpus[i].parent), draft_.gpus[i].slot);
+      if (!(draft_.gpus[i].slot == gpu_slot_))
+        add(fmt::format("GPU{}", i), name_of(draft_.gpus[i].parent), draft_.gpus[i].slot);
     for (std::size_t i = 0; i < draft_.nics.size(); ++i)
       if (!(draft_.nics[i].slot == nic_slot_)) add(nic_name(i), name_of(draft_.nics[i].parent), draft_.nics[i].slot);
     for (auto [a, b] : draft_.switch_links) add(fmt::format("PLX{}", a), fmt::format("PLX{}", b), gpu_slot_);
     for (const auto& c : draft_.c2c)
-      out["links"].push_back({{"a", fmt::format("GPU{}", c.gpu)}, {"b", fmt::format("CPU{}", c.cpu)}, {"kind", "c2c"}, {"rate", rate_text(c.rate)}});
+      out["links"].push_back({{"a", fmt::format("GPU{}", c.gpu)},
+                              {"b", fmt::format("CPU{}", c.cpu)},
+                              {"kind", "c2c"},
+                              {"rate", rate_text(c.rate)}});
   }
 
   const MachineDraft& draft_;
@@ -152,12 +164,14 @@ class Writer {
 
 std::string machine_json(const MachineDraft& draft) { return Writer(draft).file().dump(2) + "\n"; }
 
-std::string cluster_json(const std::string& name, const std::string& machine_file, int nodes, const std::string& network, const std::string& source) {
-  const ordered_json out{{"schema", "rehearse/cluster/v1"},
-                         {"name", name},
-                         {"parts", ordered_json::array({{{"machine", machine_file}, {"nodes", nodes}, {"source", kSource}}})},
-                         {"network", network},
-                         {"sources", {{kSource, {{"text", source}, {"evidence", "published"}}}}}};
+std::string cluster_json(const std::string& name, const std::string& machine_file, int nodes,
+                         const std::string& network, const std::string& source) {
+  const ordered_json out{
+      {"schema", "rehearse/cluster/v1"},
+      {"name", name},
+      {"parts", ordered_json::array({{{"machine", machine_file}, {"nodes", nodes}, {"source", kSource}}})},
+      {"network", network},
+      {"sources", {{kSource, {{"text", source}, {"evidence", "published"}}}}}};
   return out.dump(2) + "\n";
 }
 

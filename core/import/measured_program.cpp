@@ -34,19 +34,30 @@ Intervals intervals_of(const MeasuredWorkload& w) {
   out.boundary.assign(bounds.begin(), bounds.end());
   for (std::size_t i = 1; i < out.boundary.size(); ++i) {
     if (out.boundary[i] % out.boundary[i - 1] != 0 || out.boundary[i] > w.world_size)
-      throw Error(ErrorKind::usage, fmt::format("groups of strides and sizes {} don't divide {} ranks into a mesh", fmt::join(out.boundary, ", "), w.world_size), "groups",
-                  "name the job's own groups in the file: stride and size of each");
+      throw Error(ErrorKind::usage,
+                  fmt::format("groups of strides and sizes {} don't divide {} ranks into a mesh",
+                              fmt::join(out.boundary, ", "), w.world_size),
+                  "groups", "name the job's own groups in the file: stride and size of each");
     out.extent.push_back(out.boundary[i] / out.boundary[i - 1]);
   }
   if (w.data_parallel == 0) return out;
-  if (replicas == nullptr) throw Error(ErrorKind::usage, "none of the groups is marked data_parallel", "data_parallel", "mark one in the file: \"data_parallel\": true");
+  if (replicas == nullptr)
+    throw Error(ErrorKind::usage, "none of the groups is marked data_parallel", "data_parallel",
+                "mark one in the file: \"data_parallel\": true");
   // The outermost interval of the data-parallel groups takes the change.
-  const auto end = std::find(out.boundary.begin(), out.boundary.end(), replicas->stride * replicas->size) - out.boundary.begin();
-  if (replicas->size > 1) out.grown = static_cast<int>(end) - 1;
-  else throw Error(ErrorKind::usage, "the traced job has one replica", "data_parallel", "trace two or more, so that the calls between them are known");
+  const auto end =
+      std::find(out.boundary.begin(), out.boundary.end(), replicas->stride * replicas->size) - out.boundary.begin();
+  if (replicas->size > 1)
+    out.grown = static_cast<int>(end) - 1;
+  else
+    throw Error(ErrorKind::usage, "the traced job has one replica", "data_parallel",
+                "trace two or more, so that the calls between them are known");
   const int inner = replicas->size / out.extent[static_cast<std::size_t>(out.grown)];
   if (w.data_parallel % inner != 0)
-    throw Error(ErrorKind::usage, fmt::format("data_parallel({}) is no multiple of {}, the part of it that lies inside other groups", w.data_parallel, inner), "data_parallel");
+    throw Error(ErrorKind::usage,
+                fmt::format("data_parallel({}) is no multiple of {}, the part of it that lies inside other groups",
+                            w.data_parallel, inner),
+                "data_parallel");
   out.grown_extent = w.data_parallel / inner;
   return out;
 }
@@ -57,14 +68,21 @@ void refuse_messages(const MeasuredWorkload& w) {
   for (const MeasuredRank& rank : w.ranks) {
     const auto messages = std::count_if(rank.operations.begin(), rank.operations.end(), is_message);
     if (messages > 0)
-      throw Error(ErrorKind::usage, fmt::format("rank {} sends or receives {} messages, and a trace names no peer for them: they cannot be priced on a cluster", rank.rank, messages), "messages",
-                  "--set messages=measured lets them last as traced, waiting for the peer included, which is right on the traced cluster only; else simulate the plan from a scenario and set the trace beside it: rehearse compare TRACE SCENARIO");
+      throw Error(ErrorKind::usage,
+                  fmt::format("rank {} sends or receives {} messages, and a trace names no peer for them: they cannot "
+                              "be priced on a cluster",
+                              rank.rank, messages),
+                  "messages",
+                  "--set messages=measured lets them last as traced, waiting for the peer included, which is right on "
+                  "the traced cluster only; else simulate the plan from a scenario and set the trace beside it: "
+                  "rehearse compare TRACE SCENARIO");
   }
 }
 
 class Maker {
  public:
-  explicit Maker(const MeasuredWorkload& w) : w_(w), intervals_(intervals_of(w)), times_(std::make_shared<TaskTimes>()) {}
+  explicit Maker(const MeasuredWorkload& w)
+      : w_(w), intervals_(intervals_of(w)), times_(std::make_shared<TaskTimes>()) {}
 
   MeasuredProgram run() {
     Program& p = out_.program;
@@ -78,12 +96,15 @@ class Maker {
   }
 
  private:
-  [[nodiscard]] int extent(std::size_t i) const { return static_cast<int>(i) == intervals_.grown ? intervals_.grown_extent : intervals_.extent[i]; }
+  [[nodiscard]] int extent(std::size_t i) const {
+    return static_cast<int>(i) == intervals_.grown ? intervals_.grown_extent : intervals_.extent[i];
+  }
 
   void make_mesh() {
     // Axes only tell the intervals apart here. tp and the expert axes are left out: back ends treat them apart.
     constexpr Axis kAxes[] = {Axis::dp_shard, Axis::cp, Axis::pp, Axis::dp_replicate, Axis::tile_h, Axis::tile_w};
-    if (intervals_.extent.size() > std::size(kAxes)) throw Error(ErrorKind::usage, fmt::format("{} kinds of groups are too many", intervals_.extent.size()), "groups");
+    if (intervals_.extent.size() > std::size(kAxes))
+      throw Error(ErrorKind::usage, fmt::format("{} kinds of groups are too many", intervals_.extent.size()), "groups");
     Island island;
     for (std::size_t i = 0; i < intervals_.extent.size(); ++i) island.order.push_back({kAxes[i], extent(i)});
     out_.program.mesh = Mesh({island}, Join::none);
@@ -91,7 +112,8 @@ class Maker {
       GroupSpec spec;
       spec.name = fmt::format("{} ranks {} apart", g.size, g.stride);
       for (std::size_t i = 0; i < intervals_.extent.size(); ++i)
-        if (intervals_.boundary[i] >= g.stride && intervals_.boundary[i] < g.stride * g.size) spec.axes.insert(kAxes[i]);
+        if (intervals_.boundary[i] >= g.stride && intervals_.boundary[i] < g.stride * g.size)
+          spec.axes.insert(kAxes[i]);
       out_.program.groups.push_back(std::move(spec));
     }
     for (int r = 0; r < out_.program.mesh.ranks(); ++r) out_.program.device_of_rank.push_back(r);
@@ -129,15 +151,19 @@ class Maker {
       p.role_of_rank.push_back(best);
     }
     if (static_cast<int>(w_.ranks.size()) < p.mesh.ranks())
-      out_.notes.push_back(fmt::format("{} of {} ranks were traced; the others do as the traced rank nearest to them", w_.ranks.size(), p.mesh.ranks()));
+      out_.notes.push_back(fmt::format("{} of {} ranks were traced; the others do as the traced rank nearest to them",
+                                       w_.ranks.size(), p.mesh.ranks()));
     if (agree()) return;
     std::fill(p.role_of_rank.begin(), p.role_of_rank.end(), 0);
-    out_.notes.push_back(fmt::format("the traced ranks of one group do not make the same calls: every rank does as rank {}", w_.ranks.front().rank));
+    out_.notes.push_back(fmt::format(
+        "the traced ranks of one group do not make the same calls: every rank does as rank {}", w_.ranks.front().rank));
   }
 
   [[nodiscard]] bool priced(const MeasuredOperation& o) const {
-    static const std::set<std::string> kOps{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"};
-    return !w_.calls_measured && o.sized && o.bytes > Bytes{0} && o.group >= 0 && w_.groups[static_cast<std::size_t>(o.group)].size > 1 && kOps.contains(o.call);
+    static const std::set<std::string> kOps{"all_reduce", "all_gather", "reduce_scatter",
+                                            "broadcast",  "reduce",     "all_to_all"};
+    return !w_.calls_measured && o.sized && o.bytes > Bytes{0} && o.group >= 0 &&
+           w_.groups[static_cast<std::size_t>(o.group)].size > 1 && kOps.contains(o.call);
   }
 
   /// Whether all members of each group make the same calls on it.
@@ -163,11 +189,14 @@ class Maker {
 
   StreamId stream(const MeasuredRank& rank, int index) {
     Program& p = out_.program;
-    const bool calls = std::any_of(rank.operations.begin(), rank.operations.end(), [&](const MeasuredOperation& o) { return o.stream == index && !o.call.empty(); });
+    const bool calls = std::any_of(rank.operations.begin(), rank.operations.end(),
+                                   [&](const MeasuredOperation& o) { return o.stream == index && !o.call.empty(); });
     bool replicas = false;
-    for (const MeasuredOperation& o : rank.operations) replicas |= o.stream == index && o.group >= 0 && w_.groups[static_cast<std::size_t>(o.group)].data_parallel;
+    for (const MeasuredOperation& o : rank.operations)
+      replicas |= o.stream == index && o.group >= 0 && w_.groups[static_cast<std::size_t>(o.group)].data_parallel;
     // The names' beginnings say what waiting for them counts as. Streams are matched by place: the first computes.
-    const std::string name = index == 0 ? "compute" : fmt::format("{}.{}", calls ? (replicas ? "dp" : "tp") : "copy", index);
+    const std::string name =
+        index == 0 ? "compute" : fmt::format("{}.{}", calls ? (replicas ? "dp" : "tp") : "copy", index);
     const auto at = std::find(p.streams.begin(), p.streams.end(), name);
     if (at != p.streams.end()) return static_cast<StreamId>(at - p.streams.begin());
     p.streams.push_back(name);
@@ -213,10 +242,14 @@ class Maker {
     kind.group = o.group;
     const double bytes = o.bytes.value(), part = bytes / w_.groups[static_cast<std::size_t>(o.group)].size;
     if (kind.op == CollectiveOp::broadcast || kind.op == CollectiveOp::reduce) kind.root = 0;
-    if (kind.op == CollectiveOp::all_gather) operand(body, task, part, Access::read), operand(body, task, bytes, Access::write);
-    else if (kind.op == CollectiveOp::reduce_scatter) operand(body, task, bytes, Access::read), operand(body, task, part, Access::write);
-    else if (kind.op == CollectiveOp::all_to_all) operand(body, task, bytes, Access::read), operand(body, task, bytes, Access::write);
-    else operand(body, task, bytes, Access::update);
+    if (kind.op == CollectiveOp::all_gather)
+      operand(body, task, part, Access::read), operand(body, task, bytes, Access::write);
+    else if (kind.op == CollectiveOp::reduce_scatter)
+      operand(body, task, bytes, Access::read), operand(body, task, part, Access::write);
+    else if (kind.op == CollectiveOp::all_to_all)
+      operand(body, task, bytes, Access::read), operand(body, task, bytes, Access::write);
+    else
+      operand(body, task, bytes, Access::update);
     task.kind = kind;
     boost::add_vertex(std::move(task), body.graph);
   }
@@ -226,9 +259,14 @@ class Maker {
     Role role;
     role.name = fmt::format("rank {}", rank.rank);
     std::vector<StreamId> streams;
-    for (std::size_t s = 0; s < std::max<std::size_t>(1, rank.streams.size()); ++s) streams.push_back(stream(rank, static_cast<int>(s)));
+    for (std::size_t s = 0; s < std::max<std::size_t>(1, rank.streams.size()); ++s)
+      streams.push_back(stream(rank, static_cast<int>(s)));
     constexpr std::size_t kMostStreams = 16;  // Of one rank, as back ends keep books.
-    if (p.streams.size() > kMostStreams) throw Error(ErrorKind::usage, fmt::format("rank {} works on {} streams; up to {} can be played", rank.rank, rank.streams.size(), kMostStreams), "ranks");
+    if (p.streams.size() > kMostStreams)
+      throw Error(ErrorKind::usage,
+                  fmt::format("rank {} works on {} streams; up to {} can be played", rank.rank, rank.streams.size(),
+                              kMostStreams),
+                  "ranks");
     std::set<int> awaited;
     for (const MeasuredOperation& o : rank.operations) awaited.insert(o.after.begin(), o.after.end());
     std::map<int, EventId> event_of;
@@ -240,11 +278,16 @@ class Maker {
       const std::string name = fmt::format("{}, operation {}", role.name, i);
       timed(body, name, where, o.delay, TimeCategory::launch);
       for (const auto& [category, time] : o.work)
-        timed(body, category == TimeCategory::launch ? name + ", between kernels" : name, where, category == TimeCategory::launch ? time : time * w_.kernel_scale, category);
-      if (!o.call.empty() && priced(o)) call(body, o, where);
-      else if (!o.call.empty()) timed(body, name + ", " + o.call, where, o.measured, o.call == "send" || o.call == "receive" ? TimeCategory::exposed_pp : TimeCategory::exposed_dp);
+        timed(body, category == TimeCategory::launch ? name + ", between kernels" : name, where,
+              category == TimeCategory::launch ? time : time * w_.kernel_scale, category);
+      if (!o.call.empty() && priced(o))
+        call(body, o, where);
+      else if (!o.call.empty())
+        timed(body, name + ", " + o.call, where, o.measured,
+              o.call == "send" || o.call == "receive" ? TimeCategory::exposed_pp : TimeCategory::exposed_dp);
       if (boost::num_vertices(body.graph) == 0 && !awaited.contains(static_cast<int>(i)) && o.after.empty()) continue;
-      if (boost::num_vertices(body.graph) == 0) timed(body, name, where, Seconds{1e-12}, TimeCategory::launch);  // Something has to carry the events.
+      // Something has to carry the events.
+      if (boost::num_vertices(body.graph) == 0) timed(body, name, where, Seconds{1e-12}, TimeCategory::launch);
       Entry e;
       e.body = static_cast<std::int32_t>(p.bodies.size());
       e.stream = where;

@@ -30,24 +30,28 @@ TimeCategory category_of(OperationClass c) {
 /// The step to be played, on the rank's own clock.
 StepWindow window_of(const RankTrace& rank, const std::string& wanted) {
   if (rank.steps.empty() && !wanted.empty())
-    throw Error(ErrorKind::usage, "the profiler marked no steps", rank.file, "leave --step out, or call prof.step() after each");
+    throw Error(ErrorKind::usage, "the profiler marked no steps", rank.file,
+                "leave --step out, or call prof.step() after each");
   if (rank.steps.empty()) {
     Seconds last;
     for (const DeviceEvent& e : rank.events) last = max(last, e.end());
-    return {rank.laid_out ? "the whole trace, laid out by its dependencies" : "the whole trace", rank.events.front().begin, last};
+    return {rank.laid_out ? "the whole trace, laid out by its dependencies" : "the whole trace",
+            rank.events.front().begin, last};
   }
   for (const StepWindow& s : rank.steps)
     if (s.name == wanted || s.name == "ProfilerStep#" + wanted) return s;
   if (wanted.empty()) return rank.steps.back();
   std::vector<std::string> names;
   for (const StepWindow& s : rank.steps) names.push_back(s.name);
-  throw Error(ErrorKind::usage, fmt::format("no step '{}' in it", wanted), rank.file, fmt::format("steps: {}", fmt::join(names, ", ")));
+  throw Error(ErrorKind::usage, fmt::format("no step '{}' in it", wanted), rank.file,
+              fmt::format("steps: {}", fmt::join(names, ", ")));
 }
 
 /// One rank's events become operations, in order of their starts.
 class Runs {
  public:
-  Runs(const JobTrace& job, std::size_t rank_index, StepWindow window) : job_(job), rank_index_(rank_index), rank_(job.ranks[rank_index]), window_(std::move(window)) {
+  Runs(const JobTrace& job, std::size_t rank_index, StepWindow window)
+      : job_(job), rank_index_(rank_index), rank_(job.ranks[rank_index]), window_(std::move(window)) {
     out_.rank = rank_.rank;
   }
 
@@ -56,23 +60,29 @@ class Runs {
     for (std::size_t i = 0; i < rank_.events.size(); ++i) {
       const DeviceEvent& e = rank_.events[i];
       if (e.begin < window_.begin || !(e.begin < window_.end)) continue;
-      if (e.call >= 0) call(static_cast<std::int32_t>(i), group_of_call);
-      else kernel(e);
+      if (e.call >= 0)
+        call(static_cast<std::int32_t>(i), group_of_call);
+      else
+        kernel(e);
     }
     finish();
     return std::move(out_);
   }
 
  private:
-  /// `last` may still run when another stream starts something: `before` is what had ended by then, the same operation if that is a run whose
-  /// last kernel (`tail`) has to be cut off for it.
+  /// `last` may still run when another stream starts something: `before` is what had ended by then, the same operation
+  /// if that is a run whose last kernel (`tail`) has to be cut off for it.
   struct Lane {
     int last = -1, before = -1;
     bool open = false;
     Seconds end, before_end, tail_gap, tail_time;
     TimeCategory tail = TimeCategory::matmul;
   };
-  struct Ended { int lane = -1; bool before = false; Seconds at; };
+  struct Ended {
+    int lane = -1;
+    bool before = false;
+    Seconds at;
+  };
 
   /// The busiest with kernels first: it computes.
   void order_streams() {
@@ -210,17 +220,21 @@ class Shapes {
       shape.stride = c.members[1] - c.members[0];
       for (std::size_t i = 1; i < c.members.size(); ++i)
         if (c.members[i] - c.members[i - 1] != shape.stride || shape.stride < 1) {
-          note(fmt::format("the ranks of group '{}' are not evenly spaced: its calls are played at their measured times", c.group));
+          note(fmt::format(
+              "the ranks of group '{}' are not evenly spaced: its calls are played at their measured times", c.group));
           return -1;
         }
     } else if (c.group_size > 0 && c.group_size < out_.world_size) {
       shape.size = c.group_size;
-      note(fmt::format("group '{}' of {} ranks is taken to be of neighbours: the trace does not name them", c.group, c.group_size));
+      note(fmt::format("group '{}' of {} ranks is taken to be of neighbours: the trace does not name them", c.group,
+                       c.group_size));
     } else {
       shape.size = out_.world_size;
-      if (c.group_size == 0 && c.members.empty()) note(fmt::format("calls whose group the trace does not name are taken to be of all {} ranks", out_.world_size));
+      if (c.group_size == 0 && c.members.empty())
+        note(fmt::format("calls whose group the trace does not name are taken to be of all {} ranks", out_.world_size));
     }
-    const auto at = std::find_if(out_.groups.begin(), out_.groups.end(), [&](const GroupShape& g) { return g.stride == shape.stride && g.size == shape.size; });
+    const auto at = std::find_if(out_.groups.begin(), out_.groups.end(),
+                                 [&](const GroupShape& g) { return g.stride == shape.stride && g.size == shape.size; });
     if (at != out_.groups.end()) return static_cast<int>(at - out_.groups.begin());
     out_.groups.push_back(shape);
     return static_cast<int>(out_.groups.size()) - 1;
@@ -256,16 +270,26 @@ void note_unpriced(MeasuredWorkload& out) {
   std::set<std::string> unpriced, messages;
   for (const MeasuredRank& r : out.ranks)
     for (const MeasuredOperation& o : r.operations) {
-      if (is_message(o)) messages.insert(o.call);
-      else if (!o.call.empty() && (!o.sized || o.call == "unknown" || o.call == "barrier" || o.call == "gather" || o.call == "scatter")) unpriced.insert(o.sized ? o.call : o.call + " of unknown size");
+      if (is_message(o))
+        messages.insert(o.call);
+      else if (!o.call.empty() &&
+               (!o.sized || o.call == "unknown" || o.call == "barrier" || o.call == "gather" || o.call == "scatter"))
+        unpriced.insert(o.sized ? o.call : o.call + " of unknown size");
     }
-  if (!unpriced.empty()) out.notes.push_back(fmt::format("played at their measured times, on any cluster: {}", fmt::join(unpriced, ", ")));
-  if (!messages.empty()) out.notes.push_back(fmt::format("messages between two ranks ({}) name no peer and hold the waiting for it: played only as traced, with messages=measured", fmt::join(messages, ", ")));
+  if (!unpriced.empty())
+    out.notes.push_back(fmt::format("played at their measured times, on any cluster: {}", fmt::join(unpriced, ", ")));
+  if (!messages.empty())
+    out.notes.push_back(
+        fmt::format("messages between two ranks ({}) name no peer and hold the waiting for it: played only as traced, "
+                    "with messages=measured",
+                    fmt::join(messages, ", ")));
 }
 
 }  // namespace
 
-bool is_message(const MeasuredOperation& operation) { return operation.call == "send" || operation.call == "receive" || operation.call == "send_recv"; }
+bool is_message(const MeasuredOperation& operation) {
+  return operation.call == "send" || operation.call == "receive" || operation.call == "send_recv";
+}
 
 MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step) {
   MeasuredWorkload out;
@@ -276,20 +300,25 @@ MeasuredWorkload measured_workload(const JobTrace& job, const std::string& step)
   Shapes shapes(out);
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     const RankTrace& rank = job.ranks[r];
-    if (std::all_of(rank.events.begin(), rank.events.end(), [](const DeviceEvent& e) { return e.duration == Seconds{0}; }))
-      throw Error(ErrorKind::usage, "no event of it has a duration", rank.file, "a trace without times can be looked at, not played");
+    if (std::all_of(rank.events.begin(), rank.events.end(),
+                    [](const DeviceEvent& e) { return e.duration == Seconds{0}; }))
+      throw Error(ErrorKind::usage, "no event of it has a duration", rank.file,
+                  "a trace without times can be looked at, not played");
     const StepWindow window = window_of(rank, step);
     if (r == 0) {
       out.step = window.name;
       out.measured_step = window.end - window.begin;
     }
     std::map<std::int32_t, int> group_of_call;
-    for (std::size_t c = 0; c < rank.calls.size(); ++c) group_of_call[static_cast<std::int32_t>(c)] = shapes.shape_of(rank.calls[c]);
+    for (std::size_t c = 0; c < rank.calls.size(); ++c)
+      group_of_call[static_cast<std::int32_t>(c)] = shapes.shape_of(rank.calls[c]);
     out.ranks.push_back(Runs(job, r, window).run(group_of_call));
   }
   shapes.choose_data_parallel();
   if (std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankTrace& r) { return r.laid_out; }))
-    out.notes.push_back("the trace has no start times: its nodes start as soon as dependencies and streams let them, and \"measured\" is the length of that, without waiting between ranks");
+    out.notes.push_back(
+        "the trace has no start times: its nodes start as soon as dependencies and streams let them, and \"measured\" "
+        "is the length of that, without waiting between ranks");
   note_unpriced(out);
   return out;
 }

@@ -39,13 +39,17 @@ MeasuredOperation read_operation(ObjectReader& in, std::int64_t index, std::int6
   o.stream = static_cast<int>(in.integer("stream", {0, streams - 1}));
   o.delay = Seconds{in.number("delay_us", kTime) / kMicro};
   if (in.has("after"))
-    for (const double a : in.numbers("after", {0, static_cast<double>(index - 1)})) o.after.push_back(static_cast<int>(a));
+    for (const double a : in.numbers("after", {0, static_cast<double>(index - 1)}))
+      o.after.push_back(static_cast<int>(a));
   if (auto work = in.optional_object("work_us")) {
-    for (const std::string& name : work->keys()) o.work[category_named(*work, name)] = Seconds{work->number(name, kTime) / kMicro};
+    for (const std::string& name : work->keys())
+      o.work[category_named(*work, name)] = Seconds{work->number(name, kTime) / kMicro};
     work->finish();
   }
   if (in.has("call")) {
-    static const std::vector<std::string> kCalls{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter", "barrier", "send", "receive", "send_recv", "unknown"};
+    static const std::vector<std::string> kCalls{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
+                                                 "all_to_all", "gather",     "scatter",        "barrier",   "send",
+                                                 "receive",    "send_recv",  "unknown"};
     o.call = in.choice("call", kCalls);
   }
   o.sized = in.has("bytes");
@@ -72,12 +76,15 @@ ClusterRef read_cluster_part(ObjectReader in) {
 /// "a.b=c" into the document.
 void apply(nlohmann::json& document, const std::string& change) {
   const std::size_t equals = change.find('=');
-  if (equals == std::string::npos || equals == 0) throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", change), "--set", "example: --set cluster.machine=dgx_h100");
+  if (equals == std::string::npos || equals == 0)
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE", change), "--set",
+                "example: --set cluster.machine=dgx_h100");
   nlohmann::json* at = &document;
   std::string key = change.substr(0, equals);
   for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {
     at = &(*at)[key.substr(0, dot)];
-    if (!at->is_object() && !at->is_null()) throw Error(ErrorKind::usage, fmt::format("'{}' has no members", key.substr(0, dot)), "--set " + change);
+    if (!at->is_object() && !at->is_null())
+      throw Error(ErrorKind::usage, fmt::format("'{}' has no members", key.substr(0, dot)), "--set " + change);
     key = key.substr(dot + 1);
   }
   const std::string text = change.substr(equals + 1);
@@ -88,7 +95,9 @@ void apply(nlohmann::json& document, const std::string& change) {
 }  // namespace
 
 std::string measured_workload_json(const MeasuredWorkload& w) {
-  nlohmann::ordered_json out{{"schema", kMeasuredWorkloadSchema}, {"name", w.name}, {"gpu", w.gpu}, {"world_size", w.world_size}, {"step", w.step}, {"measured_step_us", w.measured_step.value() * kMicro}};
+  nlohmann::ordered_json out{
+      {"schema", kMeasuredWorkloadSchema}, {"name", w.name}, {"gpu", w.gpu},
+      {"world_size", w.world_size},        {"step", w.step}, {"measured_step_us", w.measured_step.value() * kMicro}};
   out["groups"] = nlohmann::ordered_json::array();
   for (const GroupShape& g : w.groups) {
     nlohmann::ordered_json shape{{"stride", g.stride}, {"size", g.size}};
@@ -97,7 +106,8 @@ std::string measured_workload_json(const MeasuredWorkload& w) {
   }
   if (!w.notes.empty()) out["notes"] = w.notes;
   for (const MeasuredRank& r : w.ranks) {
-    nlohmann::ordered_json rank{{"rank", r.rank}, {"streams", r.streams}, {"operations", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json rank{
+        {"rank", r.rank}, {"streams", r.streams}, {"operations", nlohmann::ordered_json::array()}};
     for (const MeasuredOperation& o : r.operations) rank["operations"].push_back(operation_json(o));
     out["ranks"].push_back(std::move(rank));
   }
@@ -118,7 +128,8 @@ MeasuredWorkload read_measured_workload(const std::string& path, const std::vect
   w.world_size = static_cast<int>(in.integer("world_size", {1, 10'000'000}));
   w.measured_step = Seconds{in.number("measured_step_us", {0, 1e15}) / kMicro};
   for (ObjectReader& g : in.objects("groups")) {
-    w.groups.push_back({static_cast<int>(g.integer("stride", {1, w.world_size})), static_cast<int>(g.integer("size", {1, w.world_size})), g.boolean("data_parallel", false)});
+    w.groups.push_back({static_cast<int>(g.integer("stride", {1, w.world_size})),
+                        static_cast<int>(g.integer("size", {1, w.world_size})), g.boolean("data_parallel", false)});
     g.finish();
   }
   if (in.has("notes")) w.notes = in.strings("notes");
@@ -127,7 +138,9 @@ MeasuredWorkload read_measured_workload(const std::string& path, const std::vect
     rank.rank = static_cast<int>(r.integer("rank", {0, w.world_size - 1}));
     rank.streams = r.strings("streams");
     for (ObjectReader& o : r.objects("operations"))
-      rank.operations.push_back(read_operation(o, static_cast<std::int64_t>(rank.operations.size()), static_cast<std::int64_t>(rank.streams.size()), static_cast<std::int64_t>(w.groups.size())));
+      rank.operations.push_back(read_operation(o, static_cast<std::int64_t>(rank.operations.size()),
+                                               static_cast<std::int64_t>(rank.streams.size()),
+                                               static_cast<std::int64_t>(w.groups.size())));
     r.finish();
     w.ranks.push_back(std::move(rank));
   }

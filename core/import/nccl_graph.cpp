@@ -13,10 +13,12 @@ namespace {
 constexpr int kMostChannels = 64, kMostGpus = 1024;
 
 [[noreturn]] void fail(const XmlElement& element, const std::string& origin, const std::string& what) {
-  throw Error(ErrorKind::usage, fmt::format("<{}>: {}", element.name, what), fmt::format("{}:{}", origin, element.line));
+  throw Error(ErrorKind::usage, fmt::format("<{}>: {}", element.name, what),
+              fmt::format("{}:{}", origin, element.line));
 }
 
-double number(const XmlElement& element, const std::string& origin, const std::string& attribute, double low, double high) {
+double number(const XmlElement& element, const std::string& origin, const std::string& attribute, double low,
+              double high) {
   const std::string text = element.text(attribute);
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -27,7 +29,8 @@ double number(const XmlElement& element, const std::string& origin, const std::s
 
 int integer(const XmlElement& element, const std::string& origin, const std::string& attribute, int low, int high) {
   const double value = number(element, origin, attribute, low, high);
-  if (value != std::floor(value)) fail(element, origin, fmt::format("{}=\"{}\" is no whole number", attribute, element.text(attribute)));
+  if (value != std::floor(value))
+    fail(element, origin, fmt::format("{}=\"{}\" is no whole number", attribute, element.text(attribute)));
   return static_cast<int>(value);
 }
 
@@ -44,7 +47,8 @@ MachineSpec::NcclGraph read_graph(const XmlElement& element, const std::string& 
   graph.same_channels = integer(element, origin, "samechannels", 0, 1) == 1;
   for (const XmlElement& channel : element.children) {
     if (channel.name != "channel") continue;
-    if (static_cast<int>(graph.orders.size()) == kMostChannels) fail(channel, origin, fmt::format("more than {} channels", kMostChannels));
+    if (static_cast<int>(graph.orders.size()) == kMostChannels)
+      fail(channel, origin, fmt::format("more than {} channels", kMostChannels));
     auto& order = graph.orders.emplace_back();
     for (const XmlElement& gpu : channel.children)
       if (gpu.name == "gpu") order.push_back(integer(gpu, origin, "dev", 0, kMostGpus - 1));

@@ -10,9 +10,9 @@
 namespace rehearse {
 
 struct NcclTestsOptions {
-  std::string op;      ///< "all_reduce"; needed where the text does not name its program.
-  int ranks = 0;       ///< Needed where the text does not list its ranks.
-  int nodes = 0;       ///< Likewise.
+  std::string op;         ///< "all_reduce"; needed where the text does not name its program.
+  int ranks = 0;          ///< Needed where the text does not list its ranks.
+  int nodes = 0;          ///< Likewise.
   bool in_place = false;  ///< The columns of in-place calls instead of those out of place.
 };
 
@@ -20,14 +20,18 @@ struct NcclTestsOptions {
 struct NcclTestsRun {
   CollectiveOp op = CollectiveOp::all_reduce;
   int ranks = 0, nodes = 0;
-  struct Row { double bytes, time_us; };
+  struct Row {
+    double bytes, time_us;
+  };
   std::vector<Row> rows;  ///< By size; of a size that occurs twice, the faster.
 };
 
-/// Runs of one or several programs, in the text's order. Lines of other programs around them are passed over. Throws Error (usage), `where`
-/// "origin:line", for a text without a table, rows with a number missing, wrong results (#wrong above 0), and operations or ranks that neither the
-/// text nor `options` tell. The operation is also told by the ratio of busbw to algbw where only one has it.
-[[nodiscard]] std::vector<NcclTestsRun> parse_nccl_tests(std::string_view text, const std::string& origin, const NcclTestsOptions& options);
+/// Runs of one or several programs, in the text's order. Lines of other programs around them are passed over. Throws
+/// Error (usage), `where` "origin:line", for a text without a table, rows with a number missing, wrong results (#wrong
+/// above 0), and operations or ranks that neither the text nor `options` tell. The operation is also told by the ratio
+/// of busbw to algbw where only one has it.
+[[nodiscard]] std::vector<NcclTestsRun> parse_nccl_tests(std::string_view text, const std::string& origin,
+                                                         const NcclTestsOptions& options);
 
 /// rehearse/collective_table/v1. `source` says where and when it was measured.
 [[nodiscard]] std::string collective_table_json(const std::vector<NcclTestsRun>& runs, const std::string& source);

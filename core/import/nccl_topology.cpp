@@ -20,7 +20,8 @@ struct At {
   const std::string& origin;
   const XmlElement& element;
   [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const {
-    throw Error(ErrorKind::usage, fmt::format("<{}>: {}", element.name, what), fmt::format("{}:{}", origin, element.line), hint);
+    throw Error(ErrorKind::usage, fmt::format("<{}>: {}", element.name, what),
+                fmt::format("{}:{}", origin, element.line), hint);
   }
   [[nodiscard]] int integer(const std::string& attribute, int low, int high, int fallback) const {
     if (!element.has(attribute)) return fallback;
@@ -39,7 +40,8 @@ unsigned class_of(const XmlElement& pci) {
 }
 bool is_gpu_class(const XmlElement& pci) { return class_of(pci) >> 16 == 0x03; }
 
-/// "32.0 GT/s PCIe" and a width, as NCCL reads them (graph/topo.cc): an unknown speed counts as generation 3, no width as 16 lanes.
+/// "32.0 GT/s PCIe" and a width, as NCCL reads them (graph/topo.cc): an unknown speed counts as generation 3, no width
+/// as 16 lanes.
 MachineDraft::Slot slot_of(const At& at) {
   const double speed = std::strtod(at.element.text("link_speed").c_str(), nullptr);
   const std::pair<double, int> kSpeeds[] = {{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}};
@@ -124,8 +126,11 @@ class Reader {
 
   [[noreturn]] void refuse_without_gpus() const {
     const int classes = count(system_, [](const XmlElement& e) { return e.name == "pci" && is_gpu_class(e); });
-    at(system_).fail(classes > 0 ? fmt::format("a template without GPUs: {} PCI devices of class GPU, but no <gpu>", classes) : "no <gpu>: a template without GPUs",
-                     "NCCL fills such templates in at run time: run it once with NCCL_TOPO_DUMP_FILE=topology.xml and import that file");
+    at(system_).fail(classes > 0
+                         ? fmt::format("a template without GPUs: {} PCI devices of class GPU, but no <gpu>", classes)
+                         : "no <gpu>: a template without GPUs",
+                     "NCCL fills such templates in at run time: run it once with NCCL_TOPO_DUMP_FILE=topology.xml and "
+                     "import that file");
   }
   void read_cpu(const XmlElement& cpu) {
     if (static_cast<int>(draft_.cpus.size()) == kMostCpus) at(cpu).fail(fmt::format("more than {} CPUs", kMostCpus));
@@ -139,12 +144,19 @@ class Reader {
   }
 
   void read_cpu_model(const XmlElement& cpu) {
-    static const std::map<std::string, std::string> kVendors{{"GenuineIntel", "intel"}, {"AuthenticAMD", "amd"}, {"CentaurHauls", "zhaoxin"}, {"  Shanghai  ", "zhaoxin"}};
+    static const std::map<std::string, std::string> kVendors{
+        {"GenuineIntel", "intel"}, {"AuthenticAMD", "amd"}, {"CentaurHauls", "zhaoxin"}, {"  Shanghai  ", "zhaoxin"}};
     const std::string arch = cpu.text("arch"), vendor = cpu.text("vendor");
-    if (arch == "arm64") draft_.cpu_vendor = "arm";
-    else if (arch == "ppc64") draft_.cpu_vendor = "power";
-    else if (const auto it = kVendors.find(vendor); it != kVendors.end()) draft_.cpu_vendor = it->second;
-    else at(cpu).fail(vendor.empty() ? "the vendor of the CPU is not stated" : fmt::format("unknown vendor '{}' of the CPU", vendor), "a template? import what NCCL_TOPO_DUMP_FILE writes");
+    if (arch == "arm64")
+      draft_.cpu_vendor = "arm";
+    else if (arch == "ppc64")
+      draft_.cpu_vendor = "power";
+    else if (const auto it = kVendors.find(vendor); it != kVendors.end())
+      draft_.cpu_vendor = it->second;
+    else
+      at(cpu).fail(vendor.empty() ? "the vendor of the CPU is not stated"
+                                  : fmt::format("unknown vendor '{}' of the CPU", vendor),
+                   "a template? import what NCCL_TOPO_DUMP_FILE writes");
     const int family = at(cpu).integer("familyid", 0, 100'000, 0), model = at(cpu).integer("modelid", 0, 100'000, 0);
     draft_.cpu_model = fmt::format("{} family {} model {}", vendor.empty() ? arch : vendor, family, model);
     draft_.socket_link = socket_link_of(draft_.cpu_vendor, family, model);
@@ -152,15 +164,18 @@ class Reader {
 
   void read_pci(const XmlElement& pci, const MachineDraft::Parent& parent) {
     const MachineDraft::Slot slot = slot_of(at(pci));
-    if (!busids_.insert(pci.text("busid")).second) at(pci).fail(fmt::format("two devices have busid '{}'", pci.text("busid")));
+    if (!busids_.insert(pci.text("busid")).second)
+      at(pci).fail(fmt::format("two devices have busid '{}'", pci.text("busid")));
     bool device = false;
     for (const XmlElement& child : pci.children) {
       if (child.name == "gpu") read_gpu(child, pci, parent, slot), device = true;
       if (child.name == "nic") read_nic(child, parent, slot), device = true;
     }
-    const bool bridge = class_of(pci) >> 8 == 0x0604 || std::any_of(pci.children.begin(), pci.children.end(), [](const auto& c) { return c.name == "pci"; });
+    const bool bridge = class_of(pci) >> 8 == 0x0604 || std::any_of(pci.children.begin(), pci.children.end(),
+                                                                    [](const auto& c) { return c.name == "pci"; });
     if (device || !bridge) return;
-    if (static_cast<int>(draft_.switches.size()) == kMostDevices) at(pci).fail(fmt::format("more than {} PCIe switches", kMostDevices));
+    if (static_cast<int>(draft_.switches.size()) == kMostDevices)
+      at(pci).fail(fmt::format("more than {} PCIe switches", kMostDevices));
     const int index = static_cast<int>(draft_.switches.size());
     switch_at_[pci.text("busid")] = index;
     draft_.switches.push_back({parent, slot, -1});
@@ -175,29 +190,40 @@ class Reader {
     }
   }
 
-  void read_gpu(const XmlElement& gpu, const XmlElement& pci, const MachineDraft::Parent& parent, MachineDraft::Slot slot) {
-    if (static_cast<int>(found_gpus_.size()) == kMostDevices) at(gpu).fail(fmt::format("more than {} GPUs", kMostDevices));
+  void read_gpu(const XmlElement& gpu, const XmlElement& pci, const MachineDraft::Parent& parent,
+                MachineDraft::Slot slot) {
+    if (static_cast<int>(found_gpus_.size()) == kMostDevices)
+      at(gpu).fail(fmt::format("more than {} GPUs", kMostDevices));
     const int sm = at(gpu).integer("sm", 0, 10'000, 0);
     if (gpu_.compute_capability != 0 && sm != 0 && sm / 10 != gpu_.compute_capability / 10)
-      at(gpu).fail(fmt::format("compute capability {}.{}, but a {} has {}.{}", sm / 10, sm % 10, gpu_.name, gpu_.compute_capability / 10, gpu_.compute_capability % 10),
+      at(gpu).fail(fmt::format("compute capability {}.{}, but a {} has {}.{}", sm / 10, sm % 10, gpu_.name,
+                               gpu_.compute_capability / 10, gpu_.compute_capability % 10),
                    "is --gpu the right model?");
-    found_gpus_.push_back({at(gpu).integer("dev", 0, 100'000, static_cast<int>(found_gpus_.size())), pci.text("busid"), {parent, slot, -1, {}}, &gpu});
+    found_gpus_.push_back({at(gpu).integer("dev", 0, 100'000, static_cast<int>(found_gpus_.size())),
+                           pci.text("busid"),
+                           {parent, slot, -1, {}},
+                           &gpu});
   }
 
   void read_nic(const XmlElement& nic, const MachineDraft::Parent& parent, MachineDraft::Slot slot) {
     for (const XmlElement& net : nic.children) {
       if (net.name != "net") continue;
-      if (static_cast<int>(found_nics_.size()) == kMostDevices) at(net).fail(fmt::format("more than {} NICs", kMostDevices));
+      if (static_cast<int>(found_nics_.size()) == kMostDevices)
+        at(net).fail(fmt::format("more than {} NICs", kMostDevices));
       const int speed = at(net).integer("speed", 1, 100'000'000, 10'000);
-      found_nics_.push_back({at(net).integer("dev", 0, 100'000, static_cast<int>(found_nics_.size())), static_cast<double>(speed), net.text("gdr", "0") == "1",
+      found_nics_.push_back({at(net).integer("dev", 0, 100'000, static_cast<int>(found_nics_.size())),
+                             static_cast<double>(speed),
+                             net.text("gdr", "0") == "1",
                              {parent, slot, -1, net.text("name")}});
     }
   }
 
   void order_gpus() {
-    std::stable_sort(found_gpus_.begin(), found_gpus_.end(), [](const auto& a, const auto& b) { return a.dev < b.dev; });
+    std::stable_sort(found_gpus_.begin(), found_gpus_.end(),
+                     [](const auto& a, const auto& b) { return a.dev < b.dev; });
     for (std::size_t i = 0; i < found_gpus_.size(); ++i) {
-      if (i > 0 && found_gpus_[i].dev == found_gpus_[i - 1].dev) at(*found_gpus_[i].element).fail(fmt::format("two GPUs have dev {}", found_gpus_[i].dev));
+      if (i > 0 && found_gpus_[i].dev == found_gpus_[i - 1].dev)
+        at(*found_gpus_[i].element).fail(fmt::format("two GPUs have dev {}", found_gpus_[i].dev));
       index_of_[found_gpus_[i].busid] = static_cast<int>(i);
       draft_.gpus.push_back(found_gpus_[i].device);
     }
@@ -205,7 +231,8 @@ class Reader {
 
   /// A machine has NICs of one speed: the fastest stay.
   void keep_fastest_nics() {
-    std::stable_sort(found_nics_.begin(), found_nics_.end(), [](const auto& a, const auto& b) { return a.dev < b.dev; });
+    std::stable_sort(found_nics_.begin(), found_nics_.end(),
+                     [](const auto& a, const auto& b) { return a.dev < b.dev; });
     double fastest = 0;
     for (const auto& nic : found_nics_) fastest = std::max(fastest, nic.speed);
     std::vector<std::string> left_out;
@@ -220,7 +247,9 @@ class Reader {
     }
     draft_.nic_rate = BytesPerSecond{fastest * 1e6 / 8};
     draft_.nic_name = fmt::format("NIC of {:g} Gb/s", fastest / 1000);
-    if (!left_out.empty()) draft_.notes.push_back(fmt::format("NICs slower than {:g} Gb/s are left out: {}.", fastest / 1000, fmt::join(left_out, ", ")));
+    if (!left_out.empty())
+      draft_.notes.push_back(
+          fmt::format("NICs slower than {:g} Gb/s are left out: {}.", fastest / 1000, fmt::join(left_out, ", ")));
   }
 
   void read_nvlinks(const FoundGpu& gpu) {
@@ -237,7 +266,8 @@ class Reader {
         switch_links_[me] += count;
         chips_.insert(link.text("target"));
       } else if (const auto other = index_of_.find(link.text("target")); other == index_of_.end()) {
-        at(link).fail(fmt::format("an NVLink to '{}', which is no GPU of this file", link.text("target")), "a part of a topology? import the whole file");
+        at(link).fail(fmt::format("an NVLink to '{}', which is no GPU of this file", link.text("target")),
+                      "a part of a topology? import the whole file");
       } else if (other->second == me) {
         to_themselves_.push_back(fmt::format("GPU{}", me));
       } else {
@@ -249,14 +279,18 @@ class Reader {
   void add_pair(const XmlElement& link, std::pair<int, int> pair, int count) {
     const auto [known, fresh] = pairs_.emplace(pair, count);
     if (!fresh && known->second != count)
-      at(link).fail(fmt::format("GPU{} and GPU{} state {} and {} NVLinks to each other", pair.first, pair.second, known->second, count));
+      at(link).fail(fmt::format("GPU{} and GPU{} state {} and {} NVLinks to each other", pair.first, pair.second,
+                                known->second, count));
   }
 
   void add_notes() {
     if (!to_themselves_.empty())
-      draft_.notes.push_back(fmt::format("NVLinks from a GPU to itself carry nothing and are left out: {}.", fmt::join(to_themselves_, ", ")));
+      draft_.notes.push_back(fmt::format("NVLinks from a GPU to itself carry nothing and are left out: {}.",
+                                         fmt::join(to_themselves_, ", ")));
     if (!virtual_switches_.empty())
-      draft_.notes.push_back(fmt::format("Uplinks stated as PCIe 1 x1, usual for virtual switches, are taken as they stand, as NCCL does: {}.", fmt::join(virtual_switches_, ", ")));
+      draft_.notes.push_back(fmt::format(
+          "Uplinks stated as PCIe 1 x1, usual for virtual switches, are taken as they stand, as NCCL does: {}.",
+          fmt::join(virtual_switches_, ", ")));
   }
 
   [[nodiscard]] int cpu_of(MachineDraft::Parent p) const {
@@ -268,8 +302,10 @@ class Reader {
     using Nvlinks = ImportOptions::Nvlinks;
     const bool named = !pairs_.empty() || !switch_links_.empty() || !to_themselves_.empty();
     if (!named && gpu_.nvlink && options_.nvlinks == Nvlinks::as_stated && draft_.gpus.size() > 1)
-      at(system_).fail(fmt::format("no NVLink is named, but a {} has {}: a template that NCCL completes at run time", gpu_.name, gpu_.nvlink->links),
-                       "give --nvlinks switch (all go to NVSwitches) or --nvlinks none; or import what NCCL_TOPO_DUMP_FILE writes");
+      at(system_).fail(
+          fmt::format("no NVLink is named, but a {} has {}: a template that NCCL completes at run time", gpu_.name,
+                      gpu_.nvlink->links),
+          "give --nvlinks switch (all go to NVSwitches) or --nvlinks none; or import what NCCL_TOPO_DUMP_FILE writes");
     if (options_.nvlinks == Nvlinks::none) return;
     for (const auto& [pair, count] : pairs_) draft_.nvlink_pairs.push_back({pair.first, pair.second, count});
     if (!named && options_.nvlinks == Nvlinks::to_switch) {
@@ -302,19 +338,22 @@ void refuse_amd(const XmlElement& system, const std::string& origin) {
   const int links = count(system, [](const XmlElement& e) { return e.name == "xgmi"; });
   const int gpus = count(system, [](const XmlElement& e) { return e.name == "gpu" && e.has("gcn"); });
   if (links == 0 && gpus == 0 && system.text("version") != "2") return;
-  At{origin, system}.fail(fmt::format("a topology of AMD's RCCL (version {}): {} AMD GPUs, {} xgmi links", system.text("version", "1"), gpus, links),
+  At{origin, system}.fail(fmt::format("a topology of AMD's RCCL (version {}): {} AMD GPUs, {} xgmi links",
+                                      system.text("version", "1"), gpus, links),
                           "AMD GPUs and xgmi are not in the catalogue");
 }
 
 void collect_devices(const XmlElement& element, std::set<std::string>& ids) {
-  const bool gpu = std::any_of(element.children.begin(), element.children.end(), [](const auto& c) { return c.name == "gpu"; });
+  const bool gpu =
+      std::any_of(element.children.begin(), element.children.end(), [](const auto& c) { return c.name == "gpu"; });
   if (element.name == "pci" && gpu && element.has("device")) ids.insert(element.text("device"));
   for (const auto& child : element.children) collect_devices(child, ids);
 }
 
 }  // namespace
 
-std::string gpu_of_nccl_topology(const XmlElement& system, const std::string& origin, const ImportOptions& options, const Catalogue& catalogue) {
+std::string gpu_of_nccl_topology(const XmlElement& system, const std::string& origin, const ImportOptions& options,
+                                 const Catalogue& catalogue) {
   refuse_amd(system, origin);
   if (!options.gpu.empty()) return options.gpu;
   std::set<std::string> ids;
@@ -325,13 +364,15 @@ std::string gpu_of_nccl_topology(const XmlElement& system, const std::string& or
   return {};
 }
 
-MachineDraft draft_of_nccl_topology(const XmlElement& system, const std::string& origin, const ImportOptions& options, const Catalogue& catalogue) {
+MachineDraft draft_of_nccl_topology(const XmlElement& system, const std::string& origin, const ImportOptions& options,
+                                    const Catalogue& catalogue) {
   const std::string model = gpu_of_nccl_topology(system, origin, options, catalogue);
   static const GpuSpec kUnknown;
   const auto spec = model.empty() ? nullptr : catalogue.gpu(model);
   MachineDraft draft = Reader(system, origin, options, spec ? *spec : kUnknown).run();
   if (model.empty())
-    throw Error(ErrorKind::usage, "the file does not say which GPU model this is", origin, "give it: --gpu ID, one of 'rehearse list gpus'");
+    throw Error(ErrorKind::usage, "the file does not say which GPU model this is", origin,
+                "give it: --gpu ID, one of 'rehearse list gpus'");
   draft.gpu = model;
   draft.nvls = !draft.nvswitch_links.empty() && spec->compute_capability >= 90;
   return draft;

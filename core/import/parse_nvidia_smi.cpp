@@ -59,13 +59,15 @@ std::vector<Line> lines_of(const std::string& text) {
 }
 
 bool is_gpu(std::string_view word) {
-  return word.size() > 3 && word.starts_with("GPU") && std::all_of(word.begin() + 3, word.end(), [](unsigned char c) { return std::isdigit(c); });
+  return word.size() > 3 && word.starts_with("GPU") &&
+         std::all_of(word.begin() + 3, word.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
 /// False where the word is no class of path.
 bool read_cell(std::string_view word, TopologyMatrix::Cell& cell) {
-  static const std::map<std::string_view, PathType> kTypes{{"X", PathType::self},   {"PIX", PathType::pix},   {"PXB", PathType::pxb}, {"PHB", PathType::phb},
-                                                           {"NODE", PathType::node}, {"SYS", PathType::sys}, {"SOC", PathType::sys}};
+  static const std::map<std::string_view, PathType> kTypes{
+      {"X", PathType::self},    {"PIX", PathType::pix}, {"PXB", PathType::pxb}, {"PHB", PathType::phb},
+      {"NODE", PathType::node}, {"SYS", PathType::sys}, {"SOC", PathType::sys}};
   if (const auto it = kTypes.find(word); it != kTypes.end()) {
     cell = {it->second, 0};
     return true;
@@ -79,7 +81,8 @@ bool read_cell(std::string_view word, TopologyMatrix::Cell& cell) {
 
 /// A list of cores: "0-23,96-119".
 bool is_core_list(const std::string& word) {
-  return std::isdigit(static_cast<unsigned char>(word.front())) != 0 && word.find_first_not_of("0123456789,-") == std::string::npos;
+  return std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+         word.find_first_not_of("0123456789,-") == std::string::npos;
 }
 
 struct Table {
@@ -99,7 +102,8 @@ bool begins_row(const Line& line, const std::vector<std::string>& names) {
 Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::string& origin) {
   while (at < lines.size() && !is_gpu(lines[at].words.front())) ++at;
   if (at == lines.size() || begins_row(lines[at], {lines[at].words.front()}))
-    fail(origin, "no matrix of `nvidia-smi topo -m`: no header that begins with a GPU", "give what `nvidia-smi topo -m` prints, from its first line on");
+    fail(origin, "no matrix of `nvidia-smi topo -m`: no header that begins with a GPU",
+         "give what `nvidia-smi topo -m` prints, from its first line on");
   Table table;
   table.line = lines[at].number;
   for (; at < lines.size() && !begins_row(lines[at], table.names); ++at)
@@ -108,9 +112,11 @@ Table read_header(const std::vector<Line>& lines, std::size_t& at, const std::st
       table.affinity = table.affinity || word == "CPU";
       table.numa = table.numa || word == "NUMA";
       if (table.affinity) continue;
-      if (std::find(table.names.begin(), table.names.end(), word) != table.names.end()) fail(where, fmt::format("the header names {} twice", word));
+      if (std::find(table.names.begin(), table.names.end(), word) != table.names.end())
+        fail(where, fmt::format("the header names {} twice", word));
       table.names.push_back(word);
-      if (table.names.size() > kMostDevices) fail(where, fmt::format("more than {} devices in one matrix", kMostDevices));
+      if (table.names.size() > kMostDevices)
+        fail(where, fmt::format("more than {} devices in one matrix", kMostDevices));
     }
   return table;
 }
@@ -137,8 +143,9 @@ class Rows {
     for (const auto& name : table_.names)
       if (!rows_.contains(name)) missing.push_back(name);
     if (!missing.empty())
-      fail(at(table_.line), fmt::format("a part of a matrix: the header names {} devices, but {} {} no row", table_.names.size(), fmt::join(missing, ", "),
-                                        missing.size() == 1 ? "has" : "have"),
+      fail(at(table_.line),
+           fmt::format("a part of a matrix: the header names {} devices, but {} {} no row", table_.names.size(),
+                       fmt::join(missing, ", "), missing.size() == 1 ? "has" : "have"),
            "give the whole output of `nvidia-smi topo -m`");
     for (const bool gpus : {true, false})
       for (const auto& name : table_.names)
@@ -155,28 +162,37 @@ class Rows {
   }
 
  private:
-  struct Row { int line = 0; std::vector<std::string> words; };
+  struct Row {
+    int line = 0;
+    std::vector<std::string> words;
+  };
 
   [[nodiscard]] std::string at(int line) const { return fmt::format("{}:{}", origin_, line); }
   void append(const std::vector<std::string>& words) {
     auto& row = rows_[open_].words;
-    if (row.size() + words.size() > table_.names.size() + 16) fail(at(rows_[open_].line), fmt::format("the row of {} has more cells than the header has devices", open_));
+    if (row.size() + words.size() > table_.names.size() + 16)
+      fail(at(rows_[open_].line), fmt::format("the row of {} has more cells than the header has devices", open_));
     row.insert(row.end(), words.begin(), words.end());
   }
 
   [[nodiscard]] TopologyMatrix::Cell cell(const std::string& row, const std::string& column) const {
     const Row& from = rows_.at(row);
-    const auto index = static_cast<std::size_t>(std::find(table_.names.begin(), table_.names.end(), column) - table_.names.begin());
+    const auto index =
+        static_cast<std::size_t>(std::find(table_.names.begin(), table_.names.end(), column) - table_.names.begin());
     if (from.words.size() < table_.names.size())
-      fail(at(from.line), fmt::format("a part of a matrix: the row of {} has {} cells for {} devices", row, from.words.size(), table_.names.size()),
+      fail(at(from.line),
+           fmt::format("a part of a matrix: the row of {} has {} cells for {} devices", row, from.words.size(),
+                       table_.names.size()),
            "give the whole output of `nvidia-smi topo -m`");
     TopologyMatrix::Cell cell;
     if (!read_cell(from.words[index], cell))
       fail(at(from.line), fmt::format("'{}' between {} and {} is no class of path", from.words[index], row, column),
-           from.words[index] == "OK" || from.words[index].ends_with("NS") ? "this is `nvidia-smi topo -p2p`: it says who may, not how they are wired; import `nvidia-smi topo -m`"
-                                                                         : "valid: X, NV#, PIX, PXB, PHB, NODE, SYS");
+           from.words[index] == "OK" || from.words[index].ends_with("NS")
+               ? "this is `nvidia-smi topo -p2p`: it says who may, not how they are wired; import `nvidia-smi topo -m`"
+               : "valid: X, NV#, PIX, PXB, PHB, NODE, SYS");
     if ((cell.type == PathType::self) != (row == column))
-      fail(at(from.line), fmt::format("'{}' between {} and {}", from.words[index], row, column), "X stands between a device and itself, and nowhere else");
+      fail(at(from.line), fmt::format("'{}' between {} and {}", from.words[index], row, column),
+           "X stands between a device and itself, and nowhere else");
     return cell;
   }
 
@@ -186,7 +202,8 @@ class Rows {
     std::size_t next = table_.names.size();
     if (out.is_nic || next >= words.size()) return out;
     if (is_core_list(words[next])) out.cores = words[next++];
-    if (table_.numa && next < words.size() && std::isdigit(static_cast<unsigned char>(words[next].front())) != 0 && words[next].size() <= 4)
+    if (table_.numa && next < words.size() && std::isdigit(static_cast<unsigned char>(words[next].front())) != 0 &&
+        words[next].size() <= 4)
       out.numa = std::stoi(words[next]);
     return out;
   }
@@ -195,7 +212,9 @@ class Rows {
     for (std::size_t a = 0; a < m.devices.size(); ++a)
       for (std::size_t b = 0; b < a; ++b)
         if (m.text(a, b) != m.text(b, a))
-          fail(origin_, fmt::format("{} to {} is {}, but {} to {} is {}", m.devices[a].name, m.devices[b].name, m.text(a, b), m.devices[b].name, m.devices[a].name, m.text(b, a)),
+          fail(origin_,
+               fmt::format("{} to {} is {}, but {} to {} is {}", m.devices[a].name, m.devices[b].name, m.text(a, b),
+                           m.devices[b].name, m.devices[a].name, m.text(b, a)),
                "a connection has one class: check the text");
   }
 
@@ -217,7 +236,8 @@ SmiTopology parse_smi_topology(std::string_view text, const std::string& origin)
     const auto& words = lines[at].words;
     legend = legend || words.front() == "Legend:" || (words.size() > 1 && words[1] == "Legend:");
     if (!legend) rows.take(lines[at]);
-    if (legend && words.size() == 2 && words[0].ends_with(':')) devices[words[0].substr(0, words[0].size() - 1)] = words[1];
+    if (legend && words.size() == 2 && words[0].ends_with(':'))
+      devices[words[0].substr(0, words[0].size() - 1)] = words[1];
   }
   SmiTopology out = rows.finish();
   for (auto& device : out.matrix.devices)

@@ -32,7 +32,10 @@ void add(OperationTotal& to, const OperationTotal& more) {
 }
 
 /// Counts of a step, where all steps make as many.
-struct Mean { Side side; double per = 1; };
+struct Mean {
+  Side side;
+  double per = 1;
+};
 
 Mean traced(const JobTrace& job) {
   Mean out;
@@ -72,7 +75,9 @@ void add_kernels(const SimulatedStep& s, int rank, std::map<std::string, Operati
     const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph))) {
       const Task& task = body.graph[v];
-      if ((!std::holds_alternative<ComputeTask>(task.kind) && !std::holds_alternative<CopyTask>(task.kind)) || p.exprs.evaluate(task.predicate, at) == 0) continue;
+      if ((!std::holds_alternative<ComputeTask>(task.kind) && !std::holds_alternative<CopyTask>(task.kind)) ||
+          p.exprs.evaluate(task.predicate, at) == 0)
+        continue;
       const PricedTask price = s.cost->price(p, task, body, rank, at);
       add(out[std::string(name_of(class_of_task(task)))], {std::max(1, price.kernels), price.time, {}, {}, {}});
     }
@@ -86,13 +91,18 @@ Mean simulated(const SimulatedStep& s) {
   for (const Span& span : s.trace->spans) {
     if (!ranks.contains(span.rank) || span.begin < s.begin) continue;
     const bool waits = span.kind == SpanKind::wait;
-    if (!waits && span.kind != SpanKind::collective && span.kind != SpanKind::send && span.kind != SpanKind::receive) continue;
+    if (!waits && span.kind != SpanKind::collective && span.kind != SpanKind::send && span.kind != SpanKind::receive)
+      continue;
     if (waits && span.group.empty() && span.collective.empty()) continue;
-    const std::string name = span.kind == SpanKind::send ? "send" : span.kind == SpanKind::receive ? "receive" : call_name(span.collective);
+    const std::string name = span.kind == SpanKind::send      ? "send"
+                             : span.kind == SpanKind::receive ? "receive"
+                                                              : call_name(span.collective);
     OperationTotal& total = out.side.totals.calls[name];
     total.time += span.end - span.begin;
-    if (waits) total.waiting += span.end - span.begin;
-    else ++total.count, total.bytes += span.bytes;
+    if (waits)
+      total.waiting += span.end - span.begin;
+    else
+      ++total.count, total.bytes += span.bytes;
   }
   out.per = 1.0 / static_cast<double>(ranks.size());
   out.side.step = s.step_time;
@@ -102,14 +112,17 @@ Mean simulated(const SimulatedStep& s) {
 }
 
 std::string ms(Seconds t) { return fmt::format("{:.3f}", t.value() * 1e3); }
-std::string ratio(Seconds simulated, Seconds traced) { return traced > Seconds{0} && simulated > Seconds{0} ? fmt::format("{:.2f}", simulated / traced) : ""; }
+std::string ratio(Seconds simulated, Seconds traced) {
+  return traced > Seconds{0} && simulated > Seconds{0} ? fmt::format("{:.2f}", simulated / traced) : "";
+}
 
 OperationTotal find(const std::map<std::string, OperationTotal>& in, const std::string& name) {
   const auto at = in.find(name);
   return at == in.end() ? OperationTotal{} : at->second;
 }
 
-std::set<std::string> names(const std::map<std::string, OperationTotal>& a, const std::map<std::string, OperationTotal>& b) {
+std::set<std::string> names(const std::map<std::string, OperationTotal>& a,
+                            const std::map<std::string, OperationTotal>& b) {
   std::set<std::string> out;
   for (const auto& [name, t] : a) out.insert(name);
   for (const auto& [name, t] : b) out.insert(name);
@@ -122,15 +135,25 @@ class Rows {
   Rows(const Mean& traced, const Mean& simulated) : traced_(traced), simulated_(simulated) {}
 
   void write(Document& out) {
-    nlohmann::ordered_json json{{"schema", "rehearse/trace_comparison/v1"}, {"step", {{"traced_s", traced_.side.step.value()}, {"simulated_s", simulated_.side.step.value()}}}};
+    nlohmann::ordered_json json{
+        {"schema", "rehearse/trace_comparison/v1"},
+        {"step", {{"traced_s", traced_.side.step.value()}, {"simulated_s", simulated_.side.step.value()}}}};
     out.records = {"", {{"kind"}, {"name"}, {"traced_s", true}, {"simulated_s", true}}, {}};
     records_ = &out.records;
-    Table kernels{"Kernels per step and rank, ms", {{"class"}, {"traced", true}, {"simulated", true}, {"simulated / traced", true}}, {}};
+    Table kernels{"Kernels per step and rank, ms",
+                  {{"class"}, {"traced", true}, {"simulated", true}, {"simulated / traced", true}},
+                  {}};
     for (const std::string& name : names(traced_.side.totals.kernels, simulated_.side.totals.kernels))
-      row(kernels, json["kernels"], "kernel", name, find(traced_.side.totals.kernels, name).time, find(simulated_.side.totals.kernels, name).time);
-    row(kernels, json["kernels"], "kernel", "all", RankTotals::sum(traced_.side.totals.kernels).time, RankTotals::sum(simulated_.side.totals.kernels).time);
-    Table calls{"Communication per step and rank, without waiting, ms", {{"call"}, {"traced", true}, {"simulated", true}, {"simulated / traced", true}}, {}};
-    Table waits{"Waiting for the last rank per step and rank, ms", {{"call"}, {"traced", true}, {"simulated", true}, {"simulated / traced", true}}, {}};
+      row(kernels, json["kernels"], "kernel", name, find(traced_.side.totals.kernels, name).time,
+          find(simulated_.side.totals.kernels, name).time);
+    row(kernels, json["kernels"], "kernel", "all", RankTotals::sum(traced_.side.totals.kernels).time,
+        RankTotals::sum(simulated_.side.totals.kernels).time);
+    Table calls{"Communication per step and rank, without waiting, ms",
+                {{"call"}, {"traced", true}, {"simulated", true}, {"simulated / traced", true}},
+                {}};
+    Table waits{"Waiting for the last rank per step and rank, ms",
+                {{"call"}, {"traced", true}, {"simulated", true}, {"simulated / traced", true}},
+                {}};
     for (const std::string& name : names(traced_.side.totals.calls, simulated_.side.totals.calls)) {
       const OperationTotal t = find(traced_.side.totals.calls, name), s = find(simulated_.side.totals.calls, name);
       row(calls, json["communication"], "communication", name, t.time - t.waiting, s.time - s.waiting);
@@ -143,7 +166,8 @@ class Rows {
   }
 
  private:
-  void row(Table& table, nlohmann::ordered_json& json, const char* kind, const std::string& name, Seconds traced, Seconds simulated) {
+  void row(Table& table, nlohmann::ordered_json& json, const char* kind, const std::string& name, Seconds traced,
+           Seconds simulated) {
     table.rows.push_back({name, ms(traced), ms(simulated), ratio(simulated, traced)});
     json[name] = {{"traced_s", traced.value()}, {"simulated_s", simulated.value()}};
     records_->rows.push_back({kind, name, fmt::format("{}", traced.value()), fmt::format("{}", simulated.value())});
@@ -190,14 +214,21 @@ Document trace_comparison(const JobTrace& job, const SimulatedStep& step) {
   const Mean real = traced(job), played = simulated(step);
   Document out;
   const RankTrace& first = job.ranks.front();
-  out.blocks.emplace_back(Heading{fmt::format("{} rank{} traced{} beside {}", job.ranks.size(), job.ranks.size() == 1 ? "" : "s", first.gpu.empty() ? "" : " on " + first.gpu, step.name)});
-  out.blocks.emplace_back(Facts{"", {{"step time, traced", to_string(real.side.step)},
-                                     {"step time, simulated", fmt::format("{} ({:.3f} of it)", to_string(played.side.step), played.side.step / real.side.step)},
-                                     {"steps traced", first.steps.empty() ? "none marked: the whole trace counts as one" : std::to_string(first.steps.size())},
-                                     {"ranks", job.how_matched}}});
+  out.blocks.emplace_back(
+      Heading{fmt::format("{} rank{} traced{} beside {}", job.ranks.size(), job.ranks.size() == 1 ? "" : "s",
+                          first.gpu.empty() ? "" : " on " + first.gpu, step.name)});
+  out.blocks.emplace_back(Facts{"",
+                                {{"step time, traced", to_string(real.side.step)},
+                                 {"step time, simulated", fmt::format("{} ({:.3f} of it)", to_string(played.side.step),
+                                                                      played.side.step / real.side.step)},
+                                 {"steps traced", first.steps.empty() ? "none marked: the whole trace counts as one"
+                                                                      : std::to_string(first.steps.size())},
+                                 {"ranks", job.how_matched}}});
   Rows(real, played).write(out);
-  out.blocks.emplace_back(Paragraph{"Kernels are summed up, overlapped ones included, so that columns can add up to more than the step. Where not all ranks of a group were traced, "
-                                    "waiting is a lower bound, and communication an upper one."});
+  out.blocks.emplace_back(
+      Paragraph{"Kernels are summed up, overlapped ones included, so that columns can add up to more than the step. "
+                "Where not all ranks of a group were traced, "
+                "waiting is a lower bound, and communication an upper one."});
   return out;
 }
 

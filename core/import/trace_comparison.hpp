@@ -17,16 +17,17 @@ struct SimulatedStep {
   std::string name;
   const Program* program = nullptr;
   const CostModel* cost = nullptr;
-  const Trace* trace = nullptr;    ///< With spans of `ranks`.
-  std::vector<int> ranks;          ///< Means are taken over these.
+  const Trace* trace = nullptr;  ///< With spans of `ranks`.
+  std::vector<int> ranks;        ///< Means are taken over these.
   Seconds begin, step_time;
 };
 
 /// The class that a task's kernels have in a trace of a real run.
 [[nodiscard]] OperationClass class_of_task(const Task& task);
 
-/// Both sides per step and rank. The trace's steps are those that the profiler marked; without marks the whole trace counts as one step, which the
-/// document says. Waiting is, on either side, the time from a rank's entry into a call until the last rank's.
+/// Both sides per step and rank. The trace's steps are those that the profiler marked; without marks the whole trace
+/// counts as one step, which the document says. Waiting is, on either side, the time from a rank's entry into a call
+/// until the last rank's.
 [[nodiscard]] Document trace_comparison(const JobTrace& job, const SimulatedStep& step);
 
 }  // namespace rehearse

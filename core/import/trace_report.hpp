@@ -14,10 +14,10 @@ namespace rehearse {
 /// Sums over one rank. Kernels that ran at once count each.
 struct OperationTotal {
   std::int64_t count = 0;
-  Seconds time;      ///< Of all, waiting included.
-  Seconds waiting;   ///< Of calls: until the last traced rank of the group entered.
-  Bytes bytes;       ///< Of calls, where the trace says.
-  Flops work;        ///< Of kernels, where the trace says.
+  Seconds time;     ///< Of all, waiting included.
+  Seconds waiting;  ///< Of calls: until the last traced rank of the group entered.
+  Bytes bytes;      ///< Of calls, where the trace says.
+  Flops work;       ///< Of kernels, where the trace says.
 };
 /// By class of kernel ("matmul") and by call ("all_reduce").
 struct RankTotals {

@@ -15,10 +15,12 @@ struct FreeParser {
   void operator()(XML_ParserStruct* parser) const { XML_ParserFree(parser); }
 };
 
-/// Builds the tree from expat's events. No exception may pass through expat: the first error is kept and the parser stopped.
+/// Builds the tree from expat's events. No exception may pass through expat: the first error is kept and the parser
+/// stopped.
 class Builder {
  public:
-  Builder(std::string origin, const XmlLimits& limits) : parser_(XML_ParserCreate(nullptr)), origin_(std::move(origin)), limits_(limits) {
+  Builder(std::string origin, const XmlLimits& limits)
+      : parser_(XML_ParserCreate(nullptr)), origin_(std::move(origin)), limits_(limits) {
     XML_SetUserData(parser_.get(), this);
     XML_SetElementHandler(parser_.get(), on_start, on_end);
     XML_SetStartDoctypeDeclHandler(parser_.get(), on_doctype);
@@ -35,18 +37,24 @@ class Builder {
     }
     if (error_) throw Error(*error_);
     if (!well_formed)
-      throw Error(ErrorKind::usage, fmt::format("not XML: {}", XML_ErrorString(XML_GetErrorCode(parser_.get()))), where());
+      throw Error(ErrorKind::usage, fmt::format("not XML: {}", XML_ErrorString(XML_GetErrorCode(parser_.get()))),
+                  where());
     return std::move(root_.children.front());
   }
 
  private:
-  static void on_start(void* self, const char* name, const char** attributes) { static_cast<Builder*>(self)->start(name, attributes); }
+  static void on_start(void* self, const char* name, const char** attributes) {
+    static_cast<Builder*>(self)->start(name, attributes);
+  }
   static void on_end(void* self, const char*) { static_cast<Builder*>(self)->open_.pop_back(); }
   static void on_doctype(void* self, const char*, const char*, const char*, int) {
-    static_cast<Builder*>(self)->refuse("a document type declaration: it could declare entities, which no description of a machine needs");
+    static_cast<Builder*>(self)->refuse(
+        "a document type declaration: it could declare entities, which no description of a machine needs");
   }
 
-  [[nodiscard]] std::string where() const { return fmt::format("{}:{}", origin_, XML_GetCurrentLineNumber(parser_.get())); }
+  [[nodiscard]] std::string where() const {
+    return fmt::format("{}:{}", origin_, XML_GetCurrentLineNumber(parser_.get()));
+  }
 
   void refuse(const std::string& what) {
     if (!error_) error_.emplace(ErrorKind::usage, what, where(), "is this the right file?");
@@ -54,13 +62,15 @@ class Builder {
   }
 
   void start(const char* name, const char** attributes) {
-    if (static_cast<int>(open_.size()) > limits_.depth) return refuse(fmt::format("more than {} elements inside each other", limits_.depth));
+    if (static_cast<int>(open_.size()) > limits_.depth)
+      return refuse(fmt::format("more than {} elements inside each other", limits_.depth));
     if (++elements_ > limits_.elements) return refuse(fmt::format("more than {} elements", limits_.elements));
     XmlElement element{name, static_cast<int>(XML_GetCurrentLineNumber(parser_.get())), {}, {}};
     for (; *attributes != nullptr; attributes += 2) {
       if (static_cast<int>(element.attributes.size()) == limits_.attributes)
         return refuse(fmt::format("more than {} attributes of one element", limits_.attributes));
-      if (std::strlen(attributes[1]) > limits_.text) return refuse(fmt::format("an attribute of more than {} bytes", limits_.text));
+      if (std::strlen(attributes[1]) > limits_.text)
+        return refuse(fmt::format("an attribute of more than {} bytes", limits_.text));
       element.attributes.emplace_back(attributes[0], attributes[1]);
     }
     auto& siblings = open_.back()->children;
@@ -91,6 +101,8 @@ std::string XmlElement::text(std::string_view attribute, const std::string& fall
   return fallback;
 }
 
-XmlElement parse_xml(std::string_view text, const std::string& origin, const XmlLimits& limits) { return Builder(origin, limits).parse(text); }
+XmlElement parse_xml(std::string_view text, const std::string& origin, const XmlLimits& limits) {
+  return Builder(origin, limits).parse(text);
+}
 
 }  // namespace rehearse

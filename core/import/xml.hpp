@@ -11,10 +11,10 @@ namespace rehearse {
 
 /// Everything beyond them is refused at once, before it costs memory or time.
 struct XmlLimits {
-  int depth = 32;              ///< Elements inside each other.
+  int depth = 32;  ///< Elements inside each other.
   int elements = 100'000;
-  int attributes = 64;         ///< Of one element.
-  std::size_t text = 4'096;    ///< Bytes of one attribute's value.
+  int attributes = 64;       ///< Of one element.
+  std::size_t text = 4'096;  ///< Bytes of one attribute's value.
 };
 
 struct XmlElement {
@@ -29,8 +29,8 @@ struct XmlElement {
 };
 
 /// The root element. Text between elements, comments and processing instructions are passed over.
-/// Throws Error (usage), `where` "origin:line", for text that is not well-formed XML, a document type declaration (where entities would be
-/// declared), and whatever is beyond `limits`.
+/// Throws Error (usage), `where` "origin:line", for text that is not well-formed XML, a document type declaration
+/// (where entities would be declared), and whatever is beyond `limits`.
 [[nodiscard]] XmlElement parse_xml(std::string_view text, const std::string& origin, const XmlLimits& limits = {});
 
 }  // namespace rehearse

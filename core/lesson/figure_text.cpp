@@ -40,14 +40,16 @@ std::string_view trimmed(std::string_view text) {
 /// The two words of "'slower' : 'faster'".
 std::pair<std::string, std::string> parse_words(std::string_view text, const std::string& where) {
   const auto fail = [&] {
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not two words to choose from", text), where, "example: {a.step_time > b.step_time ? 'slower' : 'faster'}");
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not two words to choose from", text), where,
+                "example: {a.step_time > b.step_time ? 'slower' : 'faster'}");
   };
   std::vector<std::size_t> quotes;
   for (std::size_t i = 0; i < text.size(); ++i)
     if (text[i] == '\'') quotes.push_back(i);
   if (quotes.size() != 4 || quotes[0] != 0 || quotes[3] != text.size() - 1) fail();
   if (trimmed(text.substr(quotes[1] + 1, quotes[2] - quotes[1] - 1)) != ":") fail();
-  return {std::string(text.substr(1, quotes[1] - 1)), std::string(text.substr(quotes[2] + 1, quotes[3] - quotes[2] - 1))};
+  return {std::string(text.substr(1, quotes[1] - 1)),
+          std::string(text.substr(quotes[2] + 1, quotes[3] - quotes[2] - 1))};
 }
 
 }  // namespace
@@ -94,7 +96,8 @@ FigureText FigureText::parse(std::string_view text, const std::string& where) {
     const std::size_t open = text.find('{');
     const std::size_t close = open == std::string_view::npos ? open : text.find('}', open);
     if (open != std::string_view::npos && close == std::string_view::npos)
-      throw Error(ErrorKind::usage, fmt::format("'{}' has no closing brace", text.substr(open)), where, "a figure stands between { and }");
+      throw Error(ErrorKind::usage, fmt::format("'{}' has no closing brace", text.substr(open)), where,
+                  "a figure stands between { and }");
     Part part;
     if (open != std::string_view::npos) part = parse_braces(text.substr(open + 1, close - open - 1), where);
     part.text = text.substr(0, open);

@@ -1,9 +1,11 @@
 #pragma once
 // Sentences with figures in them, filled in from results, so that no number in a lesson can be out of date:
 //
-//   "{funnel.step_time|time} a step, {funnel.step_time / ddp.step_time|times} of DDP's: {funnel.step_time > ddp.step_time ? 'slower' : 'faster'}."
+//   "{funnel.step_time|time} a step, {funnel.step_time / ddp.step_time|times} of DDP's: {funnel.step_time >
+//   ddp.step_time ? 'slower' : 'faster'}."
 //
-// Between braces stands a formula (formula.hpp), with '|' and a form after it, or a comparison with two words of which the figures choose one.
+// Between braces stands a formula (formula.hpp), with '|' and a form after it, or a comparison with two words of which
+// the figures choose one.
 
 #include <string>
 #include <string_view>
@@ -13,8 +15,8 @@
 
 namespace rehearse {
 
-/// How a number is written: "time" (26.3 ms), "bytes" (102.2 MB), "gib" (4.55 GiB), "flops", "percent" (of 1: 12.3 %), "times" (1.85 times), "count"
-/// (1,024), "number" (4 digits).
+/// How a number is written: "time" (26.3 ms), "bytes" (102.2 MB), "gib" (4.55 GiB), "flops", "percent" (of 1: 12.3 %),
+/// "times" (1.85 times), "count" (1,024), "number" (4 digits).
 [[nodiscard]] const std::vector<std::string>& figure_forms();
 /// `form` is one of those; empty is "number".
 [[nodiscard]] std::string figure_text(double value, const std::string& form);

@@ -17,7 +17,8 @@ void add_memory(const MemoryReport& memory, Figures& out) {
   out["needed"] = worst.needed.value();
   out["capacity"] = worst.capacity.value();
   for (int c = 0; c < kMemoryCategories; ++c)
-    out[fmt::format("memory.{}", name_of(static_cast<MemoryCategory>(c)))] = worst.memory.by_category[static_cast<std::size_t>(c)].value();
+    out[fmt::format("memory.{}", name_of(static_cast<MemoryCategory>(c)))] =
+        worst.memory.by_category[static_cast<std::size_t>(c)].value();
 }
 
 bool is_exposed(TimeCategory c) { return c >= TimeCategory::exposed_tp && c <= TimeCategory::exposed_copy; }
@@ -28,8 +29,10 @@ void add_breakdown(const Breakdown& b, const std::string& prefix, Figures& out) 
     const auto c = static_cast<TimeCategory>(i);
     const double s = b[c].value();
     out[fmt::format("{}.{}", prefix, name_of(c))] = s;
-    if (is_exposed(c)) communication += s;
-    else if (c != TimeCategory::input && c != TimeCategory::bubble) compute += s;
+    if (is_exposed(c))
+      communication += s;
+    else if (c != TimeCategory::input && c != TimeCategory::bubble)
+      compute += s;
   }
   out[prefix + ".compute"] = compute;
   out[prefix + ".communication"] = communication;
@@ -83,8 +86,10 @@ Figures figures_of(const StepReport& r) {
 
 std::optional<double> figure(const std::vector<LessonAnswer>& answers, const std::string& name) {
   const std::size_t dot = name.find('.');
-  const auto at = std::find_if(answers.begin(), answers.end(), [&](const LessonAnswer& a) { return a.key == name.substr(0, dot); });
-  if (at == answers.end() || dot == std::string::npos) throw Error(ErrorKind::usage, fmt::format("no plan has the figure '{}'", name), name);
+  const auto at =
+      std::find_if(answers.begin(), answers.end(), [&](const LessonAnswer& a) { return a.key == name.substr(0, dot); });
+  if (at == answers.end() || dot == std::string::npos)
+    throw Error(ErrorKind::usage, fmt::format("no plan has the figure '{}'", name), name);
   const std::string wanted = name.substr(dot + 1);
   const auto found = at->figures.find(wanted);
   if (found != at->figures.end()) return found->second;

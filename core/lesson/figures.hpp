@@ -1,16 +1,20 @@
 #pragma once
 // The figures of a plan that formulas in lessons may ask for, by name.
 //
-//   fits, needed, capacity, memory.CATEGORY    bytes on the fullest device; CATEGORY as in JSON's by_category (weights, gradients, ...). Known even
-//                                              where the plan does not fit; of the rest, `gpus`, `parameters` and `microbatches` too
+//   fits, needed, capacity, memory.CATEGORY    bytes on the fullest device; CATEGORY as in JSON's by_category (weights,
+//   gradients, ...). Known even
+//                                              where the plan does not fit; of the rest, `gpus`, `parameters` and
+//                                              `microbatches` too
 //   gpus, parameters, microbatches, stages     of the plan; `stages` counts kinds of ranks that differ by stage
-//   samples, step_time, samples_per_s, tokens_per_s, mfu, hfu, model_flops        of a step (s, FLOP); `samples` are those of one step
-//   time.CATEGORY                              seconds of the slowest rank; CATEGORY as in JSON's breakdown (matmul, exposed_dp, bubble, ...)
-//   time.compute, time.communication           sums: everything but communication, input and bubble; every exposed axis and exposed copies
-//   mean.CATEGORY                              the same, mean of the ranks
-//   payload.AXIS                               bytes that one rank hands to communication of that axis in a step: what collectives reduce or gather,
-//                                              not what crosses the wire; the largest of the ranks drawn. Of axes whose messages a trace tells
-//                                              apart ("dp" always; "tp" and "tile" run as parts of their layers)
+//   samples, step_time, samples_per_s, tokens_per_s, mfu, hfu, model_flops        of a step (s, FLOP); `samples` are
+//   those of one step time.CATEGORY                              seconds of the slowest rank; CATEGORY as in JSON's
+//   breakdown (matmul, exposed_dp, bubble, ...) time.compute, time.communication           sums: everything but
+//   communication, input and bubble; every exposed axis and exposed copies mean.CATEGORY the same, mean of the ranks
+//   payload.AXIS                               bytes that one rank hands to communication of that axis in a step: what
+//   collectives reduce or gather,
+//                                              not what crosses the wire; the largest of the ranks drawn. Of axes whose
+//                                              messages a trace tells apart ("dp" always; "tp" and "tile" run as parts
+//                                              of their layers)
 //   link.used, link.bytes                      the busiest link's share of the step and its bytes
 
 #include <map>
@@ -34,8 +38,8 @@ struct LessonAnswer {
 
 [[nodiscard]] Figures figures_of(const StepReport& report);
 
-/// The value of KEY.FIGURE. Nothing where the plan does not fit and the figure is one of time. Throws Error (usage) with did-you-mean for a
-/// plan or figure that is not there.
+/// The value of KEY.FIGURE. Nothing where the plan does not fit and the figure is one of time. Throws Error (usage)
+/// with did-you-mean for a plan or figure that is not there.
 [[nodiscard]] std::optional<double> figure(const std::vector<LessonAnswer>& answers, const std::string& name);
 
 }  // namespace rehearse

@@ -31,7 +31,8 @@ class FormulaParser {
   void compare() {
     if (++depth_ > kDeepest) fail("fewer brackets");
     sum();
-    for (const auto& [sign, code] : {std::pair{"<=", Code::at_most}, {">=", Code::at_least}, {"<", Code::less}, {">", Code::more}})
+    for (const auto& [sign, code] :
+         {std::pair{"<=", Code::at_most}, {">=", Code::at_least}, {"<", Code::less}, {">", Code::more}})
       if (take(sign)) {
         sum();
         emit(code);
@@ -43,18 +44,28 @@ class FormulaParser {
   void sum() {
     product();
     for (;;) {
-      if (take("+")) { product(); emit(Code::add); }
-      else if (take("-")) { product(); emit(Code::subtract); }
-      else return;
+      if (take("+")) {
+        product();
+        emit(Code::add);
+      } else if (take("-")) {
+        product();
+        emit(Code::subtract);
+      } else
+        return;
     }
   }
 
   void product() {
     factor();
     for (;;) {
-      if (take("*")) { factor(); emit(Code::multiply); }
-      else if (take("/")) { factor(); emit(Code::divide); }
-      else return;
+      if (take("*")) {
+        factor();
+        emit(Code::multiply);
+      } else if (take("/")) {
+        factor();
+        emit(Code::divide);
+      } else
+        return;
     }
   }
 
@@ -69,9 +80,12 @@ class FormulaParser {
     } else {
       skip();
       const char c = at_ < text_.size() ? text_[at_] : '\0';
-      if (std::isdigit(static_cast<unsigned char>(c)) != 0) number();
-      else if (std::isalpha(static_cast<unsigned char>(c)) != 0) word();
-      else fail("a number, a name or '('");
+      if (std::isdigit(static_cast<unsigned char>(c)) != 0)
+        number();
+      else if (std::isalpha(static_cast<unsigned char>(c)) != 0)
+        word();
+      else
+        fail("a number, a name or '('");
     }
     --depth_;
   }
@@ -86,7 +100,9 @@ class FormulaParser {
 
   void word() {
     const std::size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_' || text_[at_] == '.')) ++at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_' || text_[at_] == '.'))
+      ++at_;
     const std::string name(text_.substr(begin, at_ - begin));
     if (take("(")) return call(name, begin);
     const auto known = std::find(out_.names_.begin(), out_.names_.end(), name);
@@ -102,7 +118,8 @@ class FormulaParser {
       ++arguments;
     } while (take(","));
     need(")");
-    for (const auto& [known, code] : {std::pair{"min", Code::minimum}, {"max", Code::maximum}, {"abs", Code::absolute}, {"round", Code::rounded}})
+    for (const auto& [known, code] :
+         {std::pair{"min", Code::minimum}, {"max", Code::maximum}, {"abs", Code::absolute}, {"round", Code::rounded}})
       if (name == known) {
         if (arguments > 1 && (code == Code::absolute || code == Code::rounded)) fail("one argument");
         out_.steps_.push_back({code, 0, 0, arguments});
@@ -127,8 +144,10 @@ class FormulaParser {
     if (!take(sign)) fail(fmt::format("'{}'", sign));
   }
   [[noreturn]] void fail(const std::string& wanted) const {
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not a formula: {} expected at '{}'", text_, wanted, at_ < text_.size() ? text_.substr(at_) : "its end"), where_,
-                "example: 1 - a.step_time / b.step_time");
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is not a formula: {} expected at '{}'", text_, wanted,
+                            at_ < text_.size() ? text_.substr(at_) : "its end"),
+                where_, "example: 1 - a.step_time / b.step_time");
   }
 
   std::string_view text_;
@@ -154,16 +173,24 @@ std::optional<double> Formula::value(const FigureLookup& lookup) const {
     return v;
   };
   for (const Step& s : steps_) {
-    if (s.code == Code::number) { stack.push_back(s.number); continue; }
-    if (s.code == Code::name) { stack.push_back(known[s.name]); continue; }
+    if (s.code == Code::number) {
+      stack.push_back(s.number);
+      continue;
+    }
+    if (s.code == Code::name) {
+      stack.push_back(known[s.name]);
+      continue;
+    }
     const double b = pop();
     switch (s.code) {
       case Code::negate: stack.push_back(-b); break;
       case Code::absolute: stack.push_back(std::abs(b)); break;
       case Code::rounded: stack.push_back(std::round(b)); break;
-      case Code::minimum: case Code::maximum: {
+      case Code::minimum:
+      case Code::maximum: {
         double out = b;
-        for (std::size_t i = 1; i < s.arguments; ++i) out = s.code == Code::minimum ? std::min(out, pop()) : std::max(out, pop());
+        for (std::size_t i = 1; i < s.arguments; ++i)
+          out = s.code == Code::minimum ? std::min(out, pop()) : std::max(out, pop());
         stack.push_back(out);
         break;
       }
@@ -175,7 +202,8 @@ std::optional<double> Formula::value(const FigureLookup& lookup) const {
       case Code::at_most: stack.back() = stack.back() <= b ? 1 : 0; break;
       case Code::more: stack.back() = stack.back() > b ? 1 : 0; break;
       case Code::at_least: stack.back() = stack.back() >= b ? 1 : 0; break;
-      case Code::number: case Code::name: break;
+      case Code::number:
+      case Code::name: break;
     }
   }
   if (!std::isfinite(stack.back())) return std::nullopt;

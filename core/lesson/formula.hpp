@@ -1,8 +1,10 @@
 #pragma once
-// Arithmetic over named figures, as lesson files write it: "1 - funnel.samples_per_s / ddp.samples_per_s", "a.step_time < b.step_time".
+// Arithmetic over named figures, as lesson files write it: "1 - funnel.samples_per_s / ddp.samples_per_s", "a.step_time
+// < b.step_time".
 //
 //   sum     := product (("+" | "-") product)*          compare := sum (("<" | "<=" | ">" | ">=") sum)?
-//   product := factor (("*" | "/") factor)*             factor  := number | name | "-" factor | "(" compare ")" | function "(" compare, ... ")"
+//   product := factor (("*" | "/") factor)*             factor  := number | name | "-" factor | "(" compare ")" |
+//   function "(" compare, ... ")"
 //
 // Names are words joined by dots. Functions: min, max (one argument or more), abs, round (one). A comparison is 1 or 0.
 
@@ -14,7 +16,8 @@
 
 namespace rehearse {
 
-/// What a name stands for; nothing where it has no value, which makes the whole formula have none. May throw for names it does not know.
+/// What a name stands for; nothing where it has no value, which makes the whole formula have none. May throw for names
+/// it does not know.
 using FigureLookup = std::function<std::optional<double>(const std::string&)>;
 
 /// A parsed formula. Cheap to evaluate, copyable.
@@ -32,8 +35,29 @@ class Formula {
 
  private:
   friend class FormulaParser;
-  enum class Code { number, name, add, subtract, multiply, divide, negate, less, at_most, more, at_least, minimum, maximum, absolute, rounded };
-  struct Step { Code code; double number = 0; std::size_t name = 0; std::size_t arguments = 0; };
+  enum class Code {
+    number,
+    name,
+    add,
+    subtract,
+    multiply,
+    divide,
+    negate,
+    less,
+    at_most,
+    more,
+    at_least,
+    minimum,
+    maximum,
+    absolute,
+    rounded
+  };
+  struct Step {
+    Code code;
+    double number = 0;
+    std::size_t name = 0;
+    std::size_t arguments = 0;
+  };
 
   std::string text_;
   std::vector<std::string> names_;

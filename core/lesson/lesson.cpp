@@ -22,7 +22,9 @@ constexpr std::array<std::string_view, 3> kStandings{"measured", "unverified", "
 constexpr std::array<std::string_view, 4> kPictures{"steps", "time", "memory", "bars"};
 
 template <class Names>
-std::vector<std::string> words(const Names& names) { return {names.begin(), names.end()}; }
+std::vector<std::string> words(const Names& names) {
+  return {names.begin(), names.end()};
+}
 
 template <class Enum, class Names>
 Enum choice(ObjectReader& in, const std::string& key, const Names& names, Enum fallback) {
@@ -31,19 +33,25 @@ Enum choice(ObjectReader& in, const std::string& key, const Names& names, Enum f
   return static_cast<Enum>(std::find(valid.begin(), valid.end(), word) - valid.begin());
 }
 
-std::vector<std::string> optional_strings(ObjectReader& in, const std::string& key) { return in.has(key) ? in.strings(key) : (in.expect(key), std::vector<std::string>{}); }
+std::vector<std::string> optional_strings(ObjectReader& in, const std::string& key) {
+  return in.has(key) ? in.strings(key) : (in.expect(key), std::vector<std::string>{});
+}
 
-std::vector<ObjectReader> optional_objects(ObjectReader& in, const std::string& key) { return in.has(key) ? in.objects(key) : (in.expect(key), std::vector<ObjectReader>{}); }
+std::vector<ObjectReader> optional_objects(ObjectReader& in, const std::string& key) {
+  return in.has(key) ? in.objects(key) : (in.expect(key), std::vector<ObjectReader>{});
+}
 
 bool is_word(const std::string& key) {
   return !key.empty() && std::islower(static_cast<unsigned char>(key.front())) != 0 &&
-         std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_'; });
+         std::all_of(key.begin(), key.end(),
+                     [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_'; });
 }
 
 LessonPlan read_plan(ObjectReader in, const fs::path& folder) {
   LessonPlan out;
   out.key = in.string("key");
-  if (!is_word(out.key)) in.fail("key", fmt::format("'{}' is not a lower-case word", out.key), "letters, digits and _, a letter first");
+  if (!is_word(out.key))
+    in.fail("key", fmt::format("'{}' is not a lower-case word", out.key), "letters, digits and _, a letter first");
   out.title = in.string("title");
   out.scenario = (folder / in.string("scenario")).lexically_normal().string();
   out.changes = optional_strings(in, "set");
@@ -65,9 +73,11 @@ LessonPicture read_picture(ObjectReader in) {
 }
 
 Saying read_saying(const nlohmann::json& value, const std::string& origin, const std::string& path) {
-  if (value.is_string()) return {std::nullopt, FigureText::parse(value.get<std::string>(), origin + ": " + path), std::nullopt};
+  if (value.is_string())
+    return {std::nullopt, FigureText::parse(value.get<std::string>(), origin + ": " + path), std::nullopt};
   ObjectReader in(value, origin, path);
-  Saying out{Formula::parse(in.string("if"), in.where("if")), FigureText::parse(in.string("then"), in.where("then")), std::nullopt};
+  Saying out{Formula::parse(in.string("if"), in.where("if")), FigureText::parse(in.string("then"), in.where("then")),
+             std::nullopt};
   if (in.has("else")) out.otherwise = FigureText::parse(in.string("else"), in.where("else"));
   in.expect("else");
   in.finish();
@@ -84,8 +94,10 @@ MeasuredFigure read_measurement(ObjectReader in) {
   out.standing = choice(in, "standing", kStandings, Standing::measured);
   out.source = out.standing == Standing::claim ? in.string("source", "") : in.string("source");
   out.note = in.string("note", "");
-  if (in.has("skipped")) out.skipped = in.string("skipped");
-  else out.predicted = Formula::parse(in.string("predicted"), in.where("predicted"));
+  if (in.has("skipped"))
+    out.skipped = in.string("skipped");
+  else
+    out.predicted = Formula::parse(in.string("predicted"), in.where("predicted"));
   in.expect("skipped");
   in.finish();
   return out;
@@ -97,7 +109,9 @@ void check_names(const Lesson& lesson, const std::vector<std::string>& names, co
   for (const LessonPlan& p : lesson.plans) keys.push_back(p.key);
   for (const std::string& name : names) {
     const std::size_t dot = name.find('.');
-    if (dot == std::string::npos) throw Error(ErrorKind::usage, fmt::format("'{}' is not a figure", name), where, "a figure is PLAN.FIGURE, such as " + keys.front() + ".step_time");
+    if (dot == std::string::npos)
+      throw Error(ErrorKind::usage, fmt::format("'{}' is not a figure", name), where,
+                  "a figure is PLAN.FIGURE, such as " + keys.front() + ".step_time");
     if (std::find(keys.begin(), keys.end(), name.substr(0, dot)) != keys.end()) continue;
     Error e = unknown_name("plan", name.substr(0, dot), keys);
     e.where = where;
@@ -110,7 +124,9 @@ void check(const Lesson& lesson) {
   if (lesson.plans.empty()) throw Error(ErrorKind::usage, "a lesson without plans", at + "plans");
   for (std::size_t i = 0; i < lesson.plans.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (lesson.plans[i].key == lesson.plans[j].key) throw Error(ErrorKind::usage, fmt::format("two plans are '{}'", lesson.plans[i].key), fmt::format("{}plans/{}/key", at, i));
+      if (lesson.plans[i].key == lesson.plans[j].key)
+        throw Error(ErrorKind::usage, fmt::format("two plans are '{}'", lesson.plans[i].key),
+                    fmt::format("{}plans/{}/key", at, i));
   for (std::size_t i = 0; i < lesson.says.size(); ++i) {
     const Saying& s = lesson.says[i];
     const std::string where = fmt::format("{}says/{}", at, i);
@@ -118,17 +134,21 @@ void check(const Lesson& lesson) {
     check_names(lesson, s.text.names(), where);
     if (s.otherwise) check_names(lesson, s.otherwise->names(), where);
   }
-  for (std::size_t i = 0; i < lesson.shows.size(); ++i) check_names(lesson, lesson.shows[i].holds.names(), fmt::format("{}shows/{}", at, i));
+  for (std::size_t i = 0; i < lesson.shows.size(); ++i)
+    check_names(lesson, lesson.shows[i].holds.names(), fmt::format("{}shows/{}", at, i));
   for (std::size_t i = 0; i < lesson.measurements.size(); ++i)
-    if (lesson.measurements[i].predicted) check_names(lesson, lesson.measurements[i].predicted->names(), fmt::format("{}measurements/{}", at, i));
+    if (lesson.measurements[i].predicted)
+      check_names(lesson, lesson.measurements[i].predicted->names(), fmt::format("{}measurements/{}", at, i));
   for (std::size_t i = 0; i < lesson.pictures.size(); ++i)
-    for (const std::string& key : lesson.pictures[i].plans) check_names(lesson, {key + ".step_time"}, fmt::format("{}pictures/{}/plans", at, i));
+    for (const std::string& key : lesson.pictures[i].plans)
+      check_names(lesson, {key + ".step_time"}, fmt::format("{}pictures/{}/plans", at, i));
 }
 
 /// "lesson.json" is called by its folder's name.
 std::string name_of_file(const fs::path& path) {
   const std::string stem = path.stem().string();
-  return stem == "lesson" || stem == "replay" ? fs::absolute(path).lexically_normal().parent_path().filename().string() : stem;
+  return stem == "lesson" || stem == "replay" ? fs::absolute(path).lexically_normal().parent_path().filename().string()
+                                              : stem;
 }
 
 }  // namespace
@@ -150,7 +170,8 @@ Lesson parse_lesson(const std::string& text, const std::string& origin) {
   for (ObjectReader& picture : optional_objects(in, "pictures")) out.pictures.push_back(read_picture(picture));
   if (const nlohmann::json* says = in.raw("says")) {
     if (!says->is_array()) in.fail("says", "not a list", "a list of sentences, or of {if, then, else}");
-    for (std::size_t i = 0; i < says->size(); ++i) out.says.push_back(read_saying((*says)[i], origin, fmt::format("/says/{}", i)));
+    for (std::size_t i = 0; i < says->size(); ++i)
+      out.says.push_back(read_saying((*says)[i], origin, fmt::format("/says/{}", i)));
   }
   for (ObjectReader& s : optional_objects(in, "shows")) {
     out.shows.push_back({s.string("claim"), Formula::parse(s.string("holds"), s.where("holds"))});

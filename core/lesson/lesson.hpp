@@ -1,18 +1,21 @@
 #pragma once
-// A lesson (`rehearse/lesson/v1`): a few plans, pictures to draw of them, and what they teach, in sentences whose figures are filled in from the
-// results. A replay is a lesson with measurements: somebody's published result beside the prediction.
+// A lesson (`rehearse/lesson/v1`): a few plans, pictures to draw of them, and what they teach, in sentences whose
+// figures are filled in from the results. A replay is a lesson with measurements: somebody's published result beside
+// the prediction.
 //
 //   { "schema": "rehearse/lesson/v1",
 //     "title": "One process or one per GPU", "question": "Why is DataParallel slower than DistributedDataParallel?",
 //     "plans": [{ "key": "ddp", "title": "a process per GPU", "scenario": "resnet50.json" },
-//               { "key": "funnel", "title": "one process", "scenario": "resnet50.json", "set": ["strategy.data_parallel=funnel"] }],
-//     "pictures": [{ "kind": "steps" }, { "kind": "time" }, { "kind": "bars", "title": "Images per second", "figure": "samples_per_s" }],
-//     "says": ["The funnel takes {funnel.step_time / ddp.step_time|times} as long.",
+//               { "key": "funnel", "title": "one process", "scenario": "resnet50.json", "set":
+//               ["strategy.data_parallel=funnel"] }],
+//     "pictures": [{ "kind": "steps" }, { "kind": "time" }, { "kind": "bars", "title": "Images per second", "figure":
+//     "samples_per_s" }], "says": ["The funnel takes {funnel.step_time / ddp.step_time|times} as long.",
 //              { "if": "funnel.time.bubble > 0.5 * funnel.step_time", "then": "...", "else": "..." }],
 //     "shows": [{ "claim": "the funnel is slower", "holds": "funnel.step_time > ddp.step_time" }],
 //     "next": ["rehearse simulate ..."] }
 //
-// Figures are KEY.FIGURE: the plan's key and a figure of figures.hpp. All errors are Error (usage) with the place in the file.
+// Figures are KEY.FIGURE: the plan's key and a figure of figures.hpp. All errors are Error (usage) with the place in
+// the file.
 
 #include <optional>
 #include <string>
@@ -25,7 +28,7 @@ namespace rehearse {
 inline constexpr const char* kLessonSchema = "rehearse/lesson/v1";
 
 struct LessonPlan {
-  std::string key;                   ///< Lower-case word: what figures start with, and the label in pictures.
+  std::string key;  ///< Lower-case word: what figures start with, and the label in pictures.
   std::string title;
   std::string scenario;              ///< File, found from the lesson's own place.
   std::vector<std::string> changes;  ///< As --set takes them.
@@ -56,22 +59,23 @@ struct Showing {
 
 /// How far a measured figure can be trusted.
 enum class Standing {
-  measured,    ///< Read in its source: counts in error figures.
-  unverified,  ///< Quoted from memory or from a copy of a copy, or its configuration is not stated: shown, counts nowhere.
-  claim        ///< No source, or not a measurement: shown as said, counts nowhere.
+  measured,  ///< Read in its source: counts in error figures.
+  /// Quoted from memory or from a copy of a copy, or its configuration is not stated: shown, counts nowhere.
+  unverified,
+  claim  ///< No source, or not a measurement: shown as said, counts nowhere.
 };
 /// "measured", "unverified", "claim".
 [[nodiscard]] std::string_view name_of(Standing standing);
 
 struct MeasuredFigure {
   std::string id;
-  std::string what;      ///< "8 GPUs: training"
+  std::string what;  ///< "8 GPUs: training"
   std::string unit;
-  double measured = 0;   ///< In `unit`; not 0.
+  double measured = 0;               ///< In `unit`; not 0.
   std::optional<Formula> predicted;  ///< In `unit`; absent: why it cannot be is in `skipped`.
   std::string skipped;
   Standing standing = Standing::measured;
-  std::string source;    ///< May be empty for a claim only.
+  std::string source;  ///< May be empty for a claim only.
   std::string note;
 };
 

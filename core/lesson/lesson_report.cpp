@@ -25,7 +25,8 @@ Facts plan_facts(const Answers& answers) {
   Facts facts{"Plans", {}};
   for (const LessonAnswer& a : answers) {
     const PlanSummary& p = a.report.head.plan;
-    facts.rows.emplace_back(a.key, fmt::format("{}: {} on {} {}, {}: {}", a.title, p.model, with_commas(p.gpus), p.gpus == 1 ? "GPU" : "GPUs", p.cluster, p.strategy));
+    facts.rows.emplace_back(a.key, fmt::format("{}: {} on {} {}, {}: {}", a.title, p.model, with_commas(p.gpus),
+                                               p.gpus == 1 ? "GPU" : "GPUs", p.cluster, p.strategy));
   }
   return facts;
 }
@@ -34,13 +35,15 @@ std::string value_text(double v) { return std::abs(v) >= 1e4 ? with_commas(v) : 
 
 Table plan_table(const Answers& answers) {
   const std::string samples = answers.front().report.head.plan.samples + "/s";
-  Table table{"", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};
+  Table table{
+      "", {{""}, {"step time", true}, {samples, true}, {"MFU %", true}, {"memory needed", true}, {"there", true}}, {}};
   for (const LessonAnswer& a : answers) {
     const StageMemory& worst = a.report.memory.tightest();
     const bool fits = a.report.memory.fits();
     const StepMetrics& m = a.report.metrics;
-    table.rows.push_back({a.key, fits ? to_string(m.step_time) : "does not fit", fits ? value_text(m.samples_per_s) : "",
-                          fits ? fmt::format("{:.1f}", 100 * m.mfu) : "", gib(worst.needed) + " GiB", gib(worst.capacity) + " GiB"});
+    table.rows.push_back({a.key, fits ? to_string(m.step_time) : "does not fit",
+                          fits ? value_text(m.samples_per_s) : "", fits ? fmt::format("{:.1f}", 100 * m.mfu) : "",
+                          gib(worst.needed) + " GiB", gib(worst.capacity) + " GiB"});
   }
   return table;
 }
@@ -67,18 +70,23 @@ std::string mark_of(const ReplayRow& row) {
 }
 
 Table row_table(const std::vector<ReplayRow>& rows) {
-  Table table{"Prediction beside measurement", {{""}, {"predicted", true}, {"measured", true}, {"error %", true}, {""}}, {}};
+  Table table{
+      "Prediction beside measurement", {{""}, {"predicted", true}, {"measured", true}, {"error %", true}, {""}}, {}};
   for (const ReplayRow& r : rows)
-    table.rows.push_back({fmt::format("{}, {}", r.measurement.what, r.measurement.unit), r.predicted ? value_text(*r.predicted) : "-", value_text(r.measurement.measured),
+    table.rows.push_back({fmt::format("{}, {}", r.measurement.what, r.measurement.unit),
+                          r.predicted ? value_text(*r.predicted) : "-", value_text(r.measurement.measured),
                           r.predicted ? fmt::format("{:+.1f}", 100 * r.error()) : "-", mark_of(r)});
   return table;
 }
 
 std::string summary_text(const ReplayErrors& e) {
   const int rows = e.counted.rows;
-  std::string out = rows == 0 ? std::string("No row counts") : fmt::format("{} row{} count{}: median error {:.1f} %, worst {:.1f} %", rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "",
-                                                                           100 * e.counted.median, 100 * e.counted.worst);
-  if (e.uncounted_rows > 0) out += fmt::format("; {} shown without counting, being claims or unverified", e.uncounted_rows);
+  std::string out =
+      rows == 0 ? std::string("No row counts")
+                : fmt::format("{} row{} count{}: median error {:.1f} %, worst {:.1f} %", rows, rows == 1 ? "" : "s",
+                              rows == 1 ? "s" : "", 100 * e.counted.median, 100 * e.counted.worst);
+  if (e.uncounted_rows > 0)
+    out += fmt::format("; {} shown without counting, being claims or unverified", e.uncounted_rows);
   if (e.skipped_rows > 0) out += fmt::format("; {} without a prediction", e.skipped_rows);
   return out + ".";
 }
@@ -88,9 +96,12 @@ Facts source_facts(const std::vector<ReplayRow>& rows) {
   Facts facts{"Sources", {}};
   for (const ReplayRow& r : rows) {
     const std::string source = r.measurement.source.empty() ? "none: said without a source" : r.measurement.source;
-    const auto known = std::find_if(facts.rows.begin(), facts.rows.end(), [&](const auto& f) { return f.second == source; });
-    if (known == facts.rows.end()) facts.rows.emplace_back(r.measurement.id, source);
-    else known->first += ", " + r.measurement.id;
+    const auto known =
+        std::find_if(facts.rows.begin(), facts.rows.end(), [&](const auto& f) { return f.second == source; });
+    if (known == facts.rows.end())
+      facts.rows.emplace_back(r.measurement.id, source);
+    else
+      known->first += ", " + r.measurement.id;
   }
   for (auto& [ids, source] : facts.rows) {
     source += " (" + ids + ")";
@@ -102,7 +113,8 @@ Facts source_facts(const std::vector<ReplayRow>& rows) {
 std::vector<std::string> row_notes(const std::vector<ReplayRow>& rows) {
   std::vector<std::string> out;
   for (const ReplayRow& r : rows) {
-    const std::string note = r.predicted ? r.measurement.note : r.skipped + (r.measurement.note.empty() ? "" : ". " + r.measurement.note);
+    const std::string note =
+        r.predicted ? r.measurement.note : r.skipped + (r.measurement.note.empty() ? "" : ". " + r.measurement.note);
     if (!note.empty()) out.push_back(fmt::format("{}: {}", r.measurement.what, note));
   }
   return out;
@@ -118,14 +130,21 @@ void add_replay(const Lesson& lesson, const std::vector<ReplayRow>& rows, Docume
   if (rows.empty()) return;
   out.blocks.push_back(row_table(rows));
   out.blocks.push_back(Paragraph{summary_text(replay_errors(rows))});
-  if (const std::vector<std::string> notes = row_notes(rows); !notes.empty()) out.blocks.push_back(list_of("Notes", notes));
+  if (const std::vector<std::string> notes = row_notes(rows); !notes.empty())
+    out.blocks.push_back(list_of("Notes", notes));
   out.blocks.push_back(source_facts(rows));
   if (!lesson.assumes.empty()) out.blocks.push_back(list_of("Taken where the source is silent", lesson.assumes));
 }
 
 ordered_json row_json(const ReplayRow& r) {
-  ordered_json out{{"id", r.measurement.id}, {"quantity", r.measurement.what}, {"unit", r.measurement.unit}, {"predicted", nullptr}, {"measured", r.measurement.measured},
-                   {"error", nullptr}, {"skipped", r.skipped.empty() ? ordered_json(nullptr) : ordered_json(r.skipped)}, {"standing", name_of(r.measurement.standing)},
+  ordered_json out{{"id", r.measurement.id},
+                   {"quantity", r.measurement.what},
+                   {"unit", r.measurement.unit},
+                   {"predicted", nullptr},
+                   {"measured", r.measurement.measured},
+                   {"error", nullptr},
+                   {"skipped", r.skipped.empty() ? ordered_json(nullptr) : ordered_json(r.skipped)},
+                   {"standing", name_of(r.measurement.standing)},
                    {"source", r.measurement.source}};
   if (r.predicted) {
     out["predicted"] = *r.predicted;
@@ -135,18 +154,25 @@ ordered_json row_json(const ReplayRow& r) {
 }
 
 ordered_json summary_json(const ReplayErrors& e) {
-  ordered_json out{{"predicted_rows", e.counted.rows}, {"skipped_rows", e.skipped_rows}, {"uncounted_rows", e.uncounted_rows}};
+  ordered_json out{
+      {"predicted_rows", e.counted.rows}, {"skipped_rows", e.skipped_rows}, {"uncounted_rows", e.uncounted_rows}};
   out.update(error_figures_json(e.counted));
   return out;
 }
 
 std::string json_text(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
-  ordered_json out{{"schema", kLessonResultSchema}, {"lesson", lesson.name}, {"title", lesson.title}, {"plans", ordered_json::array()}};
-  for (const LessonAnswer& a : answers) out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
+  ordered_json out{{"schema", kLessonResultSchema},
+                   {"lesson", lesson.name},
+                   {"title", lesson.title},
+                   {"plans", ordered_json::array()}};
+  for (const LessonAnswer& a : answers)
+    out["plans"].push_back({{"key", a.key}, {"title", a.title}, {"figures", a.figures}});
   out["says"] = sentences(lesson, answers);
   out["shows"] = ordered_json::array();
   const std::vector<std::string> failed = not_shown(lesson, answers);
-  for (const Showing& s : lesson.shows) out["shows"].push_back({{"claim", s.claim}, {"holds", std::find(failed.begin(), failed.end(), s.claim) == failed.end()}});
+  for (const Showing& s : lesson.shows)
+    out["shows"].push_back(
+        {{"claim", s.claim}, {"holds", std::find(failed.begin(), failed.end(), s.claim) == failed.end()}});
   out["rows"] = ordered_json::array();
   for (const ReplayRow& r : rows) out["rows"].push_back(row_json(r));
   out["summary"] = summary_json(replay_errors(rows));
@@ -157,9 +183,11 @@ std::string json_text(const Lesson& lesson, const Answers& answers, const std::v
 Table records(const Lesson& lesson, const Answers& answers, const std::vector<ReplayRow>& rows) {
   Table table{"", {{"lesson"}, {"subject"}, {"quantity"}, {"value"}, {"measured"}, {"standing"}}, {}};
   for (const LessonAnswer& a : answers)
-    for (const auto& [name, value] : a.figures) table.rows.push_back({lesson.name, a.key, name, fmt::format("{}", value), "", ""});
+    for (const auto& [name, value] : a.figures)
+      table.rows.push_back({lesson.name, a.key, name, fmt::format("{}", value), "", ""});
   for (const ReplayRow& r : rows)
-    table.rows.push_back({lesson.name, r.measurement.id, r.measurement.what + ", " + r.measurement.unit, r.predicted ? fmt::format("{}", *r.predicted) : "", fmt::format("{}", r.measurement.measured),
+    table.rows.push_back({lesson.name, r.measurement.id, r.measurement.what + ", " + r.measurement.unit,
+                          r.predicted ? fmt::format("{}", *r.predicted) : "", fmt::format("{}", r.measurement.measured),
                           std::string(name_of(r.measurement.standing))});
   return table;
 }
@@ -208,8 +236,10 @@ Document lesson_document(const Lesson& lesson, const Answers& answers) {
   for (const LessonPicture& p : lesson.pictures) out.blocks.push_back(draw_picture(p, answers));
   add_replay(lesson, rows, out);
   for (std::string& s : sentences(lesson, answers)) out.blocks.push_back(Paragraph{std::move(s)});
-  for (const PopularClaim& c : lesson.claims) out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
-  if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty()) out.blocks.push_back(list_of("Not so here", failed));
+  for (const PopularClaim& c : lesson.claims)
+    out.blocks.push_back(Facts{"Often said", {{"claim", c.claim}, {"verdict", c.verdict}, {"original", c.original}}});
+  if (const std::vector<std::string> failed = not_shown(lesson, answers); !failed.empty())
+    out.blocks.push_back(list_of("Not so here", failed));
   if (!lesson.next.empty()) {
     Facts next{"Go on", {}};
     for (const std::string& command : lesson.next) next.rows.emplace_back("$", command);

@@ -1,5 +1,6 @@
 #pragma once
-// What a lesson prints: pictures, sentences with their figures, whether it still shows what it is there to show, and predictions beside measurements.
+// What a lesson prints: pictures, sentences with their figures, whether it still shows what it is there to show, and
+// predictions beside measurements.
 
 #include <optional>
 #include <string>

@@ -58,7 +58,12 @@ struct Part {
 };
 
 /// What of a step counts as what. Later rows of a bar stand further right.
-constexpr std::array<Part, 6> kTimeParts{{{'#', "compute"}, {'r', "recomputation"}, {'o', "optimizer"}, {'=', "communication and copies"}, {'i', "input"}, {'.', "waiting"}}};
+constexpr std::array<Part, 6> kTimeParts{{{'#', "compute"},
+                                          {'r', "recomputation"},
+                                          {'o', "optimizer"},
+                                          {'=', "communication and copies"},
+                                          {'i', "input"},
+                                          {'.', "waiting"}}};
 
 std::size_t time_part(TimeCategory c) {
   switch (c) {
@@ -76,7 +81,8 @@ std::string legend(const std::array<Part, N>& parts, const std::vector<Bar>& bar
   std::string out;
   for (const Part& p : parts) {
     const bool used = std::any_of(bars.begin(), bars.end(), [&](const Bar& b) {
-      return std::any_of(b.parts.begin(), b.parts.end(), [&](const auto& part) { return part.first == p.symbol && part.second > 0; });
+      return std::any_of(b.parts.begin(), b.parts.end(),
+                         [&](const auto& part) { return part.first == p.symbol && part.second > 0; });
     });
     if (used) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", p.symbol, p.meaning);
   }
@@ -92,34 +98,49 @@ std::vector<std::pair<char, double>> in_order(const std::array<Part, N>& parts, 
 
 Bar time_bar(const LessonAnswer& a) {
   std::array<double, kTimeParts.size()> sizes{};
-  for (int c = 0; c < kTimeCategories; ++c) sizes[time_part(static_cast<TimeCategory>(c))] += a.report.breakdown.seconds[static_cast<std::size_t>(c)].value();
+  for (int c = 0; c < kTimeCategories; ++c)
+    sizes[time_part(static_cast<TimeCategory>(c))] += a.report.breakdown.seconds[static_cast<std::size_t>(c)].value();
   return {a.key, in_order(kTimeParts, sizes), to_string(a.report.metrics.step_time)};
 }
 
-constexpr std::array<Part, 6> kMemoryParts{{{'w', "weights"}, {'g', "gradients"}, {'o', "optimizer"}, {'a', "activations"}, {'b', "buffers"}, {'f', "framework and reserve"}}};
+constexpr std::array<Part, 6> kMemoryParts{{{'w', "weights"},
+                                            {'g', "gradients"},
+                                            {'o', "optimizer"},
+                                            {'a', "activations"},
+                                            {'b', "buffers"},
+                                            {'f', "framework and reserve"}}};
 
 /// What the device must have: by category, and the rest of `needed`.
 Bar memory_bar(const LessonAnswer& a) {
   const StageMemory& worst = a.report.memory.tightest();
   std::array<double, kMemoryParts.size()> sizes{};
   const auto of = [&](MemoryCategory c) { return worst.memory.by_category[static_cast<std::size_t>(c)].value(); };
-  sizes = {of(MemoryCategory::weights), of(MemoryCategory::gradients), of(MemoryCategory::optimizer), of(MemoryCategory::activations),
-           of(MemoryCategory::communication) + of(MemoryCategory::workspace), 0};
+  sizes = {of(MemoryCategory::weights),
+           of(MemoryCategory::gradients),
+           of(MemoryCategory::optimizer),
+           of(MemoryCategory::activations),
+           of(MemoryCategory::communication) + of(MemoryCategory::workspace),
+           0};
   double sum = 0;
   for (const double s : sizes) sum += s;
   sizes.back() = std::max(0.0, worst.needed.value() - sum);
-  return {a.key, in_order(kMemoryParts, sizes), fmt::format("{:.2f} of {:.0f} GiB{}", worst.needed.value() / (1ULL << 30), worst.capacity.value() / (1ULL << 30), worst.fits() ? "" : " OVER")};
+  return {a.key, in_order(kMemoryParts, sizes),
+          fmt::format("{:.2f} of {:.0f} GiB{}", worst.needed.value() / (1ULL << 30),
+                      worst.capacity.value() / (1ULL << 30), worst.fits() ? "" : " OVER")};
 }
 
 template <std::size_t N>
 Picture stacked(const std::string& title, const std::array<Part, N>& parts, std::vector<Bar> bars) {
-  return {title, [&parts, bars = std::move(bars)](const TextStyle& style) { return draw_bars(bars, style) + wrap(legend(parts, bars), style.width) + "\n"; }};
+  return {title, [&parts, bars = std::move(bars)](const TextStyle& style) {
+            return draw_bars(bars, style) + wrap(legend(parts, bars), style.width) + "\n";
+          }};
 }
 
 std::vector<const LessonAnswer*> chosen(const LessonPicture& picture, const Answers& answers, bool times) {
   std::vector<const LessonAnswer*> out;
   for (const LessonAnswer& a : answers) {
-    const bool named = picture.plans.empty() || std::find(picture.plans.begin(), picture.plans.end(), a.key) != picture.plans.end();
+    const bool named =
+        picture.plans.empty() || std::find(picture.plans.begin(), picture.plans.end(), a.key) != picture.plans.end();
     if (named && (!times || a.report.memory.fits())) out.push_back(&a);
   }
   return out;
@@ -128,7 +149,9 @@ std::vector<const LessonAnswer*> chosen(const LessonPicture& picture, const Answ
 std::string draw_steps(const std::vector<LessonAnswer>& shown, const TextStyle& style) {
   Seconds longest{0};
   std::size_t label = 0;
-  const auto name = [](const LessonAnswer& a, const GanttRow& row) { return a.report.rows.size() == 1 ? a.key : a.key + " " + row.label; };
+  const auto name = [](const LessonAnswer& a, const GanttRow& row) {
+    return a.report.rows.size() == 1 ? a.key : a.key + " " + row.label;
+  };
   for (const LessonAnswer& a : shown) {
     longest = std::max(longest, a.report.metrics.step_time);
     for (const GanttRow& row : a.report.rows) label = std::max(label, name(a, row).size());
@@ -161,7 +184,8 @@ DocumentBlock bars_of(const LessonPicture& picture, const std::vector<const Less
     const std::optional<double> v = figure({*a}, a->key + "." + picture.figure);
     bars.push_back({a->key, {{'#', v.value_or(0)}}, v ? figure_text(*v, picture.form) : "does not fit"});
   }
-  return Picture{picture.title.empty() ? picture.figure : picture.title, [bars](const TextStyle& style) { return draw_bars(bars, style); }};
+  return Picture{picture.title.empty() ? picture.figure : picture.title,
+                 [bars](const TextStyle& style) { return draw_bars(bars, style); }};
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 
 namespace rehearse {
 
-/// The blocks that draw `picture` of those answers that it names. Plans that do not fit are left out of pictures of time.
+/// The blocks that draw `picture` of those answers that it names. Plans that do not fit are left out of pictures of
+/// time.
 [[nodiscard]] DocumentBlock draw_picture(const LessonPicture& picture, const std::vector<LessonAnswer>& answers);
 
 }  // namespace rehearse

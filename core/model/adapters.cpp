@@ -49,7 +49,8 @@ OpSpec dropout_before(BlockSpec& block, const OpSpec& base, double probability) 
   return dropout;
 }
 
-/// Adds what stands behind `base`: dropout, A, B and a sum for each result. `base` writes to tensors of its own, the sums to those that it had.
+/// Adds what stands behind `base`: dropout, A, B and a sum for each result. `base` writes to tensors of its own, the
+/// sums to those that it had.
 std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSettings& lora) {
   const ParamSpec weight = block.params[static_cast<std::size_t>(base.params[0])];
   const Dim low{DimTag::hidden, lora.rank}, in = weight.shape[1];
@@ -57,10 +58,16 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
   if (lora.all_to_all && out.tag == DimTag::hidden) out.tag = DimTag::adapted;
   const Shape tokens{{DimTag::batch, 0}, {DimTag::sequence, 0}, low};
   const double spread = std::sqrt(2.0 / static_cast<double>(in.size + low.size));
-  const int a = append(block.params, ParamSpec{.name = base.name + ".lora_a.weight", .shape = {low, in}, .init_std = spread});
-  const int b = append(block.params, ParamSpec{.name = base.name + ".lora_b.weight", .shape = {out, low}, .segments = weight.segments});
+  const int a =
+      append(block.params, ParamSpec{.name = base.name + ".lora_a.weight", .shape = {low, in}, .init_std = spread});
+  const int b = append(
+      block.params, ParamSpec{.name = base.name + ".lora_b.weight", .shape = {out, low}, .segments = weight.segments});
   const int reduced = append(block.tensors, TensorSpec{.name = base.name + ".lora_a", .shape = tokens});
-  OpSpec down{.kind = OpKind::linear, .name = base.name + ".lora_a", .inputs = base.inputs, .outputs = {reduced}, .params = {a}};
+  OpSpec down{.kind = OpKind::linear,
+              .name = base.name + ".lora_a",
+              .inputs = base.inputs,
+              .outputs = {reduced},
+              .params = {a}};
   OpSpec up{.kind = OpKind::linear, .name = base.name + ".lora_b", .inputs = {reduced}, .outputs = {}, .params = {b}};
   down.low_rank = up.low_rank = true;
   std::vector<OpSpec> sums, added;
@@ -72,7 +79,8 @@ std::vector<OpSpec> adapter_of(BlockSpec& block, OpSpec& base, const LoraSetting
     if (out.tag == DimTag::adapted) adapted.shape.back() = out;
     const int from = append(block.tensors, std::move(frozen)), more = append(block.tensors, std::move(adapted));
     up.outputs.push_back(more);
-    sums.push_back({.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}, .params = {}});
+    sums.push_back(
+        {.kind = OpKind::add, .name = sum.name + ".lora_add", .inputs = {from, more}, .outputs = {y}, .params = {}});
     sums.back().factor = lora.alpha / static_cast<double>(lora.rank);
     y = from;
   }
@@ -103,15 +111,20 @@ bool add_adapters(BlockSpec& block, const LoraSettings& lora) {
 Network with_adapters(Network network, const LoraSettings& lora) {
   if (lora.rank == 0) return network;
   if (!network.sequences || network.routing() != nullptr)
-    throw Error(ErrorKind::usage, fmt::format("adapters have no lowering for {}", network.routing() != nullptr ? "networks with experts" : "networks without sequences"), "training.lora.rank",
-                "set training.lora.rank to 0");
+    throw Error(ErrorKind::usage,
+                fmt::format("adapters have no lowering for {}",
+                            network.routing() != nullptr ? "networks with experts" : "networks without sequences"),
+                "training.lora.rank", "set training.lora.rank to 0");
   bool any = false;
   for (BlockSpec& block : network.blocks) {
     freeze(block);
     if (block.is_layer()) any = add_adapters(block, lora) || any;
   }
   if (!any)
-    throw Error(ErrorKind::usage, fmt::format("no layer of {} has a product that '{}' names", network.name, fmt::join(lora.targets, ", ")), "training.lora.targets", "choose some of qkv, proj, fc1, fc2");
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("no layer of {} has a product that '{}' names", network.name, fmt::join(lora.targets, ", ")),
+        "training.lora.targets", "choose some of qkv, proj, fc1, fc2");
   validate(network);
   return network;
 }

@@ -26,7 +26,8 @@ Registry<Architecture>& architectures() {
   return registry;
 }
 
-Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&), Network (*build)(const TransformerConfig&)) {
+Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&),
+                                  Network (*build)(const TransformerConfig&)) {
   const auto checked = [read](ObjectReader& in) {
     TransformerConfig config = read(in);
     config.model_type = in.string("model_type");
@@ -36,7 +37,8 @@ Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&), Netw
   return {.build = [=](ObjectReader& in) { return build(checked(in)); }, .read = checked};
 }
 
-Network build_network(const nlohmann::json& config, const std::string& origin, const std::string& name, const std::string& path) {
+Network build_network(const nlohmann::json& config, const std::string& origin, const std::string& name,
+                      const std::string& path) {
   ObjectReader in = reader_of(config, origin, path);
   const bool list = is_layer_list(config);
   Network network = list ? build_layer_list(in, name.empty() ? "network" : name) : architecture_of(in).build(in);

@@ -1,5 +1,6 @@
 #pragma once
-// Architectures by the `model_type` of their configuration. One file per family registers its types here; nothing else knows them.
+// Architectures by the `model_type` of their configuration. One file per family registers its types here; nothing else
+// knows them.
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -21,13 +22,16 @@ struct Architecture {
 /// Entries are named by `model_type`; their parameters are the keys read, for help.
 [[nodiscard]] Registry<Architecture>& architectures();
 
-/// An entry for a decoder family: reads the configuration, checks it as a whole, names the network after its `model_type`.
-[[nodiscard]] Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&), Network (*build)(const TransformerConfig&));
+/// An entry for a decoder family: reads the configuration, checks it as a whole, names the network after its
+/// `model_type`.
+[[nodiscard]] Architecture decoder_architecture(TransformerConfig (*read)(ObjectReader&),
+                                                Network (*build)(const TransformerConfig&));
 
-/// The network of a parsed `config.json`, chosen by its `model_type`, or of a layer list (layer_list.hpp), checked by validate(). `origin` names the file in errors and `path`
-/// is the JSON pointer of a configuration inside it; an empty `name` takes the model type.
-/// Throws Error (usage): unknown model type (with the valid ones), missing key, wrong type, value out of range, inconsistent values.
-[[nodiscard]] Network build_network(const nlohmann::json& config, const std::string& origin, const std::string& name = {},
-                                    const std::string& path = {});
+/// The network of a parsed `config.json`, chosen by its `model_type`, or of a layer list (layer_list.hpp), checked by
+/// validate(). `origin` names the file in errors and `path` is the JSON pointer of a configuration inside it; an empty
+/// `name` takes the model type. Throws Error (usage): unknown model type (with the valid ones), missing key, wrong
+/// type, value out of range, inconsistent values.
+[[nodiscard]] Network build_network(const nlohmann::json& config, const std::string& origin,
+                                    const std::string& name = {}, const std::string& path = {});
 
 }  // namespace rehearse

@@ -42,18 +42,25 @@ OpSpec& BlockBuilder::op(OpKind kind, const std::string& name, std::vector<int> 
                                         .params = std::move(params)});
 }
 
-int BlockBuilder::like(const std::string& name, int x) { return tensor({.name = name, .shape = block_.tensors[x].shape}); }
+int BlockBuilder::like(const std::string& name, int x) {
+  return tensor({.name = name, .shape = block_.tensors[x].shape});
+}
 
-int BlockBuilder::input(Shape trailing) { return block_.input = tensor({.name = "input", .shape = activation(trailing)}); }
+int BlockBuilder::input(Shape trailing) {
+  return block_.input = tensor({.name = "input", .shape = activation(trailing)});
+}
 
 int BlockBuilder::integers(std::string name) {
   return tensor({.name = std::move(name), .shape = activation({}), .integer = true});
 }
 
-int BlockBuilder::embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden, double init_std,
-                            const std::string& tied_to) {
+int BlockBuilder::embedding(const std::string& name, int tokens, std::int64_t vocabulary, std::int64_t hidden,
+                            double init_std, const std::string& tied_to) {
   const Dim h{DimTag::hidden, hidden};
-  const int table = param({.name = name + ".weight", .shape = {{DimTag::vocabulary, vocabulary}, h}, .init_std = init_std, .tied_to = tied_to});
+  const int table = param({.name = name + ".weight",
+                           .shape = {{DimTag::vocabulary, vocabulary}, h},
+                           .init_std = init_std,
+                           .tied_to = tied_to});
   const int y = tensor({.name = name, .shape = activation({h})});
   op(OpKind::embedding, name, {tokens}, {y}, {table});
   return y;
@@ -191,16 +198,20 @@ BlockBuilder::Routed BlockBuilder::dispatch(const std::string& name, int x, int 
 }
 
 std::vector<int> BlockBuilder::grouped_linear(const std::string& name, int rows, std::int64_t experts, Dim out,
-                                              const std::vector<std::string>& pieces, const LinearOptions& options, int row_weights) {
+                                              const std::vector<std::string>& pieces, const LinearOptions& options,
+                                              int row_weights) {
   const Shape from = block_.tensors[rows].shape;
   const auto count = static_cast<std::int64_t>(pieces.size());
   const Dim made{out.tag, out.size * count}, each{DimTag::experts, experts};
-  const auto segments = pieces.size() > 1 ? std::vector<std::int64_t>(pieces.size(), out.size) : std::vector<std::int64_t>{};
-  std::vector<int> params{param({.name = name + ".weight", .shape = {each, made, from[1]}, .segments = segments, .init_std = options.init_std})};
+  const auto segments =
+      pieces.size() > 1 ? std::vector<std::int64_t>(pieces.size(), out.size) : std::vector<std::int64_t>{};
+  std::vector<int> params{param(
+      {.name = name + ".weight", .shape = {each, made, from[1]}, .segments = segments, .init_std = options.init_std})};
   if (options.bias) params.push_back(param({.name = name + ".bias", .shape = {each, made}, .segments = segments}));
   std::vector<int> outputs;
   for (const std::string& piece : pieces) outputs.push_back(tensor({.name = piece, .shape = {from[0], out}}));
-  op(OpKind::grouped_linear, name, options.bias && row_weights >= 0 ? std::vector{rows, row_weights} : std::vector{rows}, outputs, std::move(params));
+  op(OpKind::grouped_linear, name,
+     options.bias && row_weights >= 0 ? std::vector{rows, row_weights} : std::vector{rows}, outputs, std::move(params));
   return outputs;
 }
 
@@ -225,7 +236,8 @@ int BlockBuilder::weighted_squared_relu(const std::string& name, int x, int weig
 
 int BlockBuilder::grouped_rms_norm(const std::string& name, int x, std::int64_t groups, double eps) {
   const Shape& from = block_.tensors[x].shape;
-  const int weight = param({.name = name + ".weight", .shape = {flattened(Shape(from.begin() + kLeading, from.end()))}, .init_one = true});
+  const int weight = param(
+      {.name = name + ".weight", .shape = {flattened(Shape(from.begin() + kLeading, from.end()))}, .init_one = true});
   const int y = like(name, x);
   auto& norm = op(OpKind::grouped_rms_norm, name, {x}, {y}, {weight});
   norm.eps = eps;
@@ -233,8 +245,11 @@ int BlockBuilder::grouped_rms_norm(const std::string& name, int x, std::int64_t 
   return y;
 }
 
-int BlockBuilder::state_space(const std::string& name, const StateSpaceInputs& in, std::int64_t window, std::int64_t chunk) {
-  const auto trailing = [this](int t) { return Shape(block_.tensors[t].shape.begin() + kLeading, block_.tensors[t].shape.end()); };
+int BlockBuilder::state_space(const std::string& name, const StateSpaceInputs& in, std::int64_t window,
+                              std::int64_t chunk) {
+  const auto trailing = [this](int t) {
+    return Shape(block_.tensors[t].shape.begin() + kLeading, block_.tensors[t].shape.end());
+  };
   const Dim inner = flattened(trailing(in.x)), heads = trailing(in.x).front();
   const std::int64_t shared = flattened(trailing(in.b)).size;
   const Dim channels{inner.tag, inner.size + 2 * shared};
@@ -242,7 +257,8 @@ int BlockBuilder::state_space(const std::string& name, const StateSpaceInputs& i
   std::vector<int> params{param({.name = name + ".conv.weight",
                                  .shape = {channels, {DimTag::fixed, window}},
                                  .segments = segments,
-                                 .init_std = 1 / std::sqrt(3.0 * static_cast<double>(window))}),  // As wide as PyTorch's uniform one.
+                                 // As wide as PyTorch's uniform one.
+                                 .init_std = 1 / std::sqrt(3.0 * static_cast<double>(window))}),
                           param({.name = name + ".conv.bias", .shape = {channels}, .segments = segments}),
                           param({.name = name + ".a_log", .shape = {heads}}),
                           param({.name = name + ".d", .shape = {heads}, .init_one = true}),

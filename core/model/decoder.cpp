@@ -41,14 +41,17 @@ BlockSpec head_block(const TransformerConfig& c) {
 }
 
 /// One product with several results, or one for each.
-std::vector<int> projections(BlockBuilder& block, const TransformerConfig& c, const std::string& name, int x, const std::vector<LinearPiece>& pieces, const LinearOptions& options) {
+std::vector<int> projections(BlockBuilder& block, const TransformerConfig& c, const std::string& name, int x,
+                             const std::vector<LinearPiece>& pieces, const LinearOptions& options) {
   if (c.merged_projections) return block.linear(name, x, pieces, options);
   std::vector<int> out;
   for (const LinearPiece& piece : pieces) out.push_back(block.linear(piece.name, x, piece.trailing, options));
   return out;
 }
 
-int expanded(BlockBuilder& block, const TransformerConfig& c, int x) { return block.linear("mlp.fc1", x, ffn(c), {.bias = c.mlp_bias, .init_std = c.init_std}); }
+int expanded(BlockBuilder& block, const TransformerConfig& c, int x) {
+  return block.linear("mlp.fc1", x, ffn(c), {.bias = c.mlp_bias, .init_std = c.init_std});
+}
 
 int contracted(BlockBuilder& block, const TransformerConfig& c, int x) {
   x = block.linear("mlp.fc2", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
@@ -59,8 +62,10 @@ int contracted(BlockBuilder& block, const TransformerConfig& c, int x) {
 
 int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const Dim d{DimTag::head_dim, c.head_dim}, kv{DimTag::kv_heads, c.kv_heads};
-  const auto qkv = projections(block, c, "attention.qkv", x, {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
-                               {.bias = c.qkv_bias, .init_std = c.init_std});
+  const auto qkv =
+      projections(block, c, "attention.qkv", x,
+                  {{"attention.q", {{DimTag::heads, c.heads}, d}}, {"attention.k", {kv, d}}, {"attention.v", {kv, d}}},
+                  {.bias = c.qkv_bias, .init_std = c.init_std});
   int q = qkv[0], k = qkv[1];
   if (c.qk_norm) {
     q = block.norm(c.norm, "attention.q_norm", q, c.norm_eps);
@@ -71,8 +76,7 @@ int attention_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
     k = block.rope("attention.rope_k", k, c.rotary_dim, c.rope_theta, c.rope_scaled);
   }
   x = block.attention("attention.core", q, k, qkv[2], c.attention_dropout, {c.causal, c.window, c.sinks});
-  x = block.linear("attention.proj", x, hidden(c),
-                   {.bias = c.attention_output_bias, .init_std = c.residual_init_std});
+  x = block.linear("attention.proj", x, hidden(c), {.bias = c.attention_output_bias, .init_std = c.residual_init_std});
   return block.dropout("attention.dropout", x, c.hidden_dropout);
 }
 
@@ -85,19 +89,22 @@ int squared_relu_branch(BlockBuilder& block, const TransformerConfig& c, int x) 
 }
 
 int gated_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
-  const auto gate_up = projections(block, c, "mlp.gate_up", x, {{"mlp.gate", ffn(c)}, {"mlp.up", ffn(c)}}, {.bias = c.mlp_bias, .init_std = c.init_std});
+  const auto gate_up = projections(block, c, "mlp.gate_up", x, {{"mlp.gate", ffn(c)}, {"mlp.up", ffn(c)}},
+                                   {.bias = c.mlp_bias, .init_std = c.init_std});
   x = block.silu_mul("mlp.silu_mul", gate_up[0], gate_up[1]);
   x = block.linear("mlp.down", x, hidden(c), {.bias = c.mlp_bias, .init_std = c.residual_init_std});
   return block.dropout("mlp.dropout", x, c.hidden_dropout);
 }
 
-int add_layer(BlockBuilder& block, const TransformerConfig& c, int x, int (*mlp)(BlockBuilder&, const TransformerConfig&, int)) {
+int add_layer(BlockBuilder& block, const TransformerConfig& c, int x,
+              int (*mlp)(BlockBuilder&, const TransformerConfig&, int)) {
   const auto attention = c.latent.kv_rank > 0 ? latent_attention_branch : attention_branch;
   x = block.add("attention.add", x, attention(block, c, block.norm(c.norm, "ln1", x, c.norm_eps)));
   return block.add("mlp.add", x, mlp(block, c, block.norm(c.norm, "ln2", x, c.norm_eps)));
 }
 
-BlockSpec sequential_layer(const TransformerConfig& c, int (*mlp)(BlockBuilder&, const TransformerConfig&, int), const std::string& name) {
+BlockSpec sequential_layer(const TransformerConfig& c, int (*mlp)(BlockBuilder&, const TransformerConfig&, int),
+                           const std::string& name) {
   BlockBuilder block(name);
   const int x = add_layer(block, c, block.input(hidden(c)), mlp);
   return std::move(block).finish(x);

@@ -1,5 +1,6 @@
-// DeepLab-v3+ (Chen et al. 2018, arXiv:1802.02611) on a residual backbone: dilated last stages, five parallel branches (atrous spatial
-// pyramid pooling), and a decoder that joins them with the first stage's features at a quarter of the image's sides.
+// DeepLab-v3+ (Chen et al. 2018, arXiv:1802.02611) on a residual backbone: dilated last stages, five parallel branches
+// (atrous spatial pyramid pooling), and a decoder that joins them with the first stage's features at a quarter of the
+// image's sides.
 
 #include <fmt/format.h>
 
@@ -28,7 +29,8 @@ void pyramid(ImageBuilder& net, std::int64_t channels, std::int64_t output_strid
   for (const std::int64_t rate : {6, 12, 18}) {
     const std::int64_t r = rate * 16 / output_stride;
     net.use(x);
-    parts.push_back(conv_norm(net, fmt::format("rate{}", rate), {.out = channels, .window = {.kernel = {3}, .padding = {r}, .dilation = {r}}}));
+    parts.push_back(conv_norm(net, fmt::format("rate{}", rate),
+                              {.out = channels, .window = {.kernel = {3}, .padding = {r}, .dilation = {r}}}));
   }
   // The image-level branch: one pooled pixel, spread again over all.
   const std::int64_t height = net.shape(x)[2].size, width = net.shape(x)[3].size;

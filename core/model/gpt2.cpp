@@ -1,4 +1,5 @@
-// GPT-2 and GPT-3: learned positions, LayerNorm, GELU, biases everywhere, tied output (Radford et al. 2019; Brown et al. 2020).
+// GPT-2 and GPT-3: learned positions, LayerNorm, GELU, biases everywhere, tied output (Radford et al. 2019; Brown et
+// al. 2020).
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +29,8 @@ TransformerConfig read(ObjectReader& in) {
   c.hidden_dropout = in.number("resid_pdrop", kDropout, 0.1);
   c.init_std = in.number("initializer_range", {0.0, 10.0}, 0.02);
   c.residual_init_std = c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
-  if (in.boolean("add_cross_attention", false)) in.fail("add_cross_attention", "a decoder-only model has no cross attention");
+  if (in.boolean("add_cross_attention", false))
+    in.fail("add_cross_attention", "a decoder-only model has no cross attention");
   return c;
 }
 

@@ -1,4 +1,5 @@
-// GPT-OSS: experts in every layer, attention with sinks, to a window and to all tokens in turn (OpenAI 2025, arXiv 2508.10925).
+// GPT-OSS: experts in every layer, attention with sinks, to a window and to all tokens in turn (OpenAI 2025, arXiv
+// 2508.10925).
 
 #include <fmt/format.h>
 
@@ -45,15 +46,17 @@ TransformerConfig read_gpt_oss(ObjectReader& in) {
 [[maybe_unused]] const bool kGptOss = architectures().add({
     "gpt_oss",
     "GPT-OSS: routed experts, attention with sinks, to a window in every second layer",
-    llama_keys({{"attention_bias", "biases in the attention projections", "true"},
-                {"sliding_window", "tokens that layers 0, 2, 4, ... attend to; 0: all", "128"},
-                {"layer_types", "must alternate: sliding_attention, full_attention, ...", "alternating"},
-                {"rope_scaling", "an object: rope_type yarn has a factor that no fused rotation takes; no result depends on it", "none"},
-                {"num_local_experts", "experts per layer", "128"},
-                {"num_experts_per_tok", "experts that each token goes to", "4"},
-                {"swiglu_limit", "bound of gate and up in the experts' activation", "7"},
-                {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.9"},
-                {"output_router_logits", "whether that loss is used", "false"}}),
+    llama_keys(
+        {{"attention_bias", "biases in the attention projections", "true"},
+         {"sliding_window", "tokens that layers 0, 2, 4, ... attend to; 0: all", "128"},
+         {"layer_types", "must alternate: sliding_attention, full_attention, ...", "alternating"},
+         {"rope_scaling",
+          "an object: rope_type yarn has a factor that no fused rotation takes; no result depends on it", "none"},
+         {"num_local_experts", "experts per layer", "128"},
+         {"num_experts_per_tok", "experts that each token goes to", "4"},
+         {"swiglu_limit", "bound of gate and up in the experts' activation", "7"},
+         {"router_aux_loss_coef", "coefficient of the load-balancing loss", "0.9"},
+         {"output_router_logits", "whether that loss is used", "false"}}),
     decoder_architecture(read_gpt_oss, alternating_network),
 });
 

@@ -11,8 +11,8 @@
 
 namespace rehearse {
 
-/// Latent attention (DeepSeek-V2, sec. 2.1): keys and values from a latent of `kv_rank` features per token, queries from one of
-/// `q_rank`; the rotary part of a key is `rope` features that all heads share.
+/// Latent attention (DeepSeek-V2, sec. 2.1): keys and values from a latent of `kv_rank` features per token, queries
+/// from one of `q_rank`; the rotary part of a key is `rope` features that all heads share.
 struct LatentAttention {
   std::int64_t q_rank = 0;   ///< 0: queries are projected directly.
   std::int64_t kv_rank = 0;  ///< 0: no latent attention.
@@ -29,12 +29,15 @@ struct ExpertLayers {
   std::int64_t dense_layers = 0;  ///< First layers that have a plain MLP of TransformerConfig::ffn.
   bool bias = false;              ///< Of router and experts.
   double limit = 0.0;             ///< OpSpec::limit of their activation.
-  bool squared_relu = false;      ///< One product, its squared ReLU, one product, of routed and shared experts, instead of gated SiLU.
-  std::int64_t latent = 0;        ///< Features that a token is projected to before it is sent to its experts, whose sum is projected back; 0: it is
-                                  ///< sent as it is. Router and shared experts see all of it.
+  /// One product, its squared ReLU, one product, of routed and shared experts, instead of gated SiLU.
+  bool squared_relu = false;
+  /// Features that a token is projected to before it is sent to its experts, whose sum is projected back; 0: it is
+  /// sent as it is. Router and shared experts see all of it.
+  std::int64_t latent = 0;
 };
 
-/// Mamba-2 (Dao and Gu 2024, sec. 7): `heads` of `head_dim` features, each with a state of head_dim x `state`; b and c are those of a group of heads.
+/// Mamba-2 (Dao and Gu 2024, sec. 7): `heads` of `head_dim` features, each with a state of head_dim x `state`; b and c
+/// are those of a group of heads.
 struct StateSpace {
   std::int64_t heads = 0;     ///< a; 0: none.
   std::int64_t head_dim = 0;  ///< p
@@ -47,76 +50,85 @@ struct StateSpace {
 
 /// Dimensions and options of a stack of decoder layers. Sizes are elements, all at least 1.
 struct TransformerConfig {
-  std::string model_type;          ///< As registered: "llama", "mixtral", "deepseek_v3", ...
-  std::int64_t layers = 0;         ///< l
-  std::int64_t hidden = 0;         ///< h
-  std::int64_t heads = 0;          ///< a; query heads
-  std::int64_t kv_heads = 0;       ///< Key and value heads; divides `heads`.
-  std::int64_t head_dim = 0;       ///< d; h / a unless the file says otherwise.
-  std::int64_t ffn = 0;            ///< Inner size of the MLP.
-  std::int64_t vocabulary = 0;     ///< V, as in the file: padding it to suit tensor parallelism is the strategy's business.
+  std::string model_type;     ///< As registered: "llama", "mixtral", "deepseek_v3", ...
+  std::int64_t layers = 0;    ///< l
+  std::int64_t hidden = 0;    ///< h
+  std::int64_t heads = 0;     ///< a; query heads
+  std::int64_t kv_heads = 0;  ///< Key and value heads; divides `heads`.
+  std::int64_t head_dim = 0;  ///< d; h / a unless the file says otherwise.
+  std::int64_t ffn = 0;       ///< Inner size of the MLP.
+  /// V, as in the file: padding it to suit tensor parallelism is the strategy's business.
+  std::int64_t vocabulary = 0;
   std::int64_t max_positions = 0;  ///< Longest sequence.
 
   OpKind norm = OpKind::layer_norm;  ///< layer_norm or rms_norm.
   double norm_eps = 1e-5;
-  std::int64_t rotary_dim = 0;     ///< Elements of each head that rotary embedding turns; 0: learned positions, or none.
-  bool positions = true;           ///< Tokens are told where they stand; a hybrid's state space tells them by itself.
+  /// Elements of each head that rotary embedding turns; 0: learned positions, or none.
+  std::int64_t rotary_dim = 0;
+  bool positions = true;  ///< Tokens are told where they stand; a hybrid's state space tells them by itself.
   double rope_theta = 0.0;
-  bool rope_scaled = false;        ///< OpSpec::scaled.
+  bool rope_scaled = false;  ///< OpSpec::scaled.
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
-  bool merged_projections = true;  ///< q, k and v are one product, gate and up another (Megatron-LM, vLLM); else each its own (Hugging Face, torchtitan).
+  /// q, k and v are one product, gate and up another (Megatron-LM, vLLM); else each its own (Hugging Face, torchtitan).
+  bool merged_projections = true;
   bool tanh_gelu = false;          ///< For GELU MLPs: the tanh approximation.
   bool parallel_residual = false;  ///< x + attention(norm(x)) + mlp(norm(x)), instead of one after the other.
   bool tied = false;               ///< The output projection shares the word embedding.
   bool causal = true;              ///< A token sees only itself and those before it.
   bool qk_norm = false;            ///< Queries and keys are normalised per head.
   bool sinks = false;              ///< A learned score per head stands in the softmax beside the keys'.
-  std::int64_t window = 0;         ///< Tokens that every second layer, from the first on, attends to at most; 0: all layers see all.
+  /// Tokens that every second layer, from the first on, attends to at most; 0: all layers see all.
+  std::int64_t window = 0;
   LatentAttention latent;
   ExpertLayers experts;
   StateSpace state_space;
-  std::string pattern;             ///< Of a hybrid: a letter for each layer, M (Mamba-2), * (attention), - (MLP), E (experts); empty: layers are alike.
-  std::int64_t predict_further = 0;  ///< Multi-token prediction modules after the last layer (DeepSeek-V3, sec. 2.2).
+  /// Of a hybrid: a letter for each layer, M (Mamba-2), * (attention), - (MLP), E (experts); empty: layers are alike.
+  std::string pattern;
+  std::int64_t predict_further = 0;    ///< Multi-token prediction modules after the last layer (DeepSeek-V3, sec. 2.2).
   bool one_prediction_module = false;  ///< They all have the weights of the first.
 
   double embedding_dropout = 0.0;  ///< Probabilities; 0 leaves the dropout op out.
   double attention_dropout = 0.0;
-  double hidden_dropout = 0.0;     ///< On each branch, before its residual addition.
-  double init_std = 0.02;          ///< Of weights and embeddings.
-  double residual_init_std = 0.02; ///< Of the projections that add to the residual stream.
+  double hidden_dropout = 0.0;      ///< On each branch, before its residual addition.
+  double init_std = 0.02;           ///< Of weights and embeddings.
+  double residual_init_std = 0.02;  ///< Of the projections that add to the residual stream.
 };
 
 /// Upper bounds on sizes. They are far above any model built and low enough that no count overflows.
 inline constexpr std::int64_t kMaxLayers = 10'000;
-inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 22;       ///< hidden, ffn, heads * head_dim
+inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 22;  ///< hidden, ffn, heads * head_dim
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 28;
 inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 28;
 inline constexpr NumberRange kDropout{0.0, 0.99};
 
-/// Reads a configuration whose architecture is a decoder stack and checks it. `origin` names the file in errors. Unknown keys are
-/// ignored: the files hold many that change no shape. Throws Error (usage) as build_network() does.
+/// Reads a configuration whose architecture is a decoder stack and checks it. `origin` names the file in errors.
+/// Unknown keys are ignored: the files hold many that change no shape. Throws Error (usage) as build_network() does.
 [[nodiscard]] TransformerConfig parse_hf_config(const nlohmann::json& config, const std::string& origin);
 
-/// The GELU named under `key`: "gelu" is exact; "gelu_new", "gelu_fast", "gelu_pytorch_tanh" are the tanh approximation.
-/// Throws Error (usage) on any other.
+/// The GELU named under `key`: "gelu" is exact; "gelu_new", "gelu_fast", "gelu_pytorch_tanh" are the tanh
+/// approximation. Throws Error (usage) on any other.
 [[nodiscard]] bool read_tanh_gelu(ObjectReader& in, const std::string& key, const std::string& fallback);
 
 /// hidden / heads. Throws Error (usage) with the equation when it is not whole.
-[[nodiscard]] std::int64_t per_head(const ObjectReader& in, std::string_view hidden_key, std::int64_t hidden, std::string_view heads_key,
-                                    std::int64_t heads);
+[[nodiscard]] std::int64_t per_head(const ObjectReader& in, std::string_view hidden_key, std::int64_t hidden,
+                                    std::string_view heads_key, std::int64_t heads);
 /// Elements of a head that turn: the fraction under `key` of head_dim, rounded down.
-[[nodiscard]] std::int64_t read_rotary_dim(ObjectReader& in, const std::string& key, double fallback, std::int64_t head_dim);
-/// Base of the rotary angles: `key`, or `rope_theta` in the object `rope_parameters`, or 10000. Scaling of the angles for long
-/// contexts (`rope_scaling`) changes no shape and no cost and is not read.
+[[nodiscard]] std::int64_t read_rotary_dim(ObjectReader& in, const std::string& key, double fallback,
+                                           std::int64_t head_dim);
+/// Base of the rotary angles: `key`, or `rope_theta` in the object `rope_parameters`, or 10000. Scaling of the angles
+/// for long contexts (`rope_scaling`) changes no shape and no cost and is not read.
 [[nodiscard]] double read_rope_theta(ObjectReader& in, const std::string& key);
 
-/// Experts, their sizes and their routing in DeepSeek's keys, which others took over: n_routed_experts, num_experts_per_tok, n_group, topk_group, norm_topk_prob (else
-/// `normalise`), routed_scaling_factor, aux_loss_alpha, moe_intermediate_size.
+/// Experts, their sizes and their routing in DeepSeek's keys, which others took over: n_routed_experts,
+/// num_experts_per_tok, n_group, topk_group, norm_topk_prob (else `normalise`), routed_scaling_factor, aux_loss_alpha,
+/// moe_intermediate_size.
 void read_routed_experts(ObjectReader& in, ExpertLayers& experts, bool normalise);
 
-/// Throws Error (usage) unless kv_heads divides heads, experts divide into their groups and a token's choices fit the groups it may use, the groups of a state space divide its heads, the rotary part is even and fits a head, and no product is absurd.
+/// Throws Error (usage) unless kv_heads divides heads, experts divide into their groups and a token's choices fit the
+/// groups it may use, the groups of a state space divide its heads, the rotary part is even and fits a head, and no
+/// product is absurd.
 void check(const TransformerConfig& config, const ObjectReader& in);
 
 }  // namespace rehearse

@@ -39,7 +39,8 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 }  // namespace
 
-ImageBuilder::ImageBuilder(std::string name, ImageInput input, std::int64_t classes) : input_(std::move(input)), classes_(classes) {
+ImageBuilder::ImageBuilder(std::string name, ImageInput input, std::int64_t classes)
+    : input_(std::move(input)), classes_(classes) {
   network_.name = std::move(name);
   network_.sequences = false;
 }
@@ -58,9 +59,11 @@ int ImageBuilder::param(const std::string& name, Shape shape, double init_std, b
   return static_cast<int>(block_.params.size()) - 1;
 }
 
-int ImageBuilder::made(OpKind kind, const std::string& name, std::vector<int> inputs, Shape shape, std::vector<int> params) {
+int ImageBuilder::made(OpKind kind, const std::string& name, std::vector<int> inputs, Shape shape,
+                       std::vector<int> params) {
   const int y = tensor({.name = name, .shape = std::move(shape)});
-  block_.ops.push_back({.kind = kind, .name = name, .inputs = std::move(inputs), .outputs = {y}, .params = std::move(params)});
+  block_.ops.push_back(
+      {.kind = kind, .name = name, .inputs = std::move(inputs), .outputs = {y}, .params = std::move(params)});
   return last_ = y;
 }
 
@@ -80,16 +83,22 @@ void ImageBuilder::begin(const std::string& block, int times) {
   times_ = times;
   if (std::exchange(discriminator_begins_, false)) network_.discriminator = static_cast<int>(network_.blocks.size());
   if (first) {
-    last_ = tensor({.name = input_.noise ? "noise" : "image", .shape = input_.sides.empty() ? features(input_.channels) : image(input_.channels, input_.sides), .loaded = true});
+    last_ = tensor({.name = input_.noise ? "noise" : "image",
+                    .shape = input_.sides.empty() ? features(input_.channels) : image(input_.channels, input_.sides),
+                    .loaded = true});
   } else {
     last_ = block_.input = tensor({.name = "input", .shape = before});
   }
 }
 
-std::int64_t ImageBuilder::channels(int t) const { return is_image(shape(t)) ? shape(t)[1].size : shape(t).back().size; }
+std::int64_t ImageBuilder::channels(int t) const {
+  return is_image(shape(t)) ? shape(t)[1].size : shape(t).back().size;
+}
 
 std::vector<std::int64_t> ImageBuilder::sides(const std::string& layer, int t) const {
-  if (!is_image(shape(t))) fail(layer, fmt::format("'{}' has no sides: this layer takes images", block_.tensors[static_cast<std::size_t>(t)].name));
+  if (!is_image(shape(t)))
+    fail(layer,
+         fmt::format("'{}' has no sides: this layer takes images", block_.tensors[static_cast<std::size_t>(t)].name));
   std::vector<std::int64_t> out;
   for (std::size_t i = kFirstSide; i < shape(t).size(); ++i) out.push_back(shape(t)[i].size);
   return out;
@@ -106,7 +115,8 @@ ImageBuilder::Fitted ImageBuilder::fit(const std::string& layer, const WindowOpt
   Fitted out;
   const auto from = sides(layer, last_);
   const auto value = [&](const std::vector<std::int64_t>& list, std::size_t i) {
-    if (list.size() != 1 && list.size() != from.size()) fail(layer, fmt::format("{} values for {} sides", list.size(), from.size()));
+    if (list.size() != 1 && list.size() != from.size())
+      fail(layer, fmt::format("{} values for {} sides", list.size(), from.size()));
     return list.size() == 1 ? list[0] : list[i];
   };
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -123,7 +133,8 @@ ImageBuilder::Fitted ImageBuilder::fit(const std::string& layer, const WindowOpt
       const std::int64_t room = n + 2 * w.padding - reach;
       if (room >= 0) side = (o.ceil ? ceil_div(room, w.stride) : room / w.stride) + 1;
     }
-    if (side < 1) fail(layer, fmt::format("a window of {} does not fit a side of {} with padding {}", reach, n, w.padding));
+    if (side < 1)
+      fail(layer, fmt::format("a window of {} does not fit a side of {} with padding {}", reach, n, w.padding));
     out.window.push_back(w);
     out.sides.push_back(side);
   }
@@ -203,7 +214,8 @@ int ImageBuilder::upsample(const std::string& name, std::int64_t scale, bool int
   last_op().scale = scale;
   last_op().interpolated = interpolated;
   // Each element is spread over those it becomes; between two of them, where pixels are interpolated.
-  last_op().window.assign(longer.size(), interpolated ? WindowDim{2 * scale, scale, scale / 2, 1} : WindowDim{scale, scale, 0, 1});
+  last_op().window.assign(longer.size(),
+                          interpolated ? WindowDim{2 * scale, scale, scale / 2, 1} : WindowDim{scale, scale, 0, 1});
   last_op().transposed = true;
   return last_;
 }
@@ -227,8 +239,10 @@ int ImageBuilder::concat(const std::string& name, const std::vector<int>& parts)
 
 int ImageBuilder::classify(const std::string& name) {
   const int logits = last_;
-  if (is_image(shape(logits))) fail(name, "classes are told from features: put global_pool or linear before it, or take segment");
-  const int labels = tensor({.name = name + ".labels", .shape = {{DimTag::batch, 0}, {DimTag::fixed, 1}}, .integer = true});
+  if (is_image(shape(logits)))
+    fail(name, "classes are told from features: put global_pool or linear before it, or take segment");
+  const int labels =
+      tensor({.name = name + ".labels", .shape = {{DimTag::batch, 0}, {DimTag::fixed, 1}}, .integer = true});
   const int y = made(OpKind::cross_entropy, name, {logits, labels}, {{DimTag::fixed, 1}});
   block_.tensors.back().fp32 = true;
   last_ = logits;

@@ -1,6 +1,6 @@
 #pragma once
-// Builds networks over images, volumes or plain vectors op by op, with shapes worked out. Used by the layer-list reader and by the
-// architectures that are too regular to be written out as lists.
+// Builds networks over images, volumes or plain vectors op by op, with shapes worked out. Used by the layer-list reader
+// and by the architectures that are too regular to be written out as lists.
 //
 //   ImageBuilder net("tiny", {3, {32, 32}}, 10);
 //   net.begin("stem");
@@ -11,8 +11,8 @@
 //   net.classify("loss");
 //   Network network = std::move(net).finish();
 //
-// Methods act on the tensor made last and leave theirs as the last one; at() and use() choose another. Errors are Error (usage) that
-// name block and layer.
+// Methods act on the tensor made last and leave theirs as the last one; at() and use() choose another. Errors are Error
+// (usage) that name block and layer.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,8 @@
 
 namespace rehearse {
 
-/// What a sample is: `channels` and one to three sides (height and width, or depth, height and width), or `channels` features and no sides.
+/// What a sample is: `channels` and one to three sides (height and width, or depth, height and width), or `channels`
+/// features and no sides.
 struct ImageInput {
   std::int64_t channels = 3;
   std::vector<std::int64_t> sides;
@@ -32,8 +33,9 @@ struct ImageInput {
 /// Lists of one element hold for every side.
 struct WindowOptions {
   std::vector<std::int64_t> kernel{1}, stride{1}, padding{0}, dilation{1};
-  bool same = false;     ///< Zeros around the image so that a side of n becomes ceil(n / stride); an odd one goes behind.
-  bool ceil = false;     ///< Pools: a last, incomplete window counts.
+  /// Zeros around the image so that a side of n becomes ceil(n / stride); an odd one goes behind.
+  bool same = false;
+  bool ceil = false;  ///< Pools: a last, incomplete window counts.
 };
 
 struct ConvolutionOptions {
@@ -50,7 +52,8 @@ class ImageBuilder {
 
   /// Starts a block, `times` in a row, that takes the last tensor of the block before; the first takes the image.
   void begin(const std::string& block, int times = 1);
-  /// What begins from here on is the discriminator, which is shown what the block before hands on, and images of the data like it.
+  /// What begins from here on is the discriminator, which is shown what the block before hands on, and images of the
+  /// data like it.
   void begin_discriminator() { discriminator_begins_ = true; }
 
   // Each returns the index of the tensor it makes.
@@ -96,7 +99,10 @@ class ImageBuilder {
   /// Sides of a tensor; throws for features.
   [[nodiscard]] std::vector<std::int64_t> sides(const std::string& layer, int tensor) const;
   [[nodiscard]] Shape with_sides(int tensor, std::int64_t channels, const std::vector<std::int64_t>& sides) const;
-  struct Fitted { std::vector<WindowDim> window; std::vector<std::int64_t> sides; };
+  struct Fitted {
+    std::vector<WindowDim> window;
+    std::vector<std::int64_t> sides;
+  };
   [[nodiscard]] Fitted fit(const std::string& layer, const WindowOptions& options, bool transposed) const;
   void close(bool last);
 

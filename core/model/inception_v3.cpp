@@ -1,4 +1,5 @@
-// Inception-v3 (Szegedy et al. 2015, arXiv:1512.00567), channel by channel as the authors released it and torchvision keeps it.
+// Inception-v3 (Szegedy et al. 2015, arXiv:1512.00567), channel by channel as the authors released it and torchvision
+// keeps it.
 
 #include <fmt/format.h>
 
@@ -12,7 +13,12 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 
 /// A convolution with batch norm and relu, padded so that a stride of 1 keeps the sides.
-struct Conv { std::int64_t out; Sizes kernel{1}; std::int64_t stride = 1; bool pad = true; };
+struct Conv {
+  std::int64_t out;
+  Sizes kernel{1};
+  std::int64_t stride = 1;
+  bool pad = true;
+};
 
 class Inception {
  public:
@@ -38,7 +44,8 @@ class Inception {
   int conv(const std::string& name, const Conv& c) {
     Sizes padding;
     for (const std::int64_t k : c.kernel) padding.push_back(c.pad ? k / 2 : 0);
-    return conv_norm(net_, name, {.out = c.out, .window = {.kernel = c.kernel, .stride = {c.stride}, .padding = padding}});
+    return conv_norm(net_, name,
+                     {.out = c.out, .window = {.kernel = c.kernel, .stride = {c.stride}, .padding = padding}});
   }
 
   /// A chain of convolutions from `x`; returns what the last one makes.
@@ -73,13 +80,15 @@ class Inception {
 
   void mixed_35(std::int64_t pool) {
     const int x = begin();
-    const std::vector<int> parts{branch(x, "a", {{64}}), branch(x, "b", {{48}, {64, {5}}}), branch(x, "c", {{64}, {96, {3}}, {96, {3}}}), pooled(x, pool)};
+    const std::vector<int> parts{branch(x, "a", {{64}}), branch(x, "b", {{48}, {64, {5}}}),
+                                 branch(x, "c", {{64}, {96, {3}}, {96, {3}}}), pooled(x, pool)};
     net_.concat("concat", parts);
   }
 
   void shrink_35() {
     const int x = begin();
-    std::vector<int> parts{branch(x, "a", {{384, {3}, 2, false}}), branch(x, "b", {{64}, {96, {3}}, {96, {3}, 2, false}})};
+    std::vector<int> parts{branch(x, "a", {{384, {3}, 2, false}}),
+                           branch(x, "b", {{64}, {96, {3}}, {96, {3}, 2, false}})};
     net_.use(x);
     parts.push_back(net_.pool("pool", {.kernel = {3}, .stride = {2}}));
     net_.concat("concat", parts);
@@ -88,14 +97,16 @@ class Inception {
   void mixed_17(std::int64_t n) {
     const int x = begin();
     const std::vector<int> parts{branch(x, "a", {{192}}), branch(x, "b", {{n}, {n, {1, 7}}, {192, {7, 1}}}),
-                                 branch(x, "c", {{n}, {n, {7, 1}}, {n, {1, 7}}, {n, {7, 1}}, {192, {1, 7}}}), pooled(x, 192)};
+                                 branch(x, "c", {{n}, {n, {7, 1}}, {n, {1, 7}}, {n, {7, 1}}, {192, {1, 7}}}),
+                                 pooled(x, 192)};
     net_.concat("concat", parts);
   }
 
   void shrink_17() {
     const int x = begin();
     if (auxiliary_) auxiliary(x);
-    std::vector<int> parts{branch(x, "a", {{192}, {320, {3}, 2, false}}), branch(x, "b", {{192}, {192, {1, 7}}, {192, {7, 1}}, {192, {3}, 2, false}})};
+    std::vector<int> parts{branch(x, "a", {{192}, {320, {3}, 2, false}}),
+                           branch(x, "b", {{192}, {192, {1, 7}}, {192, {7, 1}}, {192, {3}, 2, false}})};
     net_.use(x);
     parts.push_back(net_.pool("pool", {.kernel = {3}, .stride = {2}}));
     net_.concat("concat", parts);
@@ -115,7 +126,8 @@ class Inception {
     const int x = begin();
     std::vector<int> parts{branch(x, "a", {{320}})};
     const auto split = [&](int from, const std::string& name) {
-      for (const Sizes& kernel : {Sizes{1, 3}, Sizes{3, 1}}) parts.push_back(branch(from, fmt::format("{}.{}x{}", name, kernel[0], kernel[1]), {{384, kernel}}));
+      for (const Sizes& kernel : {Sizes{1, 3}, Sizes{3, 1}})
+        parts.push_back(branch(from, fmt::format("{}.{}x{}", name, kernel[0], kernel[1]), {{384, kernel}}));
     };
     split(branch(x, "b", {{384}}), "b");
     split(branch(x, "c", {{448}, {384, {3}}}), "c");

@@ -13,7 +13,8 @@ constexpr IntegerRange kReach{1, 4096};
 constexpr IntegerRange kPadding{0, 4096};
 
 /// A number, or one per side.
-std::vector<std::int64_t> sizes(ObjectReader& in, const std::string& key, IntegerRange range, std::vector<std::int64_t> fallback) {
+std::vector<std::int64_t> sizes(ObjectReader& in, const std::string& key, IntegerRange range,
+                                std::vector<std::int64_t> fallback) {
   in.expect(key);
   if (!in.has(key)) return fallback;
   if (const auto* raw = in.raw(key); raw == nullptr || !raw->is_array()) return {in.integer(key, range)};
@@ -54,7 +55,9 @@ void add_convolution(ImageBuilder& net, const std::string& name, ObjectReader& i
   net.convolution(name, convolution(in));
 }
 
-void add_gated(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) { net.gated_convolution(name, convolution(in)); }
+void add_gated(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
+  net.gated_convolution(name, convolution(in));
+}
 
 void add_transposed(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
   ConvolutionOptions o = convolution(in);
@@ -71,9 +74,15 @@ void add_depthwise(ImageBuilder& net, const std::string& name, ObjectReader& in,
   net.convolution(name, o);
 }
 
-void add_max_pool(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) { net.pool(name, window(in, true)); }
-void add_average_pool(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) { net.pool(name, window(in, true), true); }
-void add_global_pool(ImageBuilder& net, const std::string& name, ObjectReader&, const std::vector<int>&) { net.global_pool(name); }
+void add_max_pool(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
+  net.pool(name, window(in, true));
+}
+void add_average_pool(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
+  net.pool(name, window(in, true), true);
+}
+void add_global_pool(ImageBuilder& net, const std::string& name, ObjectReader&, const std::vector<int>&) {
+  net.global_pool(name);
+}
 void add_batch_norm(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
   net.batch_norm(name, in.number("eps", {0.0, 1.0}, 1e-5));
 }
@@ -86,7 +95,9 @@ void add_judgement(ImageBuilder& net, const std::string& name, ObjectReader& in,
   const std::vector<std::string> forms{"logistic", "hinge"};
   net.judge(name, in.choice("form", forms, "logistic") == "hinge");
 }
-void add_dropout(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) { net.dropout(name, in.number("p", {0.0, 0.99}, 0.5)); }
+void add_dropout(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
+  net.dropout(name, in.number("p", {0.0, 0.99}, 0.5));
+}
 void add_upsample(ImageBuilder& net, const std::string& name, ObjectReader& in, const std::vector<int>&) {
   const std::vector<std::string> modes{"nearest", "bilinear"};
   net.upsample(name, in.integer("scale", {1, 64}, 2), in.choice("mode", modes, "nearest") == "bilinear");
@@ -103,8 +114,10 @@ void add_concat(ImageBuilder& net, const std::string& name, ObjectReader& in, co
   net.concat(name, from);
 }
 void add_loss(ImageBuilder& net, const std::string& name, ObjectReader&, const std::vector<int>& from) {
-  if (net.shape(from[0])[1].tag == DimTag::channels) net.segment(name);
-  else net.classify(name);
+  if (net.shape(from[0])[1].tag == DimTag::channels)
+    net.segment(name);
+  else
+    net.classify(name);
 }
 
 const std::vector<ParameterHelp> kWindow{{"kernel", "length of the window, or one per side", "required"},
@@ -125,25 +138,44 @@ std::vector<ParameterHelp> with(std::vector<ParameterHelp> own, const std::vecto
 
 Registry<LayerKind> make() {
   Registry<LayerKind> r("layer");
-  const auto conv = with({{"out", "output channels", "required"}, {"groups", "groups of channels that do not mix", "1"}, {"bias", "adds a number per channel", "false"}}, kWindow);
+  const auto conv = with({{"out", "output channels", "required"},
+                          {"groups", "groups of channels that do not mix", "1"},
+                          {"bias", "adds a number per channel", "false"}},
+                         kWindow);
   const std::vector<ParameterHelp> two{{"from", "names of the layers", "required"}};
   r.add({"conv2d", "convolution of images", conv, {add_convolution<2>}});
   r.add({"conv3d", "convolution of volumes", conv, {add_convolution<3>}});
   r.add({"gated_conv", "two convolutions: leaky_relu(features) * sigmoid(gates) (Yu et al. 2019)", conv, {add_gated}});
-  r.add({"depthwise_conv", "a window of its own for every channel",
-         with({{"multiplier", "output channels per input channel", "1"}, {"bias", "adds a number per channel", "false"}}, kWindow), {add_depthwise}});
+  r.add(
+      {"depthwise_conv",
+       "a window of its own for every channel",
+       with({{"multiplier", "output channels per input channel", "1"}, {"bias", "adds a number per channel", "false"}},
+            kWindow),
+       {add_depthwise}});
   r.add({"transposed_conv", "spreads each element over a window: a learned upsampling", conv, {add_transposed}});
   r.add({"max_pool", "maximum over a window", kPool, {add_max_pool}});
   r.add({"average_pool", "mean over a window", kPool, {add_average_pool}});
   r.add({"global_pool", "mean over all pixels: features", {}, {add_global_pool}});
-  r.add({"batch_norm", "mean 0, variance 1 per channel over batch and pixels; training.statistics says over which ranks", {{"eps", "added to the variance", "1e-5"}}, {add_batch_norm}});
+  r.add({"batch_norm",
+         "mean 0, variance 1 per channel over batch and pixels; training.statistics says over which ranks",
+         {{"eps", "added to the variance", "1e-5"}},
+         {add_batch_norm}});
   r.add({"relu", "larger of x and 0", {}, {add_relu}});
   r.add({"leaky_relu", "x above 0, slope * x below", {{"slope", "below 0", "0.2"}}, {add_leaky_relu}});
   r.add({"tanh", "hyperbolic tangent: pixels between -1 and 1", {}, {add_tanh}});
-  r.add({"adversarial_loss", "scores of a discriminator: loss of taking samples for real or for made", {{"form", "logistic or hinge", "logistic"}}, {add_judgement}});
+  r.add({"adversarial_loss",
+         "scores of a discriminator: loss of taking samples for real or for made",
+         {{"form", "logistic or hinge", "logistic"}},
+         {add_judgement}});
   r.add({"dropout", "zeroes a random fraction", {{"p", "fraction", "0.5"}}, {add_dropout}});
-  r.add({"upsample", "longer sides", {{"scale", "by this factor", "2"}, {"mode", "nearest or bilinear", "nearest"}}, {add_upsample}});
-  r.add({"linear", "every element of a sample to features", {{"out", "features", "classes"}, {"bias", "adds a number per feature", "true"}}, {add_linear}});
+  r.add({"upsample",
+         "longer sides",
+         {{"scale", "by this factor", "2"}, {"mode", "nearest or bilinear", "nearest"}},
+         {add_upsample}});
+  r.add({"linear",
+         "every element of a sample to features",
+         {{"out", "features", "classes"}, {"bias", "adds a number per feature", "true"}},
+         {add_linear}});
   r.add({"add", "sum of two layers", two, {add_sum}});
   r.add({"concat", "channels of several layers one after the other", two, {add_concat}});
   r.add({"softmax_loss", "cross entropy per sample, or per pixel of an image", {}, {add_loss}});

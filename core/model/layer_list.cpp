@@ -79,12 +79,16 @@ class BlockReader {
     layer.expect("from");
     if (!layer.has("from")) return {net_.at()};
     std::vector<std::string> names;
-    if (const auto* raw = layer.raw("from"); raw->is_array()) names = layer.strings("from");
-    else names = {layer.string("from")};
+    if (const auto* raw = layer.raw("from"); raw->is_array())
+      names = layer.strings("from");
+    else
+      names = {layer.string("from")};
     std::vector<int> out;
     for (const std::string& n : names) {
       const int t = net_.find(n);
-      if (t < 0) layer.fail("from", fmt::format("nothing before this layer is called '{}'", n), "a layer of this block, \"input\", or BLOCK.LAYER of an earlier block");
+      if (t < 0)
+        layer.fail("from", fmt::format("nothing before this layer is called '{}'", n),
+                   "a layer of this block, \"input\", or BLOCK.LAYER of an earlier block");
       out.push_back(t);
     }
     if (out.empty()) layer.fail("from", "names no layer");
@@ -100,7 +104,8 @@ void read_blocks(ObjectReader& in, ImageBuilder& net) {
   if (blocks.empty()) in.fail("blocks", "a network has at least one block");
   for (ObjectReader& block : blocks) {
     const std::string block_name = block.string("name");
-    if (block_name.empty() || block_name.find('.') != std::string::npos) block.fail("name", "a block's name is not empty and holds no dot");
+    if (block_name.empty() || block_name.find('.') != std::string::npos)
+      block.fail("name", "a block's name is not empty and holds no dot");
     net.begin(block_name, static_cast<int>(block.integer("repeat", kRepeat, 1)));
     BlockReader reader(net);
     auto layers = block.objects("layers");

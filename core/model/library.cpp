@@ -40,7 +40,8 @@ nlohmann::json resized(nlohmann::json config, const ImageSides& sides) {
 
 Network with_sides_checked(Network network, const ImageSides& sides) {
   if ((sides.height > 0 || sides.width > 0) && network.sequences)
-    throw Error(ErrorKind::usage, network.name + " takes sequences, not images", "training.image_height", "leave image_height and image_width out");
+    throw Error(ErrorKind::usage, network.name + " takes sequences, not images", "training.image_height",
+                "leave image_height and image_width out");
   return network;
 }
 
@@ -66,13 +67,16 @@ fs::path ModelLibrary::find(std::string_view model, const fs::path& base) const 
   const fs::path path = base / fs::path(model);
   if (is_file(path)) return path;
   if (is_file(path / kFile)) return path / kFile;
-  throw Error(ErrorKind::usage, "no model file here", path.string(), "give a config.json, or a name that `list models` shows");
+  throw Error(ErrorKind::usage, "no model file here", path.string(),
+              "give a config.json, or a name that `list models` shows");
 }
 
 Network ModelLibrary::load(std::string_view model, const fs::path& base, const ImageSides& sides) const {
-  if (is_inline(model)) return with_sides_checked(build_network(resized(parse_json(model, "inline model"), sides), "inline model"), sides);
+  if (is_inline(model))
+    return with_sides_checked(build_network(resized(parse_json(model, "inline model"), sides), "inline model"), sides);
   const fs::path file = find(model, base);
-  return with_sides_checked(build_network(resized(load_json(file.string()), sides), file.string(), name_of_file(file)), sides);
+  return with_sides_checked(build_network(resized(load_json(file.string()), sides), file.string(), name_of_file(file)),
+                            sides);
 }
 
 }  // namespace rehearse

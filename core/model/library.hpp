@@ -23,15 +23,16 @@ class ModelLibrary {
   /// Sorted names of the subdirectories that hold a config.json.
   [[nodiscard]] std::vector<std::string> names() const;
 
-  /// The configuration file that `model` means: a registered name, or a path to a file or to a directory with a config.json. A relative
-  /// path is taken from `base` (the scenario's directory); a word with neither '/' nor ".json" is a name.
-  /// Throws Error (usage): an unknown name (with a suggestion and the valid names), a path where no file is.
+  /// The configuration file that `model` means: a registered name, or a path to a file or to a directory with a
+  /// config.json. A relative path is taken from `base` (the scenario's directory); a word with neither '/' nor ".json"
+  /// is a name. Throws Error (usage): an unknown name (with a suggestion and the valid names), a path where no file is.
   [[nodiscard]] std::filesystem::path find(std::string_view model, const std::filesystem::path& base = {}) const;
 
   /// The network of `model`, which find() takes, or which is itself the text of a configuration (it starts with '{').
-  /// It is named by its registered name or directory. Throws as find() and build_network() do, and where `sides` are given for a model
-  /// of sequences or vectors.
-  [[nodiscard]] Network load(std::string_view model, const std::filesystem::path& base = {}, const ImageSides& sides = {}) const;
+  /// It is named by its registered name or directory. Throws as find() and build_network() do, and where `sides` are
+  /// given for a model of sequences or vectors.
+  [[nodiscard]] Network load(std::string_view model, const std::filesystem::path& base = {},
+                             const ImageSides& sides = {}) const;
 
  private:
   std::filesystem::path directory_;

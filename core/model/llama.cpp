@@ -1,5 +1,5 @@
-// Llama and its likes: rotary embedding, RMSNorm, gated SiLU MLP, grouped key/value heads (Touvron et al. 2023, Dubey et al. 2024).
-// Mistral and Qwen2 differ in what they allow, not in structure.
+// Llama and its likes: rotary embedding, RMSNorm, gated SiLU MLP, grouped key/value heads (Touvron et al. 2023, Dubey
+// et al. 2024). Mistral and Qwen2 differ in what they allow, not in structure.
 
 #include <algorithm>
 
@@ -44,19 +44,20 @@ void bound_by_window(TransformerConfig& c, ObjectReader& in) {
 }
 
 std::vector<ParameterHelp> decoder_keys(std::initializer_list<ParameterHelp> own) {
-  std::vector<ParameterHelp> all{{"hidden_size", "hidden size", "required"},
-                                 {"num_hidden_layers", "layers", "required"},
-                                 {"num_attention_heads", "query heads", "required"},
-                                 {"num_key_value_heads", "key and value heads", "num_attention_heads"},
-                                 {"head_dim", "size of a head", "hidden_size / num_attention_heads"},
-                                 {"intermediate_size", "inner size of the MLP", "required"},
-                                 {"max_position_embeddings", "longest sequence", "required"},
-                                 {"vocab_size", "rows of the word table", "required"},
-                                 {"rope_theta", "base of the rotary angles", "10000"},
-                                 {"attention_dropout", "dropout of attention probabilities", "0"},
-                                 {"initializer_range", "standard deviation of initial weights", "0.02"},
-                                 {"merged_projections", "q, k and v in one product, gate and up in another; no key of Hugging Face", "true"},
-                                 {"tie_word_embeddings", "output projection shares the word table", "false"}};
+  std::vector<ParameterHelp> all{
+      {"hidden_size", "hidden size", "required"},
+      {"num_hidden_layers", "layers", "required"},
+      {"num_attention_heads", "query heads", "required"},
+      {"num_key_value_heads", "key and value heads", "num_attention_heads"},
+      {"head_dim", "size of a head", "hidden_size / num_attention_heads"},
+      {"intermediate_size", "inner size of the MLP", "required"},
+      {"max_position_embeddings", "longest sequence", "required"},
+      {"vocab_size", "rows of the word table", "required"},
+      {"rope_theta", "base of the rotary angles", "10000"},
+      {"attention_dropout", "dropout of attention probabilities", "0"},
+      {"initializer_range", "standard deviation of initial weights", "0.02"},
+      {"merged_projections", "q, k and v in one product, gate and up in another; no key of Hugging Face", "true"},
+      {"tie_word_embeddings", "output projection shares the word table", "false"}};
   all.insert(all.end(), own);
   return all;
 }
@@ -90,7 +91,8 @@ TransformerConfig read_qwen3(ObjectReader& in) {
   return c;
 }
 
-/// Sizes and options as Llama's; the checkpoints hold q, k and v, and gate and up, as one matrix each, which changes no size.
+/// Sizes and options as Llama's; the checkpoints hold q, k and v, and gate and up, as one matrix each, which changes no
+/// size.
 TransformerConfig read_phi3(ObjectReader& in) {
   TransformerConfig c = read_llama_sizes(in);
   c.rotary_dim = read_rotary_dim(in, "partial_rotary_factor", 1.0, c.head_dim);
@@ -112,7 +114,8 @@ Network build(const TransformerConfig& c) { return decoder_network(c, sequential
 [[maybe_unused]] const bool kLlama = architectures().add({
     "llama",
     "Llama 1 to 3: rotary embedding, RMSNorm, gated SiLU, grouped key/value heads",
-    llama_keys({{"attention_bias", "biases in the attention projections", "false"}, {"mlp_bias", "biases in the MLP", "false"}}),
+    llama_keys({{"attention_bias", "biases in the attention projections", "false"},
+                {"mlp_bias", "biases in the MLP", "false"}}),
     decoder_architecture(read_llama, build),
 });
 [[maybe_unused]] const bool kMistral = architectures().add({
@@ -125,7 +128,7 @@ Network build(const TransformerConfig& c) { return decoder_network(c, sequential
     "qwen2",
     "Qwen2, Qwen2.5: the Llama layer with biases on q, k and v",
     llama_keys({{"use_sliding_window", "whether sliding_window bounds the sequence", "false"},
-          {"sliding_window", "tokens that attention looks back", "none"}}),
+                {"sliding_window", "tokens that attention looks back", "none"}}),
     decoder_architecture(read_qwen2, build),
 });
 

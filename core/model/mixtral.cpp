@@ -27,9 +27,11 @@ TransformerConfig read_mixtral(ObjectReader& in) {
 /// Every layer routes: neither a sparse step nor layers left out.
 void require_experts_everywhere(ObjectReader& in) {
   if (in.integer("decoder_sparse_step", {0, kMaxLayers}, 1) != 1)
-    in.fail("decoder_sparse_step", "only some layers have experts", "networks whose layers alternate are not built: set it to 1");
+    in.fail("decoder_sparse_step", "only some layers have experts",
+            "networks whose layers alternate are not built: set it to 1");
   if (const auto* dense = in.raw("mlp_only_layers"); dense != nullptr && !dense->empty())
-    in.fail("mlp_only_layers", "some layers have no experts", "only the first layers of a network may be without: see 'first_k_dense_replace' of deepseek_v3");
+    in.fail("mlp_only_layers", "some layers have no experts",
+            "only the first layers of a network may be without: see 'first_k_dense_replace' of deepseek_v3");
 }
 
 TransformerConfig read_qwen3_moe(ObjectReader& in) {

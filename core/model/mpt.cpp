@@ -1,4 +1,5 @@
-// MPT: learned positions or none, LayerNorm, GELU, biases only where asked for, tied output (MosaicML 2023, llm-foundry).
+// MPT: learned positions or none, LayerNorm, GELU, biases only where asked for, tied output (MosaicML 2023,
+// llm-foundry).
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
-// Nemotron: LayerNorm, squared ReLU without a gate, rotary embedding on part of each head, grouped key/value heads (Parmar et al. 2024).
+// Nemotron: LayerNorm, squared ReLU without a gate, rotary embedding on part of each head, grouped key/value heads
+// (Parmar et al. 2024).
 
 #include "core/config/object_reader.hpp"
 #include "core/model/architecture.hpp"

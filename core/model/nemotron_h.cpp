@@ -1,5 +1,6 @@
-// Nemotron-H and Nemotron 3: a layer is one branch, a Mamba-2 mixer, attention without positions, a squared-ReLU MLP or experts, in the order of a
-// pattern (NVIDIA 2025, arXiv 2504.03624 and 2512.20856). The correction bias of the experts' scores, which no gradient trains, is left out.
+// Nemotron-H and Nemotron 3: a layer is one branch, a Mamba-2 mixer, attention without positions, a squared-ReLU MLP or
+// experts, in the order of a pattern (NVIDIA 2025, arXiv 2504.03624 and 2512.20856). The correction bias of the
+// experts' scores, which no gradient trains, is left out.
 
 #include <fmt/format.h>
 
@@ -17,15 +18,23 @@ namespace {
 
 constexpr IntegerRange kSize{1, kMaxWidth};
 
-/// Projection to gate, features, b, c and steps of every head; recurrence; norm of the gated result by groups; projection back.
+/// Projection to gate, features, b, c and steps of every head; recurrence; norm of the gated result by groups;
+/// projection back.
 int mamba_branch(BlockBuilder& block, const TransformerConfig& c, int x) {
   const StateSpace& s = c.state_space;
-  const Shape features{{DimTag::heads, s.heads}, {DimTag::head_dim, s.head_dim}}, shared{{DimTag::kv_heads, s.groups}, {DimTag::head_dim, s.state}};
-  const auto in = block.linear("mamba.in_proj", x, {{"mamba.z", features}, {"mamba.x", features}, {"mamba.b", shared}, {"mamba.c", shared}, {"mamba.dt", {{DimTag::heads, s.heads}}}},
+  const Shape features{{DimTag::heads, s.heads}, {DimTag::head_dim, s.head_dim}},
+      shared{{DimTag::kv_heads, s.groups}, {DimTag::head_dim, s.state}};
+  const auto in = block.linear("mamba.in_proj", x,
+                               {{"mamba.z", features},
+                                {"mamba.x", features},
+                                {"mamba.b", shared},
+                                {"mamba.c", shared},
+                                {"mamba.dt", {{DimTag::heads, s.heads}}}},
                                {.bias = s.bias, .init_std = c.init_std});
   x = block.state_space("mamba.core", {in[0], in[1], in[2], in[3], in[4]}, s.window, s.chunk);
   x = block.grouped_rms_norm("mamba.norm", x, s.groups, c.norm_eps);
-  return block.linear("mamba.out_proj", x, {{DimTag::hidden, c.hidden}}, {.bias = s.bias, .init_std = c.residual_init_std});
+  return block.linear("mamba.out_proj", x, {{DimTag::hidden, c.hidden}},
+                      {.bias = s.bias, .init_std = c.residual_init_std});
 }
 
 /// A kind of layer: x + branch(norm(x)).
@@ -57,7 +66,8 @@ void read_pattern(TransformerConfig& c, ObjectReader& in) {
     if (std::none_of(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.letter == c.pattern[i]; }))
       in.fail(kKey, fmt::format("layer {} is '{}'", i, c.pattern[i]), "M is Mamba-2, * attention, - an MLP, E experts");
   if (static_cast<std::int64_t>(c.pattern.size()) != c.layers)
-    in.fail(kKey, fmt::format("{} letters for {} layers", c.pattern.size(), c.layers), "num_hidden_layers is the length of the pattern");
+    in.fail(kKey, fmt::format("{} letters for {} layers", c.pattern.size(), c.layers),
+            "num_hidden_layers is the length of the pattern");
 }
 
 void read_state_space(TransformerConfig& c, ObjectReader& in) {
@@ -69,7 +79,8 @@ void read_state_space(TransformerConfig& c, ObjectReader& in) {
   s.window = in.integer("conv_kernel", {1, 1 << 10}, 4);
   s.chunk = in.integer("chunk_size", {1, 1 << 20}, 128);
   s.bias = in.boolean("use_bias", false);
-  if (!in.boolean("use_conv_bias", true)) in.fail("use_conv_bias", "the convolution has no bias", "it is built with one: set it to true");
+  if (!in.boolean("use_conv_bias", true))
+    in.fail("use_conv_bias", "the convolution has no bias", "it is built with one: set it to true");
 }
 
 void read_experts(TransformerConfig& c, ObjectReader& in) {
@@ -86,8 +97,11 @@ void read_prediction(TransformerConfig& c, ObjectReader& in) {
   c.one_prediction_module = in.boolean("mtp_use_repeated_layer", true);
   if (c.predict_further == 0) return;
   constexpr const char* kKey = "mtp_hybrid_override_pattern";
-  if (const std::string layers = in.string(kKey); layers != "*E") in.fail(kKey, fmt::format("a prediction module of layers '{}'", layers), "modules of attention and experts are built: *E");
-  if (c.experts.routing.experts == 0) in.fail("num_nextn_predict_layers", "a prediction module has experts, and the pattern has none", "set it to 0");
+  if (const std::string layers = in.string(kKey); layers != "*E")
+    in.fail(kKey, fmt::format("a prediction module of layers '{}'", layers),
+            "modules of attention and experts are built: *E");
+  if (c.experts.routing.experts == 0)
+    in.fail("num_nextn_predict_layers", "a prediction module has experts, and the pattern has none", "set it to 0");
 }
 
 TransformerConfig read(ObjectReader& in) {
@@ -118,7 +132,8 @@ Network build(const TransformerConfig& c) {
     if (!has(c.pattern, kind.letter)) continue;
     ++at;
     network.blocks.insert(network.blocks.begin() + at, layer(c, kind));
-    network.repeat.insert(network.repeat.begin() + at, static_cast<int>(std::count(c.pattern.begin(), c.pattern.end(), kind.letter)));
+    network.repeat.insert(network.repeat.begin() + at,
+                          static_cast<int>(std::count(c.pattern.begin(), c.pattern.end(), kind.letter)));
     for (std::size_t i = 0; i < c.pattern.size(); ++i)
       if (c.pattern[i] == kind.letter) network.pattern[i] = at;
   }
@@ -128,7 +143,8 @@ Network build(const TransformerConfig& c) {
 [[maybe_unused]] const bool kRegistered = architectures().add({
     "nemotron_h",
     "Nemotron-H, Nemotron 3: Mamba-2, attention, MLPs and experts in the order of a pattern",
-    decoder_keys({{"hybrid_override_pattern", "a letter for each layer: M (Mamba-2), * (attention), - (MLP), E (experts)", "required"},
+    decoder_keys({{"hybrid_override_pattern",
+                   "a letter for each layer: M (Mamba-2), * (attention), - (MLP), E (experts)", "required"},
                   {"attention_head_dim", "head_dim, where that is not given", "hidden_size / num_attention_heads"},
                   {"mlp_hidden_act", "must be relu2", "relu2"},
                   {"layer_norm_epsilon", "added to the mean square", "1e-5"},
@@ -153,7 +169,8 @@ Network build(const TransformerConfig& c) {
                   {"routed_scaling_factor", "factor of the routed experts' sum", "1"},
                   {"aux_loss_alpha", "coefficient of the load-balancing loss; no key of these files", "0"},
                   {"num_nextn_predict_layers", "further tokens that are predicted", "0"},
-                  {"mtp_hybrid_override_pattern", "layers of a prediction module, must be *E", "required where further tokens are predicted"},
+                  {"mtp_hybrid_override_pattern", "layers of a prediction module, must be *E",
+                   "required where further tokens are predicted"},
                   {"mtp_use_repeated_layer", "one module predicts all of them", "true"}}),
     decoder_architecture(read, build),
 });

@@ -7,7 +7,8 @@ namespace rehearse {
 
 std::int64_t elements(const Shape& shape, std::int64_t b, std::int64_t s) {
   std::int64_t n = 1;
-  for (const Dim& d : shape) n *= d.tag == DimTag::batch ? b : d.tag == DimTag::sequence ? s : d.tag == DimTag::routed ? b * s * d.size : d.size;
+  for (const Dim& d : shape)
+    n *= d.tag == DimTag::batch ? b : d.tag == DimTag::sequence ? s : d.tag == DimTag::routed ? b * s * d.size : d.size;
   return n;
 }
 
@@ -45,7 +46,8 @@ std::vector<int> Network::order() const {
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     if (!pattern.empty() && blocks[b].is_layer()) {
       if (b == 0 || !blocks[b - 1].is_layer()) out.insert(out.end(), pattern.begin(), pattern.end());
-    } else if (!turns(b)) out.insert(out.end(), static_cast<std::size_t>(left[b]), static_cast<int>(b));
+    } else if (!turns(b))
+      out.insert(out.end(), static_cast<std::size_t>(left[b]), static_cast<int>(b));
     else
       for (bool any = true; any;) {  // The first kind of layer brings the others' turns with it.
         any = false;
@@ -80,7 +82,8 @@ bool Network::uneven() const {
 std::pair<int, int> find_skip(const Network& network, const std::string& from) {
   for (std::size_t b = 0; b < network.blocks.size(); ++b)
     for (std::size_t t = 0; t < network.blocks[b].tensors.size(); ++t)
-      if (network.blocks[b].name + "." + network.blocks[b].tensors[t].name == from) return {static_cast<int>(b), static_cast<int>(t)};
+      if (network.blocks[b].name + "." + network.blocks[b].tensors[t].name == from)
+        return {static_cast<int>(b), static_cast<int>(t)};
   throw std::logic_error("no block makes '" + from + "'");
 }
 

@@ -38,7 +38,8 @@ class BlockCheck {
     for (const auto& op : block_.ops) check(op);
     for (std::size_t i = 0; i < used_.size(); ++i)
       if (!used_[i]) fail(block_.params[i].name, "no operator uses this parameter");
-    if (block_.output >= 0 && !made_[index(block_.output, made_.size(), block_.name)]) fail(block_.name, "the output is never made");
+    if (block_.output >= 0 && !made_[index(block_.output, made_.size(), block_.name)])
+      fail(block_.name, "the output is never made");
   }
 
  private:
@@ -62,12 +63,16 @@ class BlockCheck {
     const OpInfo& info = op_info(op.kind);
     const auto params = static_cast<int>(op.params.size());
     const bool weighted = op.kind == OpKind::grouped_linear && op.inputs.size() == 2 && params == 2;
-    const bool arity = weighted || info.inputs == kAnyInputs ? op.inputs.size() >= 2 : static_cast<int>(op.inputs.size()) == info.inputs;
+    const bool arity = weighted || info.inputs == kAnyInputs ? op.inputs.size() >= 2
+                                                             : static_cast<int>(op.inputs.size()) == info.inputs;
     if (!arity || params < info.min_params || params > info.max_params || op.outputs.empty() ||
-        (op.outputs.size() > 1 && op.kind != OpKind::linear && op.kind != OpKind::grouped_linear && op.kind != OpKind::dispatch))
-      fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params, info.max_params));
+        (op.outputs.size() > 1 && op.kind != OpKind::linear && op.kind != OpKind::grouped_linear &&
+         op.kind != OpKind::dispatch))
+      fail(op.name, fmt::format("{} takes {} tensors and {} to {} parameters", info.name, info.inputs, info.min_params,
+                                info.max_params));
     for (int i : op.inputs)
-      if (!made_[index(i, made_.size(), op.name)]) fail(op.name, fmt::format("'{}' is read before it is made", block_.tensors[i].name));
+      if (!made_[index(i, made_.size(), op.name)])
+        fail(op.name, fmt::format("'{}' is read before it is made", block_.tensors[i].name));
     for (int i : op.params) used_[index(i, used_.size(), op.name)] = true;
     for (int i : op.outputs) {
       const auto at = index(i, made_.size(), op.name);
@@ -98,7 +103,8 @@ class BlockCheck {
       case OpKind::layer_norm:
       case OpKind::rms_norm:
         for (int p : op.params)
-          if (block_.params[p].elements() != in(op, 0).shape.back().size) fail(op.name, "weight and last dimension differ in size");
+          if (block_.params[p].elements() != in(op, 0).shape.back().size)
+            fail(op.name, "weight and last dimension differ in size");
         break;
       case OpKind::convolution: return check_convolution(op);
       case OpKind::pool:
@@ -117,13 +123,17 @@ class BlockCheck {
       default: break;
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (!equal(in(op, i).shape, out(op).shape)) fail(op.name, fmt::format("'{}' and the output differ in shape", in(op, i).name));
+      if (!equal(in(op, i).shape, out(op).shape))
+        fail(op.name, fmt::format("'{}' and the output differ in shape", in(op, i).name));
   }
 
-  static std::int64_t channels(const TensorSpec& t) { return t.shape.size() > 1 && t.shape[1].tag == DimTag::channels ? t.shape[1].size : 0; }
+  static std::int64_t channels(const TensorSpec& t) {
+    return t.shape.size() > 1 && t.shape[1].tag == DimTag::channels ? t.shape[1].size : 0;
+  }
 
   void check_channels(const OpSpec& op) const {
-    const std::int64_t from = channels(in(op, 0)), to = op.kind == OpKind::global_pool ? out(op).shape.back().size : channels(out(op));
+    const std::int64_t from = channels(in(op, 0)),
+                       to = op.kind == OpKind::global_pool ? out(op).shape.back().size : channels(out(op));
     if (from == 0 || from != to) fail(op.name, "takes an image and keeps its channels");
   }
 
@@ -133,7 +143,8 @@ class BlockCheck {
       sum += channels(in(op, i));
       Shape as_output = in(op, i).shape;
       if (as_output.size() > 1) as_output[1].size = channels(out(op));
-      if (!equal(as_output, out(op).shape)) fail(op.name, fmt::format("'{}' has other sides than the output", in(op, i).name));
+      if (!equal(as_output, out(op).shape))
+        fail(op.name, fmt::format("'{}' has other sides than the output", in(op, i).name));
     }
     if (sum != channels(out(op))) fail(op.name, "the output has not as many channels as its parts together");
   }
@@ -148,12 +159,14 @@ class BlockCheck {
       fail(op.name, "the weight does not fit the channels");
     for (std::size_t i = 0; i < op.window.size(); ++i)
       if (weight.shape[i + 2].size != op.window[i].kernel) fail(op.name, "the weight is not as long as the window");
-    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != to) fail(op.name, "the bias is not as long as the output");
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != to)
+      fail(op.name, "the bias is not as long as the output");
   }
 
   void check_rows(const OpSpec& op) const {
     const Shape& table = block_.params[op.params[0]].shape;
-    if (table.size() != 2 || table[1].size != per_token(out(op))) fail(op.name, "a row of the table is not one token's output");
+    if (table.size() != 2 || table[1].size != per_token(out(op)))
+      fail(op.name, "a row of the table is not one token's output");
   }
 
   void check_linear(const OpSpec& op) const {
@@ -162,10 +175,12 @@ class BlockCheck {
     for (int o : op.outputs) made += per_token(block_.tensors[o]);
     if (weight.shape.size() != 2) fail(op.name, "a linear's weight is [out, in]");
     if (weight.shape[1].size != per_token(in(op, 0)))
-      fail(op.name, fmt::format("the weight takes {} elements, the input has {}", weight.shape[1].size, per_token(in(op, 0))));
+      fail(op.name,
+           fmt::format("the weight takes {} elements, the input has {}", weight.shape[1].size, per_token(in(op, 0))));
     if (weight.shape[0].size != made)
       fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight.shape[0].size, made));
-    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != made) fail(op.name, "the bias is not as long as the output");
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != made)
+      fail(op.name, "the bias is not as long as the output");
     for (int p : op.params) check_segments(op, block_.params[p]);
   }
 
@@ -173,19 +188,23 @@ class BlockCheck {
     if (param.segments.empty() && op.outputs.size() == 1) return;
     if (param.segments.size() != op.outputs.size()) fail(op.name, "a fused parameter has one segment per output");
     for (std::size_t i = 0; i < param.segments.size(); ++i)
-      if (param.segments[i] != per_token(block_.tensors[op.outputs[i]])) fail(op.name, "a segment is not as long as its output");
+      if (param.segments[i] != per_token(block_.tensors[op.outputs[i]]))
+        fail(op.name, "a segment is not as long as its output");
   }
 
   void check_attention(const OpSpec& op) const {
     const Shape &q = in(op, 0).shape, &k = in(op, 1).shape, &v = in(op, 2).shape;
-    if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[2].size != v[2].size) fail(op.name, "q, k, v are [b, s, heads, head_dim]");
+    if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[2].size != v[2].size)
+      fail(op.name, "q, k, v are [b, s, heads, head_dim]");
     Shape made = q;
     made[3] = v[3];
     if (!equal(made, out(op).shape)) fail(op.name, "the output has q's heads, of the size of v's");
     if (k[2].size < 1 || q[2].size % k[2].size != 0 || q[3].size != k[3].size)
       fail(op.name, "key/value heads do not divide the query heads");
-    if (!op.params.empty() && block_.params[op.params[0]].elements() != q[2].size) fail(op.name, "there is one sink for each query head");
-    if (op.attention_window < 0 || (op.attention_window > 0 && !op.causal)) fail(op.name, "a window is a number of tokens up to the query's own, of causal attention");
+    if (!op.params.empty() && block_.params[op.params[0]].elements() != q[2].size)
+      fail(op.name, "there is one sink for each query head");
+    if (op.attention_window < 0 || (op.attention_window > 0 && !op.causal))
+      fail(op.name, "a window is a number of tokens up to the query's own, of causal attention");
   }
 
   void check_append(const OpSpec& op) const {
@@ -199,15 +218,20 @@ class BlockCheck {
     const Shape& weight = block_.params[op.params[0]].shape;
     if (weight.size() != 2 || weight[0].size != op.routing.experts || weight[1].size != per_token(in(op, 0)))
       fail(op.name, "a router's weight is [experts, in]");
-    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != op.routing.experts) fail(op.name, "a router's bias is [experts]");
-    if (per_token(out(op)) != op.routing.top_k || op.routing.top_k > op.routing.experts) fail(op.name, "a token has one weight for each of its experts");
+    if (op.params.size() == 2 && block_.params[op.params[1]].elements() != op.routing.experts)
+      fail(op.name, "a router's bias is [experts]");
+    if (per_token(out(op)) != op.routing.top_k || op.routing.top_k > op.routing.experts)
+      fail(op.name, "a token has one weight for each of its experts");
   }
 
   void check_dispatch(const OpSpec& op) const {
     const Shape &rows = out(op).shape, &weights = block_.tensors[op.outputs.back()].shape;
-    if (op.outputs.size() != 2 || rows.size() != 2 || weights.size() != 1) fail(op.name, "makes rows and a weight for each");
-    if (rows[0].tag != DimTag::routed || rows[0].size != op.routing.top_k || weights[0].size != rows[0].size) fail(op.name, "every token has top_k rows");
-    if (rows[1].size != per_token(in(op, 0)) || per_token(in(op, 1)) != op.routing.top_k) fail(op.name, "rows are tokens");
+    if (op.outputs.size() != 2 || rows.size() != 2 || weights.size() != 1)
+      fail(op.name, "makes rows and a weight for each");
+    if (rows[0].tag != DimTag::routed || rows[0].size != op.routing.top_k || weights[0].size != rows[0].size)
+      fail(op.name, "every token has top_k rows");
+    if (rows[1].size != per_token(in(op, 0)) || per_token(in(op, 1)) != op.routing.top_k)
+      fail(op.name, "rows are tokens");
   }
 
   void check_grouped(const OpSpec& op) const {
@@ -220,29 +244,36 @@ class BlockCheck {
       if (y.size() != 2 || y[0].size != rows[0].size) fail(op.name, "one row comes out for each that goes in");
       made += y[1].size;
     }
-    if (made != weight[1].size) fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight[1].size, made));
-    if (op.params.size() == 2 && !equal(block_.params[op.params[1]].shape, {weight[0], weight[1]})) fail(op.name, "a grouped bias is [experts, out]");
+    if (made != weight[1].size)
+      fail(op.name, fmt::format("the weight makes {} elements, the outputs have {}", weight[1].size, made));
+    if (op.params.size() == 2 && !equal(block_.params[op.params[1]].shape, {weight[0], weight[1]}))
+      fail(op.name, "a grouped bias is [experts, out]");
     if (op.inputs.size() == 2 && in(op, 1).shape.size() != 1) fail(op.name, "every row has one weight");
   }
 
   void check_weighted(const OpSpec& op) const {
-    if (!equal(in(op, 0).shape, in(op, 1).shape) || !equal(in(op, 0).shape, out(op).shape) || in(op, 2).shape.size() != 1)
+    if (!equal(in(op, 0).shape, in(op, 1).shape) || !equal(in(op, 0).shape, out(op).shape) ||
+        in(op, 2).shape.size() != 1)
       fail(op.name, "gate, up and the output are alike, and every row has one weight");
   }
 
   void check_weighted_rows(const OpSpec& op) const {
-    if (!equal(in(op, 0).shape, out(op).shape) || in(op, 1).shape.size() != 1) fail(op.name, "the output is like the rows, and every row has one weight");
+    if (!equal(in(op, 0).shape, out(op).shape) || in(op, 1).shape.size() != 1)
+      fail(op.name, "the output is like the rows, and every row has one weight");
   }
 
   void check_runs(const OpSpec& op) const {
     const std::int64_t features = per_token(in(op, 0));
-    if (block_.params[op.params[0]].elements() != features) fail(op.name, "weight and features of a token differ in size");
-    if (op.groups < 1 || features % op.groups != 0) fail(op.name, fmt::format("{} features do not fall into {} equal runs", features, op.groups));
+    if (block_.params[op.params[0]].elements() != features)
+      fail(op.name, "weight and features of a token differ in size");
+    if (op.groups < 1 || features % op.groups != 0)
+      fail(op.name, fmt::format("{} features do not fall into {} equal runs", features, op.groups));
   }
 
   void check_state_space(const OpSpec& op) const {
     const Shape &x = in(op, 1).shape, &b = in(op, 2).shape, &dt = in(op, 4).shape;
-    if (x.size() != 4 || !equal(in(op, 0).shape, x) || !equal(out(op).shape, x)) fail(op.name, "z, x and the output are [b, s, heads, head_dim]");
+    if (x.size() != 4 || !equal(in(op, 0).shape, x) || !equal(out(op).shape, x))
+      fail(op.name, "z, x and the output are [b, s, heads, head_dim]");
     if (b.size() != 4 || !equal(in(op, 3).shape, b)) fail(op.name, "b and c are [b, s, groups, state]");
     if (dt.size() != 3 || dt[2].size != x[2].size) fail(op.name, "there is one dt for each head");
     if (b[2].size < 1 || x[2].size % b[2].size != 0) fail(op.name, "groups do not divide the heads");
@@ -250,16 +281,21 @@ class BlockCheck {
     const ParamSpec& weight = block_.params[op.params[0]];
     const std::vector<std::int64_t> pieces{per_token(in(op, 1)), per_token(in(op, 2)), per_token(in(op, 3))};
     const std::int64_t channels = pieces[0] + pieces[1] + pieces[2];
-    if (weight.shape.size() != 2 || weight.shape[0].size != channels) fail(op.name, "the convolution's weight is [x, b and c of a token, window]");
-    if (block_.params[op.params[1]].elements() != channels) fail(op.name, "the convolution's bias is not as long as its output");
+    if (weight.shape.size() != 2 || weight.shape[0].size != channels)
+      fail(op.name, "the convolution's weight is [x, b and c of a token, window]");
+    if (block_.params[op.params[1]].elements() != channels)
+      fail(op.name, "the convolution's bias is not as long as its output");
     for (std::size_t p = 0; p < 2; ++p)
-      if (block_.params[op.params[p]].segments != pieces) fail(op.name, "the convolution's segments are those of x, b and c");
+      if (block_.params[op.params[p]].segments != pieces)
+        fail(op.name, "the convolution's segments are those of x, b and c");
     for (std::size_t p = 2; p < op.params.size(); ++p)
-      if (block_.params[op.params[p]].elements() != x[2].size) fail(op.name, "there is one a, d and bias of dt for each head");
+      if (block_.params[op.params[p]].elements() != x[2].size)
+        fail(op.name, "there is one a, d and bias of dt for each head");
   }
 
   void check_combine(const OpSpec& op) const {
-    if (in(op, 0).shape.size() != 2 || in(op, 0).shape[1].size != per_token(out(op)) || per_token(in(op, 1)) != op.routing.top_k)
+    if (in(op, 0).shape.size() != 2 || in(op, 0).shape[1].size != per_token(out(op)) ||
+        per_token(in(op, 1)) != op.routing.top_k)
       fail(op.name, "rows become tokens again");
   }
 
@@ -286,7 +322,8 @@ void check_ties(const Network& network) {
       if (p.tied_to.empty()) continue;
       const auto* owner = find_param(network, p.tied_to);
       if (!owner || !owner->tied_to.empty() || !equal(owner->shape, p.shape))
-        fail(network, block.name, fmt::format("{} is tied to {}, which is no parameter of its shape", p.name, p.tied_to));
+        fail(network, block.name,
+             fmt::format("{} is tied to {}, which is no parameter of its shape", p.name, p.tied_to));
     }
 }
 
@@ -299,17 +336,24 @@ void check_skips(const Network& network) {
       const BlockSpec& owner = network.blocks[static_cast<std::size_t>(block)];
       const auto from = static_cast<std::size_t>(block);
       const auto second = static_cast<std::size_t>(network.discriminator);
-      if (from < second && b >= second) fail(network, network.blocks[b].name, fmt::format("'{}' is the generator's own: a discriminator sees what is made of it", t.from));
+      if (from < second && b >= second)
+        fail(network, network.blocks[b].name,
+             fmt::format("'{}' is the generator's own: a discriminator sees what is made of it", t.from));
       if (from >= b || network.repeat[from] != 1 || network.repeat[b] != 1)
-        fail(network, network.blocks[b].name, fmt::format("'{}' must stand once in an earlier block, and so must its reader", t.from));
+        fail(network, network.blocks[b].name,
+             fmt::format("'{}' must stand once in an earlier block, and so must its reader", t.from));
       if (tensor == owner.output || owner.tensors[static_cast<std::size_t>(tensor)].is_input())
-        fail(network, network.blocks[b].name, fmt::format("'{}' is handed on to the next block: read it there, or before the block's last layer", t.from));
-      if (!equal(owner.tensors[static_cast<std::size_t>(tensor)].shape, t.shape)) fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
+        fail(network, network.blocks[b].name,
+             fmt::format("'{}' is handed on to the next block: read it there, or before the block's last layer",
+                         t.from));
+      if (!equal(owner.tensors[static_cast<std::size_t>(tensor)].shape, t.shape))
+        fail(network, network.blocks[b].name, fmt::format("'{}' has another shape", t.from));
     }
 }
 
 bool judges(const BlockSpec& block) {
-  return std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::adversarial_loss; });
+  return std::any_of(block.ops.begin(), block.ops.end(),
+                     [](const OpSpec& op) { return op.kind == OpKind::adversarial_loss; });
 }
 
 /// A discriminator sees images alone, and its last block says what it takes them for.
@@ -320,11 +364,15 @@ void check_discriminator(const Network& network) {
     const BlockSpec& block = network.blocks[b];
     const bool last = network.adversarial() && b + 1 == network.blocks.size();
     if (judges(block) != last)
-      fail(network, block.name, last ? "the last layer of a discriminator is an adversarial_loss" : "an adversarial_loss stands in the last block of a discriminator");
+      fail(network, block.name,
+           last ? "the last layer of a discriminator is an adversarial_loss"
+                : "an adversarial_loss stands in the last block of a discriminator");
     if (last && network.repeat[b] != 1) fail(network, block.name, "a block with a loss stands once");
     if (!network.adversarial() || b < first) continue;
     for (const TensorSpec& t : block.tensors)
-      if (t.is_input()) fail(network, block.name, fmt::format("'{}' comes from the input: a discriminator is shown images alone", t.name));
+      if (t.is_input())
+        fail(network, block.name,
+             fmt::format("'{}' comes from the input: a discriminator is shown images alone", t.name));
   }
 }
 
@@ -333,12 +381,14 @@ void check_pattern(const Network& network) {
   if (network.pattern.empty()) return;
   std::vector<int> found(network.blocks.size(), 0);
   for (const int b : network.pattern) {
-    if (b < 0 || static_cast<std::size_t>(b) >= found.size() || !network.blocks[static_cast<std::size_t>(b)].is_layer()) fail(network, "pattern", fmt::format("block {} is no layer", b));
+    if (b < 0 || static_cast<std::size_t>(b) >= found.size() || !network.blocks[static_cast<std::size_t>(b)].is_layer())
+      fail(network, "pattern", fmt::format("block {} is no layer", b));
     ++found[static_cast<std::size_t>(b)];
   }
   for (std::size_t b = 0; b < found.size(); ++b)
     if (network.blocks[b].is_layer() && found[b] != network.repeat[b])
-      fail(network, network.blocks[b].name, fmt::format("stands {} times, and {} times in the pattern", network.repeat[b], found[b]));
+      fail(network, network.blocks[b].name,
+           fmt::format("stands {} times, and {} times in the pattern", network.repeat[b], found[b]));
 }
 
 void check_chain(const Network& network) {
@@ -346,7 +396,8 @@ void check_chain(const Network& network) {
   for (std::size_t i = 0; i < network.blocks.size(); ++i) {
     const BlockSpec& block = network.blocks[i];
     const auto follows = [&](const BlockSpec& from) {
-      if (from.output < 0 || block.input < 0 || !equal(from.tensors[from.output].shape, block.tensors[block.input].shape))
+      if (from.output < 0 || block.input < 0 ||
+          !equal(from.tensors[from.output].shape, block.tensors[block.input].shape))
         fail(network, block.name, fmt::format("does not take what '{}' hands on", from.name));
     };
     if (network.repeat[i] < 1) fail(network, block.name, fmt::format("stands {} times", network.repeat[i]));
@@ -360,7 +411,8 @@ void check_chain(const Network& network) {
 
 void validate(const Network& network) {
   if (network.blocks.empty() || network.blocks.size() != network.repeat.size())
-    throw Error(ErrorKind::usage, fmt::format("{} blocks and {} repeats", network.blocks.size(), network.repeat.size()), network.name);
+    throw Error(ErrorKind::usage, fmt::format("{} blocks and {} repeats", network.blocks.size(), network.repeat.size()),
+                network.name);
   std::set<std::string> names;
   for (const auto& block : network.blocks) {
     if (!names.insert(block.name).second) fail(network, block.name, "two blocks have this name");

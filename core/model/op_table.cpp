@@ -18,7 +18,8 @@ Flops linear_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std
 }
 
 Flops attention_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool causal_half) {
-  const double length = static_cast<double>(s), keys = op.attention_window > 0 ? static_cast<double>(std::min(op.attention_window, s)) : length;
+  const double length = static_cast<double>(s),
+               keys = op.attention_window > 0 ? static_cast<double>(std::min(op.attention_window, s)) : length;
   const double seen = causal_half && op.causal ? keys - keys * keys / (2 * length) : keys;  // By a query, on average.
   const double out = static_cast<double>(elements(block.tensors[op.outputs[0]].shape, b, s));
   return Flops{2.0 * (size_in(block, op, b, s) + out) * seen};
@@ -50,15 +51,16 @@ ElementTraffic position_traffic(const BlockSpec& block, const OpSpec& op, std::i
   return {out + s * block.params[op.params[0]].shape[1].size, out};
 }
 
-/// Of the recurrence, as Megatron-LM counts it for its reports (megatron/training/training.py, mamba_layer_flops): 7 for each of the a p n elements of a
-/// token's state. Kernels that work in chunks do more.
+/// Of the recurrence, as Megatron-LM counts it for its reports (megatron/training/training.py, mamba_layer_flops): 7
+/// for each of the a p n elements of a token's state. Kernels that work in chunks do more.
 Flops state_space_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
   constexpr double kEach = 7;
   const double x = static_cast<double>(elements(input(block, op, 1).shape, b, s));
   return Flops{kEach * x * static_cast<double>(input(block, op, 2).shape.back().size)};
 }
 
-/// Each output element is a sum over its window and the input channels of its group; transposed, each input element is spread so.
+/// Each output element is a sum over its window and the input channels of its group; transposed, each input element is
+/// spread so.
 Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s, bool) {
   const ParamSpec& weight = block.params[op.params[0]];
   const double per_element = static_cast<double>(weight.elements()) / static_cast<double>(weight.shape[0].size);
@@ -69,7 +71,8 @@ Flops convolution_flops(const BlockSpec& block, const OpSpec& op, std::int64_t b
 constexpr auto once = every_operand_once;
 constexpr std::array<OpInfo, 34> kTable{{
     {OpKind::embedding, "embedding", "row of a table for each token", 1, 1, 1, nullptr, embedding_traffic},
-    {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr, position_traffic},
+    {OpKind::position_embedding, "position_embedding", "adds a learned row for each position", 1, 1, 1, nullptr,
+     position_traffic},
     {OpKind::dropout, "dropout", "zeroes a random fraction and scales the rest", 1, 0, 0, nullptr, once},
     {OpKind::layer_norm, "layer_norm", "mean 0, variance 1 over hidden, then weight and bias", 1, 2, 2, nullptr, once},
     {OpKind::rms_norm, "rms_norm", "root mean square 1 over hidden, then weight", 1, 1, 1, nullptr, once},
@@ -84,13 +87,17 @@ constexpr std::array<OpInfo, 34> kTable{{
     {OpKind::append, "append", "appends one vector to every head", 2, 0, 0, nullptr, once},
     {OpKind::router, "router", "scores the experts for each token and takes the best k", 1, 1, 2, router_flops, once},
     {OpKind::dispatch, "dispatch", "brings tokens to their experts, in expert order", 2, 0, 0, nullptr, once},
-    {OpKind::grouped_linear, "grouped_linear", "matrix product of each row with its expert's weight, and a bias if it has one", 1, 1, 2, grouped_flops, once},
-    {OpKind::weighted_silu_mul, "weighted_silu_mul", "weight of the row * gate * sigmoid(gate) * up", 3, 0, 0, nullptr, once},
+    {OpKind::grouped_linear, "grouped_linear",
+     "matrix product of each row with its expert's weight, and a bias if it has one", 1, 1, 2, grouped_flops, once},
+    {OpKind::weighted_silu_mul, "weighted_silu_mul", "weight of the row * gate * sigmoid(gate) * up", 3, 0, 0, nullptr,
+     once},
     {OpKind::combine, "combine", "brings rows back and adds up each token's", 2, 0, 0, nullptr, once},
-    {OpKind::convolution, "convolution", "sums over a window and the input channels, for each output channel", 1, 1, 2, convolution_flops, once},
+    {OpKind::convolution, "convolution", "sums over a window and the input channels, for each output channel", 1, 1, 2,
+     convolution_flops, once},
     {OpKind::pool, "pool", "maximum or mean over a window of each channel", 1, 0, 0, nullptr, once},
     {OpKind::global_pool, "global_pool", "mean over the pixels of each channel", 1, 0, 0, nullptr, once},
-    {OpKind::batch_norm, "batch_norm", "mean 0, variance 1 per channel over batch and pixels, then weight and bias", 1, 2, 2, nullptr, once},
+    {OpKind::batch_norm, "batch_norm", "mean 0, variance 1 per channel over batch and pixels, then weight and bias", 1,
+     2, 2, nullptr, once},
     {OpKind::relu, "relu", "larger of x and 0", 1, 0, 0, nullptr, once},
     {OpKind::gate, "gate", "leaky_relu(features) * sigmoid(gates)", 2, 0, 0, nullptr, once},
     {OpKind::concat, "concat", "channels of several images one after the other", kAnyInputs, 0, 0, nullptr, once},
@@ -98,10 +105,14 @@ constexpr std::array<OpInfo, 34> kTable{{
     {OpKind::pixel_loss, "pixel_loss", "mean over pixels of -log softmax(logits)[label]", 2, 0, 0, nullptr, once},
     {OpKind::leaky_relu, "leaky_relu", "x above 0, slope * x below", 1, 0, 0, nullptr, once},
     {OpKind::tanh, "tanh", "hyperbolic tangent", 1, 0, 0, nullptr, once},
-    {OpKind::adversarial_loss, "adversarial_loss", "mean loss of taking samples for real or for made", 1, 0, 0, nullptr, once},
-    {OpKind::weighted_squared_relu, "weighted_squared_relu", "weight of the row * square of the larger of x and 0", 2, 0, 0, nullptr, once},
-    {OpKind::grouped_rms_norm, "grouped_rms_norm", "root mean square 1 over each of equal runs of features, then weight", 1, 1, 1, nullptr, once},
-    {OpKind::state_space, "state_space", "causal convolution, then a state that each token decays and adds to, gated", 5, 5, 5, state_space_flops, once},
+    {OpKind::adversarial_loss, "adversarial_loss", "mean loss of taking samples for real or for made", 1, 0, 0, nullptr,
+     once},
+    {OpKind::weighted_squared_relu, "weighted_squared_relu", "weight of the row * square of the larger of x and 0", 2,
+     0, 0, nullptr, once},
+    {OpKind::grouped_rms_norm, "grouped_rms_norm",
+     "root mean square 1 over each of equal runs of features, then weight", 1, 1, 1, nullptr, once},
+    {OpKind::state_space, "state_space", "causal convolution, then a state that each token decays and adds to, gated",
+     5, 5, 5, state_space_flops, once},
 }};
 
 constexpr bool in_order() {

@@ -12,8 +12,8 @@
 namespace rehearse {
 
 /// Elements that a forward pass must move to and from memory at least: every operand and result once, in one kernel.
-/// Multiply by the size of the element type. A dropout mask (one byte an element) and what unfused kernels move between them
-/// come on top.
+/// Multiply by the size of the element type. A dropout mask (one byte an element) and what unfused kernels move between
+/// them come on top.
 struct ElementTraffic {
   std::int64_t read = 0;
   std::int64_t written = 0;
@@ -37,7 +37,8 @@ struct OpInfo {
 [[nodiscard]] std::span<const OpInfo> op_table();
 [[nodiscard]] const OpInfo& op_info(OpKind kind);
 
-/// Forward traffic of `op` for `b` sequences of `s` tokens, on global shapes. An embedding reads the rows it looks up, not its table.
+/// Forward traffic of `op` for `b` sequences of `s` tokens, on global shapes. An embedding reads the rows it looks up,
+/// not its table.
 [[nodiscard]] ElementTraffic forward_traffic(const BlockSpec& block, const OpSpec& op, std::int64_t b, std::int64_t s);
 
 }  // namespace rehearse

@@ -20,8 +20,8 @@ struct OperatorCount {
   std::int64_t output_elements = 0;  ///< Elements of all outputs.
 };
 
-/// For `b` sequences of `s` tokens, blocks and operators in order. Sums of `repeat` times `parameters` and `forward_flops` are
-/// parameter_count() and a third of model_flops() (an eighth, of a discriminator's).
+/// For `b` sequences of `s` tokens, blocks and operators in order. Sums of `repeat` times `parameters` and
+/// `forward_flops` are parameter_count() and a third of model_flops() (an eighth, of a discriminator's).
 [[nodiscard]] std::vector<OperatorCount> count_operators(const Network& network, std::int64_t b, std::int64_t s);
 
 }  // namespace rehearse

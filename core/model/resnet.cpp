@@ -14,7 +14,8 @@ constexpr IntegerRange kChannels{1, 1 << 16};
 constexpr IntegerRange kSide{1, 1 << 20};
 constexpr IntegerRange kDepth{1, 1000};
 
-std::vector<std::int64_t> list(ObjectReader& in, const std::string& key, IntegerRange range, const std::vector<std::int64_t>& fallback) {
+std::vector<std::int64_t> list(ObjectReader& in, const std::string& key, IntegerRange range,
+                               const std::vector<std::int64_t>& fallback) {
   in.expect(key);
   if (!in.has(key)) return fallback;
   std::vector<std::int64_t> out;
@@ -26,28 +27,39 @@ std::vector<std::int64_t> list(ObjectReader& in, const std::string& key, Integer
 }
 
 /// What one block of a stage does to the image.
-struct Step { std::int64_t width, stride, dilation; };
+struct Step {
+  std::int64_t width, stride, dilation;
+};
 
 void bottleneck(ImageBuilder& net, const ResidualConfig& c, const Step& s) {
   const std::int64_t inner = s.width / 4, first = c.stride_first ? s.stride : 1;
   conv_norm(net, "conv1", {.out = inner, .window = {.stride = {first}}});
-  conv_norm(net, "conv2", {.out = inner, .window = {.kernel = {3}, .stride = {s.stride / first}, .padding = {s.dilation}, .dilation = {s.dilation}}});
+  conv_norm(
+      net, "conv2",
+      {.out = inner,
+       .window = {.kernel = {3}, .stride = {s.stride / first}, .padding = {s.dilation}, .dilation = {s.dilation}}});
   conv_norm(net, "conv3", {.out = s.width}, false);
 }
 
 void basic(ImageBuilder& net, const Step& s) {
-  conv_norm(net, "conv1", {.out = s.width, .window = {.kernel = {3}, .stride = {s.stride}, .padding = {s.dilation}, .dilation = {s.dilation}}});
-  conv_norm(net, "conv2", {.out = s.width, .window = {.kernel = {3}, .padding = {s.dilation}, .dilation = {s.dilation}}}, false);
+  conv_norm(net, "conv1",
+            {.out = s.width,
+             .window = {.kernel = {3}, .stride = {s.stride}, .padding = {s.dilation}, .dilation = {s.dilation}}});
+  conv_norm(net, "conv2",
+            {.out = s.width, .window = {.kernel = {3}, .padding = {s.dilation}, .dilation = {s.dilation}}}, false);
 }
 
 void residual_block(ImageBuilder& net, const ResidualConfig& c, const Step& s) {
   const int x = net.at();
   const bool project = s.stride > 1 || net.channels(x) != s.width;
-  if (c.bottleneck) bottleneck(net, c, s);
-  else basic(net, s);
+  if (c.bottleneck)
+    bottleneck(net, c, s);
+  else
+    basic(net, s);
   const int branch = net.at();
   net.use(x);
-  const int shortcut = project ? conv_norm(net, "shortcut", {.out = s.width, .window = {.stride = {s.stride}}}, false) : x;
+  const int shortcut =
+      project ? conv_norm(net, "shortcut", {.out = s.width, .window = {.stride = {s.stride}}}, false) : x;
   net.add("add", branch, shortcut);
   net.relu("relu");
 }
@@ -95,10 +107,13 @@ ResidualConfig read_residual(ObjectReader& in) {
   c.bottleneck = in.choice("layer_type", types, "bottleneck") == "bottleneck";
   c.stride_first = in.boolean("downsample_in_bottleneck", false);
   if (c.widths.empty() || c.widths.size() != c.depths.size())
-    in.fail("hidden_sizes", fmt::format("{} sizes for {} stages", c.widths.size(), c.depths.size()), "one per entry of depths");
+    in.fail("hidden_sizes", fmt::format("{} sizes for {} stages", c.widths.size(), c.depths.size()),
+            "one per entry of depths");
   for (const auto w : c.widths)
-    if (c.bottleneck && w % 4 != 0) in.fail("hidden_sizes", fmt::format("{} does not divide by 4, as a bottleneck needs", w));
-  if (in.boolean("downsample_in_first_stage", false)) in.fail("downsample_in_first_stage", "the first stage does not stride");
+    if (c.bottleneck && w % 4 != 0)
+      in.fail("hidden_sizes", fmt::format("{} does not divide by 4, as a bottleneck needs", w));
+  if (in.boolean("downsample_in_first_stage", false))
+    in.fail("downsample_in_first_stage", "the first stage does not stride");
   return c;
 }
 

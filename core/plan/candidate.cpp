@@ -45,10 +45,12 @@ MachineFacts machine_facts(const Cluster& cluster, Precision precision, bool as_
   MachineFacts out;
   out.gpus = 0;
   out.hosts = 0;
-  for (const Cluster::Part& part : cluster.parts()) add_part(part, static_cast<double>(part.nodes) / cluster.node_count(), precision, out);
+  for (const Cluster::Part& part : cluster.parts())
+    add_part(part, static_cast<double>(part.nodes) / cluster.node_count(), precision, out);
   out.network = cluster.network().id;
   if (as_it_is) out.set = cluster.node_count();
-  if (const auto most = cluster.network().parameters.find("max_nodes"); most != cluster.network().parameters.end()) out.most = static_cast<int>(most->second);
+  if (const auto most = cluster.network().parameters.find("max_nodes"); most != cluster.network().parameters.end())
+    out.most = static_cast<int>(most->second);
   return out;
 }
 
@@ -56,7 +58,9 @@ bool is_rented(const PlanCandidate& c, const MachinePrice& price) {
   const bool only_rental_given = c.price.rental && !c.price.purchase;
   const bool rented = c.rented.value_or(only_rental_given || !price.purchase);
   const auto missing = [&](const char* what, const char* key) {
-    throw Error(ErrorKind::usage, fmt::format("no {}price of '{}' is known", what, c.machine + c.cluster), c.where + "/price", fmt::format("state it: \"price\": {{\"{0}\": \"$...\"}}, or --set {1}.price.{0}='$...'", key, key_of(c)));
+    throw Error(
+        ErrorKind::usage, fmt::format("no {}price of '{}' is known", what, c.machine + c.cluster), c.where + "/price",
+        fmt::format("state it: \"price\": {{\"{0}\": \"$...\"}}, or --set {1}.price.{0}='$...'", key, key_of(c)));
   };
   if (!price.rental && !price.purchase) missing("", "purchase");
   if (rented && !price.rental) missing("rental ", "rental_per_gpu_hour");
@@ -64,7 +68,8 @@ bool is_rented(const PlanCandidate& c, const MachinePrice& price) {
   return rented;
 }
 
-std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not, bool thorough) {
+std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated,
+                                    std::string* why_not, bool thorough) {
   StepAnswer answer = site.search->best(machines, thorough);
   evaluated += answer.evaluated;
   if (!answer.choice) {
@@ -75,16 +80,22 @@ std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int m
   out.machines = machines;
   out.gpus = static_cast<int>(std::lround(machines * site.facts.gpus));
   out.step = std::move(*answer.choice);
-  GoodputRequest request{site.reliability.times, {machines * site.facts.gpus, machines * site.facts.nics, machines * site.facts.hosts}, 0, site.rented, site.checkpoint};
+  GoodputRequest request{site.reliability.times,
+                         {machines * site.facts.gpus, machines * site.facts.nics, machines * site.facts.hosts},
+                         0,
+                         site.rented,
+                         site.checkpoint};
   const double in_repair = machines_in_repair(request.times, request.counts, plan.reliability.repair);
   // With fewer machines to go on with, no spare is worth its price.
   const int needed = site.rented || plan.reliability.shrink ? 0 : cheapest_spares(in_repair, machines);
   out.spares = site.candidate.spares.value_or(plan.reliability.spares.value_or(needed));
   request.spares = out.spares;
   out.goodput = goodput(plan.reliability, request);
-  const double steps = plan.base.training.tokens / (static_cast<double>(out.step.global_batch) * site.tokens_per_sequence);
+  const double steps =
+      plan.base.training.tokens / (static_cast<double>(out.step.global_batch) * site.tokens_per_sequence);
   out.duration = out.step.step_time * (steps / out.goodput.total);
-  out.cost = run_cost(site.price, plan.economics, {machines, out.spares, site.facts.gpus, site.facts.rated, out.duration, site.rented});
+  out.cost = run_cost(site.price, plan.economics,
+                      {machines, out.spares, site.facts.gpus, site.facts.rated, out.duration, site.rented});
   return out;
 }
 

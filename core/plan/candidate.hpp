@@ -20,13 +20,13 @@ struct StepChoice {
   std::int64_t global_batch = 0;  ///< Sequences; within batch_tolerance of the one asked for.
   Seconds step_time;
   double mfu = 0;
-  Bytes needed, capacity;         ///< Memory of the fullest GPU.
+  Bytes needed, capacity;  ///< Memory of the fullest GPU.
 };
 
 struct StepAnswer {
   std::optional<StepChoice> choice;
-  std::string why_not;            ///< Where there is none.
-  std::int64_t evaluated = 0;     ///< Strategies priced.
+  std::string why_not;         ///< Where there is none.
+  std::int64_t evaluated = 0;  ///< Strategies priced.
 };
 
 /// Finds the best step for one candidate. Implementations keep prices between calls; equal calls give equal answers.
@@ -40,51 +40,56 @@ class StepSearch {
 /// What a plan needs to know of a machine.
 struct MachineFacts {
   std::string id, name, gpu, generation;
-  double gpus = 1;                ///< Of one machine, all its trays together; of a set of several kinds the mean, as are the next ones.
+  /// Of one machine, all its trays together; of a set of several kinds the mean, as are the next ones.
+  double gpus = 1;
   double nics = 0;
   double hosts = 1;
-  Watts rated;                    ///< Maximum of one machine.
-  bool rated_estimated = false;   ///< From the GPUs' power, as the machine's file states none.
-  FlopsPerSecond peak;            ///< Dense, of one machine, in the precision of the plan.
-  std::optional<int> most;        ///< Machines that the network holds.
+  Watts rated;                   ///< Maximum of one machine.
+  bool rated_estimated = false;  ///< From the GPUs' power, as the machine's file states none.
+  FlopsPerSecond peak;           ///< Dense, of one machine, in the precision of the plan.
+  std::optional<int> most;       ///< Machines that the network holds.
   std::string network;
-  std::optional<int> set;         ///< Machines of a cluster that is taken as it is.
+  std::optional<int> set;  ///< Machines of a cluster that is taken as it is.
 };
-/// GPUs are taken as 55 % of the rated power where a machine states none: DGX H100 has 8 x 700 W of 10.2 kW, DGX B200 8 x 1000 W of 14.3 kW.
-/// `as_it_is`: the whole cluster is the candidate. Throws Error (usage) where a GPU lacks the precision.
+/// GPUs are taken as 55 % of the rated power where a machine states none: DGX H100 has 8 x 700 W of 10.2 kW, DGX B200 8
+/// x 1000 W of 14.3 kW. `as_it_is`: the whole cluster is the candidate. Throws Error (usage) where a GPU lacks the
+/// precision.
 [[nodiscard]] MachineFacts machine_facts(const Cluster& cluster, Precision precision, bool as_it_is = false);
 
 /// A candidate with everything looked up.
 struct CandidateSite {
   PlanCandidate candidate;
   MachineFacts facts;
-  MachinePrice price;             ///< The file's, with the plan's figures in place of its own.
+  MachinePrice price;  ///< The file's, with the plan's figures in place of its own.
   bool rented = false;
   ReliabilityProfile reliability;
-  std::function<StepRange(const StrategySettings&)> range;  ///< Of steps of such a strategy on such machines; empty: exact.
-  Flops flops_per_token;          ///< Of the model, forward and backward.
+  /// Of steps of such a strategy on such machines; empty: exact.
+  std::function<StepRange(const StrategySettings&)> range;
+  Flops flops_per_token;  ///< Of the model, forward and backward.
   double tokens_per_sequence = 0;
-  Bytes checkpoint;               ///< Parameters and optimizer state of the whole model.
+  Bytes checkpoint;  ///< Parameters and optimizer state of the whole model.
   std::unique_ptr<StepSearch> search;
-  std::function<bool()> stop;                   ///< true: no further size is tried. Empty: never.
-  std::function<void(double share)> progress;   ///< About how much of this candidate is done, 0 to 1. May be empty.
+  std::function<bool()> stop;                  ///< true: no further size is tried. Empty: never.
+  std::function<void(double share)> progress;  ///< About how much of this candidate is done, 0 to 1. May be empty.
 };
 
 /// Whether the plan pays by the hour. Throws Error (usage) at the candidate where the price that this needs is unknown.
 [[nodiscard]] bool is_rented(const PlanCandidate& candidate, const MachinePrice& price);
 
 struct PlanPoint {
-  int machines = 1;               ///< That train.
-  int gpus = 1;                   ///< Of those.
+  int machines = 1;  ///< That train.
+  int gpus = 1;      ///< Of those.
   int spares = 0;
   StepChoice step;
   Goodput goodput;
-  Seconds duration;               ///< tokens / (global_batch tokens_per_sequence) step_time / goodput.total.
+  Seconds duration;  ///< tokens / (global_batch tokens_per_sequence) step_time / goodput.total.
   RunCost cost;
 };
 
 /// `why_not`, where given, is set where there is no point.
-[[nodiscard]] std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines, std::int64_t& evaluated, std::string* why_not = nullptr, bool thorough = false);
+[[nodiscard]] std::optional<PlanPoint> plan_point(const Plan& plan, CandidateSite& site, int machines,
+                                                  std::int64_t& evaluated, std::string* why_not = nullptr,
+                                                  bool thorough = false);
 
 struct CandidateAnswer {
   PlanCandidate candidate;
@@ -93,23 +98,27 @@ struct CandidateAnswer {
   bool rented = false;
   ReliabilityProfile reliability;
   StepRange range;
-  std::optional<PlanPoint> point;     ///< The size chosen (answer_candidate); empty where none runs.
-  std::vector<PlanPoint> curve;       ///< Sizes tried, by machines, each faster than the one before; `point` among them.
+  std::optional<PlanPoint> point;  ///< The size chosen (answer_candidate); empty where none runs.
+  /// Sizes tried, by machines, each faster than the one before; `point` among them.
+  std::vector<PlanPoint> curve;
   bool meets_deadline = false;
-  bool meets_deadline_high = false;   ///< Also with the step time at the upper end of its range.
-  bool meets_budget = false;          ///< Both budgets.
-  std::string why_not;                ///< What it does not meet, or why none runs.
+  bool meets_deadline_high = false;  ///< Also with the step time at the upper end of its range.
+  bool meets_budget = false;         ///< Both budgets.
+  std::string why_not;               ///< What it does not meet, or why none runs.
   std::int64_t evaluated = 0;
-  bool interrupted = false;           ///< Sizes were left out, as CandidateSite::stop asked.
+  bool interrupted = false;  ///< Sizes were left out, as CandidateSite::stop asked.
 };
 
-/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts, and of those within 5 % of the least cost or energy the smallest; where
-/// none is within the budgets, that in time which is nearest to them; where none is in time, the fastest. Sizes not faster than a smaller one don't count:
-/// the machines beyond it may as well stand idle.
+/// Of the sizes tried that are in time and within the budgets, the one that has least of what `plan.objective` counts,
+/// and of those within 5 % of the least cost or energy the smallest; where none is within the budgets, that in time
+/// which is nearest to them; where none is in time, the fastest. Sizes not faster than a smaller one don't count: the
+/// machines beyond it may as well stand idle.
 ///
-/// Sizes below the one at which the machine's peak would meet the deadline are ruled out; above, sizes are tried by interpolation and then, as speed does not
-/// grow evenly with size, all those that the best rate per machine found could do it with, from the smallest on; then half to four times the fewest in time,
-/// and for the fastest up to the limit or the budgets. Where all those are too large to be run, smaller ones are tried. The size chosen is searched thoroughly.
+/// Sizes below the one at which the machine's peak would meet the deadline are ruled out; above, sizes are tried by
+/// interpolation and then, as speed does not grow evenly with size, all those that the best rate per machine found
+/// could do it with, from the smallest on; then half to four times the fewest in time, and for the fastest up to the
+/// limit or the budgets. Where all those are too large to be run, smaller ones are tried. The size chosen is searched
+/// thoroughly.
 [[nodiscard]] CandidateAnswer answer_candidate(const Plan& plan, CandidateSite& site);
 
 }  // namespace rehearse

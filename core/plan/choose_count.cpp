@@ -17,23 +17,29 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kMostSizes = 24;   // Tried to bracket the deadline.
-constexpr int kMostScanned = 16; // Tried below the bracket.
-constexpr int kMostClosing = 8;  // Tried to close in on a budget.
+constexpr int kMostSizes = 24;    // Tried to bracket the deadline.
+constexpr int kMostScanned = 16;  // Tried below the bracket.
+constexpr int kMostClosing = 8;   // Tried to close in on a budget.
 constexpr double kRounding = 1e-9;
-constexpr double kIndifferent = 0.05;  // Of money and energy: no buyer orders twice the machines to save less, and predictions are off by about as much.
+// Of money and energy: no buyer orders twice the machines to save less, and predictions are off by about as much.
+constexpr double kIndifferent = 0.05;
 constexpr double kFirstGuess = 0.5;  // Of the peak, for the size tried first; the answer does not depend on it.
 constexpr double kUsualSizes = 20;   // Tried for one candidate: for the share that progress shows.
 constexpr std::array<double, 7> kCurve{0.5, 0.75, 1, 1.5, 2, 3, 4};
 
 /// Dearer than the budgets by this factor, in that which is exceeded most; 0 where both are kept.
 double over_budget(const Plan& plan, const PlanPoint& p) {
-  const auto share = [](Dollars cost, const std::optional<Dollars>& budget) { return !budget || cost <= *budget ? 0 : *budget > Dollars{0} ? cost / *budget : std::numeric_limits<double>::infinity(); };
+  const auto share = [](Dollars cost, const std::optional<Dollars>& budget) {
+    return !budget || cost <= *budget ? 0
+           : *budget > Dollars{0}     ? cost / *budget
+                                      : std::numeric_limits<double>::infinity();
+  };
   return std::max(share(p.cost.parts.total(), plan.budget), share(p.cost.capital, plan.capital_budget));
 }
 bool within_budgets(const Plan& plan, const PlanPoint& p) { return over_budget(plan, p) == 0; }
 
-/// Of the sizes with the least `value`, or above it by no more than the share `margin`, the one with the fewest machines.
+/// Of the sizes with the least `value`, or above it by no more than the share `margin`, the one with the fewest
+/// machines.
 template <typename Value>
 const PlanPoint* least(const std::vector<const PlanPoint*>& sizes, double margin, Value value) {
   double limit = std::numeric_limits<double>::infinity();
@@ -42,15 +48,21 @@ const PlanPoint* least(const std::vector<const PlanPoint*>& sizes, double margin
 }
 
 /// Time and money at once are for the user to weigh to the last bit.
-double margin_of(PlanObjective objective) { return objective == PlanObjective::cost || objective == PlanObjective::energy ? kIndifferent : kRounding; }
+double margin_of(PlanObjective objective) {
+  return objective == PlanObjective::cost || objective == PlanObjective::energy ? kIndifferent : kRounding;
+}
 
-/// Of sizes by machines, each faster than the one before: by the objective among those in time and within the budgets; else nearest to the budgets among
-/// those in time; else the fastest.
+/// Of sizes by machines, each faster than the one before: by the objective among those in time and within the budgets;
+/// else nearest to the budgets among those in time; else the fastest.
 const PlanPoint* choose(const Plan& plan, const std::vector<const PlanPoint*>& sizes) {
   std::vector<const PlanPoint*> in_time, good;
-  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(in_time), [&](const PlanPoint* p) { return p->duration <= plan.deadline; });
-  std::copy_if(in_time.begin(), in_time.end(), std::back_inserter(good), [&](const PlanPoint* p) { return within_budgets(plan, *p); });
-  if (!good.empty()) return least(good, margin_of(plan.objective), [&](const PlanPoint& p) { return objective_value(plan.objective, p); });
+  std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(in_time),
+               [&](const PlanPoint* p) { return p->duration <= plan.deadline; });
+  std::copy_if(in_time.begin(), in_time.end(), std::back_inserter(good),
+               [&](const PlanPoint* p) { return within_budgets(plan, *p); });
+  if (!good.empty())
+    return least(good, margin_of(plan.objective),
+                 [&](const PlanPoint& p) { return objective_value(plan.objective, p); });
   if (!in_time.empty()) return least(in_time, kRounding, [&](const PlanPoint& p) { return over_budget(plan, p); });
   return sizes.empty() ? nullptr : sizes.back();
 }
@@ -59,14 +71,20 @@ const PlanPoint* choose(const Plan& plan, const std::vector<const PlanPoint*>& s
 int unit_of(double machines) { return machines < 16 ? 1 : machines < 64 ? 4 : 8; }
 int in_units(double machines) { return static_cast<int>(std::ceil(machines / unit_of(machines))) * unit_of(machines); }
 
-std::string machines_text(int machines, int gpus) { return fmt::format("{} machine{} ({} GPU{})", with_commas(machines), machines == 1 ? "" : "s", with_commas(gpus), gpus == 1 ? "" : "s"); }
+std::string machines_text(int machines, int gpus) {
+  return fmt::format("{} machine{} ({} GPU{})", with_commas(machines), machines == 1 ? "" : "s", with_commas(gpus),
+                     gpus == 1 ? "" : "s");
+}
 
 class CountSearch {
  public:
-  CountSearch(const Plan& plan, CandidateSite& site) : plan_(plan), site_(site), limit_(static_cast<int>(plan.max_gpus / site.facts.gpus)) {
+  CountSearch(const Plan& plan, CandidateSite& site)
+      : plan_(plan), site_(site), limit_(static_cast<int>(plan.max_gpus / site.facts.gpus)) {
     limited_by_ = fmt::format("max_gpus is {}", with_commas(plan.max_gpus));
-    lower_limit(site.facts.most, fmt::format("network '{}' holds {} machine{}", site.facts.network, site.facts.most.value_or(0), site.facts.most == 1 ? "" : "s"));
-    lower_limit(site.candidate.max_machines, fmt::format("max_machines is {}", site.candidate.max_machines.value_or(0)));
+    lower_limit(site.facts.most, fmt::format("network '{}' holds {} machine{}", site.facts.network,
+                                             site.facts.most.value_or(0), site.facts.most == 1 ? "" : "s"));
+    lower_limit(site.candidate.max_machines,
+                fmt::format("max_machines is {}", site.candidate.max_machines.value_or(0)));
     if (site.candidate.network.empty()) lower_limit(1, "no network is stated");
     floor_ = site.flops_per_token * plan.base.training.tokens / site.facts.peak / plan.deadline;
   }
@@ -93,7 +111,8 @@ class CountSearch {
 
   [[nodiscard]] const PlanPoint* chosen() const { return choose(plan_, frontier()); }
 
-  /// The sizes that are worth having: each faster than all smaller ones, as machines beyond the best smaller size may stand idle.
+  /// The sizes that are worth having: each faster than all smaller ones, as machines beyond the best smaller size may
+  /// stand idle.
   [[nodiscard]] std::vector<const PlanPoint*> frontier() const {
     std::vector<const PlanPoint*> out;
     for (const auto& [n, p] : points_)
@@ -107,11 +126,15 @@ class CountSearch {
   /// Why no size runs.
   [[nodiscard]] std::string why_none() const {
     const int least = site_.facts.set.value_or(1), gpus = gpus_of(least);
-    if (limit_ < least) return fmt::format("{} {} GPUs, {}: raise it", site_.facts.set ? "the set has" : "one machine has", with_commas(gpus), limited_by_);
+    if (limit_ < least)
+      return fmt::format("{} {} GPUs, {}: raise it", site_.facts.set ? "the set has" : "one machine has",
+                         with_commas(gpus), limited_by_);
     if (why_not_.empty()) return "interrupted before any size was tried";
     const auto& [n, why] = *why_not_.find(first_);
     if (why_not_.size() == 1) return fmt::format("on {}: {}", machines_text(n, gpus_of(n)), why);
-    return fmt::format("on {}: {}; nor on any other of {} sizes tried, from {} to {} machines", machines_text(n, gpus_of(n)), why, why_not_.size(), with_commas(why_not_.begin()->first), with_commas(why_not_.rbegin()->first));
+    return fmt::format("on {}: {}; nor on any other of {} sizes tried, from {} to {} machines",
+                       machines_text(n, gpus_of(n)), why, why_not_.size(), with_commas(why_not_.begin()->first),
+                       with_commas(why_not_.rbegin()->first));
   }
 
   /// Why no larger size than that is chosen.
@@ -130,7 +153,8 @@ class CountSearch {
 
   /// Whether that made it faster.
   bool refine(const PlanPoint& p) {
-    std::optional<PlanPoint> better = stopped() ? std::nullopt : plan_point(plan_, site_, p.machines, evaluated_, nullptr, true);
+    std::optional<PlanPoint> better =
+        stopped() ? std::nullopt : plan_point(plan_, site_, p.machines, evaluated_, nullptr, true);
     if (!better || better->duration >= p.duration) return false;
     points_[p.machines] = std::move(better);
     return true;
@@ -162,20 +186,22 @@ class CountSearch {
     return meets;
   }
 
-  /// The machines of the fastest size, 0 where none found runs: of sizes near the limit, and where that does not run, as there may be too many GPUs to
-  /// divide the work, of smaller ones.
+  /// The machines of the fastest size, 0 where none found runs: of sizes near the limit, and where that does not run,
+  /// as there may be too many GPUs to divide the work, of smaller ones.
   int fastest_found() {
     try_even_sizes();
     if (!points_.empty() && !points_.rbegin()->second) (void)largest([this](int n) { return at(n).has_value(); });
     return frontier().empty() ? 0 : frontier().back()->machines;
   }
 
-  /// Just below the limit: the largest multiples of powers of two, which divide a batch better than the limit itself may.
+  /// Just below the limit: the largest multiples of powers of two, which divide a batch better than the limit itself
+  /// may.
   void try_even_sizes() {
     for (int unit = 1; unit <= limit_; unit *= 2) (void)at(limit_ / unit * unit);
   }
 
-  /// From the limit down by halves to a size that is good, then closer to the next larger one from below; 0 where none of those is.
+  /// From the limit down by halves to a size that is good, then closer to the next larger one from below; 0 where none
+  /// of those is.
   template <typename Good>
   int largest(Good good) {
     int high = limit_ + 1, low = limit_;
@@ -210,19 +236,24 @@ class CountSearch {
     return out;
   }
 
-  /// A size that meets the deadline and the next smaller one tried that doesn't, closed in on each other; 0 where the limit is reached first.
+  /// A size that meets the deadline and the next smaller one tried that doesn't, closed in on each other; 0 where the
+  /// limit is reached first.
   int bracket() {
     int fails = static_cast<int>(std::min<double>(limit_, std::max(0.0, std::ceil(floor_) - 1))), meets = 0;
     int n = std::clamp(static_cast<int>(std::ceil(floor_ / kFirstGuess)), 1, limit_);
     for (int tried = 0; tried < kMostSizes; ++tried) {
       const std::optional<PlanPoint>& p = at(n);
-      if (in_time(n)) meets = n;
-      else fails = std::max(fails, n);
+      if (in_time(n))
+        meets = n;
+      else
+        fails = std::max(fails, n);
       if (meets != 0 ? meets - fails <= 1 : n == limit_) break;
       const double guess = p ? n * (p->duration / plan_.deadline) : 2.0 * n;
       const int next = static_cast<int>(std::ceil(std::min<double>(guess, limit_)));
-      if (meets == 0) n = std::clamp(in_units(next), n + 1, limit_);
-      else n = next > fails && next < meets && tried % 3 != 2 ? next : fails + (meets - fails) / 2;
+      if (meets == 0)
+        n = std::clamp(in_units(next), n + 1, limit_);
+      else
+        n = next > fails && next < meets && tried % 3 != 2 ? next : fails + (meets - fails) / 2;
     }
     return meets;
   }
@@ -243,9 +274,13 @@ std::string missed(const Plan& plan, const CandidateAnswer& a, const std::string
   std::string out;
   const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   const PlanPoint& p = *a.point;
-  if (!a.meets_deadline) add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}", in_days(p.duration), in_days(plan.deadline), machines_text(p.machines, p.gpus), limited_by));
-  if (plan.budget && p.cost.parts.total() > *plan.budget) add(fmt::format("costs {} of a budget of {}", money(p.cost.parts.total()), money(*plan.budget)));
-  if (plan.capital_budget && p.cost.capital > *plan.capital_budget) add(fmt::format("needs {} at once of a capital budget of {}", money(p.cost.capital), money(*plan.capital_budget)));
+  if (!a.meets_deadline)
+    add(fmt::format("takes {:.1f} days instead of {:g} on {}, the fastest size found; no more than that can be had: {}",
+                    in_days(p.duration), in_days(plan.deadline), machines_text(p.machines, p.gpus), limited_by));
+  if (plan.budget && p.cost.parts.total() > *plan.budget)
+    add(fmt::format("costs {} of a budget of {}", money(p.cost.parts.total()), money(*plan.budget)));
+  if (plan.capital_budget && p.cost.capital > *plan.capital_budget)
+    add(fmt::format("needs {} at once of a capital budget of {}", money(p.cost.capital), money(*plan.capital_budget)));
   return out;
 }
 

@@ -20,7 +20,8 @@ RunCost run_cost(const MachinePrice& price, const Economics& e, const RunExtent&
     return out;
   }
   const double share = in_days(x.duration) / (e.amortisation_years * kDaysPerYear * e.utilisation);
-  const Dollars purchase = price.purchase.value_or(Dollars{0}) * machines, network = price.network.value_or(Dollars{0}) * machines;
+  const Dollars purchase = price.purchase.value_or(Dollars{0}) * machines,
+                network = price.network.value_or(Dollars{0}) * machines;
   out.capital = purchase + network;
   out.parts.purchase = purchase * share;
   out.parts.network = network * share;

@@ -17,7 +17,7 @@ struct Target {
 };
 
 struct Key {
-  std::string key;       ///< "reliability.restart", without "plan.".
+  std::string key;  ///< "reliability.restart", without "plan.".
   std::string help;
   std::string type{};
   std::string range{};
@@ -29,7 +29,9 @@ struct Key {
   std::function<void(const Key&, Target, ObjectReader&)> read{};
 
   [[nodiscard]] std::string name() const { return key.substr(key.rfind('.') + 1); }
-  [[nodiscard]] std::string group() const { return key.find('.') == std::string::npos ? std::string() : key.substr(0, key.rfind('.')); }
+  [[nodiscard]] std::string group() const {
+    return key.find('.') == std::string::npos ? std::string() : key.substr(0, key.rfind('.'));
+  }
   Key&& like(std::string text) && {
     example = std::move(text);
     return std::move(*this);

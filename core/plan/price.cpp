@@ -17,12 +17,14 @@ struct Cited {
 };
 
 /// The amount under `name` of group `figure`, with its date and the keys of its sources.
-std::optional<Dollars> read_figure(ObjectReader& file, SourceTable& sources, const std::string& figure, const std::string& name, std::vector<Cited>& cited) {
+std::optional<Dollars> read_figure(ObjectReader& file, SourceTable& sources, const std::string& figure,
+                                   const std::string& name, std::vector<Cited>& cited) {
   std::optional<ObjectReader> group = file.optional_object(figure);
   if (!group) return {};
   sources.cite(*group);
   const std::string date = group->string("date");
-  const std::vector<std::string> keys = group->raw("source")->is_array() ? group->strings("source") : std::vector{group->string("source")};
+  const std::vector<std::string> keys =
+      group->raw("source")->is_array() ? group->strings("source") : std::vector{group->string("source")};
   for (const std::string& key : keys) cited.push_back({figure, date, key});
   const auto amount = group->quantity<Dollars>(name);
   group->finish();
@@ -69,7 +71,8 @@ MachinePrice mean_price(const std::vector<PricedMachines>& set) {
   average(&MachinePrice::network, &PricedMachines::machines);
   average(&MachinePrice::power, &PricedMachines::machines);
   average(&MachinePrice::rental, &PricedMachines::gpus);
-  for (std::size_t i = 1; i < set.size(); ++i) out.sources.insert(out.sources.end(), set[i].price.sources.begin(), set[i].price.sources.end());
+  for (std::size_t i = 1; i < set.size(); ++i)
+    out.sources.insert(out.sources.end(), set[i].price.sources.begin(), set[i].price.sources.end());
   return out;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a machine costs: files under topologies/prices (schema rehearse/price/v1, described in topologies/README.md), one per machine, named by its id.
-// Every figure has a date and a source; a plan may put its own in their place.
+// What a machine costs: files under topologies/prices (schema rehearse/price/v1, described in topologies/README.md),
+// one per machine, named by its id. Every figure has a date and a source; a plan may put its own in their place.
 
 #include <filesystem>
 #include <optional>
@@ -28,7 +28,8 @@ struct MachinePrice {
   std::vector<PriceSource> sources;
 };
 
-/// The price of machine `id`; without figures where `folder` has no file of it. Throws Error (usage) with file and JSON path of what is wrong.
+/// The price of machine `id`; without figures where `folder` has no file of it. Throws Error (usage) with file and JSON
+/// path of what is wrong.
 [[nodiscard]] MachinePrice load_price(const std::filesystem::path& folder, const std::string& id);
 
 /// Machines of one kind.
@@ -36,7 +37,8 @@ struct PricedMachines {
   MachinePrice price;
   double machines = 1, gpus = 1;  ///< Of all of them.
 };
-/// Of a mixed set, one machine on average, and one GPU's rental: of each figure the mean, where all machines have it. Sources are those of all.
+/// Of a mixed set, one machine on average, and one GPU's rental: of each figure the mean, where all machines have it.
+/// Sources are those of all.
 [[nodiscard]] MachinePrice mean_price(const std::vector<PricedMachines>& set);
 
 /// `base`, with the figures that `over` has in place of its own.

@@ -11,7 +11,7 @@ namespace rehearse {
 
 struct PlanAnswer {
   Plan plan;
-  std::string question;                 ///< The plan's, or one made of its figures.
+  std::string question;  ///< The plan's, or one made of its figures.
   std::string model;
   double parameters = 0;
   std::vector<CandidateAnswer> ranked;  ///< Best first.
@@ -22,8 +22,9 @@ struct PlanAnswer {
 /// What the objective counts of a candidate that has a point: dollars, seconds, joules or dollars.
 [[nodiscard]] double objective_value(PlanObjective objective, const PlanPoint& point);
 
-/// Sorts: first what meets deadline and budgets, then what meets the deadline, then what runs at all, each by the objective (those that miss the
-/// deadline by their days), equal ones by name; writes question and `why`.
-[[nodiscard]] PlanAnswer rank_candidates(Plan plan, const std::string& model, double parameters, std::vector<CandidateAnswer> candidates);
+/// Sorts: first what meets deadline and budgets, then what meets the deadline, then what runs at all, each by the
+/// objective (those that miss the deadline by their days), equal ones by name; writes question and `why`.
+[[nodiscard]] PlanAnswer rank_candidates(Plan plan, const std::string& model, double parameters,
+                                         std::vector<CandidateAnswer> candidates);
 
 }  // namespace rehearse

@@ -58,14 +58,19 @@ PlanCandidate read_candidate(Plan& plan, ObjectReader& r) {
   read_group("candidates", {plan, out}, r);
   read_optional_group("candidates.price", "price", {plan, out}, r);
   r.finish();
-  if (out.machine.empty() && out.cluster.empty()) r.fail("machine", "wanted a machine's name or the path of its file", "for example \"dgx_h100\"; a set as it is has \"cluster\" in its place");
-  if (!out.machine.empty() && !out.cluster.empty()) r.fail("cluster", "stands beside 'machine'", "state either of them");
+  if (out.machine.empty() && out.cluster.empty())
+    r.fail("machine", "wanted a machine's name or the path of its file",
+           "for example \"dgx_h100\"; a set as it is has \"cluster\" in its place");
+  if (!out.machine.empty() && !out.cluster.empty())
+    r.fail("cluster", "stands beside 'machine'", "state either of them");
   out.machine = rebased(out.machine, plan.origin);
   out.cluster = rebased(out.cluster, plan.origin);
   out.network = rebased(out.network, plan.origin);
   if (out.name.empty()) out.name = fs::path(out.machine + out.cluster).stem().string();
   const auto given = [&out](const char* figure, bool is) {
-    if (is) out.price.sources.push_back({figure, out.price_date, out.price_source.empty() ? "the plan" : out.price_source, Evidence::estimate});
+    if (is)
+      out.price.sources.push_back(
+          {figure, out.price_date, out.price_source.empty() ? "the plan" : out.price_source, Evidence::estimate});
   };
   given("purchase", out.price.purchase.has_value());
   given("network", out.price.network.has_value());
@@ -74,7 +79,8 @@ PlanCandidate read_candidate(Plan& plan, ObjectReader& r) {
   return out;
 }
 
-/// Two candidates of one name would be one row twice: the second use of a name is numbered, past numbers that somebody else has.
+/// Two candidates of one name would be one row twice: the second use of a name is numbered, past numbers that somebody
+/// else has.
 void name_apart(std::vector<PlanCandidate>& candidates) {
   std::set<std::string> given;
   for (const PlanCandidate& c : candidates) given.insert(c.name);
@@ -94,13 +100,15 @@ Scenario read_base(const json& document, const Plan& plan) {
     if (document.contains(key)) scenario[key] = document[key];
   Scenario base = parse_scenario(scenario.dump(), plan.origin);
   if (base.training.tokens <= 0)
-    throw Error(ErrorKind::usage, "a plan is for a whole run, and 0 tokens train nothing", plan.origin + ": /training/tokens", "set training.tokens, for example \"2e12\"");
+    throw Error(ErrorKind::usage, "a plan is for a whole run, and 0 tokens train nothing",
+                plan.origin + ": /training/tokens", "set training.tokens, for example \"2e12\"");
   return base;
 }
 
 Plan read_document(const json& document, const std::string& origin) {
   if (const auto schema = document.find("schema"); schema != document.end() && *schema == kScenarioSchema)
-    throw Error(ErrorKind::usage, "this is a scenario, not a plan", origin + ": /schema", "'rehearse simulate' and 'rehearse search' read it");
+    throw Error(ErrorKind::usage, "this is a scenario, not a plan", origin + ": /schema",
+                "'rehearse simulate' and 'rehearse search' read it");
   Plan plan;
   plan.origin = origin;
   PlanCandidate none;
@@ -118,8 +126,10 @@ Plan read_document(const json& document, const std::string& origin) {
   read_optional_group("uncertainty", "uncertainty", {plan, none}, top);
   for (ObjectReader& r : top.objects("candidates")) plan.candidates.push_back(read_candidate(plan, r));
   top.finish();
-  if (plan.candidates.empty()) top.fail("candidates", "no machine to compare", "add {\"machine\": \"dgx_h100\", \"network\": \"superpod_h100\"}");
-  if (plan.range_low.value_or(1) > plan.range_high.value_or(std::max(1.0, plan.range_low.value_or(1)))) top.fail("uncertainty", "low is above high");
+  if (plan.candidates.empty())
+    top.fail("candidates", "no machine to compare", "add {\"machine\": \"dgx_h100\", \"network\": \"superpod_h100\"}");
+  if (plan.range_low.value_or(1) > plan.range_high.value_or(std::max(1.0, plan.range_low.value_or(1))))
+    top.fail("uncertainty", "low is above high");
   name_apart(plan.candidates);
   plan.base = read_base(document, plan);
   if (const auto strategy = document.find("strategy"); strategy != document.end())
@@ -135,7 +145,8 @@ void blame_override(Error& e, const json& file, const std::string& origin, const
   const std::string at = e.where.substr(root.size());
   for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
     const std::string path = path_of(without_root(it->substr(0, it->find('='))));
-    const bool inside = (at + "/").starts_with(path + "/"), brought = (path + "/").starts_with(at + "/") && !file.contains(json::json_pointer(at));
+    const bool inside = (at + "/").starts_with(path + "/"),
+               brought = (path + "/").starts_with(at + "/") && !file.contains(json::json_pointer(at));
     if (!inside && !brought) continue;
     e.where = "--set " + it->substr(0, 80) + (at.size() > path.size() ? ": " + at.substr(path.size()) : "");
     return;
@@ -156,6 +167,8 @@ Plan parse_plan(std::string_view text, const std::string& origin, const std::vec
   }
 }
 
-Plan load_plan(const std::string& path, const std::vector<std::string>& overrides) { return parse_plan(read_text(path), path, overrides); }
+Plan load_plan(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_plan(read_text(path), path, overrides);
+}
 
 }  // namespace rehearse

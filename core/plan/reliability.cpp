@@ -92,7 +92,8 @@ ReliabilityProfile joined_reliability(const std::vector<FleetPart>& fleet) {
     out.times[part] = Seconds{count / rate};
   }
   for (std::size_t i = 1; i < fleet.size(); ++i) {
-    if (const std::string& name = fleet[i].profile.name; out.name.find(name) == std::string::npos) out.name += "; " + name;
+    if (const std::string& name = fleet[i].profile.name; out.name.find(name) == std::string::npos)
+      out.name += "; " + name;
     out.sources.insert(out.sources.end(), fleet[i].profile.sources.begin(), fleet[i].profile.sources.end());
   }
   return out;
@@ -100,7 +101,8 @@ ReliabilityProfile joined_reliability(const std::vector<FleetPart>& fleet) {
 
 Seconds run_mtbf(const FailureTimes& times, const PartCounts& counts) {
   double rate = 0;
-  for (int p = 0; p < kParts; ++p) rate += count_of(static_cast<Part>(p), counts) / times.of[static_cast<std::size_t>(p)].value();
+  for (int p = 0; p < kParts; ++p)
+    rate += count_of(static_cast<Part>(p), counts) / times.of[static_cast<std::size_t>(p)].value();
   return Seconds{1 / rate};
 }
 
@@ -132,12 +134,15 @@ double spares_suffice(double expected, int spares) {
 
 double share_left(double expected, double machines, int spares) {
   double lost = 0, left = 1 - spares_suffice(expected, spares);  // P(more than k are out), from k = spares on.
-  for (int k = spares; k - spares < machines && left > 1e-12; ++k, left = 1 - spares_suffice(expected, k)) lost += left / machines;
+  for (int k = spares; k - spares < machines && left > 1e-12; ++k, left = 1 - spares_suffice(expected, k))
+    lost += left / machines;
   return std::max(0.0, 1 - lost);
 }
 
 int cheapest_spares(double expected, int machines) {
-  const auto cost = [&](int spares) { return (machines + spares) / std::max(1e-300, spares_suffice(expected, spares)); };
+  const auto cost = [&](int spares) {
+    return (machines + spares) / std::max(1e-300, spares_suffice(expected, spares));
+  };
   // Below the mean each spare is worth more than the one before; from there on the cost has one minimum.
   int spares = static_cast<int>(expected);
   while (spares > 0 && cost(spares - 1) <= cost(spares)) --spares;
@@ -146,7 +151,8 @@ int cheapest_spares(double expected, int machines) {
 }
 
 double machines_in_repair(const FailureTimes& times, const PartCounts& counts, Seconds repair) {
-  return counts.gpus * (repair / times[Part::gpu]) + counts.nics * (repair / times[Part::nic]) + counts.hosts * (repair / times[Part::host]);
+  return counts.gpus * (repair / times[Part::gpu]) + counts.nics * (repair / times[Part::nic]) +
+         counts.hosts * (repair / times[Part::host]);
 }
 
 Goodput goodput(const ReliabilitySettings& s, const GoodputRequest& r) {
@@ -156,12 +162,14 @@ Goodput goodput(const ReliabilitySettings& s, const GoodputRequest& r) {
   out.write = r.checkpoint / (s.checkpoint_bandwidth * std::max(1.0, r.counts.hosts));
   const Seconds blocking = s.checkpoint_blocking * out.write;
   out.interval = s.checkpoint_interval.value_or(checkpoint_interval(blocking, out.mtbf));
-  // What is written beside training is not safe until it is there: a failure costs that time too. Reading back takes as long as writing.
+  // What is written beside training is not safe until it is there: a failure costs that time too. Reading back takes as
+  // long as writing.
   const Seconds restart = s.restart + out.write + (out.write - blocking);
   out.checkpoints = checkpoint_efficiency(out.interval, blocking, restart, out.mtbf);
   out.stragglers = 1 / straggler_factor(s.jitter, static_cast<int>(r.counts.gpus));
   const double expected = machines_in_repair(r.times, r.counts, s.repair);
-  if (!r.replaced) out.spares = s.shrink ? share_left(expected, r.counts.hosts, r.spares) : spares_suffice(expected, r.spares);
+  if (!r.replaced)
+    out.spares = s.shrink ? share_left(expected, r.counts.hosts, r.spares) : spares_suffice(expected, r.spares);
   out.total = out.stragglers * out.checkpoints * out.spares;
   return out;
 }

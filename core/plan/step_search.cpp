@@ -17,8 +17,8 @@ namespace rehearse {
 
 namespace {
 
-/// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of copies, those of mixed machines
-/// only the fastest.
+/// Strategies of the slower kinds that are tried for one size, least bound first: the bounds of offload know nothing of
+/// copies, those of mixed machines only the fastest.
 constexpr int kMostLowered = 64, kMostSchedules = 4;
 
 struct Bounded {
@@ -29,7 +29,9 @@ struct Bounded {
 /// Machines that are all of the fastest kind: what they cannot do, a set that mixes them with others cannot either.
 Cluster of_the_fastest(const Cluster& cluster, Precision precision) {
   const auto& parts = cluster.parts();
-  const auto fastest = std::max_element(parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return a.gpu->peak(arithmetic_of(precision)) < b.gpu->peak(arithmetic_of(precision)); });
+  const auto fastest = std::max_element(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
+    return a.gpu->peak(arithmetic_of(precision)) < b.gpu->peak(arithmetic_of(precision));
+  });
   Cluster::Part all = *fastest;
   all.nodes = cluster.device_count() / all.machine->gpus;
   return {cluster.name(), {all}, cluster.network()};
@@ -37,8 +39,11 @@ Cluster of_the_fastest(const Cluster& cluster, Precision precision) {
 
 /// A mixed set's bounds.
 struct Fastest {
-  Fastest(const Workload& workload, const StrategySettings& own, const Cluster& mixed, const ProfilesOf& profiles, const CostModel::Options& options)
-      : cluster(of_the_fastest(mixed, workload.training.precision)), cost(cluster, profiles(cluster), options), problem{workload, cluster, cost, own, cluster.device_count(), {}} {}
+  Fastest(const Workload& workload, const StrategySettings& own, const Cluster& mixed, const ProfilesOf& profiles,
+          const CostModel::Options& options)
+      : cluster(of_the_fastest(mixed, workload.training.precision)),
+        cost(cluster, profiles(cluster), options),
+        problem{workload, cluster, cost, own, cluster.device_count(), {}} {}
   Cluster cluster;
   CostModel cost;
   SearchProblem problem;
@@ -67,16 +72,30 @@ using KnownPasses = std::map<PassKey, PassCosts>;
 /// All trials on one cluster.
 class SizeSearch {
  public:
-  SizeSearch(const StepQuestion& question, const Cluster& cluster, const CostModel& cost, const ProfilesOf& profiles, KnownPasses& inside, const std::function<bool()>& stop)
-      : question_(question), workload_(on_machines(question.workload, cluster)), cluster_(cluster), inside_(inside), stop_(stop),
-        problem_{workload_, cluster, cost, question.own, cluster.device_count(), [this](const StrategySettings& s) { return lower(workload_, s, cluster_); }},
-        alone_(workload_, cluster, cost, {}, 1), following_(workload_, cluster, cost, {}, 2) {
-    if (cluster.parts().size() > 1) fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());
+  SizeSearch(const StepQuestion& question, const Cluster& cluster, const CostModel& cost, const ProfilesOf& profiles,
+             KnownPasses& inside, const std::function<bool()>& stop)
+      : question_(question),
+        workload_(on_machines(question.workload, cluster)),
+        cluster_(cluster),
+        inside_(inside),
+        stop_(stop),
+        problem_{workload_,
+                 cluster,
+                 cost,
+                 question.own,
+                 cluster.device_count(),
+                 [this](const StrategySettings& s) { return lower(workload_, s, cluster_); }},
+        alone_(workload_, cluster, cost, {}, 1),
+        following_(workload_, cluster, cost, {}, 2) {
+    if (cluster.parts().size() > 1)
+      fastest_ = std::make_unique<Fastest>(workload_, question.own, cluster, profiles, cost.options());
   }
 
   void run(bool thorough, StepAnswer& out) {
     const std::vector<StepTrial> usual = trials(TrialKind::usual);
-    if (usual.empty()) out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_.batch_tolerance, question_.workload.training.global_batch, cluster_.device_count());
+    if (usual.empty())
+      out.why_not = fmt::format("no batch within {:.0f} % of {} divides over {} GPUs", 100 * question_.batch_tolerance,
+                                question_.workload.training.global_batch, cluster_.device_count());
     consider_all(usual, fastest_ ? kMostLowered : usual.size(), out);
     if (thorough) consider_all(trials(TrialKind::schedules), kMostSchedules, out);
     // Copies to the host take time that nothing gives back: they are for what does not fit otherwise.
@@ -102,7 +121,9 @@ class SizeSearch {
   void consider_all(const std::vector<StepTrial>& trials, std::size_t most, StepAnswer& out) {
     std::size_t tried = 0;
     for (const Bounded& b : by_bound(trials, out)) {
-      if (tried >= most || (stop_ && stop_()) || (out.choice && b.per_sequence >= per_sequence(out.choice->step_time, *out.choice))) break;
+      if (tried >= most || (stop_ && stop_()) ||
+          (out.choice && b.per_sequence >= per_sequence(out.choice->step_time, *out.choice)))
+        break;
       tried += consider(b.trial, out);
     }
   }
@@ -113,10 +134,13 @@ class SizeSearch {
     std::vector<Bounded> bounded;
     for (const StepTrial& t : trials) {
       const Bound least = bound(passes_of(t.strategy), t.strategy, t.global_batch);
-      if (least.memory <= capacity) bounded.push_back({t, per_sequence(least.step_time, t)});
-      else if (out.why_not.empty()) out.why_not = fmt::format("does not fit into {} of memory", to_string_iec(capacity));
+      if (least.memory <= capacity)
+        bounded.push_back({t, per_sequence(least.step_time, t)});
+      else if (out.why_not.empty())
+        out.why_not = fmt::format("does not fit into {} of memory", to_string_iec(capacity));
     }
-    std::stable_sort(bounded.begin(), bounded.end(), [](const Bounded& a, const Bounded& b) { return a.per_sequence < b.per_sequence; });
+    std::stable_sort(bounded.begin(), bounded.end(),
+                     [](const Bounded& a, const Bounded& b) { return a.per_sequence < b.per_sequence; });
     return bounded;
   }
 
@@ -135,14 +159,18 @@ class SizeSearch {
     if (!e.refusal.empty()) {
       if (out.why_not.empty()) out.why_not = e.refusal;
     } else if (!e.fits) {
-      if (!out.choice) out.why_not = fmt::format("does not fit into memory, {} of {} for example with {}", to_string_iec(e.needed), to_string_iec(e.capacity), plan_label(trial.strategy));
+      if (!out.choice)
+        out.why_not = fmt::format("does not fit into memory, {} of {} for example with {}", to_string_iec(e.needed),
+                                  to_string_iec(e.capacity), plan_label(trial.strategy));
     } else if (!out.choice || per_sequence(e.step_time, trial) < per_sequence(out.choice->step_time, *out.choice)) {
-      out.choice = {trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed, e.capacity};
+      out.choice = {trial.strategy, plan_label(trial.strategy), trial.global_batch, e.step_time, 0, e.needed,
+                    e.capacity};
     }
     return e.refusal.empty();
   }
 
-  /// By the quick estimator, which keeps what sizes of batches have in common, but for what it does not know: host memory and unequal shares.
+  /// By the quick estimator, which keeps what sizes of batches have in common, but for what it does not know: host
+  /// memory and unequal shares.
   [[nodiscard]] Evaluation evaluated(const StepTrial& trial) {
     const StrategySettings& s = trial.strategy;
     workload_.training.global_batch = trial.global_batch;
@@ -164,7 +192,8 @@ class SizeSearch {
     const DType type = arithmetic_of(workload_.training.precision);
     FlopsPerSecond peak;
     for (const Cluster::Part& part : cluster_.parts()) peak += part.gpu->peak(type) * (part.machine->gpus * part.nodes);
-    return model_flops(workload_.network, step.global_batch, workload_.training.sequence_length) / (peak * step.step_time);
+    return model_flops(workload_.network, step.global_batch, workload_.training.sequence_length) /
+           (peak * step.step_time);
   }
 
   const StepQuestion& question_;
@@ -180,7 +209,12 @@ class SizeSearch {
 
 class TrialSearch final : public StepSearch {
  public:
-  TrialSearch(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles, std::function<bool()> stop) : question_(std::move(question)), cluster_(std::move(cluster)), profiles_(std::move(profiles)), stop_(std::move(stop)) {}
+  TrialSearch(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles,
+              std::function<bool()> stop)
+      : question_(std::move(question)),
+        cluster_(std::move(cluster)),
+        profiles_(std::move(profiles)),
+        stop_(std::move(stop)) {}
 
   StepAnswer best(int machines, bool thorough) override {
     StepAnswer out;
@@ -206,7 +240,8 @@ class TrialSearch final : public StepSearch {
 
 }  // namespace
 
-std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles, std::function<bool()> stop) {
+std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question, ClusterOf cluster,
+                                             ProfilesOf profiles, std::function<bool()> stop) {
   return std::make_unique<TrialSearch>(std::move(question), std::move(cluster), std::move(profiles), std::move(stop));
 }
 
@@ -216,7 +251,8 @@ Bytes checkpoint_bytes(const Workload& workload) {
   StrategySettings alone;
   const Program program = lower(one, alone, 1);
   const RoleMemory memory = peak_memory(program, Bytes{0}, Bytes{0}).front();
-  return memory.by_category[static_cast<std::size_t>(MemoryCategory::weights)] + memory.by_category[static_cast<std::size_t>(MemoryCategory::optimizer)];
+  return memory.by_category[static_cast<std::size_t>(MemoryCategory::weights)] +
+         memory.by_category[static_cast<std::size_t>(MemoryCategory::optimizer)];
 }
 
 }  // namespace rehearse

@@ -1,11 +1,13 @@
 #pragma once
-// The best strategy for a workload on so many machines: a part of the space of core/search, with its bounds, its evaluation and its labels.
+// The best strategy for a workload on so many machines: a part of the space of core/search, with its bounds, its
+// evaluation and its labels.
 //
-// Searched: tensor parallelism inside a machine, context parallelism, pipeline stages, replicas, microbatch, chunks, ZeRO 1 or FSDP, full recomputation
-// or none; schedules beyond 1F1B for the size that is chosen; offload where nothing fits without. What the plan's file states under `strategy` is kept.
+// Searched: tensor parallelism inside a machine, context parallelism, pipeline stages, replicas, microbatch, chunks,
+// ZeRO 1 or FSDP, full recomputation or none; schedules beyond 1F1B for the size that is chosen; offload where nothing
+// fits without. What the plan's file states under `strategy` is kept.
 //
-// Against core/search the batch is free (StepQuestion::batch_tolerance), and a plan asks for hundreds of sizes: README.md has what
-// the smaller space costs.
+// Against core/search the batch is free (StepQuestion::batch_tolerance), and a plan asks for hundreds of sizes:
+// README.md has what the smaller space costs.
 
 #include <functional>
 #include <memory>
@@ -34,19 +36,24 @@ struct StepTrial {
 
 /// Parts of the space.
 enum class TrialKind {
-  usual,      ///< 1F1B, interleaved or not, everything on the device: almost all are worked out in closed form.
-  moved,      ///< The same with optimizer state, and activations too, on the host.
-  schedules   ///< All other pipeline schedules.
+  usual,     ///< 1F1B, interleaved or not, everything on the device: almost all are worked out in closed form.
+  moved,     ///< The same with optimizer state, and activations too, on the host.
+  schedules  ///< All other pipeline schedules.
 };
-/// Every member of that kind on `devices` GPUs, `per_machine` to a machine, in a fixed order. Empty where no batch within the tolerance divides.
-[[nodiscard]] std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine, TrialKind kind = TrialKind::usual);
+/// Every member of that kind on `devices` GPUs, `per_machine` to a machine, in a fixed order. Empty where no batch
+/// within the tolerance divides.
+[[nodiscard]] std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine,
+                                                 TrialKind kind = TrialKind::usual);
 
 /// A cluster of so many of the candidate's machines. Throws Error as make_cluster does.
 using ClusterOf = std::function<Cluster(int machines)>;
 using ProfilesOf = std::function<CostModel::Profiles(const Cluster&)>;
 
-/// The functions must outlive what is returned. `stop` may be empty; once it gives true, what was found until then is the answer.
-[[nodiscard]] std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question, ClusterOf cluster, ProfilesOf profiles, std::function<bool()> stop = {});
+/// The functions must outlive what is returned. `stop` may be empty; once it gives true, what was found until then is
+/// the answer.
+[[nodiscard]] std::unique_ptr<StepSearch> make_step_search(std::shared_ptr<const StepQuestion> question,
+                                                           ClusterOf cluster, ProfilesOf profiles,
+                                                           std::function<bool()> stop = {});
 
 /// Bytes of a checkpoint: parameters and optimizer state of the whole model, as one rank alone would hold them.
 [[nodiscard]] Bytes checkpoint_bytes(const Workload& workload);

@@ -11,18 +11,21 @@ namespace {
 constexpr int kMostStages = 64;
 constexpr int kMostChunks = 8;
 constexpr int kWidestTensor = 8;  // Beyond, a layer's products are too narrow to be worth their messages.
-constexpr std::int64_t kShortestShare = 4096;  // Tokens of a sequence that context parallelism leaves a rank: below, messages outweigh the attention they divide.
+// Tokens of a sequence that context parallelism leaves a rank: below, messages outweigh the attention they divide.
+constexpr std::int64_t kShortestShare = 4096;
 
 class Trials {
  public:
-  Trials(const StepQuestion& q, int devices, int per_machine, TrialKind kind) : q_(q), devices_(devices), per_machine_(per_machine), kind_(kind), layers_(q.workload.network.layers()) {}
+  Trials(const StepQuestion& q, int devices, int per_machine, TrialKind kind)
+      : q_(q), devices_(devices), per_machine_(per_machine), kind_(kind), layers_(q.workload.network.layers()) {}
 
   std::vector<StepTrial> list() {
     for (int tp = 1; tp <= std::min(per_machine_, kWidestTensor); tp *= 2)
       if (per_machine_ % tp == 0 && admits("tp", q_.own.tp, tp))
         for (const int cp : context_ranks())
           for (int pp = 1; pp <= std::min(layers_, kMostStages); ++pp)
-            if (const int rest = tp * cp * pp; devices_ % rest == 0 && admits("pp", q_.own.pp, pp)) add_mesh(tp, cp, pp, devices_ / rest);
+            if (const int rest = tp * cp * pp; devices_ % rest == 0 && admits("pp", q_.own.pp, pp))
+              add_mesh(tp, cp, pp, devices_ / rest);
     return std::move(out_);
   }
 
@@ -90,10 +93,12 @@ class Trials {
   [[nodiscard]] std::vector<std::string> schedule_names(const StrategySettings& s) const {
     const bool further = kind_ == TrialKind::schedules;
     const std::vector<std::string> usual{"1f1b", "interleaved_1f1b"};
-    if (fixed("schedule") || s.pp == 1) return further ? std::vector<std::string>{} : std::vector{fixed("schedule") ? q_.own.schedule : usual.front()};
+    if (fixed("schedule") || s.pp == 1)
+      return further ? std::vector<std::string>{} : std::vector{fixed("schedule") ? q_.own.schedule : usual.front()};
     if (!further) return usual;
     std::vector<std::string> out = schedules().names();
-    std::erase_if(out, [&](const std::string& name) { return std::find(usual.begin(), usual.end(), name) != usual.end(); });
+    std::erase_if(out,
+                  [&](const std::string& name) { return std::find(usual.begin(), usual.end(), name) != usual.end(); });
     return out;
   }
 
@@ -105,7 +110,8 @@ class Trials {
     return out;
   }
 
-  /// With the batch nearest to the one asked for that the schedule takes: some take microbatches in groups of pp, some at least twice as many.
+  /// With the batch nearest to the one asked for that the schedule takes: some take microbatches in groups of pp, some
+  /// at least twice as many.
   void add_schedule(const StrategySettings& s) {
     const std::int64_t replicas = s.dp * s.microbatch;
     for (const std::int64_t unit : {replicas, replicas * s.pp}) {
@@ -126,11 +132,13 @@ class Trials {
   }
 
   void add_states(const StrategySettings& s, std::int64_t global_batch) {
-    for (const Recompute recompute : fixed("recompute") ? std::vector{q_.own.recompute} : std::vector{Recompute::none, Recompute::full}) {
+    for (const Recompute recompute :
+         fixed("recompute") ? std::vector{q_.own.recompute} : std::vector{Recompute::none, Recompute::full}) {
       StrategySettings sharded = s;
       sharded.recompute = recompute;
       if (!fixed("zero_stage")) sharded.zero_stage = s.dp * s.cp > 1 && !s.fsdp.enabled ? 1 : 0;
-      if (!fixed("overlap")) sharded.overlap.param_gather = sharded.zero_stage > 0;  // Beside the next step's first passes, as frameworks do it.
+      // Beside the next step's first passes, as frameworks do it.
+      if (!fixed("overlap")) sharded.overlap.param_gather = sharded.zero_stage > 0;
       add_places(sharded, global_batch);
       if (s.pp > 1 || s.dp == 1 || fixed("fsdp") || fixed("zero_stage")) continue;
       sharded.zero_stage = 0;
@@ -160,6 +168,8 @@ class Trials {
 
 }  // namespace
 
-std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine, TrialKind kind) { return Trials(question, devices, per_machine, kind).list(); }
+std::vector<StepTrial> step_trials(const StepQuestion& question, int devices, int per_machine, TrialKind kind) {
+  return Trials(question, devices, per_machine, kind).list();
+}
 
 }  // namespace rehearse

@@ -17,8 +17,12 @@ template <class E>
 using Of = std::type_identity<E>;
 
 constexpr auto list(Of<ReduceOp>) { return std::to_array<std::string_view>({"sum", "max", "min", "logical_or"}); }
-constexpr auto list(Of<Lifetime>) { return std::to_array<std::string_view>({"persistent", "step", "saved", "scratch"}); }
-constexpr auto list(Of<MemorySpace>) { return std::to_array<std::string_view>({"device", "pinned_host", "host", "nvme"}); }
+constexpr auto list(Of<Lifetime>) {
+  return std::to_array<std::string_view>({"persistent", "step", "saved", "scratch"});
+}
+constexpr auto list(Of<MemorySpace>) {
+  return std::to_array<std::string_view>({"device", "pinned_host", "host", "nvme"});
+}
 constexpr auto list(Of<Phase>) {
   return std::to_array<std::string_view>({"forward", "recompute", "input_grad", "weight_grad", "optimizer", "other"});
 }
@@ -28,12 +32,12 @@ constexpr auto list(Of<View>) { return std::to_array<std::string_view>({"dense",
 constexpr auto list(Of<Join>) { return std::to_array<std::string_view>({"none", "dp", "pp"}); }
 constexpr auto list(Of<StreamKind>) { return std::to_array<std::string_view>({"device", "host", "storage"}); }
 constexpr auto list(Of<Var>) {
-  return std::to_array<std::string_view>(
-      {"coord", "extent", "island", "layer", "chunk", "microbatch", "pass", "copy", "step", "microbatches", "peer", "dynamic"});
+  return std::to_array<std::string_view>({"coord", "extent", "island", "layer", "chunk", "microbatch", "pass", "copy",
+                                          "step", "microbatches", "peer", "dynamic"});
 }
 constexpr auto list(Of<ExprOp>) {
-  return std::to_array<std::string_view>({"constant", "variable", "add", "sub", "mul", "div", "mod", "min", "max", "eq", "ne", "lt", "le",
-                                          "and", "or", "not", "select", "element", "lookup"});
+  return std::to_array<std::string_view>({"constant", "variable", "add", "sub", "mul", "div", "mod", "min", "max", "eq",
+                                          "ne", "lt", "le", "and", "or", "not", "select", "element", "lookup"});
 }
 
 /// Names that another header already gives, by asking it for every enumerator.
@@ -46,7 +50,9 @@ auto collect() {
 inline auto list(Of<Axis>) { return collect<Axis, kAxisCount>(); }
 inline auto list(Of<MemoryCategory>) { return collect<MemoryCategory, kMemoryCategories>(); }
 inline auto list(Of<ComputeOp>) { return collect<ComputeOp, static_cast<std::size_t>(ComputeOp::quantise) + 1>(); }
-inline auto list(Of<CollectiveOp>) { return collect<CollectiveOp, static_cast<std::size_t>(CollectiveOp::send_recv) + 1>(); }
+inline auto list(Of<CollectiveOp>) {
+  return collect<CollectiveOp, static_cast<std::size_t>(CollectiveOp::send_recv) + 1>();
+}
 inline auto list(Of<DType>) { return collect<DType, static_cast<std::size_t>(DType::uint8) + 1>(); }
 
 }  // namespace enum_names

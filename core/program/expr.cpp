@@ -44,9 +44,12 @@ std::int64_t compute(ExprOp op, std::int64_t a, std::int64_t b, std::int64_t c) 
 }
 
 /// A dynamic variable that has an expectation.
-bool expects(const ExprPool::Node& n) { return n.op == ExprOp::variable && n.var == Var::dynamic && n.args[1] == ExprPool::kOne; }
+bool expects(const ExprPool::Node& n) {
+  return n.op == ExprOp::variable && n.var == Var::dynamic && n.args[1] == ExprPool::kOne;
+}
 
-std::int64_t item(const std::vector<std::vector<std::int64_t>>* values, std::int64_t row, std::int64_t column, const char* what) {
+std::int64_t item(const std::vector<std::vector<std::int64_t>>* values, std::int64_t row, std::int64_t column,
+                  const char* what) {
   if (values == nullptr) throw std::logic_error(std::string("a ") + what + " has no value here");
   return values->at(static_cast<std::size_t>(row)).at(static_cast<std::size_t>(column));
 }
@@ -120,7 +123,8 @@ ExprId ExprPool::dynamic(int index, ExprId expectation) {
 ExprId ExprPool::apply(ExprOp op, ExprId a, ExprId b, ExprId c) {
   const int n = arity(op);
   if (n == 0) throw std::logic_error("apply takes an operation");
-  const bool folds = op != ExprOp::element && op != ExprOp::lookup && is_constant(a) && (n < 2 || is_constant(b)) && (n < 3 || is_constant(c));
+  const bool folds = op != ExprOp::element && op != ExprOp::lookup && is_constant(a) && (n < 2 || is_constant(b)) &&
+                     (n < 3 || is_constant(c));
   if (folds) {
     const auto value = [&](ExprId id) { return nodes_[id.index].value; };
     return constant(compute(op, value(a), n > 1 ? value(b) : 0, n > 2 ? value(c) : 0));
@@ -148,11 +152,15 @@ std::int64_t ExprPool::evaluate(ExprId id, const ExprContext& at) const {
       case Var::step: return at.step;
       case Var::microbatches: return at.microbatches;
       case Var::peer: return at.peer;
-      case Var::dynamic: return at.dynamic == nullptr && expects(n) ? evaluate(n.args[0], at) : item(at.dynamic, n.value, 0, "dynamic dimension");
+      case Var::dynamic:
+        return at.dynamic == nullptr && expects(n) ? evaluate(n.args[0], at)
+                                                   : item(at.dynamic, n.value, 0, "dynamic dimension");
     }
   }
-  if (n.op == ExprOp::element && at.dynamic == nullptr && expects(nodes_[n.args[0].index])) return evaluate(n.args[0], at);
-  if (n.op == ExprOp::element) return item(at.dynamic, nodes_[n.args[0].index].value, evaluate(n.args[1], at), "dynamic dimension");
+  if (n.op == ExprOp::element && at.dynamic == nullptr && expects(nodes_[n.args[0].index]))
+    return evaluate(n.args[0], at);
+  if (n.op == ExprOp::element)
+    return item(at.dynamic, nodes_[n.args[0].index].value, evaluate(n.args[1], at), "dynamic dimension");
   if (n.op == ExprOp::lookup) return item(at.tables, nodes_[n.args[0].index].value, evaluate(n.args[1], at), "table");
   if (n.op == ExprOp::select) return evaluate(n.args[evaluate(n.args[0], at) != 0 ? 1 : 2], at);
   const std::int64_t a = evaluate(n.args[0], at);
@@ -163,15 +171,16 @@ std::int64_t ExprPool::evaluate(ExprId id, const ExprContext& at) const {
 bool ExprPool::depends_on(ExprId id, Var var, int index) const {
   const Node& n = nodes_[id.index];
   if (n.op == ExprOp::constant) return false;
-  if (n.op == ExprOp::variable) return (n.var == var && n.value == index) || (expects(n) && depends_on(n.args[0], var, index));
+  if (n.op == ExprOp::variable)
+    return (n.var == var && n.value == index) || (expects(n) && depends_on(n.args[0], var, index));
   for (int i = 0; i < arity(n.op); ++i)
     if (depends_on(n.args[static_cast<std::size_t>(i)], var, index)) return true;
   return false;
 }
 
 std::string ExprPool::to_string(ExprId id) const {
-  static constexpr std::array<std::string_view, 19> kSymbols{"",  "",   "+",  "-", "*",  "/",  "%", "min", "max",
-                                                             "==", "!=", "<", "<=", "&&", "||", "!", "?", "element", "lookup"};
+  static constexpr std::array<std::string_view, 19> kSymbols{
+      "", "", "+", "-", "*", "/", "%", "min", "max", "==", "!=", "<", "<=", "&&", "||", "!", "?", "element", "lookup"};
   const Node& n = nodes_[id.index];
   if (n.op == ExprOp::constant) return std::to_string(n.value);
   if (n.op == ExprOp::variable) {
@@ -194,7 +203,8 @@ std::string ExprPool::to_string(ExprId id) const {
   const std::string a = to_string(n.args[0]);
   if (n.op == ExprOp::logical_not) return "!" + a;
   if (n.op == ExprOp::select) return fmt::format("({} ? {} : {})", a, to_string(n.args[1]), to_string(n.args[2]));
-  if (n.op == ExprOp::min || n.op == ExprOp::max || n.op == ExprOp::element || n.op == ExprOp::lookup) return fmt::format("{}({}, {})", symbol, a, to_string(n.args[1]));
+  if (n.op == ExprOp::min || n.op == ExprOp::max || n.op == ExprOp::element || n.op == ExprOp::lookup)
+    return fmt::format("{}({}, {})", symbol, a, to_string(n.args[1]));
   return fmt::format("({} {} {})", a, symbol, to_string(n.args[1]));
 }
 
@@ -202,7 +212,8 @@ ExprPool ExprPool::from_nodes(std::vector<Node> nodes) {
   ExprPool pool;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (const ExprId a : nodes[i].args)
-      if ((arity(nodes[i].op) > 0 || expects(nodes[i])) && a.index >= i) throw std::invalid_argument("expression refers forward");
+      if ((arity(nodes[i].op) > 0 || expects(nodes[i])) && a.index >= i)
+        throw std::invalid_argument("expression refers forward");
     if (pool.intern(nodes[i]).index != i) throw std::invalid_argument("expression pool holds a node twice");
   }
   return pool;

@@ -9,24 +9,50 @@
 
 namespace rehearse {
 
-/// Axes of the two views of the ranks (mesh.hpp). The first seven make the dense view, the last three with `pp` the expert view.
+/// Axes of the two views of the ranks (mesh.hpp). The first seven make the dense view, the last three with `pp` the
+/// expert view.
 enum class Axis : std::uint8_t { dp_replicate, dp_shard, cp, tp, pp, tile_h, tile_w, etp, ep, edp };
 inline constexpr int kAxisCount = 10;
 [[nodiscard]] std::string_view name_of(Axis axis);
 
 /// What an expression may ask for. `coord` and `extent` take an Axis as index, `dynamic` the number of a dynamic
-/// dimension (tensor.hpp); the others take none. `pass` and `copy` are the entry's; `microbatches` is the role's count; `peer` is the
-/// position in the group while per-peer counts are evaluated.
-enum class Var : std::uint8_t { coord, extent, island, layer, chunk, microbatch, pass, copy, step, microbatches, peer, dynamic };
+/// dimension (tensor.hpp); the others take none. `pass` and `copy` are the entry's; `microbatches` is the role's count;
+/// `peer` is the position in the group while per-peer counts are evaluated.
+enum class Var : std::uint8_t {
+  coord,
+  extent,
+  island,
+  layer,
+  chunk,
+  microbatch,
+  pass,
+  copy,
+  step,
+  microbatches,
+  peer,
+  dynamic
+};
 
 enum class ExprOp : std::uint8_t {
-  constant, variable,
-  add, sub, mul, div, mod,   ///< div and mod floor; a zero divisor throws std::logic_error.
-  min, max,
-  eq, ne, lt, le, logical_and, logical_or, logical_not,  ///< 0 or 1.
-  select,                    ///< a ? b : c
-  element,                   ///< Value number b of the dynamic dimension a (a variable node).
-  lookup                     ///< Entry b of table a (a constant): Program::tables.
+  constant,
+  variable,
+  add,
+  sub,
+  mul,
+  div,
+  mod,  ///< div and mod floor; a zero divisor throws std::logic_error.
+  min,
+  max,
+  eq,
+  ne,
+  lt,
+  le,
+  logical_and,
+  logical_or,
+  logical_not,  ///< 0 or 1.
+  select,       ///< a ? b : c
+  element,      ///< Value number b of the dynamic dimension a (a variable node).
+  lookup        ///< Entry b of table a (a constant): Program::tables.
 };
 
 /// Handle into an ExprPool. The pool's constants are shared, so equal ids mean equal expressions.
@@ -35,14 +61,16 @@ struct ExprId {
   auto operator<=>(const ExprId&) const = default;
 };
 
-/// Values that variables take at one place and time. A dynamic dimension's value depends on who asks: execution gives the true count;
-/// without `dynamic` it is the dimension's expectation.
+/// Values that variables take at one place and time. A dynamic dimension's value depends on who asks: execution gives
+/// the true count; without `dynamic` it is the dimension's expectation.
 struct ExprContext {
   std::array<std::int32_t, kAxisCount> coord{};
   std::array<std::int32_t, kAxisCount> extent{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-  std::int32_t island = 0, layer = 0, chunk = 0, microbatch = 0, pass = 0, copy = 0, step = 0, microbatches = 1, peer = 0;
-  const std::vector<std::vector<std::int64_t>>* dynamic = nullptr;  ///< Values per dynamic dimension; null for their expectations.
-  const std::vector<std::vector<std::int64_t>>* tables = nullptr;   ///< Program::tables, for lookups.
+  std::int32_t island = 0, layer = 0, chunk = 0, microbatch = 0, pass = 0, copy = 0, step = 0, microbatches = 1,
+               peer = 0;
+  /// Values per dynamic dimension; null for their expectations.
+  const std::vector<std::vector<std::int64_t>>* dynamic = nullptr;
+  const std::vector<std::vector<std::int64_t>>* tables = nullptr;  ///< Program::tables, for lookups.
 };
 
 class ExprPool {
@@ -50,7 +78,7 @@ class ExprPool {
   struct Node {
     ExprOp op = ExprOp::constant;
     Var var = Var::layer;
-    std::int64_t value = 0;  ///< The constant, or the index of the variable.
+    std::int64_t value = 0;        ///< The constant, or the index of the variable.
     std::array<ExprId, 3> args{};  ///< A dynamic variable's are its expectation and, where it has one, kOne.
     auto operator<=>(const Node&) const = default;
   };

@@ -26,11 +26,14 @@ Flops matmul_flops(const Program& program, const ComputeTask& task, const ExprCo
   const bool grouped = task.op == ComputeOp::grouped_matmul;
   if (attention && task.scalars.size() > 1) product *= task.scalars[1];
   constexpr std::size_t kKeyHeads = 2, kKeys = 4, kWindow = 6;  // Dimensions of attention.
-  constexpr std::size_t kGroups = 4, kState = 5;                // Of a recurrence, whose groups share work and whose window and chunk add none.
+  // Of a recurrence, whose groups share work and whose window and chunk add none.
+  constexpr std::size_t kGroups = 4, kState = 5;
   const auto size = [&](std::size_t i) { return static_cast<double>(program.exprs.evaluate(task.dims[i], at)); };
   // Key heads add no work, a window takes away keys; rows are those of all groups.
   for (std::size_t i = 0; i < task.dims.size(); ++i) {
-    if ((attention && (i == kKeyHeads || i == kWindow)) || (grouped && i == 0) || (recurrence && (i == kGroups || i > kState))) continue;
+    if ((attention && (i == kKeyHeads || i == kWindow)) || (grouped && i == 0) ||
+        (recurrence && (i == kGroups || i > kState)))
+      continue;
     product *= attention && i == kKeys && task.dims.size() > kWindow ? std::min(size(i), size(kWindow)) : size(i);
   }
   return Flops{product};

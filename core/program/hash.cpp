@@ -8,8 +8,8 @@ namespace rehearse {
 
 namespace {
 
-/// FNV-1a by words of 64 bits, whose high half is folded into the low one; strings and lists are preceded by their length, so that no
-/// two sequences of fields run together.
+/// FNV-1a by words of 64 bits, whose high half is folded into the low one; strings and lists are preceded by their
+/// length, so that no two sequences of fields run together.
 class Hasher {
  public:
   [[nodiscard]] std::uint64_t value() const { return state_; }

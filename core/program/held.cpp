@@ -10,8 +10,10 @@ namespace {
 
 void append(Runs& runs, const Run& run) {
   if (run.length <= 0) return;
-  if (!runs.empty() && runs.back().first + runs.back().length == run.first) runs.back().length += run.length;
-  else runs.push_back(run);
+  if (!runs.empty() && runs.back().first + runs.back().length == run.first)
+    runs.back().length += run.length;
+  else
+    runs.push_back(run);
 }
 
 Run block(std::int64_t n, std::int64_t index, std::int64_t count, bool padded) {
@@ -25,7 +27,8 @@ Runs slice_of_piece(const Shard& shard, std::int64_t n, int place, int k) {
   Runs out;
   if (!shard.parts.empty()) {
     const auto at = shard.parts.begin() + i;
-    append(out, {std::accumulate(shard.parts.begin(), at, std::int64_t{0}), shard.padded ? *std::max_element(shard.parts.begin(), shard.parts.end()) : *at});
+    append(out, {std::accumulate(shard.parts.begin(), at, std::int64_t{0}),
+                 shard.padded ? *std::max_element(shard.parts.begin(), shard.parts.end()) : *at});
   } else if (shard.zigzag) {
     append(out, block(n, i, 2LL * k, shard.padded));
     append(out, block(n, 2LL * k - 1 - i, 2LL * k, shard.padded));
@@ -38,23 +41,27 @@ Runs slice_of_piece(const Shard& shard, std::int64_t n, int place, int k) {
 /// The elements at `positions` of the list that `runs` stand for.
 Runs pick(const Runs& runs, const Runs& positions) {
   Runs out;
-  const std::int64_t total = std::accumulate(runs.begin(), runs.end(), std::int64_t{0}, [](std::int64_t sum, const Run& r) { return sum + r.length; });
+  const std::int64_t total = std::accumulate(runs.begin(), runs.end(), std::int64_t{0},
+                                             [](std::int64_t sum, const Run& r) { return sum + r.length; });
   for (const Run& wanted : positions) {
     std::int64_t begin = 0;
     for (const Run& r : runs) {
-      const std::int64_t from = std::max(wanted.first, begin), to = std::min(wanted.first + wanted.length, begin + r.length);
+      const std::int64_t from = std::max(wanted.first, begin),
+                         to = std::min(wanted.first + wanted.length, begin + r.length);
       if (from < to) append(out, {r.first + from - begin, to - from});
       begin += r.length;
     }
     // Padding goes on where the last run ends.
     const std::int64_t beyond = wanted.first + wanted.length - std::max(total, wanted.first);
-    if (beyond > 0 && !runs.empty()) append(out, {runs.back().first + runs.back().length + std::max<std::int64_t>(0, wanted.first - total), beyond});
+    if (beyond > 0 && !runs.empty())
+      append(out, {runs.back().first + runs.back().length + std::max<std::int64_t>(0, wanted.first - total), beyond});
   }
   return out;
 }
 
 std::int64_t length_of(const Runs& runs) {
-  return std::accumulate(runs.begin(), runs.end(), std::int64_t{0}, [](std::int64_t sum, const Run& r) { return sum + r.length; });
+  return std::accumulate(runs.begin(), runs.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Run& r) { return sum + r.length; });
 }
 
 /// Takes a slice of the dimension, one run, with what its neighbours lend.
@@ -130,10 +137,12 @@ Held held(const Program& program, const Tensor& tensor, const ExprContext& at) {
     out.global.push_back({{0, out.shape.back()}});
   }
   // Weights of experts, which name their view, concatenate along their second dimension.
-  const bool experts = std::any_of(tensor.layout.begin(), tensor.layout.end(), [](const auto& on) { return on.first == Axis::ep; });
+  const bool experts =
+      std::any_of(tensor.layout.begin(), tensor.layout.end(), [](const auto& on) { return on.first == Axis::ep; });
   const std::size_t pieces = experts ? 1 : 0;
   for (const auto& [axis, l] : tensor.layout) {
-    if (const auto* h = std::get_if<Halo>(&l)) lengthen(out, inner, *h, at.coord[static_cast<std::size_t>(axis)], at.extent[static_cast<std::size_t>(axis)]);
+    if (const auto* h = std::get_if<Halo>(&l))
+      lengthen(out, inner, *h, at.coord[static_cast<std::size_t>(axis)], at.extent[static_cast<std::size_t>(axis)]);
     const auto* s = std::get_if<Shard>(&l);
     if (s == nullptr || s->flat) continue;
     const auto a = static_cast<std::size_t>(axis), d = static_cast<std::size_t>(s->dim);

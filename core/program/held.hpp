@@ -1,6 +1,6 @@
 #pragma once
-// Which global elements a rank holds of a tensor, in the order of its storage: initial values, data, random numbers, checkpoints and
-// redistribution are functions of global elements, so that a layout never changes a result.
+// Which global elements a rank holds of a tensor, in the order of its storage: initial values, data, random numbers,
+// checkpoints and redistribution are functions of global elements, so that a layout never changes a result.
 
 #include <cstdint>
 #include <vector>
@@ -16,18 +16,21 @@ struct Run {
 };
 using Runs = std::vector<Run>;
 
-/// Positions, among `n` elements that the axes before it leave, of the slice of rank `i` of `k`. `segments` are the pieces whose slices are
-/// taken one by one, empty for one piece. Positions of n and beyond are padding.
-[[nodiscard]] Runs slice_of(const Shard& shard, std::int64_t n, int i, int k, const std::vector<std::int64_t>& segments = {});
+/// Positions, among `n` elements that the axes before it leave, of the slice of rank `i` of `k`. `segments` are the
+/// pieces whose slices are taken one by one, empty for one piece. Positions of n and beyond are padding.
+[[nodiscard]] Runs slice_of(const Shard& shard, std::int64_t n, int i, int k,
+                            const std::vector<std::int64_t>& segments = {});
 
-/// One tensor on one rank. Element e of the local storage is at local coordinates (row-major over `extents`), each of which stands for
-/// the global index that `global[d]` lists; where the storage is a slice of that (`flat`), element e is element flat.first + e.
+/// One tensor on one rank. Element e of the local storage is at local coordinates (row-major over `extents`), each of
+/// which stands for the global index that `global[d]` lists; where the storage is a slice of that (`flat`), element e
+/// is element flat.first + e.
 struct Held {
   std::vector<std::int64_t> shape;    ///< Global.
   std::vector<std::int64_t> extents;  ///< Local, before flat sharding.
   std::vector<Runs> global;           ///< Per dimension; an index of shape[d] or more is padding.
   Run flat;                           ///< Which of the local elements are stored.
-  std::vector<Run> inner;             ///< Per dimension: local coordinates that are its own; those around them are a halo of neighbours' elements.
+  /// Per dimension: local coordinates that are its own; those around them are a halo of neighbours' elements.
+  std::vector<Run> inner;
 
   /// Elements stored.
   [[nodiscard]] std::int64_t elements() const { return flat.length; }
@@ -41,8 +44,8 @@ struct Held {
   [[nodiscard]] std::vector<std::int64_t> global_elements() const;
 };
 
-/// Halos are elements that neighbours hold too; at the edge of the tensor there are none. Ragged dimensions are local: every rank numbers its
-/// own elements from 0.
+/// Halos are elements that neighbours hold too; at the edge of the tensor there are none. Ragged dimensions are local:
+/// every rank numbers its own elements from 0.
 [[nodiscard]] Held held(const Program& program, const Tensor& tensor, const ExprContext& at);
 
 }  // namespace rehearse

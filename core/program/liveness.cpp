@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <utility>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,7 +19,8 @@ namespace {
 /// One rank's step.
 class Walk {
  public:
-  Walk(const Program& program, int role_index, int rank) : p_(program), role_(program.roles[static_cast<std::size_t>(role_index)]), at_(program.mesh.context(rank)) {
+  Walk(const Program& program, int role_index, int rank)
+      : p_(program), role_(program.roles[static_cast<std::size_t>(role_index)]), at_(program.mesh.context(rank)) {
     at_.tables = &p_.tables;
     at_.microbatches = role_.microbatches > 0 ? role_.microbatches : p_.microbatches;
     out_.role = role_index;
@@ -50,8 +51,10 @@ class Walk {
       if (t.alias_of >= 0) continue;
       at_.layer = std::max(held.layer, 0);
       const double bytes = p_.local_bytes(t, at_);
-      if (t.space == MemorySpace::device) now_[static_cast<std::size_t>(t.category)] += bytes;
-      else elsewhere_[static_cast<std::size_t>(t.space)] += bytes;
+      if (t.space == MemorySpace::device)
+        now_[static_cast<std::size_t>(t.category)] += bytes;
+      else
+        elsewhere_[static_cast<std::size_t>(t.space)] += bytes;
     }
   }
 
@@ -79,21 +82,28 @@ class Walk {
     add(now_, c.at_end);
     // Communication runs beside the compute that is issued after it: its buffers go back when that is done.
     constexpr StreamId kCompute = 0;
-    if (e.stream == kCompute) subtract(now_, c.beside);
-    else add(beside_, c.beside);
-    if (e.stream == kCompute && boost::num_vertices(p_.bodies[static_cast<std::size_t>(e.body)].graph) > 0) subtract(now_, std::exchange(beside_, {}));
+    if (e.stream == kCompute)
+      subtract(now_, c.beside);
+    else
+      add(beside_, c.beside);
+    if (e.stream == kCompute && boost::num_vertices(p_.bodies[static_cast<std::size_t>(e.body)].graph) > 0)
+      subtract(now_, std::exchange(beside_, {}));
     // An event of this step that has happened, in issue order, holds nothing back.
     for (const LateRelease& late : c.later)
-      if (happened_[static_cast<std::size_t>(late.event)]) now_[late.category] -= late.bytes;
-      else waiting_[static_cast<std::size_t>(late.event)].push_back(late);
+      if (happened_[static_cast<std::size_t>(late.event)])
+        now_[late.category] -= late.bytes;
+      else
+        waiting_[static_cast<std::size_t>(late.event)].push_back(late);
     happens(e.record);
-    for (std::int32_t m = 0; m < e.mark_count; ++m) happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
+    for (std::int32_t m = 0; m < e.mark_count; ++m)
+      happens(role_.marks[static_cast<std::size_t>(e.first_mark + m)].event);
     if (course_ != nullptr)
       for (std::size_t i = 0; i < now_.size(); ++i) course_->back().after[i] = Bytes{now_[i]};
   }
 
   void note(const Entry& e, const BodyCurve& c) {
-    MemoryPoint& point = course_->emplace_back(MemoryPoint{static_cast<int>(&e - role_.step.data()), e.body, e.layer, e.chunk, e.microbatch, e.stream, {}, {}});
+    MemoryPoint& point = course_->emplace_back(MemoryPoint{
+        static_cast<int>(&e - role_.step.data()), e.body, e.layer, e.chunk, e.microbatch, e.stream, {}, {}});
     for (std::size_t i = 0; i < now_.size(); ++i) point.by_category[i] = Bytes{now_[i] + c.at_peak[i]};
   }
 

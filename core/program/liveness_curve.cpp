@@ -9,7 +9,9 @@ namespace rehearse {
 namespace {
 
 /// First and last task that touches a formal's storage.
-struct Range { int first = -1, last = -1; };
+struct Range {
+  int first = -1, last = -1;
+};
 
 class CurveMaker {
  public:
@@ -36,7 +38,9 @@ class CurveMaker {
         curve.host_up[space] += makes ? size : 0.0;
         curve.host_down[space] += drops ? size : 0.0;
       }
-      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || (!makes && !drops) || (range.first < 0 && binding == nullptr)) continue;
+      if (tensor.alias_of >= 0 || tensor.space != MemorySpace::device || (!makes && !drops) ||
+          (range.first < 0 && binding == nullptr))
+        continue;
       const double bytes = program_.local_bytes(tensor, at_);
       const auto category = static_cast<std::size_t>(tensor.category);
       if (range.first < 0) {  // A call without tasks.
@@ -45,9 +49,12 @@ class CurveMaker {
       }
       if (makes) starts[static_cast<std::size_t>(range.first)][category] += bytes;
       if (!drops) continue;
-      if (binding != nullptr && binding->release_after >= 0) curve.later.push_back({binding->release_after, category, bytes});
-      else if (binding != nullptr && !makes && tensor.category == MemoryCategory::communication) curve.beside[category] += bytes;
-      else ends[static_cast<std::size_t>(range.last)][category] += bytes;
+      if (binding != nullptr && binding->release_after >= 0)
+        curve.later.push_back({binding->release_after, category, bytes});
+      else if (binding != nullptr && !makes && tensor.category == MemoryCategory::communication)
+        curve.beside[category] += bytes;
+      else
+        ends[static_cast<std::size_t>(range.last)][category] += bytes;
     }
     Amounts live{};
     for (std::size_t t = 0; t < tasks; ++t) {
@@ -71,7 +78,8 @@ class CurveMaker {
     // A view keeps the formal alive whose storage it shares.
     std::map<int, std::size_t> scratch_of_tensor;
     for (std::size_t f = 0; f < body.formals.size(); ++f)
-      if (program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of < 0) scratch_of_tensor[body.formals[f].like] = f;
+      if (program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of < 0)
+        scratch_of_tensor[body.formals[f].like] = f;
     const auto touch = [&](std::size_t f, int t) {
       if (ranges[f].first < 0) ranges[f].first = t;
       ranges[f].last = t;
@@ -83,7 +91,8 @@ class CurveMaker {
         touch(f, static_cast<int>(v));
         for (int base = program_.tensors[static_cast<std::size_t>(body.formals[f].like)].alias_of; base >= 0;
              base = program_.tensors[static_cast<std::size_t>(base)].alias_of)
-          if (const auto at = scratch_of_tensor.find(base); at != scratch_of_tensor.end()) touch(at->second, static_cast<int>(v));
+          if (const auto at = scratch_of_tensor.find(base); at != scratch_of_tensor.end())
+            touch(at->second, static_cast<int>(v));
       }
     }
     return ranges;
@@ -95,6 +104,8 @@ class CurveMaker {
 
 }  // namespace
 
-BodyCurve body_curve(const Program& program, const ExprContext& at, const Body& body, const BindingSet& bindings) { return CurveMaker(program, at).make(body, bindings); }
+BodyCurve body_curve(const Program& program, const ExprContext& at, const Body& body, const BindingSet& bindings) {
+  return CurveMaker(program, at).make(body, bindings);
+}
 
 }  // namespace rehearse

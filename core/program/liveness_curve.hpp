@@ -1,5 +1,6 @@
 #pragma once
-// What one call of a body does to memory. liveness.cpp adds such calls up along a role; the quick estimator along a pass.
+// What one call of a body does to memory. liveness.cpp adds such calls up along a role; the quick estimator along a
+// pass.
 
 #include <array>
 #include <vector>
@@ -26,10 +27,14 @@ inline void subtract(Amounts& from, const Amounts& what) {
 }
 
 /// Storage that goes when an event has happened.
-struct LateRelease { EventId event; std::size_t category; double bytes; };
+struct LateRelease {
+  EventId event;
+  std::size_t category;
+  double bytes;
+};
 
-/// What one call of a body does to device memory, relative to its start. `at_peak` is the state when most is held, `peak` in all, during the call of
-/// task `peak_task`; `at_end` what it leaves behind.
+/// What one call of a body does to device memory, relative to its start. `at_peak` is the state when most is held,
+/// `peak` in all, during the call of task `peak_task`; `at_end` what it leaves behind.
 struct BodyCurve {
   std::vector<LateRelease> later;
   Amounts at_peak{};
@@ -41,6 +46,7 @@ struct BodyCurve {
 };
 
 /// The curve of a call of `body` at `at`, its bound formals being `bindings`.
-[[nodiscard]] BodyCurve body_curve(const Program& program, const ExprContext& at, const Body& body, const BindingSet& bindings);
+[[nodiscard]] BodyCurve body_curve(const Program& program, const ExprContext& at, const Body& body,
+                                   const BindingSet& bindings);
 
 }  // namespace rehearse

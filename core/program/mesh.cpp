@@ -105,14 +105,17 @@ std::vector<int> Mesh::members(const GroupSpec& group, int rank, const ExprPool&
   const auto add_island = [&](int number) {
     const Island& island = islands_[static_cast<std::size_t>(number)];
     const auto& order = group.view == View::dense ? island.order : island.expert_order;
-    // Walk the coordinates of the group's axes only; the others are the rank's own. Across islands the axes that are not in
-    // the group must agree in coordinate, so an island whose extent is too small for them has no member.
+    // Walk the coordinates of the group's axes only; the others are the rank's own. Across islands the axes that are
+    // not in the group must agree in coordinate, so an island whose extent is too small for them has no member.
     std::vector<AxisExtent> free;
     auto coord = self.coord;
-    if (island.join_total > 0 && number == self.island) coord[index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate)] -= island.join_first;
+    if (island.join_total > 0 && number == self.island)
+      coord[index_of(join_ == Join::pp ? Axis::pp : Axis::dp_replicate)] -= island.join_first;
     for (const auto& [axis, extent] : order) {
-      if (axes.contains(axis)) free.push_back({axis, extent});
-      else if (coord[index_of(axis)] >= extent) return;
+      if (axes.contains(axis))
+        free.push_back({axis, extent});
+      else if (coord[index_of(axis)] >= extent)
+        return;
     }
     const int count = product(free);
     for (int n = 0; n < count; ++n) {

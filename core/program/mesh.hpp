@@ -2,7 +2,8 @@
 // The ranks of a job as a mesh with named axes, in two views of the same ranks.
 //
 //   dense view:   dp_replicate * dp_shard * cp * tp * pp * tile_h * tile_w = ranks
-//   expert view:  etp * ep * edp = dp_replicate * dp_shard * cp * tp  per stage (the expert view re-divides a stage's ranks)
+//   expert view:  etp * ep * edp = dp_replicate * dp_shard * cp * tp  per stage (the expert view re-divides a stage's
+//   ranks)
 //
 // A mixed cluster is a list of islands: rectangles of ranks with axes of their own, joined along dp or pp.
 // A rank is one device. Rank numbers are global: island by island, within an island by placement order.
@@ -27,8 +28,10 @@ struct AxisExtent {
 struct Island {
   int first_rank = 0;
   std::vector<AxisExtent> order;
-  std::vector<AxisExtent> expert_order;  ///< etp, ep, edp, pp from fastest to slowest; empty when there are no experts.
-  /// Coordinates on the mesh's join axis continue from island to island: this island's start here, out of `join_total` (0: own extent).
+  /// etp, ep, edp, pp from fastest to slowest; empty when there are no experts.
+  std::vector<AxisExtent> expert_order;
+  /// Coordinates on the mesh's join axis continue from island to island: this island's start here, out of `join_total`
+  /// (0: own extent).
   int join_first = 0, join_total = 0;
   [[nodiscard]] int ranks() const;
   [[nodiscard]] int extent(Axis axis) const;
@@ -41,7 +44,9 @@ enum class Join : std::uint8_t { none, dp, pp };
 class AxisSet {
  public:
   constexpr AxisSet() = default;
-  constexpr AxisSet(std::initializer_list<Axis> axes) { for (Axis a : axes) bits_ |= bit(a); }
+  constexpr AxisSet(std::initializer_list<Axis> axes) {
+    for (Axis a : axes) bits_ |= bit(a);
+  }
   [[nodiscard]] constexpr bool contains(Axis a) const { return (bits_ & bit(a)) != 0; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   constexpr void insert(Axis a) { bits_ |= bit(a); }
@@ -53,10 +58,11 @@ class AxisSet {
   std::uint16_t bits_ = 0;
 };
 
-/// A family of communicators: for each rank, the group of ranks that differ from it along `axes` only. With `only`, the members are
-/// further restricted to coordinates listed per axis (the first and last stage for tied embeddings); a rank outside is in no
-/// group. Members also have equal values of `color` (node-limited routing, mirrored stages). With `across_islands`, members of all islands
-/// that agree on the axes outside the group belong to it, and the join axis is one of the group's.
+/// A family of communicators: for each rank, the group of ranks that differ from it along `axes` only. With `only`, the
+/// members are further restricted to coordinates listed per axis (the first and last stage for tied embeddings); a rank
+/// outside is in no group. Members also have equal values of `color` (node-limited routing, mirrored stages). With
+/// `across_islands`, members of all islands that agree on the axes outside the group belong to it, and the join axis is
+/// one of the group's.
 struct GroupSpec {
   std::string name;  ///< "tp", "dp", "embedding"
   View view = View::dense;
@@ -70,7 +76,8 @@ struct GroupSpec {
 class Mesh {
  public:
   Mesh() = default;
-  /// Throws std::invalid_argument when ranges overlap, or when an expert view covers another number of ranks than its island.
+  /// Throws std::invalid_argument when ranges overlap, or when an expert view covers another number of ranks than its
+  /// island.
   Mesh(std::vector<Island> islands, Join join);
 
   [[nodiscard]] int ranks() const { return ranks_; }

@@ -1,6 +1,6 @@
 #pragma once
-// The Program: what is done, on which rank and stream, after what, on which tensors. It contains no times: the cost model
-// prices it, back ends play or execute it. See README.md in this folder for worked examples.
+// The Program: what is done, on which rank and stream, after what, on which tensors. It contains no times: the cost
+// model prices it, back ends play or execute it. See README.md in this folder for worked examples.
 
 #include <cstdint>
 #include <string>
@@ -15,9 +15,9 @@ struct Body;  // body.hpp
 /// Bumped when the meaning of any field changes; part of the hash that ranks compare.
 inline constexpr int kProgramVersion = 1;
 
-/// Actual tensor for one formal. `allocate` and `release` are the storage events: before the body's first task, after its last (or
-/// after event `release_after`, where another stream still reads). A freed instance is allocated again by its next writer. Where the
-/// entry's predicate is zero nothing is allocated or freed.
+/// Actual tensor for one formal. `allocate` and `release` are the storage events: before the body's first task, after
+/// its last (or after event `release_after`, where another stream still reads). A freed instance is allocated again by
+/// its next writer. Where the entry's predicate is zero nothing is allocated or freed.
 struct Binding {
   int tensor = 0;
   InstanceRef instance;
@@ -33,8 +33,8 @@ using EventId = std::int32_t;
 /// An entry starts after the named event of its own rank. `steps_back` > 0 is the event of an earlier step.
 struct Wait {
   EventId event;
-  std::int32_t steps_back = 0;   ///< Satisfied where no such step was.
-  std::int32_t task = -1;        ///< Only this task of the body waits; -1: its first task on every stream.
+  std::int32_t steps_back = 0;  ///< Satisfied where no such step was.
+  std::int32_t task = -1;       ///< Only this task of the body waits; -1: its first task on every stream.
 };
 /// An event that completes with one task of an entry's body, earlier than the whole.
 struct Mark {
@@ -42,52 +42,59 @@ struct Mark {
   std::int32_t task;
 };
 
-/// One call of a body. Entries of a role are in host issue order; those of one stream run in that order. The tasks of a body
-/// that lie on other streams than `stream` queue there at the entry's place in issue order.
+/// One call of a body. Entries of a role are in host issue order; those of one stream run in that order. The tasks of a
+/// body that lie on other streams than `stream` queue there at the entry's place in issue order.
 struct Entry {
   std::int32_t body = 0;
-  std::int32_t bindings = 0;       ///< Index into Program::binding_sets.
-  std::int32_t layer = 0;          ///< Block position: 0 embedding, 1..L layers, L+1 head.
+  std::int32_t bindings = 0;  ///< Index into Program::binding_sets.
+  std::int32_t layer = 0;     ///< Block position: 0 embedding, 1..L layers, L+1 head.
   std::int32_t chunk = 0;
   std::int32_t microbatch = 0;
-  std::int32_t copy = 0;           ///< Which copy of the chunk.
-  std::int32_t pass = 0;           ///< Distinguishes several passes of one microbatch through one layer (several networks).
+  std::int32_t copy = 0;  ///< Which copy of the chunk.
+  /// Distinguishes several passes of one microbatch through one layer (several networks).
+  std::int32_t pass = 0;
   StreamId stream = 0;
   ExprId predicate = ExprPool::kOne;
-  std::int32_t first_wait = 0;     ///< Range in Role::waits.
+  std::int32_t first_wait = 0;  ///< Range in Role::waits.
   std::int32_t wait_count = 0;
-  EventId record = -1;             ///< Event that completes with the entry's last task; -1 for none.
-  std::int32_t first_mark = 0;     ///< Range in Role::marks.
+  EventId record = -1;          ///< Event that completes with the entry's last task; -1 for none.
+  std::int32_t first_mark = 0;  ///< Range in Role::marks.
   std::int32_t mark_count = 0;
-  std::int32_t interleave = -1;    ///< The neighbouring entry whose segments alternate with this one's, from the earlier one's place and the later one's first, or -1.
-  std::int32_t group_call = -1;    ///< Neighbouring entries of one number issue their messages as one grouped call, or -1.
-  std::int32_t graph = -1;         ///< Region captured as one launch (CUDA graph), or -1.
-  bool host_wait = false;          ///< The host issues nothing later before this entry is done.
+  /// The neighbouring entry whose segments alternate with this one's, from the earlier one's place and the later one's
+  /// first, or -1.
+  std::int32_t interleave = -1;
+  /// Neighbouring entries of one number issue their messages as one grouped call, or -1.
+  std::int32_t group_call = -1;
+  std::int32_t graph = -1;  ///< Region captured as one launch (CUDA graph), or -1.
+  bool host_wait = false;   ///< The host issues nothing later before this entry is done.
 };
 
 /// The in-order program of one kind of rank.
 struct Role {
-  std::string name;                ///< "stage 3"
-  std::vector<Entry> prologue;     ///< Once before the first step.
+  std::string name;             ///< "stage 3"
+  std::vector<Entry> prologue;  ///< Once before the first step.
   std::vector<Entry> step;
-  std::vector<Entry> epilogue;     ///< Once after the last step.
+  std::vector<Entry> epilogue;  ///< Once after the last step.
   std::vector<Wait> waits;
   std::vector<Mark> marks;
-  std::int32_t microbatches = 0;   ///< Of this role; 0: the Program's.
-  std::int32_t events = 0;         ///< Events are 0 .. events-1.
+  std::int32_t microbatches = 0;  ///< Of this role; 0: the Program's.
+  std::int32_t events = 0;        ///< Events are 0 .. events-1.
   /// Persistent tensors that ranks of this role hold, with the layers they hold them for (layer -1: not per layer).
-  struct Persistent { int tensor; int layer; };
+  struct Persistent {
+    int tensor;
+    int layer;
+  };
   std::vector<Persistent> persistent;
 };
 
-/// Where a chunk of the model runs: pipeline coordinate and order among the chunks of that coordinate. A chunk may have several
-/// copies (DualPipe).
+/// Where a chunk of the model runs: pipeline coordinate and order among the chunks of that coordinate. A chunk may have
+/// several copies (DualPipe).
 struct ChunkPlacement {
   int chunk;
   int copy;
-  int stage;         ///< pp coordinate.
+  int stage;  ///< pp coordinate.
   int island;
-  int first_layer;   ///< Block positions [first_layer, last_layer).
+  int first_layer;  ///< Block positions [first_layer, last_layer).
   int last_layer;
 };
 
@@ -121,12 +128,14 @@ struct Program {
   std::vector<Role> roles;
   std::vector<std::int32_t> role_of_rank;
   std::vector<ChunkPlacement> chunks;
-  int microbatches = 1;              ///< Per replica and step.
-  ExprId first_sample = ExprPool::kZero;  ///< Global index, in the step, of a microbatch's first sequence: randomness is a function of it, not of the microbatch.
+  int microbatches = 1;  ///< Per replica and step.
+  /// Global index, in the step, of a microbatch's first sequence: randomness is a function of it, not of the
+  /// microbatch.
+  ExprId first_sample = ExprPool::kZero;
   std::uint64_t seed = 1;
-  double tokens_per_step = 0;        ///< 0 where samples are not sequences.
+  double tokens_per_step = 0;  ///< 0 where samples are not sequences.
   double samples_per_step = 0;
-  double model_flops_per_step = 0;   ///< Matmul FLOPs of the mathematics, without recomputation, whole job.
+  double model_flops_per_step = 0;  ///< Matmul FLOPs of the mathematics, without recomputation, whole job.
 
   Program();
   Program(const Program&);

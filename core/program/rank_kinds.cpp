@@ -14,7 +14,8 @@ namespace {
 bool divides_evenly(const Shard& shard, int ranks, std::int64_t& n) {
   if (!shard.parts.empty()) {
     n = *std::max_element(shard.parts.begin(), shard.parts.end());
-    return shard.padded || std::all_of(shard.parts.begin(), shard.parts.end(), [&](std::int64_t part) { return part == n; });
+    return shard.padded ||
+           std::all_of(shard.parts.begin(), shard.parts.end(), [&](std::int64_t part) { return part == n; });
   }
   const std::int64_t pieces = shard.zigzag ? 2LL * ranks : ranks;
   const bool even = shard.padded || n % pieces == 0;
@@ -44,7 +45,8 @@ bool uneven(const Program& p, const Tensor& t, const ExprContext& at) {
   std::int64_t flat = 1;
   for (const std::int64_t length : n) flat *= length;
   for (const auto& [axis, l] : t.layout)
-    if (const auto* s = std::get_if<Shard>(&l); s != nullptr && s->flat) even = divides_evenly(*s, at.extent[static_cast<std::size_t>(axis)], flat) && even;
+    if (const auto* s = std::get_if<Shard>(&l); s != nullptr && s->flat)
+      even = divides_evenly(*s, at.extent[static_cast<std::size_t>(axis)], flat) && even;
   return !even;
 }
 
@@ -52,7 +54,8 @@ bool uneven(const Program& p, const Tensor& t, const ExprContext& at) {
 std::vector<const Tensor*> uneven_tensors(const Program& p, const ExprContext& at) {
   std::vector<const Tensor*> out;
   for (const Tensor& t : p.tensors) {
-    const bool known = std::any_of(out.begin(), out.end(), [&](const Tensor* o) { return o->shape == t.shape && o->layout == t.layout; });
+    const bool known = std::any_of(out.begin(), out.end(),
+                                   [&](const Tensor* o) { return o->shape == t.shape && o->layout == t.layout; });
     if (!known && t.alias_of < 0 && uneven(p, t, at)) out.push_back(&t);
   }
   return out;
@@ -102,7 +105,8 @@ RankKinds::RankKinds(const Program& p) : first_(p.roles.size()) {
 bool memory_varies_by_call(const Program& p, const Body& body, const BindingSet& bindings) {
   constexpr std::array kOfCall{Var::layer, Var::chunk, Var::microbatch, Var::pass, Var::copy};
   const auto varies = [&](ExprId id) {
-    return !p.exprs.is_constant(id) && std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
+    return !p.exprs.is_constant(id) &&
+           std::any_of(kOfCall.begin(), kOfCall.end(), [&](Var v) { return p.exprs.depends_on(id, v); });
   };
   const auto tensor_varies = [&](int id) {
     const auto& shape = p.tensors[static_cast<std::size_t>(id)].shape;
@@ -110,7 +114,8 @@ bool memory_varies_by_call(const Program& p, const Body& body, const BindingSet&
   };
   for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
     if (varies(body.graph[v].predicate)) return true;
-  return std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) { return tensor_varies(f.like); }) ||
+  return std::any_of(body.formals.begin(), body.formals.end(),
+                     [&](const Formal& f) { return tensor_varies(f.like); }) ||
          std::any_of(bindings.begin(), bindings.end(), [&](const Binding& b) { return tensor_varies(b.tensor); });
 }
 

@@ -15,33 +15,45 @@ using nlohmann::json;
 
 /// Lists of these are written as one array per field.
 template <class T>
-constexpr bool kInColumns = std::is_same_v<T, Entry> || std::is_same_v<T, Wait> || std::is_same_v<T, Mark> || std::is_same_v<T, Role::Persistent>;
+constexpr bool kInColumns = std::is_same_v<T, Entry> || std::is_same_v<T, Wait> || std::is_same_v<T, Mark> ||
+                            std::is_same_v<T, Role::Persistent>;
 
 constexpr std::array<std::string_view, 7> kTaskKinds{"compute", "collective", "p2p", "copy", "host", "input", "scalar"};
 constexpr std::array<std::string_view, 5> kLayoutKinds{"replicate", "shard", "partial", "halo", "ragged"};
 template <class Variant>
 constexpr const auto& kinds_of() {
-  if constexpr (std::is_same_v<Variant, TaskKind>) return kTaskKinds;
-  else return kLayoutKinds;
+  if constexpr (std::is_same_v<Variant, TaskKind>)
+    return kTaskKinds;
+  else
+    return kLayoutKinds;
 }
 
 template <class T>
 bool is_default(const T& x, const T& standard) {
-  if constexpr (std::equality_comparable<T>) return x == standard;
-  else return false;
+  if constexpr (std::equality_comparable<T>)
+    return x == standard;
+  else
+    return false;
 }
 template <class T>
-bool is_default(const std::vector<T>& x, const std::vector<T>&) { return x.empty(); }
+bool is_default(const std::vector<T>& x, const std::vector<T>&) {
+  return x.empty();
+}
 template <class... T>
-bool is_default(const std::variant<T...>&, const std::variant<T...>&) { return false; }
+bool is_default(const std::variant<T...>&, const std::variant<T...>&) {
+  return false;
+}
 
 /// Members of one class, so that each overload sees all others.
 struct Encoder {
   template <class A, class B>
-  static json encode(const std::pair<A, B>& p) { return json::array({encode(p.first), encode(p.second)}); }
+  static json encode(const std::pair<A, B>& p) {
+    return json::array({encode(p.first), encode(p.second)});
+  }
   template <class... T>
   static json encode(const std::variant<T...>& v) {
-    return {{std::string(kinds_of<std::variant<T...>>()[v.index()]), std::visit([](const auto& x) { return encode(x); }, v)}};
+    return {{std::string(kinds_of<std::variant<T...>>()[v.index()]),
+             std::visit([](const auto& x) { return encode(x); }, v)}};
   }
   static json encode(const ExprId& id) { return id.index; }
   static json encode(const AxisSet& axes) {
@@ -51,23 +63,30 @@ struct Encoder {
     return out;
   }
 
-  /// A constant is its number; a variable ["variable", "layer", index], with its expectation where it has one; an operation its name and
-  /// operands.
+  /// A constant is its number; a variable ["variable", "layer", index], with its expectation where it has one; an
+  /// operation its name and operands.
   static json encode(const ExprPool& pool) {
     json out = json::array();
     for (const ExprPool::Node& n : pool.nodes()) {
-      if (n.op == ExprOp::constant) out.push_back(n.value);
-      else if (n.op == ExprOp::variable && n.args[1] == ExprPool::kOne) out.push_back({"variable", enum_name(n.var), n.value, n.args[0].index});
-      else if (n.op == ExprOp::variable) out.push_back({"variable", enum_name(n.var), n.value});
-      else out.push_back({enum_name(n.op), n.args[0].index, n.args[1].index, n.args[2].index});
+      if (n.op == ExprOp::constant)
+        out.push_back(n.value);
+      else if (n.op == ExprOp::variable && n.args[1] == ExprPool::kOne)
+        out.push_back({"variable", enum_name(n.var), n.value, n.args[0].index});
+      else if (n.op == ExprOp::variable)
+        out.push_back({"variable", enum_name(n.var), n.value});
+      else
+        out.push_back({enum_name(n.op), n.args[0].index, n.args[1].index, n.args[2].index});
     }
     return out;
   }
-  static json encode(const Mesh& mesh) { return {{"islands", encode(mesh.islands())}, {"join", enum_name(mesh.join())}}; }
+  static json encode(const Mesh& mesh) {
+    return {{"islands", encode(mesh.islands())}, {"join", enum_name(mesh.join())}};
+  }
   static json encode(const TaskGraph& graph) {
     json tasks = json::array(), after = json::array();
     for (const auto v : boost::make_iterator_range(boost::vertices(graph))) tasks.push_back(encode(graph[v]));
-    for (const auto e : boost::make_iterator_range(boost::edges(graph))) after.push_back({boost::source(e, graph), boost::target(e, graph)});
+    for (const auto e : boost::make_iterator_range(boost::edges(graph)))
+      after.push_back({boost::source(e, graph), boost::target(e, graph)});
     return {{"tasks", tasks}, {"edges", after}};
   }
 
@@ -172,7 +191,8 @@ struct Decoder {
   static void decode(const json& j, Mesh& mesh, const std::string& at) {
     std::vector<Island> islands;
     Join join = Join::none;
-    if (!j.is_object() || !j.contains("islands") || !j.contains("join") || j.size() != 2) fail(at, "expected islands and join");
+    if (!j.is_object() || !j.contains("islands") || !j.contains("join") || j.size() != 2)
+      fail(at, "expected islands and join");
     decode(j.at("islands"), islands, at + "/islands");
     decode(j.at("join"), join, at + "/join");
     try {
@@ -182,7 +202,8 @@ struct Decoder {
     }
   }
   static void decode(const json& j, TaskGraph& graph, const std::string& at) {
-    if (!j.is_object() || !j.contains("tasks") || !j.contains("edges") || j.size() != 2) fail(at, "expected tasks and edges");
+    if (!j.is_object() || !j.contains("tasks") || !j.contains("edges") || j.size() != 2)
+      fail(at, "expected tasks and edges");
     std::vector<Task> tasks;
     std::vector<std::pair<std::size_t, std::size_t>> edges;
     decode(j.at("tasks"), tasks, at + "/tasks");
@@ -217,7 +238,9 @@ struct Decoder {
   static void decode(const json& j, T& x, const std::string& at) {
     if constexpr (fields::Struct<T>) {
       const char* also = std::is_same_v<T, Program> ? "schema" : "";
-      decode_fields<T>(j, at, also, [&](const json& value, auto member, const std::string& here) { decode(value, x.*member, here); });
+      decode_fields<T>(j, at, also, [&](const json& value, auto member, const std::string& here) {
+        decode(value, x.*member, here);
+      });
     } else if constexpr (std::is_enum_v<T>) {
       if (!j.is_string() || !enum_value(j.get_ref<const std::string&>(), x)) fail(at, "unknown name " + j.dump());
     } else if constexpr (std::is_same_v<T, bool>) {
@@ -271,11 +294,13 @@ Program program_from_json(std::string_view text) {
   } catch (const json::parse_error& e) {
     fail("", e.what());
   }
-  if (!j.is_object() || !j.contains("schema") || j.at("schema") != kProgramSchema) fail("/schema", "expected schema " + std::string(kProgramSchema));
+  if (!j.is_object() || !j.contains("schema") || j.at("schema") != kProgramSchema)
+    fail("/schema", "expected schema " + std::string(kProgramSchema));
   Program program;
   Decoder::decode(j, program, "");
   if (program.version != kProgramVersion)
-    fail("/version", "version " + std::to_string(program.version) + ", but this program reads " + std::to_string(kProgramVersion));
+    fail("/version",
+         "version " + std::to_string(program.version) + ", but this program reads " + std::to_string(kProgramVersion));
   return program;
 }
 

@@ -15,12 +15,15 @@ namespace rehearse {
 enum class ReduceOp : std::uint8_t { sum, max, min, logical_or };
 
 /// Every rank along the axis holds the whole.
-struct Replicate { bool operator==(const Replicate&) const = default; };
-/// Ranks along the axis hold consecutive slices of dimension `dim`. `parts` are the slice lengths in elements; empty means equal
-/// slices, the last ones shorter by rounding up: rank i holds [i*ceil(n/k), min(n, (i+1)*ceil(n/k))). `flat` shards the flattened
-/// tensor that the other axes leave (ZeRO). `zigzag` deals 2k blocks, rank i holding i and 2k-1-i, as balanced causal ring attention
-/// does. `padded` rounds storage and wire up to the largest slice, as collectives of equal counts need. `turned` counts the ranks that
-/// slices have moved on around a ring: rank i holds the slice of rank (i - turned) mod k.
+struct Replicate {
+  bool operator==(const Replicate&) const = default;
+};
+/// Ranks along the axis hold consecutive slices of dimension `dim`. `parts` are the slice lengths in elements; empty
+/// means equal slices, the last ones shorter by rounding up: rank i holds [i*ceil(n/k), min(n, (i+1)*ceil(n/k))).
+/// `flat` shards the flattened tensor that the other axes leave (ZeRO). `zigzag` deals 2k blocks, rank i holding i and
+/// 2k-1-i, as balanced causal ring attention does. `padded` rounds storage and wire up to the largest slice, as
+/// collectives of equal counts need. `turned` counts the ranks that slices have moved on around a ring: rank i holds
+/// the slice of rank (i - turned) mod k.
 struct Shard {
   int dim = 0;
   std::vector<std::int64_t> parts;
@@ -33,11 +36,22 @@ struct Shard {
 /// Whose slice rank `i` of `k` holds.
 [[nodiscard]] inline int owner_on_ring(const Shard& shard, int i, int k) { return ((i - shard.turned) % k + k) % k; }
 /// Equal slices of dimension `dim`.
-[[nodiscard]] inline Shard shard_on(int dim) { Shard s; s.dim = dim; return s; }
+[[nodiscard]] inline Shard shard_on(int dim) {
+  Shard s;
+  s.dim = dim;
+  return s;
+}
 /// Equal slices of the flattened tensor.
-[[nodiscard]] inline Shard shard_flat() { Shard s; s.flat = true; return s; }
+[[nodiscard]] inline Shard shard_flat() {
+  Shard s;
+  s.flat = true;
+  return s;
+}
 /// Every rank holds a term; the tensor is their reduction.
-struct Partial { ReduceOp op = ReduceOp::sum; bool operator==(const Partial&) const = default; };
+struct Partial {
+  ReduceOp op = ReduceOp::sum;
+  bool operator==(const Partial&) const = default;
+};
 /// A shard with `before` and `after` further elements of the neighbours along `dim`.
 struct Halo {
   int dim = 0;
@@ -46,7 +60,10 @@ struct Halo {
   bool operator==(const Halo&) const = default;
 };
 /// Every rank holds its own number of elements of `dim`, which is a dynamic size and already local.
-struct Ragged { int dim = 0; bool operator==(const Ragged&) const = default; };
+struct Ragged {
+  int dim = 0;
+  bool operator==(const Ragged&) const = default;
+};
 
 using AxisLayout = std::variant<Replicate, Shard, Partial, Halo, Ragged>;
 /// Per axis; an axis not named is Replicate. When several axes shard one dimension, the list's order is the order of
@@ -55,18 +72,19 @@ using Layout = std::vector<std::pair<Axis, AxisLayout>>;
 [[nodiscard]] AxisLayout layout_on(const Layout& layout, Axis axis);
 [[nodiscard]] std::string to_string(const Layout& layout);
 
-/// A dimension whose size only the data decides (tokens per expert). `draw` names a registered distribution that is a function of
-/// (seed, step, layer, microbatch, rank) only. Sizes are exchanged by a task before they are used.
+/// A dimension whose size only the data decides (tokens per expert). `draw` names a registered distribution that is a
+/// function of (seed, step, layer, microbatch, rank) only. Sizes are exchanged by a task before they are used.
 struct DynamicDim {
   std::string name;
-  ExprId bound;         ///< Never exceeded; memory is taken for it unless the allocation is by true size.
-  ExprId expectation;   ///< Mean.
-  std::string draw;     ///< "balanced", "multinomial", "zipf(1.1)"
-  double quantile = 0.99;  ///< Quantile that memory estimates use.
+  ExprId bound;                    ///< Never exceeded; memory is taken for it unless the allocation is by true size.
+  ExprId expectation;              ///< Mean.
+  std::string draw;                ///< "balanced", "multinomial", "zipf(1.1)"
+  double quantile = 0.99;          ///< Quantile that memory estimates use.
   ExprId length = ExprPool::kOne;  ///< Number of values: one, or one per peer or expert.
-  int source = -1;         ///< int64 tensor that holds the values in execution; whoever writes it produces them.
-  AxisSet draw_axes;       ///< Axes the draw varies along; ranks that differ only elsewhere draw the same.
-  int transpose_of = -1;   ///< The values are what the peers of `transpose_group` drew for this rank in that dimension.
+  int source = -1;    ///< int64 tensor that holds the values in execution; whoever writes it produces them.
+  AxisSet draw_axes;  ///< Axes the draw varies along; ranks that differ only elsewhere draw the same.
+  /// The values are what the peers of `transpose_group` drew for this rank in that dimension.
+  int transpose_of = -1;
   int transpose_group = -1;
   bool allocate_true_size = false;  ///< Storage follows the value instead of the bound.
 };
@@ -80,7 +98,15 @@ enum class Lifetime : std::uint8_t {
 };
 
 /// Rows of the memory table.
-enum class MemoryCategory : std::uint8_t { weights, gradients, optimizer, activations, communication, workspace, framework };
+enum class MemoryCategory : std::uint8_t {
+  weights,
+  gradients,
+  optimizer,
+  activations,
+  communication,
+  workspace,
+  framework
+};
 inline constexpr int kMemoryCategories = 7;
 [[nodiscard]] std::string_view name_of(MemoryCategory c);
 
@@ -94,22 +120,27 @@ struct InstanceRef {
 
 /// One named tensor or, with `per_*`, a family of them: an instance for each layer, chunk or microbatch.
 struct Tensor {
-  std::string name;              ///< Global name; "{layer}" stands for the layer's index.
-  std::vector<ExprId> shape;     ///< Global shape of one instance; a batch dimension counts the microbatch of all replicas.
+  std::string name;  ///< Global name; "{layer}" stands for the layer's index.
+  /// Global shape of one instance; a batch dimension counts the microbatch of all replicas.
+  std::vector<ExprId> shape;
   DType dtype = DType::fp32;
   Layout layout;
   Lifetime lifetime = Lifetime::scratch;
   MemoryCategory category = MemoryCategory::activations;
   MemorySpace space = MemorySpace::device;
   bool per_layer = false, per_chunk = false, per_microbatch = false, per_pass = false;
-  int alias_of = -1;             ///< A view: shares the storage of this tensor on the same rank and allocates nothing.
-  InstanceRef alias_instance;    ///< Which instance of it.
-  int alias_dim = -1;            ///< The view starts `alias_offset` elements along this dimension of the base's local storage; -1: flattened.
+  /// A view: shares the storage of this tensor on the same rank and allocates nothing.
+  int alias_of = -1;
+  InstanceRef alias_instance;  ///< Which instance of it.
+  /// The view starts `alias_offset` elements along this dimension of the base's local storage; -1: flattened.
+  int alias_dim = -1;
   ExprId alias_offset = ExprPool::kZero;
-  std::string initial;           ///< Registered initialiser with arguments ("normal(0.02)", "ones"); persistent tensors only.
-  std::string initial_key;       ///< Name that the initial values are a function of, where it isn't the tensor's own (tied and master copies).
-  std::vector<std::int64_t> segments;  ///< Lengths of pieces that dimension 0 concatenates (q, k, v): a shard of it takes its slice of each.
+  /// Registered initialiser with arguments ("normal(0.02)", "ones"); persistent tensors only.
+  std::string initial;
+  /// Name that the initial values are a function of, where it isn't the tensor's own (tied and master copies).
+  std::string initial_key;
+  /// Lengths of pieces that dimension 0 concatenates (q, k, v): a shard of it takes its slice of each.
+  std::vector<std::int64_t> segments;
 };
-
 
 }  // namespace rehearse

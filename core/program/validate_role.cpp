@@ -26,7 +26,8 @@ void check_binding(const Program& p, const Role& role, std::size_t index, const 
     const Tensor& like = p.tensors[static_cast<std::size_t>(f.like)];
     if (actual.dtype != like.dtype || actual.shape != like.shape || actual.layout != like.layout)
       refuse(role, index, fmt::format("'{}' is bound to a tensor of another type, shape or layout", f.name));
-    if (actual.alias_of >= 0 && (set[next].allocate || set[next].release)) refuse(role, index, fmt::format("'{}' is a view and cannot be allocated", f.name));
+    if (actual.alias_of >= 0 && (set[next].allocate || set[next].release))
+      refuse(role, index, fmt::format("'{}' is a view and cannot be allocated", f.name));
     ++next;
   }
   if (next != set.size()) refuse(role, index, "more bindings than bound formals");
@@ -40,7 +41,8 @@ struct Instance {
 struct InstanceHash {
   std::size_t operator()(const Instance& i) const {
     std::size_t h = 0;
-    for (const int part : {i.tensor, i.layer, i.chunk, i.microbatch, i.pass}) h = h * 1000003u + static_cast<std::size_t>(part);
+    for (const int part : {i.tensor, i.layer, i.chunk, i.microbatch, i.pass})
+      h = h * 1000003u + static_cast<std::size_t>(part);
     return h;
   }
 };
@@ -56,13 +58,15 @@ class Storage {
   void apply(std::size_t index, const Entry& e) {
     const BindingSet& set = program_.binding_sets[static_cast<std::size_t>(e.bindings)];
     for (const Binding& b : set)
-      if (b.allocate && !live_.insert(instance(b, e)).second) refuse(role_, index, "allocates " + text(b, e) + ", which is allocated");
+      if (b.allocate && !live_.insert(instance(b, e)).second)
+        refuse(role_, index, "allocates " + text(b, e) + ", which is allocated");
     for (const Binding& b : set) {
       if (tensor(b).alias_of >= 0) continue;
       if (live_.count(instance(b, e)) == 0) refuse(role_, index, "uses " + text(b, e) + ", which is not allocated");
     }
     for (const Binding& b : set)
-      if (b.release && live_.erase(instance(b, e)) == 0) refuse(role_, index, "frees " + text(b, e) + ", which is not allocated");
+      if (b.release && live_.erase(instance(b, e)) == 0)
+        refuse(role_, index, "frees " + text(b, e) + ", which is not allocated");
   }
 
   /// The prologue may leave storage that every step then begins and ends with.
@@ -76,17 +80,23 @@ class Storage {
 
  private:
   [[noreturn]] void differ(const Instance& i, const char* what) const {
-    throw std::logic_error(fmt::format("program: role '{}' {} {} (block {}, microbatch {}) at the end of its step, unlike at its beginning", role_.name,
-                                       what, program_.tensors[static_cast<std::size_t>(i.tensor)].name, i.layer, i.microbatch));
+    throw std::logic_error(fmt::format(
+        "program: role '{}' {} {} (block {}, microbatch {}) at the end of its step, unlike at its beginning",
+        role_.name, what, program_.tensors[static_cast<std::size_t>(i.tensor)].name, i.layer, i.microbatch));
   }
-  [[nodiscard]] const Tensor& tensor(const Binding& b) const { return program_.tensors[static_cast<std::size_t>(b.tensor)]; }
+  [[nodiscard]] const Tensor& tensor(const Binding& b) const {
+    return program_.tensors[static_cast<std::size_t>(b.tensor)];
+  }
   [[nodiscard]] Instance instance(const Binding& b, const Entry& e) const {
     const Tensor& t = tensor(b);
-    return {b.tensor, t.per_layer ? e.layer + b.instance.layer_delta : -1, t.per_chunk ? e.chunk + b.instance.chunk_delta : 0,
-            t.per_microbatch ? e.microbatch + b.instance.microbatch_delta : 0, t.per_pass ? e.pass + b.instance.pass_delta : 0};
+    return {b.tensor, t.per_layer ? e.layer + b.instance.layer_delta : -1,
+            t.per_chunk ? e.chunk + b.instance.chunk_delta : 0,
+            t.per_microbatch ? e.microbatch + b.instance.microbatch_delta : 0,
+            t.per_pass ? e.pass + b.instance.pass_delta : 0};
   }
   [[nodiscard]] std::string text(const Binding& b, const Entry& e) const {
-    return fmt::format("{} (block {}, microbatch {})", tensor(b).name, e.layer + b.instance.layer_delta, e.microbatch + b.instance.microbatch_delta);
+    return fmt::format("{} (block {}, microbatch {})", tensor(b).name, e.layer + b.instance.layer_delta,
+                       e.microbatch + b.instance.microbatch_delta);
   }
 
   const Program& program_;
@@ -101,15 +111,18 @@ void check_entry(const Program& p, const Role& role, std::size_t i, const Entry&
     if (!has(p.tensors, b.tensor)) refuse(role, i, "binds no such tensor");
   if (!has(p.streams, e.stream)) refuse(role, i, "no such stream");
   if (!has_expr(p, e.predicate)) refuse(role, i, "no such expression");
-  if (e.first_wait < 0 || e.wait_count < 0 || e.first_wait + e.wait_count > static_cast<int>(role.waits.size())) refuse(role, i, "no such waits");
-  if (e.first_mark < 0 || e.mark_count < 0 || e.first_mark + e.mark_count > static_cast<int>(role.marks.size())) refuse(role, i, "no such marks");
+  if (e.first_wait < 0 || e.wait_count < 0 || e.first_wait + e.wait_count > static_cast<int>(role.waits.size()))
+    refuse(role, i, "no such waits");
+  if (e.first_mark < 0 || e.mark_count < 0 || e.first_mark + e.mark_count > static_cast<int>(role.marks.size()))
+    refuse(role, i, "no such marks");
   if (e.record >= role.events) refuse(role, i, "records an event that does not exist");
 }
 
 /// Events of one list of entries: recorded once each, waited for only after.
 class Events {
  public:
-  Events(const Role& role, const std::vector<Entry>& entries) : role_(role), recorded_(static_cast<std::size_t>(role.events), false), ever_(recorded_) {
+  Events(const Role& role, const std::vector<Entry>& entries)
+      : role_(role), recorded_(static_cast<std::size_t>(role.events), false), ever_(recorded_) {
     for (const Entry& e : entries) {
       if (e.record >= 0) ever_[static_cast<std::size_t>(e.record)] = true;
       for (const Mark& m : marks(e))
@@ -121,10 +134,13 @@ class Events {
     for (std::int32_t w = 0; w < e.wait_count; ++w) {
       const Wait& wait = role_.waits[static_cast<std::size_t>(e.first_wait + w)];
       if (!has(recorded_, wait.event)) refuse(role_, i, "waits for an event that does not exist");
-      if (wait.steps_back < 0 || wait.task >= static_cast<int>(tasks)) refuse(role_, i, "waits with a step or a task that does not exist");
+      if (wait.steps_back < 0 || wait.task >= static_cast<int>(tasks))
+        refuse(role_, i, "waits with a step or a task that does not exist");
       const auto& done = wait.steps_back == 0 ? recorded_ : ever_;
       if (!done[static_cast<std::size_t>(wait.event)])
-        refuse(role_, i, wait.steps_back == 0 ? "waits for an event that nothing before it records" : "waits for an event of an earlier step that no entry records");
+        refuse(role_, i,
+               wait.steps_back == 0 ? "waits for an event that nothing before it records"
+                                    : "waits for an event of an earlier step that no entry records");
     }
     for (const Mark& m : marks(e)) {
       if (m.task < 0 || m.task >= static_cast<int>(tasks)) refuse(role_, i, "marks a task that does not exist");
@@ -135,7 +151,8 @@ class Events {
 
  private:
   [[nodiscard]] std::span<const Mark> marks(const Entry& e) const {
-    return std::span(role_.marks).subspan(static_cast<std::size_t>(e.first_mark), static_cast<std::size_t>(e.mark_count));
+    return std::span(role_.marks)
+        .subspan(static_cast<std::size_t>(e.first_mark), static_cast<std::size_t>(e.mark_count));
   }
   void record(std::size_t i, EventId event) {
     if (!has(recorded_, event)) refuse(role_, i, "records an event that does not exist");
@@ -151,7 +168,8 @@ class Events {
 
 void check_role(const Program& p, const Role& role) {
   for (const Role::Persistent& t : role.persistent)
-    if (!has(p.tensors, t.tensor)) throw std::logic_error(fmt::format("program: role '{}' holds no such tensor", role.name));
+    if (!has(p.tensors, t.tensor))
+      throw std::logic_error(fmt::format("program: role '{}' holds no such tensor", role.name));
   Storage storage(p, role);
   std::set<std::pair<int, int>> seen;
   const auto check = [&](const std::vector<Entry>& entries) {

@@ -11,7 +11,8 @@ namespace rehearse::validation {
 
 namespace {
 
-/// Chunk, microbatch, pass, step, layer (where the edge is per layer) and tag: what identifies a message besides its ends.
+/// Chunk, microbatch, pass, step, layer (where the edge is per layer) and tag: what identifies a message besides its
+/// ends.
 using Message = std::tuple<int, int, int, int, int, std::int64_t>;
 /// By (group, edge, peer rank), in issue order.
 using Messages = std::map<std::tuple<int, int, int>, std::vector<Message>>;
@@ -28,7 +29,8 @@ class Listener {
     for (std::size_t b = 0; b < p.bodies.size(); ++b)
       for (const auto v : boost::make_iterator_range(boost::vertices(p.bodies[b].graph))) {
         const Task& task = p.bodies[b].graph[v];
-        if (std::holds_alternative<CollectiveTask>(task.kind) || std::holds_alternative<P2pTask>(task.kind)) tasks_[b].push_back(&task);
+        if (std::holds_alternative<CollectiveTask>(task.kind) || std::holds_alternative<P2pTask>(task.kind))
+          tasks_[b].push_back(&task);
       }
   }
 
@@ -40,7 +42,8 @@ class Listener {
     Traffic out;
     for (const Entry& e : p_.roles[static_cast<std::size_t>(p_.role_of_rank[static_cast<std::size_t>(rank)])].step)
       for (const Task* task : tasks_[static_cast<std::size_t>(e.body)]) {
-        if (const auto* c = std::get_if<CollectiveTask>(&task->kind)) out.collectives[c->group].push_back(number_of(*task, c->op));
+        if (const auto* c = std::get_if<CollectiveTask>(&task->kind))
+          out.collectives[c->group].push_back(number_of(*task, c->op));
         if (const auto* m = std::get_if<P2pTask>(&task->kind)) add(out, e, *task, *m);
       }
     return out;
@@ -64,11 +67,13 @@ class Listener {
     if (fresh) at->second = p_.mesh.members(p_.groups[static_cast<std::size_t>(m.group)], rank_, p_.exprs);
     const std::int64_t position = p_.exprs.evaluate(m.peer, here_);
     if (!has(at->second, position))
-      refuse(p_.bodies[static_cast<std::size_t>(e.body)], task, fmt::format("its peer, position {}, is outside the group of rank {}", position, rank_));
+      refuse(p_.bodies[static_cast<std::size_t>(e.body)], task,
+             fmt::format("its peer, position {}, is outside the group of rank {}", position, rank_));
     const int layer = p_.edges[static_cast<std::size_t>(m.edge)].per_layer ? e.layer + m.layer_delta : 0;
     auto& list = m.direction == P2pTask::Direction::send ? out.sent : out.received;
     list[{m.group, m.edge, at->second[static_cast<std::size_t>(position)]}].push_back(
-        {e.chunk + m.chunk_delta, e.microbatch + m.microbatch_delta, e.pass, m.step_delta, layer, p_.exprs.evaluate(m.tag, here_)});
+        {e.chunk + m.chunk_delta, e.microbatch + m.microbatch_delta, e.pass, m.step_delta, layer,
+         p_.exprs.evaluate(m.tag, here_)});
   }
 
   const Program& p_;
@@ -89,7 +94,8 @@ void check_collectives(const Program& p, const Heard& heard, int rank, int group
     if (at == heard.end()) continue;
     const auto theirs = at->second.collectives.find(group);
     if (theirs == at->second.collectives.end() || theirs->second != calls)
-      throw std::logic_error(fmt::format("program: ranks {} and {} issue the collectives of group '{}' in different orders", rank, other, spec.name));
+      throw std::logic_error(fmt::format(
+          "program: ranks {} and {} issue the collectives of group '{}' in different orders", rank, other, spec.name));
   }
 }
 
@@ -102,7 +108,8 @@ void check_messages(const Heard& heard, int rank, const Messages& mine, Messages
     const Messages& other = at->second.*theirs;
     const auto found = other.find({group, edge, rank});
     if (found == other.end() || found->second != messages)
-      throw std::logic_error(fmt::format("program: what rank {} sends to rank {} is not what that receives, in order", sending ? rank : peer, sending ? peer : rank));
+      throw std::logic_error(fmt::format("program: what rank {} sends to rank {} is not what that receives, in order",
+                                         sending ? rank : peer, sending ? peer : rank));
   }
 }
 

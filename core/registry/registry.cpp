@@ -63,27 +63,32 @@ std::vector<std::string> near_names(std::string_view word, std::span<const std::
       if (lower(candidate).find(lower(word)) != std::string::npos) out.push_back(candidate);
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   if (out.size() > most) out.resize(most);
-  if (std::string near = out.empty() ? did_you_mean(word, candidates) : std::string(); !near.empty()) out.push_back(std::move(near));
+  if (std::string near = out.empty() ? did_you_mean(word, candidates) : std::string(); !near.empty())
+    out.push_back(std::move(near));
   return out;
 }
 
 std::string question_of(std::span<const std::string> names) {
   std::string out;
-  for (std::size_t i = 0; i < names.size(); ++i) out += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    out += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
   return out.empty() ? out : fmt::format("did you mean {}?", out);
 }
 
 namespace {
 
-Error unknown(std::string_view kind, std::string_view word, std::span<const std::string> valid, const std::string& rest) {
+Error unknown(std::string_view kind, std::string_view word, std::span<const std::string> valid,
+              const std::string& rest) {
   const std::string shown = word.size() <= 80 ? std::string(word) : std::string(word.substr(0, 80)) + "...";
   const std::string question = question_of(near_names(word, valid));
-  return Error(ErrorKind::usage, fmt::format("unknown {} '{}'", kind, shown), {}, question + (question.empty() ? "" : " ") + rest);
+  return Error(ErrorKind::usage, fmt::format("unknown {} '{}'", kind, shown), {},
+               question + (question.empty() ? "" : " ") + rest);
 }
 
 }  // namespace
 
-Error unknown_of_many(std::string_view kind, std::string_view word, std::span<const std::string> valid, std::string_view listing) {
+Error unknown_of_many(std::string_view kind, std::string_view word, std::span<const std::string> valid,
+                      std::string_view listing) {
   return unknown(kind, word, valid, fmt::format("see '{}'", listing));
 }
 

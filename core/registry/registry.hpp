@@ -1,5 +1,6 @@
 #pragma once
-// Named registries: one entry makes a thing appear in list, explain, help, completion, validation and the property tests.
+// Named registries: one entry makes a thing appear in list, explain, help, completion, validation and the property
+// tests.
 
 #include <algorithm>
 #include <span>
@@ -17,7 +18,11 @@ namespace rehearse {
 [[nodiscard]] Error unknown_name(std::string_view kind, std::string_view word, std::span<const std::string> valid);
 
 /// A parameter that an entry takes, for help and `explain`.
-struct ParameterHelp { std::string name; std::string summary; std::string default_text; };
+struct ParameterHelp {
+  std::string name;
+  std::string summary;
+  std::string default_text;
+};
 
 template <class Value>
 class Registry {
@@ -31,11 +36,13 @@ class Registry {
 
   explicit Registry(std::string kind) : kind_(std::move(kind)) {}
 
-  /// Registers; entries are kept sorted by name, so that listings don't depend on link order. Returns true, for static initialisers.
+  /// Registers; entries are kept sorted by name, so that listings don't depend on link order. Returns true, for static
+  /// initialisers.
   bool add(Entry entry) {
     auto at = std::lower_bound(entries_.begin(), entries_.end(), entry.name,
                                [](const Entry& e, const std::string& n) { return e.name < n; });
-    if (at != entries_.end() && at->name == entry.name) throw std::logic_error(kind_ + " registered twice: " + entry.name);
+    if (at != entries_.end() && at->name == entry.name)
+      throw std::logic_error(kind_ + " registered twice: " + entry.name);
     entries_.insert(at, std::move(entry));
     return true;
   }

@@ -19,7 +19,9 @@ namespace {
 using nlohmann::ordered_json;
 using Steps = std::vector<ComparedStep>;
 
-std::string letter(std::size_t i) { return i < 26 ? std::string(1, static_cast<char>('A' + i)) : fmt::format("#{}", i + 1); }
+std::string letter(std::size_t i) {
+  return i < 26 ? std::string(1, static_cast<char>('A' + i)) : fmt::format("#{}", i + 1);
+}
 
 const ComparedStep* first_that_fits(const Steps& steps) {
   const auto at = std::find_if(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.fits; });
@@ -30,7 +32,9 @@ Facts legend(const Steps& steps) {
   Facts facts{"Compared", {}};
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const PlanSummary& p = steps[i].plan;
-    const std::string what = p.model.empty() ? "" : fmt::format(": {} on {} GPUs, {}: {}", p.model, with_commas(p.gpus), p.cluster, p.strategy);
+    const std::string what =
+        p.model.empty() ? ""
+                        : fmt::format(": {} on {} GPUs, {}: {}", p.model, with_commas(p.gpus), p.cluster, p.strategy);
     facts.rows.emplace_back(letter(i), steps[i].name + what);
   }
   return facts;
@@ -52,15 +56,25 @@ std::vector<std::string> row(const std::string& title, const Steps& steps, Cell 
 Table figures(const Steps& steps) {
   Table table{"", columns(steps, ""), {}};
   const ComparedStep* base = first_that_fits(steps);
-  const bool tokens = std::any_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.metrics.tokens_per_s > 0; });
+  const bool tokens =
+      std::any_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.metrics.tokens_per_s > 0; });
   table.rows.push_back(row("step time", steps, [](const ComparedStep& s) { return to_string(s.metrics.step_time); }));
   if (base != nullptr)
     table.rows.push_back(row(fmt::format("times {}", letter(static_cast<std::size_t>(base - steps.data()))), steps,
-                             [base](const ComparedStep& s) { return fmt::format("{:.3f}", s.metrics.step_time / base->metrics.step_time); }));
-  const bool same = std::all_of(steps.begin(), steps.end(), [&](const ComparedStep& s) { return s.plan.samples == steps.front().plan.samples; });
-  table.rows.push_back(row(same ? steps.front().plan.samples + "/s" : "samples/s", steps, [](const ComparedStep& s) { return s.metrics.samples_per_s >= 1e4 ? with_commas(s.metrics.samples_per_s) : fmt::format("{:.4g}", s.metrics.samples_per_s); }));
-  if (tokens) table.rows.push_back(row("tokens/s", steps, [](const ComparedStep& s) { return with_commas(s.metrics.tokens_per_s); }));
-  table.rows.push_back(row("MFU %", steps, [](const ComparedStep& s) { return fmt::format("{:.1f}", 100 * s.metrics.mfu); }));
+                             [base](const ComparedStep& s) {
+                               return fmt::format("{:.3f}", s.metrics.step_time / base->metrics.step_time);
+                             }));
+  const bool same = std::all_of(steps.begin(), steps.end(),
+                                [&](const ComparedStep& s) { return s.plan.samples == steps.front().plan.samples; });
+  table.rows.push_back(row(same ? steps.front().plan.samples + "/s" : "samples/s", steps, [](const ComparedStep& s) {
+    return s.metrics.samples_per_s >= 1e4 ? with_commas(s.metrics.samples_per_s)
+                                          : fmt::format("{:.4g}", s.metrics.samples_per_s);
+  }));
+  if (tokens)
+    table.rows.push_back(
+        row("tokens/s", steps, [](const ComparedStep& s) { return with_commas(s.metrics.tokens_per_s); }));
+  table.rows.push_back(
+      row("MFU %", steps, [](const ComparedStep& s) { return fmt::format("{:.1f}", 100 * s.metrics.mfu); }));
   std::vector<std::string> memory{"memory needed, GiB"}, capacity{"memory there, GiB"};
   for (const ComparedStep& s : steps) {
     memory.push_back(gib(s.needed));
@@ -74,14 +88,21 @@ Table figures(const Steps& steps) {
 std::string scaled(double seconds, bool milli) { return fmt::format("{:.3f}", milli ? seconds * 1e3 : seconds); }
 
 Table breakdown_table(const Steps& steps) {
-  const bool milli = std::all_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.breakdown.total() < Seconds{1}; });
-  Table table{fmt::format("Where the step goes, on each one's slowest rank, {}", milli ? "ms" : "seconds"), columns(steps, ""), {}};
+  const bool milli =
+      std::all_of(steps.begin(), steps.end(), [](const ComparedStep& s) { return s.breakdown.total() < Seconds{1}; });
+  Table table{fmt::format("Where the step goes, on each one's slowest rank, {}", milli ? "ms" : "seconds"),
+              columns(steps, ""),
+              {}};
   for (int c = 0; c < kTimeCategories; ++c) {
     const auto category = static_cast<TimeCategory>(c);
-    auto cells = row(std::string(words_of(category)), steps, [=](const ComparedStep& s) { return scaled(s.breakdown[category].value(), milli); });
-    if (std::any_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return cell != "0.000" && cell != "-"; })) table.rows.push_back(std::move(cells));
+    auto cells = row(std::string(words_of(category)), steps,
+                     [=](const ComparedStep& s) { return scaled(s.breakdown[category].value(), milli); });
+    if (std::any_of(cells.begin() + 1, cells.end(),
+                    [](const std::string& cell) { return cell != "0.000" && cell != "-"; }))
+      table.rows.push_back(std::move(cells));
   }
-  table.rows.push_back(row("step", steps, [=](const ComparedStep& s) { return scaled(s.breakdown.total().value(), milli); }));
+  table.rows.push_back(
+      row("step", steps, [=](const ComparedStep& s) { return scaled(s.breakdown.total().value(), milli); }));
   return table;
 }
 
@@ -117,15 +138,21 @@ std::string sentence(const Steps& steps, std::size_t base, std::size_t i) {
   const double ratio = b.metrics.step_time / a.metrics.step_time;
   const Breakdown d = difference(a.breakdown, b.breakdown);
   if (std::abs(ratio - 1) < 5e-4) return fmt::format("{} takes as long as {}.", letter(i), letter(base));
-  std::string text = fmt::format("{} takes {:.3g} times as long as {}: {}, of which {}.", letter(i), ratio, letter(base), signed_time(d.total()), reasons(d));
-  const double work = b.metrics.samples_per_s * b.metrics.step_time.value() / (a.metrics.samples_per_s * a.metrics.step_time.value());
+  std::string text = fmt::format("{} takes {:.3g} times as long as {}: {}, of which {}.", letter(i), ratio,
+                                 letter(base), signed_time(d.total()), reasons(d));
+  const double work =
+      b.metrics.samples_per_s * b.metrics.step_time.value() / (a.metrics.samples_per_s * a.metrics.step_time.value());
   if (std::abs(work - 1) > 1e-6)
-    text += fmt::format(" Its step is {:.4g} times the work; per sample it takes {:.3g} times as long.", work, ratio / work);
+    text += fmt::format(" Its step is {:.4g} times the work; per sample it takes {:.3g} times as long.", work,
+                        ratio / work);
   return text;
 }
 
 ordered_json step_json(const ComparedStep& s) {
-  ordered_json out{{"name", s.name}, {"fits", s.fits}, {"needed_bytes", std::llround(s.needed.value())}, {"capacity_bytes", std::llround(s.capacity.value())}};
+  ordered_json out{{"name", s.name},
+                   {"fits", s.fits},
+                   {"needed_bytes", std::llround(s.needed.value())},
+                   {"capacity_bytes", std::llround(s.capacity.value())}};
   if (!s.fits) return out;
   out["step_time_s"] = s.metrics.step_time.value();
   out["samples_per_s"] = s.metrics.samples_per_s;
@@ -136,7 +163,8 @@ ordered_json step_json(const ComparedStep& s) {
 }
 
 std::string json_text(const Steps& steps) {
-  ordered_json out{{"schema", kComparisonSchema}, {"steps", ordered_json::array()}, {"differences", ordered_json::array()}};
+  ordered_json out{
+      {"schema", kComparisonSchema}, {"steps", ordered_json::array()}, {"differences", ordered_json::array()}};
   const ComparedStep* base = first_that_fits(steps);
   for (const ComparedStep& s : steps) {
     out["steps"].push_back(step_json(s));
@@ -152,12 +180,24 @@ std::string json_text(const Steps& steps) {
 }
 
 Table records(const Steps& steps) {
-  Table table{"", {{"name"}, {"fits"}, {"needed_bytes"}, {"capacity_bytes"}, {"step_time_s"}, {"samples_per_s"}, {"tokens_per_s"}, {"mfu"}}, {}};
-  for (int c = 0; c < kTimeCategories; ++c) table.columns.push_back({fmt::format("breakdown.{}", name_of(static_cast<TimeCategory>(c)))});
+  Table table{"",
+              {{"name"},
+               {"fits"},
+               {"needed_bytes"},
+               {"capacity_bytes"},
+               {"step_time_s"},
+               {"samples_per_s"},
+               {"tokens_per_s"},
+               {"mfu"}},
+              {}};
+  for (int c = 0; c < kTimeCategories; ++c)
+    table.columns.push_back({fmt::format("breakdown.{}", name_of(static_cast<TimeCategory>(c)))});
   for (const ComparedStep& s : steps) {
-    std::vector<std::string> cells{s.name, s.fits ? "true" : "false", fmt::format("{:.0f}", s.needed.value()), fmt::format("{:.0f}", s.capacity.value())};
+    std::vector<std::string> cells{s.name, s.fits ? "true" : "false", fmt::format("{:.0f}", s.needed.value()),
+                                   fmt::format("{:.0f}", s.capacity.value())};
     const auto number = [&](double v) { cells.push_back(s.fits ? fmt::format("{}", v) : ""); };
-    for (const double v : {s.metrics.step_time.value(), s.metrics.samples_per_s, s.metrics.tokens_per_s, s.metrics.mfu}) number(v);
+    for (const double v : {s.metrics.step_time.value(), s.metrics.samples_per_s, s.metrics.tokens_per_s, s.metrics.mfu})
+      number(v);
     for (const Seconds v : s.breakdown.seconds) number(v.value());
     table.rows.push_back(std::move(cells));
   }
@@ -175,10 +215,12 @@ std::string blank_after(std::string picture, double part) {
   return picture;
 }
 
-/// To the scale of the longest, so that a shorter step is a shorter picture; where that would cut its end off, to its own.
+/// To the scale of the longest, so that a shorter step is a shorter picture; where that would cut its end off, to its
+/// own.
 std::string draw(const ComparedStep& s, Seconds longest, const TextStyle& style) {
   const std::string text = draw_gantt(*s.trace, s.rows, s.begin, s.begin + longest, style);
-  if (text.find("~ left out") != std::string::npos) return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.metrics.step_time, style);
+  if (text.find("~ left out") != std::string::npos)
+    return draw_gantt(*s.trace, s.rows, s.begin, s.begin + s.metrics.step_time, style);
   return blank_after(text, s.metrics.step_time / longest);
 }
 
@@ -188,8 +230,9 @@ void add_pictures(const Steps& steps, Document& out) {
     if (s.trace) longest = std::max(longest, s.metrics.step_time);
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].trace && !steps[i].rows.empty())
-      out.blocks.push_back(Picture{fmt::format("One step of {}, one row per stage", letter(i)),
-                                   [s = steps[i], longest](const TextStyle& style) { return draw(s, longest, style); }});
+      out.blocks.push_back(
+          Picture{fmt::format("One step of {}, one row per stage", letter(i)),
+                  [s = steps[i], longest](const TextStyle& style) { return draw(s, longest, style); }});
 }
 
 }  // namespace
@@ -217,7 +260,8 @@ ComparedStep read_result(const std::string& json, const std::string& origin) {
   out.metrics.mfu = result.number("mfu");
   ObjectReader breakdown = result.object("breakdown");
   for (int c = 0; c < kTimeCategories; ++c)
-    out.breakdown.seconds[static_cast<std::size_t>(c)] = Seconds{breakdown.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
+    out.breakdown.seconds[static_cast<std::size_t>(c)] =
+        Seconds{breakdown.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
   return out;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a verb has to say, apart from how it is printed: blocks for people, records for spreadsheets, JSON for programs. Verbs
-// build a Document; every format prints any Document.
+// What a verb has to say, apart from how it is printed: blocks for people, records for spreadsheets, JSON for programs.
+// Verbs build a Document; every format prints any Document.
 
 #include <functional>
 #include <string>
@@ -17,10 +17,14 @@ struct TextStyle {
 };
 
 /// A paragraph. Formats wrap it.
-struct Paragraph { std::string text; };
+struct Paragraph {
+  std::string text;
+};
 
 /// The one line that says what the document is about.
-struct Heading { std::string text; };
+struct Heading {
+  std::string text;
+};
 
 /// Labels and values, one pair a line.
 struct Facts {
@@ -33,7 +37,8 @@ struct Column {
   bool number = false;  ///< Aligned right.
 };
 
-/// Rows have one cell per column. `bars`, where not empty, holds one share 0..1 per row, drawn after the row where there is room.
+/// Rows have one cell per column. `bars`, where not empty, holds one share 0..1 per row, drawn after the row where
+/// there is room.
 struct Table {
   std::string title;  ///< May be empty.
   std::vector<Column> columns;

@@ -7,7 +7,8 @@
 
 namespace rehearse {
 
-/// {median_abs_error, mean_abs_error, p90_abs_error, worst_abs_error, bias}, shares of what was measured; all 0 for no rows.
+/// {median_abs_error, mean_abs_error, p90_abs_error, worst_abs_error, bias}, shares of what was measured; all 0 for no
+/// rows.
 [[nodiscard]] nlohmann::ordered_json error_figures_json(const ErrorStatistics& errors);
 
 }  // namespace rehearse

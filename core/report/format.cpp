@@ -13,9 +13,12 @@ int columns_of(const std::string& text) {
   int columns = 0;
   bool escape = false;
   for (const char c : text) {
-    if (c == '\033') escape = true;
-    else if (escape) escape = c != 'm';
-    else if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U) ++columns;
+    if (c == '\033')
+      escape = true;
+    else if (escape)
+      escape = c != 'm';
+    else if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U)
+      ++columns;
   }
   return columns;
 }

@@ -17,8 +17,8 @@ using Format = std::function<std::string(const Document&, const TextStyle&)>;
 
 /// Columns that `text` takes on a terminal: UTF-8 characters, without ANSI escapes.
 [[nodiscard]] int columns_of(const std::string& text);
-/// Breaks at spaces so that no line is longer than `width`, a longer word alone excepted. Lines after the first start with `indent` spaces,
-/// which don't count.
+/// Breaks at spaces so that no line is longer than `width`, a longer word alone excepted. Lines after the first start
+/// with `indent` spaces, which don't count.
 [[nodiscard]] std::string wrap(const std::string& text, int width, int indent = 0);
 
 }  // namespace rehearse

@@ -7,7 +7,9 @@ namespace rehearse {
 namespace {
 
 [[maybe_unused]] const bool registered =
-    formats().add({"json", "for programs, byte-identical for equal input", {}, [](const Document& d, const TextStyle&) { return d.json; }});
+    formats().add({"json", "for programs, byte-identical for equal input", {}, [](const Document& d, const TextStyle&) {
+                     return d.json;
+                   }});
 
 }  // namespace
 

@@ -23,7 +23,9 @@ class MarkdownPrinter {
  public:
   std::string operator()(const Heading& h) const { return "## " + escaped(h.text) + "\n"; }
   std::string operator()(const Paragraph& p) const { return escaped(p.text) + "\n"; }
-  std::string operator()(const Picture& p) const { return title(p.title) + "```text\n" + p.draw({kPictureWidth, false}) + "```\n"; }
+  std::string operator()(const Picture& p) const {
+    return title(p.title) + "```text\n" + p.draw({kPictureWidth, false}) + "```\n";
+  }
 
   std::string operator()(const Facts& facts) const {
     std::string out = title(facts.title) + "| | |\n|---|---|\n";
@@ -52,7 +54,8 @@ class MarkdownPrinter {
 
 std::string print(const Document& document, const TextStyle&) {
   std::string out;
-  for (const DocumentBlock& block : document.blocks) out += (out.empty() ? "" : "\n") + std::visit(MarkdownPrinter(), block);
+  for (const DocumentBlock& block : document.blocks)
+    out += (out.empty() ? "" : "\n") + std::visit(MarkdownPrinter(), block);
   return out;
 }
 

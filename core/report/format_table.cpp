@@ -30,7 +30,8 @@ class TablePrinter {
     int label = 0;
     for (const auto& [name, value] : facts.rows) label = std::max(label, columns_of(name));
     for (const auto& [name, value] : facts.rows)
-      out_ += padded(name, label + kGap, false) + wrap(value, std::max(kLeastValue, style_.width - label - kGap), label + kGap) + "\n";
+      out_ += padded(name, label + kGap, false) +
+              wrap(value, std::max(kLeastValue, style_.width - label - kGap), label + kGap) + "\n";
   }
 
   void operator()(const Table& table) {
@@ -48,7 +49,9 @@ class TablePrinter {
   std::string take() { return std::move(out_); }
 
  private:
-  [[nodiscard]] std::string bold(const std::string& text) const { return style_.colour ? "\033[1m" + text + "\033[0m" : text; }
+  [[nodiscard]] std::string bold(const std::string& text) const {
+    return style_.colour ? "\033[1m" + text + "\033[0m" : text;
+  }
 
   void title(const std::string& text) {
     if (!text.empty()) out_ += bold(wrap(text, style_.width)) + "\n";
@@ -74,16 +77,21 @@ class TablePrinter {
     if (first > 1) out_ += "\n";
     std::size_t last = first;
     int used = widths[0];
-    while (last < widths.size() && (last == first || used + kGap + widths[last] <= style_.width)) used += kGap + widths[last++];
+    while (last < widths.size() && (last == first || used + kGap + widths[last] <= style_.width))
+      used += kGap + widths[last++];
     // Alone on its line and still too long, text wraps.
     const int room_for_text = style_.width - widths[0] - kGap;
-    const bool too_long = last == first + 1 && used > style_.width && !table.columns[first].number && room_for_text >= kLeastText;
+    const bool too_long =
+        last == first + 1 && used > style_.width && !table.columns[first].number && room_for_text >= kLeastText;
     const auto width_of = [&](std::size_t c) { return too_long && c == first ? room_for_text : widths[c]; };
     const bool whole = last == widths.size() && first == 1;
     const int room = whole && !table.bars.empty() ? std::min(kMostBar, style_.width - used - kGap) : 0;
     const auto line = [&](const auto& cell) {
       std::string text = padded(cell(0), widths[0], table.columns[0].number);
-      for (std::size_t c = first; c < last; ++c) text += std::string(kGap, ' ') + (too_long || wraps(table, c) ? wrap(cell(c), width_of(c), columns_of(text) + kGap) : padded(cell(c), widths[c], table.columns[c].number));
+      for (std::size_t c = first; c < last; ++c)
+        text += std::string(kGap, ' ') + (too_long || wraps(table, c)
+                                              ? wrap(cell(c), width_of(c), columns_of(text) + kGap)
+                                              : padded(cell(c), widths[c], table.columns[c].number));
       return text;
     };
     const auto trimmed = [](std::string text) { return text.erase(text.find_last_not_of(' ') + 1) + "\n"; };
@@ -91,13 +99,17 @@ class TablePrinter {
       out_ += trimmed(line([&](std::size_t c) { return table.columns[c].title; }));
     for (std::size_t r = 0; r < table.rows.size(); ++r) {
       std::string text = line([&](std::size_t c) { return table.rows[r][c]; });
-      if (room >= kLeastBar) text += std::string(kGap, ' ') + std::string(static_cast<std::size_t>(std::lround(std::clamp(table.bars[r], 0.0, 1.0) * room)), '#');
+      if (room >= kLeastBar)
+        text += std::string(kGap, ' ') +
+                std::string(static_cast<std::size_t>(std::lround(std::clamp(table.bars[r], 0.0, 1.0) * room)), '#');
       out_ += trimmed(text);
     }
     return std::max(last, first + 1);
   }
 
-  [[nodiscard]] static bool wraps(const Table& table, std::size_t column) { return column + 1 == table.columns.size() && !table.columns[column].number && table.bars.empty(); }
+  [[nodiscard]] static bool wraps(const Table& table, std::size_t column) {
+    return column + 1 == table.columns.size() && !table.columns[column].number && table.bars.empty();
+  }
 
   const TextStyle& style_;
   std::string out_;

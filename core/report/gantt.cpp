@@ -31,7 +31,8 @@ const char* colour_of(char symbol) {
   return symbol <= '9' ? "\033[34m" : "\033[32m";
 }
 
-/// What a rank's compute stream does, and what its gradient reduction does meanwhile: both matter to a picture, nothing else does.
+/// What a rank's compute stream does, and what its gradient reduction does meanwhile: both matter to a picture, nothing
+/// else does.
 bool drawn(const Trace& trace, const Span& span, const GanttOptions& options) {
   if (span.kind == SpanKind::compute) return true;
   if (options.communication) return span.kind != SpanKind::wait && span.kind != SpanKind::host;
@@ -41,12 +42,14 @@ bool drawn(const Trace& trace, const Span& span, const GanttOptions& options) {
 
 class Cells {
  public:
-  Cells(Seconds begin, Seconds end, int count) : begin_(begin), slice_((end - begin) / count), shares_(static_cast<std::size_t>(count)) {}
+  Cells(Seconds begin, Seconds end, int count)
+      : begin_(begin), slice_((end - begin) / count), shares_(static_cast<std::size_t>(count)) {}
 
   void add(const Span& span) {
     const double first = (span.begin - begin_) / slice_, last = (span.end - begin_) / slice_;
     const auto n = static_cast<double>(shares_.size());
-    for (auto c = static_cast<std::size_t>(std::clamp(first, 0.0, n)); c < shares_.size() && static_cast<double>(c) < last; ++c) {
+    for (auto c = static_cast<std::size_t>(std::clamp(first, 0.0, n));
+         c < shares_.size() && static_cast<double>(c) < last; ++c) {
       const double at = static_cast<double>(c);
       shares_[c][symbol_of(span)] += std::min(at + 1, last) - std::max(at, first);
     }
@@ -82,7 +85,8 @@ class Cells {
 Seconds forward_pass(const Trace& trace) {
   std::map<std::tuple<int, int, int>, Seconds> passes;
   for (const Span& s : trace.spans)
-    if (s.kind == SpanKind::compute && s.microbatch >= 0 && !s.backward) passes[{s.rank, s.chunk, s.microbatch}] += s.end - s.begin;
+    if (s.kind == SpanKind::compute && s.microbatch >= 0 && !s.backward)
+      passes[{s.rank, s.chunk, s.microbatch}] += s.end - s.begin;
   if (passes.empty()) return Seconds{0};
   std::vector<Seconds> times;
   for (const auto& [pass, time] : passes) times.push_back(time);
@@ -105,7 +109,8 @@ std::vector<Window> windows_of(const Trace& trace, Seconds begin, Seconds end, i
 
 /// Only the first `share` of the cells, the rest blank.
 std::string blank_after(std::string cells, double share) {
-  const auto shown = static_cast<std::size_t>(std::ceil(std::clamp(share, 0.0, 1.0) * static_cast<double>(cells.size())));
+  const auto shown =
+      static_cast<std::size_t>(std::ceil(std::clamp(share, 0.0, 1.0) * static_cast<double>(cells.size())));
   std::fill(cells.begin() + static_cast<std::ptrdiff_t>(shown), cells.end(), ' ');
   return cells;
 }
@@ -132,7 +137,8 @@ std::vector<GanttRow> sampled(const std::vector<GanttRow>& rows, std::size_t mos
   return out;
 }
 
-std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end, const TextStyle& style, const GanttOptions& options) {
+std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Seconds begin, Seconds end,
+                       const TextStyle& style, const GanttOptions& options) {
   std::size_t label = 0;
   for (const GanttRow& row : rows) label = std::max(label, row.label.size());
   const int room = std::max(kLeastCells, style.width - static_cast<int>(label) - 3);
@@ -155,8 +161,10 @@ std::string draw_gantt(const Trace& trace, const std::vector<GanttRow>& rows, Se
     axis += (axis.empty() ? "" : kCut) + fmt::format("{}{:>{}}", left, right, w.cells - static_cast<int>(left.size()));
   }
   out += fmt::format("{:<{}}  {}\n", "", label, axis);
-  const std::string legend = fmt::format("1 character = {}; 0-9 forward (microbatch mod 10), a-z backward (mod 26), = {} alone, o optimizer, . idle{}",
-                                         to_string((windows[0].end - windows[0].begin) / windows[0].cells, 3), options.communication ? "communication" : "gradient reduction", windows.size() > 1 ? ", ~ left out" : "");
+  const std::string legend = fmt::format(
+      "1 character = {}; 0-9 forward (microbatch mod 10), a-z backward (mod 26), = {} alone, o optimizer, . idle{}",
+      to_string((windows[0].end - windows[0].begin) / windows[0].cells, 3),
+      options.communication ? "communication" : "gradient reduction", windows.size() > 1 ? ", ~ left out" : "");
   return out + wrap(legend, style.width) + "\n";
 }
 

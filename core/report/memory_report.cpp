@@ -40,7 +40,8 @@ Table stage_table(const MemoryReport& report) {
   Table table{"Peak memory per stage, GiB", {{"stage", true}}, {}};
   for (const int c : categories) table.columns.push_back({std::string(name_of(static_cast<MemoryCategory>(c))), true});
   for (const char* title : {"peak", "needed", "capacity"}) table.columns.push_back({title, true});
-  const bool host = std::any_of(report.stages.begin(), report.stages.end(), [](const StageMemory& s) { return host_bytes(s) > Bytes{0}; });
+  const bool host = std::any_of(report.stages.begin(), report.stages.end(),
+                                [](const StageMemory& s) { return host_bytes(s) > Bytes{0}; });
   if (host) table.columns.push_back({"in host", true});
   table.columns.push_back({"", false});
   for (const StageMemory& s : report.stages) {
@@ -55,22 +56,30 @@ Table stage_table(const MemoryReport& report) {
 }
 
 std::string rule_text(const MemoryReport& report) {
-  return fmt::format("Needed: what tensors and workspace hold x {:g} for the allocator, plus {} for the CUDA context, communicators and libraries.",
-                     report.rule.allocator_factor, to_string(report.rule.framework));
+  return fmt::format(
+      "Needed: what tensors and workspace hold x {:g} for the allocator, plus {} for the CUDA context, communicators "
+      "and libraries.",
+      report.rule.allocator_factor, to_string(report.rule.framework));
 }
 
 std::string over_host_text(const StageMemory& s) {
-  return fmt::format("Does not fit: the ranks of one node need {} of its {} of host memory. Offload less: strategy.offload none, or fewer offload_layers; or divide "
-                     "optimizer state over more ranks.",
-                     to_string_iec(s.host_needed), to_string_iec(s.host_capacity));
+  return fmt::format(
+      "Does not fit: the ranks of one node need {} of its {} of host memory. Offload less: strategy.offload none, or "
+      "fewer offload_layers; or divide "
+      "optimizer state over more ranks.",
+      to_string_iec(s.host_needed), to_string_iec(s.host_capacity));
 }
 
 std::string over_text(const MemoryReport& report) {
   for (const StageMemory& s : report.stages)
     if (!s.host_fits()) return over_host_text(s);
   const StageMemory& worst = report.tightest();
-  std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed), to_string_iec(worst.capacity));
-  if (!report.suggestion) return text + "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, ep, or two of them) makes it fit.";
+  std::string text = fmt::format("Does not fit: stage {} needs {} of {}. ", worst.stage, to_string_iec(worst.needed),
+                                 to_string_iec(worst.capacity));
+  if (!report.suggestion)
+    return text +
+           "None of the changes tried (recomputation, sequence parallelism, ZeRO, microbatch, tp, pp, ep, or two of "
+           "them) makes it fit.";
   return text + fmt::format("It would fit, with {} needed, by", to_string_iec(report.suggestion->needed));
 }
 
@@ -81,14 +90,16 @@ bool MemoryReport::fits() const {
 }
 
 const StageMemory& MemoryReport::tightest() const {
-  return *std::max_element(stages.begin(), stages.end(),
-                           [](const StageMemory& a, const StageMemory& b) { return a.needed - a.capacity < b.needed - b.capacity; });
+  return *std::max_element(stages.begin(), stages.end(), [](const StageMemory& a, const StageMemory& b) {
+    return a.needed - a.capacity < b.needed - b.capacity;
+  });
 }
 
 namespace {
 
 /// What the ranks of each node keep in host memory. Every rank counts as its role's worst does.
-std::map<NodeId, Bytes> host_memory_by_node(const Program& program, const Cluster& cluster, const MemoryReport& report) {
+std::map<NodeId, Bytes> host_memory_by_node(const Program& program, const Cluster& cluster,
+                                            const MemoryReport& report) {
   std::map<NodeId, Bytes> out;
   for (std::size_t r = 0; r < program.role_of_rank.size(); ++r)
     for (const StageMemory& s : report.stages)
@@ -106,7 +117,8 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
     s.needed = rule.needed(memory);
     s.capacity = cluster.gpu(program.device_of_rank[static_cast<std::size_t>(memory.rank)]).memory;
     for (std::size_t r = 0; r < program.role_of_rank.size() && cluster.parts().size() > 1; ++r)
-      if (program.role_of_rank[r] == memory.role) s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).memory);
+      if (program.role_of_rank[r] == memory.role)
+        s.capacity = min(s.capacity, cluster.gpu(program.device_of_rank[r]).memory);
     s.memory = std::move(memory);
     report.stages.push_back(std::move(s));
   }
@@ -122,10 +134,13 @@ MemoryReport memory_report(const Program& program, const Cluster& cluster, const
 std::vector<DocumentBlock> memory_blocks(const MemoryReport& report) {
   const StageMemory& worst = report.tightest();
   std::vector<DocumentBlock> blocks{stage_table(report)};
-  blocks.push_back(Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
+  blocks.push_back(
+      Paragraph{fmt::format("Peak of stage {}: {}. {}", worst.stage, worst.memory.peak_at, rule_text(report))});
   if (!report.fits()) blocks.push_back(Paragraph{over_text(report)});
   // To be copied: never broken into lines.
-  if (report.suggestion) blocks.push_back(Picture{"", [options = options_of(*report.suggestion)](const TextStyle&) { return "  " + options + "\n"; }});
+  if (report.suggestion)
+    blocks.push_back(
+        Picture{"", [options = options_of(*report.suggestion)](const TextStyle&) { return "  " + options + "\n"; }});
   return blocks;
 }
 
@@ -134,7 +149,8 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
   for (const StageMemory& s : report.stages) {
     nlohmann::ordered_json categories;
     for (int c = 0; c < kMemoryCategories; ++c)
-      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] = whole(s.memory.by_category[static_cast<std::size_t>(c)]);
+      categories[std::string(name_of(static_cast<MemoryCategory>(c)))] =
+          whole(s.memory.by_category[static_cast<std::size_t>(c)]);
     out.push_back({{"stage", s.stage},
                    {"rank", s.memory.rank},
                    {"peak_bytes", whole(s.memory.peak)},
@@ -142,7 +158,10 @@ nlohmann::ordered_json memory_json(const MemoryReport& report) {
                    {"capacity_bytes", whole(s.capacity)},
                    {"peak_at", s.memory.peak_at},
                    {"by_category", std::move(categories)}});
-    if (host_bytes(s) > Bytes{0}) out.back().update({{"host_bytes", whole(host_bytes(s))}, {"host_needed_bytes", whole(s.host_needed)}, {"host_capacity_bytes", whole(s.host_capacity)}});
+    if (host_bytes(s) > Bytes{0})
+      out.back().update({{"host_bytes", whole(host_bytes(s))},
+                         {"host_needed_bytes", whole(s.host_needed)},
+                         {"host_capacity_bytes", whole(s.host_capacity)}});
   }
   return out;
 }
@@ -154,12 +173,15 @@ nlohmann::ordered_json suggestion_json(const MemoryReport& report) {
 
 Table memory_records(const MemoryReport& report) {
   Table table;
-  for (const char* title : {"stage", "rank", "peak_bytes", "needed_bytes", "capacity_bytes", "fits"}) table.columns.push_back({title});
-  for (int c = 0; c < kMemoryCategories; ++c) table.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c)))});
+  for (const char* title : {"stage", "rank", "peak_bytes", "needed_bytes", "capacity_bytes", "fits"})
+    table.columns.push_back({title});
+  for (int c = 0; c < kMemoryCategories; ++c)
+    table.columns.push_back({fmt::format("{}_bytes", name_of(static_cast<MemoryCategory>(c)))});
   table.columns.push_back({"peak_at"});
   for (const StageMemory& s : report.stages) {
-    std::vector<std::string> row{std::to_string(s.stage), std::to_string(s.memory.rank), std::to_string(whole(s.memory.peak)),
-                                 std::to_string(whole(s.needed)), std::to_string(whole(s.capacity)), s.fits() ? "true" : "false"};
+    std::vector<std::string> row{
+        std::to_string(s.stage),         std::to_string(s.memory.rank),     std::to_string(whole(s.memory.peak)),
+        std::to_string(whole(s.needed)), std::to_string(whole(s.capacity)), s.fits() ? "true" : "false"};
     for (const Bytes b : s.memory.by_category) row.push_back(std::to_string(whole(b)));
     row.push_back(s.memory.peak_at);
     table.rows.push_back(std::move(row));

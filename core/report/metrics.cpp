@@ -10,7 +10,8 @@ DType arithmetic_of(Precision precision) {
   switch (precision) {
     case Precision::fp32: return DType::fp32;
     case Precision::tf32: return DType::tf32;
-    case Precision::bf16: case Precision::bf16_mixed: return DType::bf16;
+    case Precision::bf16:
+    case Precision::bf16_mixed: return DType::bf16;
     case Precision::fp16_mixed: return DType::fp16;
     case Precision::fp8_mixed: return DType::fp8;
     case Precision::fp4_mixed: return DType::fp4;
@@ -18,7 +19,8 @@ DType arithmetic_of(Precision precision) {
   return DType::fp32;
 }
 
-StepMetrics step_metrics(const Program& program, const Cluster& cluster, const TrainingSettings& training, Seconds step_time) {
+StepMetrics step_metrics(const Program& program, const Cluster& cluster, const TrainingSettings& training,
+                         Seconds step_time) {
   FlopsPerSecond peak;
   for (const int device : program.device_of_rank) peak += cluster.gpu(device).peak(arithmetic_of(training.precision));
   const double gpus = std::max(1.0, static_cast<double>(program.device_of_rank.size()));
@@ -31,7 +33,8 @@ StepMetrics step_metrics(const Program& program, const Cluster& cluster, const T
   out.model_flops_per_s_per_gpu = Flops{program.model_flops_per_step} / step_time / gpus;
   out.mfu = Flops{program.model_flops_per_step} / at_peak;
   out.hfu = executed_matmul_flops(program) / at_peak;
-  if (training.tokens > 0 && program.tokens_per_step > 0) out.run_time = step_time * (training.tokens / program.tokens_per_step);
+  if (training.tokens > 0 && program.tokens_per_step > 0)
+    out.run_time = step_time * (training.tokens / program.tokens_per_step);
   return out;
 }
 

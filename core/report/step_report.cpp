@@ -26,26 +26,35 @@ std::string parameters_text(double n) {
 }
 
 Heading heading(const PlanSummary& p) {
-  return {fmt::format("{} ({} parameters) on {} GPUs, {}: {}", p.model, parameters_text(p.parameters), with_commas(p.gpus), p.cluster, p.strategy)};
+  return {fmt::format("{} ({} parameters) on {} GPUs, {}: {}", p.model, parameters_text(p.parameters),
+                      with_commas(p.gpus), p.cluster, p.strategy)};
 }
 
 Facts metric_facts(const StepReport& r) {
   const StepMetrics& m = r.metrics;
   Facts facts{"", {{"step time", to_string(m.step_time)}}};
   if (r.range.rows > 0)
-    facts.rows.emplace_back("likely range", fmt::format("{} to {}, as 8 of 10 of {} measured steps came out ({})", to_string(m.step_time * r.range.p10), to_string(m.step_time * r.range.p90),
-                                                        with_commas(r.range.rows), r.range.rows_of));
+    facts.rows.emplace_back(
+        "likely range",
+        fmt::format("{} to {}, as 8 of 10 of {} measured steps came out ({})", to_string(m.step_time * r.range.p10),
+                    to_string(m.step_time * r.range.p90), with_commas(r.range.rows), r.range.rows_of));
   if (m.tokens_per_s > 0) {
-    facts.rows.emplace_back("tokens/s", fmt::format("{}, {:.4g} per GPU", with_commas(m.tokens_per_s), m.tokens_per_s_per_gpu));
+    facts.rows.emplace_back("tokens/s",
+                            fmt::format("{}, {:.4g} per GPU", with_commas(m.tokens_per_s), m.tokens_per_s_per_gpu));
   } else {
-    facts.rows.emplace_back(r.head.plan.samples + "/s", m.samples_per_s >= 1e4 ? with_commas(m.samples_per_s) : fmt::format("{:.4g}", m.samples_per_s));
+    facts.rows.emplace_back(r.head.plan.samples + "/s", m.samples_per_s >= 1e4
+                                                            ? with_commas(m.samples_per_s)
+                                                            : fmt::format("{:.4g}", m.samples_per_s));
   }
-  facts.rows.emplace_back("model FLOP/s", fmt::format("{:.1f} TFLOP/s per GPU", m.model_flops_per_s_per_gpu.value() / 1e12));
+  facts.rows.emplace_back("model FLOP/s",
+                          fmt::format("{:.1f} TFLOP/s per GPU", m.model_flops_per_s_per_gpu.value() / 1e12));
   facts.rows.emplace_back("MFU, HFU", fmt::format("{:.1f} %, {:.1f} %", 100 * m.mfu, 100 * m.hfu));
-  if (m.run_time) facts.rows.emplace_back("whole run", fmt::format("{}, without failures and evaluation", duration(*m.run_time)));
+  if (m.run_time)
+    facts.rows.emplace_back("whole run", fmt::format("{}, without failures and evaluation", duration(*m.run_time)));
   const TimeCategory c = bound_by(r.breakdown);
   const Seconds most = r.breakdown[c];
-  facts.rows.emplace_back("bound by", fmt::format("{}: {} of {} ({:.0f} %)", words_of(c), to_string(most), to_string(r.breakdown.total()), 100 * (most / r.breakdown.total())));
+  facts.rows.emplace_back("bound by", fmt::format("{}: {} of {} ({:.0f} %)", words_of(c), to_string(most),
+                                                  to_string(r.breakdown.total()), 100 * (most / r.breakdown.total())));
   facts.rows.emplace_back("back end", fmt::format("{}{}", r.backend, r.folding.empty() ? "" : "; " + r.folding));
   return facts;
 }
@@ -74,20 +83,25 @@ Table breakdown_table(const StepReport& r) {
 }
 
 std::string utilisation_text(const StepMetrics& m) {
-  return m.mfu > 1 || m.hfu > 1 ? fmt::format("{} {}", kUtilisationDefinition, kMinimalFilteringNote) : kUtilisationDefinition;
+  return m.mfu > 1 || m.hfu > 1 ? fmt::format("{} {}", kUtilisationDefinition, kMinimalFilteringNote)
+                                : kUtilisationDefinition;
 }
 
 Table link_table(const StepReport& r) {
   Table table{"Busiest links", {{"link", false}, {"used %", true}, {"bytes per step", true}}, {}};
-  for (const auto& l : r.busiest_links) table.rows.push_back({l.name, fmt::format("{:.1f}", 100 * l.utilisation), to_string(l.bytes)});
+  for (const auto& l : r.busiest_links)
+    table.rows.push_back({l.name, fmt::format("{:.1f}", 100 * l.utilisation), to_string(l.bytes)});
   return table;
 }
 
-std::string error_text(const ErrorSummary& e) { return e.rows > 0 ? fmt::format("{:.1f} % median, {} rows", 100 * e.median, e.rows) : "not tested"; }
+std::string error_text(const ErrorSummary& e) {
+  return e.rows > 0 ? fmt::format("{:.1f} % median, {} rows", 100 * e.median, e.rows) : "not tested";
+}
 
 Table evidence_table(const std::vector<EvidenceItem>& evidence) {
   Table table{"Rests on", {{"constants", false}, {"evidence", false}, {"off by, on rows held out", false}}, {}};
-  for (const EvidenceItem& e : evidence) table.rows.push_back({e.what, std::string(name_of(e.evidence)), error_text(e.held_out)});
+  for (const EvidenceItem& e : evidence)
+    table.rows.push_back({e.what, std::string(name_of(e.evidence)), error_text(e.held_out)});
   return table;
 }
 
@@ -97,7 +111,8 @@ ordered_json head_json(const ReportHead& head, bool fits) {
 
 ordered_json links_json(const StepReport& r) {
   auto out = ordered_json::array();
-  for (const auto& l : r.busiest_links) out.push_back({{"name", l.name}, {"utilisation", l.utilisation}, {"bytes", std::llround(l.bytes.value())}});
+  for (const auto& l : r.busiest_links)
+    out.push_back({{"name", l.name}, {"utilisation", l.utilisation}, {"bytes", std::llround(l.bytes.value())}});
   return out;
 }
 
@@ -106,7 +121,8 @@ ordered_json evidence_json(const std::vector<EvidenceItem>& evidence) {
   for (const EvidenceItem& e : evidence) {
     ordered_json item{{"what", e.what}, {"evidence", name_of(e.evidence)}, {"source", e.source}, {"held_out", nullptr}};
     if (e.held_out.rows > 0)
-      item["held_out"] = {{"rows", e.held_out.rows}, {"median", e.held_out.median}, {"p90", e.held_out.p90}, {"bias", e.held_out.bias}};
+      item["held_out"] = {
+          {"rows", e.held_out.rows}, {"median", e.held_out.median}, {"p90", e.held_out.p90}, {"bias", e.held_out.bias}};
     out.push_back(std::move(item));
   }
   return out;
@@ -183,9 +199,9 @@ Document step_document(const StepReport& r) {
   if (!r.busiest_links.empty()) out.blocks.push_back(link_table(r));
   if (!r.evidence.empty()) out.blocks.push_back(evidence_table(r.evidence));
   if (r.trace && !r.rows.empty())
-    out.blocks.push_back(Picture{"One step, one row per stage", [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + r.metrics.step_time](const TextStyle& style) {
-                                   return draw_gantt(*trace, rows, begin, end, style);
-                                 }});
+    out.blocks.push_back(Picture{"One step, one row per stage",
+                                 [trace = r.trace, rows = r.rows, begin = r.begin, end = r.begin + r.metrics.step_time](
+                                     const TextStyle& style) { return draw_gantt(*trace, rows, begin, end, style); }});
   out.records = step_records(r);
   out.json = step_json(r).dump(2) + "\n";
   return out;

@@ -25,7 +25,7 @@ struct PlanSummary {
   int gpus = 0;
   std::string cluster;
   std::string strategy;
-  int microbatches = 0;  ///< Per replica and step.
+  int microbatches = 0;             ///< Per replica and step.
   std::string samples = "samples";  ///< What they are called: "images" of a network over images.
 };
 
@@ -39,11 +39,12 @@ struct ReportHead {
 struct StepReport {
   ReportHead head;
   StepMetrics metrics;
-  PredictionRange range;   ///< Of the step time, as measured steps of its kind came out; no rows where it was measured and not predicted.
+  /// Of the step time, as measured steps of its kind came out; no rows where it was measured and not predicted.
+  PredictionRange range;
   MemoryReport memory;
-  Seconds begin;           ///< Of the step that is reported, on the trace's clock.
-  Breakdown breakdown;     ///< Of the slowest rank.
-  Breakdown mean;          ///< Over the ranks that were played; adds up to the step time.
+  Seconds begin;        ///< Of the step that is reported, on the trace's clock.
+  Breakdown breakdown;  ///< Of the slowest rank.
+  Breakdown mean;       ///< Over the ranks that were played; adds up to the step time.
   int slowest_rank = 0;
   std::string slowest_role;
   std::string backend;

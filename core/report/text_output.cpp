@@ -19,9 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) { throw Error(ErrorKind::usage, "cannot be written: " + why, path, "check the folder, its permissions and the space left; nothing was left behind"); }
+[[noreturn]] void fail(const std::string& path, const std::string& why) {
+  throw Error(ErrorKind::usage, "cannot be written: " + why, path,
+              "check the folder, its permissions and the space left; nothing was left behind");
+}
 /// Of a file that could be opened: a full disk, say, which no other command line would help.
-[[noreturn]] void fail_late(const std::string& path) { throw Error(ErrorKind::check_failed, fmt::format("cannot be written: {}", std::strerror(errno)), path, "check the space left; nothing was left behind"); }
+[[noreturn]] void fail_late(const std::string& path) {
+  throw Error(ErrorKind::check_failed, fmt::format("cannot be written: {}", std::strerror(errno)), path,
+              "check the space left; nothing was left behind");
+}
 [[noreturn]] void fail(const std::string& path) { fail(path, std::strerror(errno)); }
 
 /// Names of open drafts, where a signal's handler finds them.
@@ -38,7 +44,8 @@ void forget_draft(const char* file) {
     if (const char* own = file; slot.compare_exchange_strong(own, nullptr)) return;
 }
 
-/// Where the text of `path` is written until it is whole: beside it, so that a rename replaces it at once. Devices and pipes are written directly.
+/// Where the text of `path` is written until it is whole: beside it, so that a rename replaces it at once. Devices and
+/// pipes are written directly.
 class Draft {
  public:
   explicit Draft(const std::string& path) : path_(path) {
@@ -48,7 +55,8 @@ class Draft {
     direct_ = fs::exists(there) && !fs::is_regular_file(there);
     if (fs::is_directory(there)) fail(path, std::strerror(EISDIR));
     if (fs::exists(there) && ::access(path.c_str(), W_OK) != 0) fail(path);
-    file_ = direct_ ? target_ : target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), ::getpid());
+    file_ =
+        direct_ ? target_ : target_.parent_path() / fmt::format(".{}.{}.part", target_.filename().string(), ::getpid());
     if (!direct_) note_draft(file_.c_str());
   }
   ~Draft() {
@@ -63,7 +71,8 @@ class Draft {
   [[nodiscard]] const char* file() const { return file_.c_str(); }
   void keep() {
     std::error_code error;
-    if (const fs::file_status there = fs::status(target_, error); !direct_ && fs::exists(there)) fs::permissions(file_, there.permissions(), error);
+    if (const fs::file_status there = fs::status(target_, error); !direct_ && fs::exists(there))
+      fs::permissions(file_, there.permissions(), error);
     error.clear();
     if (!direct_) fs::rename(file_, target_, error);
     if (error) fail(path_, error.message());
@@ -100,7 +109,9 @@ class GzipFile final : public TextOutput {
     if (!file_) fail(path);
   }
   void write(std::string_view text) override {
-    if (!text.empty() && gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail_late(draft_.path());
+    if (!text.empty() &&
+        gzwrite(file_.get(), text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size()))
+      fail_late(draft_.path());
   }
   void close() override {
     if (gzclose(file_.release()) != Z_OK) fail_late(draft_.path());
@@ -131,9 +142,11 @@ void check_output_path(const std::string& path) {
   if (!fs::status_known(there)) fail(path, unknown.message());
   if (fs::is_directory(there)) throw Error(ErrorKind::usage, "is a folder", path, "name a file in it");
   const fs::path folder = fs::absolute(path).parent_path();
-  if (!fs::is_directory(folder, unknown)) throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
+  if (!fs::is_directory(folder, unknown))
+    throw Error(ErrorKind::usage, "cannot be written: no such folder", path, "make the folder first");
   const bool direct = fs::exists(there) && !fs::is_regular_file(there);
-  if ((fs::exists(there) && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0)) fail(path);
+  if ((fs::exists(there) && ::access(path.c_str(), W_OK) != 0) || (!direct && ::access(folder.c_str(), W_OK) != 0))
+    fail(path);
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -1,6 +1,6 @@
 #pragma once
-// Writing large texts piece by piece, plain or compressed. A file appears under its name when it is whole: until close() it is a hidden draft
-// beside it, which a failure takes away, so that what stood there before is whole, too.
+// Writing large texts piece by piece, plain or compressed. A file appears under its name when it is whole: until
+// close() it is a hidden draft beside it, which a failure takes away, so that what stood there before is whole, too.
 
 #include <memory>
 #include <string>
@@ -12,12 +12,13 @@ class TextOutput {
  public:
   virtual ~TextOutput() = default;
   virtual void write(std::string_view text) = 0;
-  /// Everything is in the file, which now has its name. Throws Error (usage), `where` the path, when it could not be written.
+  /// Everything is in the file, which now has its name. Throws Error (usage), `where` the path, when it could not be
+  /// written.
   virtual void close() = 0;
 };
 
-/// A file, gzip-compressed where `path` ends in ".gz" (no name or time in its header, so that equal text gives equal bytes).
-/// Throws Error (usage) when it cannot be made.
+/// A file, gzip-compressed where `path` ends in ".gz" (no name or time in its header, so that equal text gives equal
+/// bytes). Throws Error (usage) when it cannot be made.
 [[nodiscard]] std::unique_ptr<TextOutput> open_output(const std::string& path);
 
 /// Throws what open_output would for a path that cannot be: to be called before long work.

@@ -40,7 +40,8 @@ std::vector<std::string> percentages(const std::vector<double>& parts) {
     tenths.push_back(static_cast<int>(std::floor(exact)));
     remainders.emplace_back(std::floor(exact) - exact, i);
   }
-  std::stable_sort(remainders.begin(), remainders.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(remainders.begin(), remainders.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   int left = sum > 0 ? 1000 - std::accumulate(tenths.begin(), tenths.end(), 0) : 0;
   for (std::size_t i = 0; left > 0 && i < remainders.size(); ++i, --left) ++tenths[remainders[i].second];
   std::vector<std::string> out;
@@ -50,7 +51,8 @@ std::vector<std::string> percentages(const std::vector<double>& parts) {
 
 std::string with_commas(double whole) {
   std::string digits = fmt::format("{:.0f}", whole);
-  for (auto at = static_cast<int>(digits.size()) - 3; at > (digits[0] == '-' ? 1 : 0); at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  for (auto at = static_cast<int>(digits.size()) - 3; at > (digits[0] == '-' ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
 }
 
@@ -58,7 +60,8 @@ std::string gib(Bytes b) { return fmt::format("{:.2f}", b.value() / (1024.0 * 10
 
 nlohmann::ordered_json breakdown_json(const Breakdown& b) {
   nlohmann::ordered_json out;
-  for (int c = 0; c < kTimeCategories; ++c) out[std::string(name_of(static_cast<TimeCategory>(c)))] = b.seconds[static_cast<std::size_t>(c)].value();
+  for (int c = 0; c < kTimeCategories; ++c)
+    out[std::string(name_of(static_cast<TimeCategory>(c)))] = b.seconds[static_cast<std::size_t>(c)].value();
   return out;
 }
 

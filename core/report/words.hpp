@@ -14,8 +14,8 @@ namespace rehearse {
 /// "matrix products", "bubble (waiting for others)".
 [[nodiscard]] std::string_view words_of(TimeCategory c);
 
-/// Shares of `parts` in percent with one decimal, rounded so that the printed numbers add up to 100.0 (largest remainder). All zero
-/// when the sum is.
+/// Shares of `parts` in percent with one decimal, rounded so that the printed numbers add up to 100.0 (largest
+/// remainder). All zero when the sum is.
 [[nodiscard]] std::vector<std::string> percentages(const std::vector<double>& parts);
 
 /// "1,024".

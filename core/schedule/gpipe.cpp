@@ -21,8 +21,11 @@ class GPipe final : public Schedule {
   int chunks_in_flight(int, const PipelineShape& shape) const override { return shape.microbatches; }
 };
 
-const bool registered = schedules().add(
-    {"gpipe", "all forwards, then all backwards; bubble (p-1)/m, keeps every microbatch's activations", {}, std::make_shared<GPipe>()});
+const bool registered =
+    schedules().add({"gpipe",
+                     "all forwards, then all backwards; bubble (p-1)/m, keeps every microbatch's activations",
+                     {},
+                     std::make_shared<GPipe>()});
 
 }  // namespace
 

@@ -12,8 +12,8 @@ class Interleaved final : public Interleaving {
   Interleaved() : Interleaving(0) {}
   void check(const PipelineShape& shape) const override {
     if (shape.virtual_stages < 2)
-      throw Error(ErrorKind::usage, "schedule interleaved_1f1b needs at least two chunks per stage", "strategy.virtual_stages",
-                  "set strategy.virtual_stages to 2 or more, or strategy.schedule to 1f1b");
+      throw Error(ErrorKind::usage, "schedule interleaved_1f1b needs at least two chunks per stage",
+                  "strategy.virtual_stages", "set strategy.virtual_stages to 2 or more, or strategy.schedule to 1f1b");
     if (shape.stages < 2)
       throw Error(ErrorKind::usage, "schedule interleaved_1f1b needs at least two stages", "strategy.pp",
                   "set strategy.pp to 2 or more, or strategy.schedule to 1f1b with virtual_stages 1");
@@ -21,8 +21,11 @@ class Interleaved final : public Interleaving {
   }
 };
 
-const bool registered = schedules().add({"interleaved_1f1b", "1F1B over v chunks per stage; bubble (p-1)/(v m), microbatches a multiple of p",
-                                         {{"virtual_stages", "model chunks per pipeline rank", "2 or more"}}, std::make_shared<Interleaved>()});
+const bool registered =
+    schedules().add({"interleaved_1f1b",
+                     "1F1B over v chunks per stage; bubble (p-1)/(v m), microbatches a multiple of p",
+                     {{"virtual_stages", "model chunks per pipeline rank", "2 or more"}},
+                     std::make_shared<Interleaved>()});
 
 }  // namespace
 

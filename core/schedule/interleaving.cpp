@@ -24,13 +24,15 @@ Slot slot(Pass pass, int i, int stage, const PipelineShape& shape) {
 void Interleaving::check_groups(const std::string& name, const PipelineShape& shape) {
   if (shape.microbatches % shape.stages != 0)
     throw Error(ErrorKind::usage,
-                fmt::format("schedule {} sends microbatches in groups of pp: microbatches({}) % pp({}) = {} != 0", name, shape.microbatches, shape.stages,
-                            shape.microbatches % shape.stages),
-                "strategy.schedule", "change training.global_batch, strategy.microbatch or strategy.dp so that pp divides the microbatches");
+                fmt::format("schedule {} sends microbatches in groups of pp: microbatches({}) % pp({}) = {} != 0", name,
+                            shape.microbatches, shape.stages, shape.microbatches % shape.stages),
+                "strategy.schedule",
+                "change training.global_batch, strategy.microbatch or strategy.dp so that pp divides the microbatches");
 }
 
 int Interleaving::warmup(int stage, const PipelineShape& shape) const {
-  return std::min(passes_of(shape), 2 * (shape.stages - 1 - stage) + (shape.virtual_stages - 1) * shape.stages + more_ahead_);
+  return std::min(passes_of(shape),
+                  2 * (shape.stages - 1 - stage) + (shape.virtual_stages - 1) * shape.stages + more_ahead_);
 }
 
 std::vector<Slot> Interleaving::order(int stage, const PipelineShape& shape) const {
@@ -47,8 +49,12 @@ std::vector<Slot> Interleaving::order(int stage, const PipelineShape& shape) con
   return out;
 }
 
-double Interleaving::bubble_ratio(const PipelineShape& shape, const PassTimes&) const { return static_cast<double>(shape.stages - 1) / passes_of(shape); }
+double Interleaving::bubble_ratio(const PipelineShape& shape, const PassTimes&) const {
+  return static_cast<double>(shape.stages - 1) / passes_of(shape);
+}
 
-int Interleaving::chunks_in_flight(int stage, const PipelineShape& shape) const { return std::min(passes_of(shape), warmup(stage, shape) + 1); }
+int Interleaving::chunks_in_flight(int stage, const PipelineShape& shape) const {
+  return std::min(passes_of(shape), warmup(stage, shape) + 1);
+}
 
 }  // namespace rehearse

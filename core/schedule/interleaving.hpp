@@ -1,5 +1,6 @@
 #pragma once
-// What 1F1B schedules over several chunks per stage have in common: groups of p microbatches walk a stage's chunks, backwards in reverse.
+// What 1F1B schedules over several chunks per stage have in common: groups of p microbatches walk a stage's chunks,
+// backwards in reverse.
 
 #include <string>
 

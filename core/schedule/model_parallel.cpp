@@ -1,5 +1,6 @@
-// Layers on several devices without a pipeline: one microbatch goes through all stages forward and all the way back before the next
-// begins, so that one device works at a time. Each idles 1 - 1/p of the step, whatever the number of microbatches; the memory of one is kept.
+// Layers on several devices without a pipeline: one microbatch goes through all stages forward and all the way back
+// before the next begins, so that one device works at a time. Each idles 1 - 1/p of the step, whatever the number of
+// microbatches; the memory of one is kept.
 
 #include "core/schedule/one_chunk.hpp"
 
@@ -22,8 +23,11 @@ class ModelParallel final : public Schedule {
   int chunks_in_flight(int, const PipelineShape&) const override { return 1; }
 };
 
-const bool registered = schedules().add(
-    {"model_parallel", "one microbatch at a time, one stage at work; bubble p-1, keeps one microbatch", {}, std::make_shared<ModelParallel>()});
+const bool registered =
+    schedules().add({"model_parallel",
+                     "one microbatch at a time, one stage at work; bubble p-1, keeps one microbatch",
+                     {},
+                     std::make_shared<ModelParallel>()});
 
 }  // namespace
 

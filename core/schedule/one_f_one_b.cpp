@@ -31,8 +31,11 @@ class OneFOneB final : public Schedule {
   }
 };
 
-const bool registered = schedules().add(
-    {"1f1b", "one forward, one backward; bubble (p-1)/m, keeps at most p-i microbatches on stage i", {}, std::make_shared<OneFOneB>()});
+const bool registered =
+    schedules().add({"1f1b",
+                     "one forward, one backward; bubble (p-1)/m, keeps at most p-i microbatches on stage i",
+                     {},
+                     std::make_shared<OneFOneB>()});
 
 }  // namespace
 

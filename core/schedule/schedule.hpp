@@ -1,6 +1,6 @@
 #pragma once
-// Pipeline schedules: in which order a stage runs the passes of its model chunks. One file per schedule; a schedule knows
-// nothing of models, tensors or costs.
+// Pipeline schedules: in which order a stage runs the passes of its model chunks. One file per schedule; a schedule
+// knows nothing of models, tensors or costs.
 
 #include <memory>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rehearse {
 
-/// `backward` gives both gradients; `backward_input` that of the chunk's input, which the stage before waits for, `backward_weight` those
-/// of its parameters, for which only the update waits.
+/// `backward` gives both gradients; `backward_input` that of the chunk's input, which the stage before waits for,
+/// `backward_weight` those of its parameters, for which only the update waits.
 enum class Pass : unsigned char { forward, backward, backward_input, backward_weight };
 
 /// How long a chunk's passes take, in any one unit; a whole backward is the sum of its halves.
@@ -25,9 +25,9 @@ struct PassTimes {
 /// One pass of one chunk for one microbatch.
 struct Slot {
   Pass pass;
-  int chunk;       ///< Model chunk, 0 .. stages * virtual_stages - 1, in model order.
+  int chunk;  ///< Model chunk, 0 .. stages * virtual_stages - 1, in model order.
   int microbatch;
-  int copy = 0;    ///< Which copy of the chunk, where a chunk has several.
+  int copy = 0;         ///< Which copy of the chunk, where a chunk has several.
   bool paired = false;  ///< Runs interleaved with the slot before it: both begin together and are done together.
   bool operator==(const Slot&) const = default;
 };

@@ -1,7 +1,8 @@
-// ZB-V (Qi et al. 2023, sec. 6; V-ZB of Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks per stage in the shape of a V. Stage i
-// holds chunks i and 2p-1-i, so that a microbatch turns round on the last stage and the first stage has both ends of the model, loss
-// included. With equal passes no stage idles between its first pass and its last: stages end as much later as they began. Between steps that
-// wait for one another that skew remains, (p-1) tF. Memory is 1F1B's on its first stage, 2p chunks of half the size, on every stage.
+// ZB-V (Qi et al. 2023, sec. 6; V-ZB of Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks
+// per stage in the shape of a V. Stage i holds chunks i and 2p-1-i, so that a microbatch turns round on the last stage
+// and the first stage has both ends of the model, loss included. With equal passes no stage idles between its first
+// pass and its last: stages end as much later as they began. Between steps that wait for one another that skew remains,
+// (p-1) tF. Memory is 1F1B's on its first stage, 2p chunks of half the size, on every stage.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,8 @@ namespace {
 /// One stage's order under construction; sides are 0 on the way down and 1 on the way up.
 class VOrder {
  public:
-  VOrder(int stage, const PipelineShape& shape) : chunk_{stage, 2 * shape.stages - 1 - stage}, microbatches_(shape.microbatches) {}
+  VOrder(int stage, const PipelineShape& shape)
+      : chunk_{stage, 2 * shape.stages - 1 - stage}, microbatches_(shape.microbatches) {}
 
   void forward(int side) {
     if (forwards(side) < microbatches_) add(Pass::forward, side, 0);
@@ -48,14 +50,20 @@ class ZeroBubbleV final : public Schedule {
  public:
   void check(const PipelineShape& shape) const override {
     if (shape.virtual_stages != 2)
-      throw Error(ErrorKind::usage, fmt::format("schedule zb_v folds the model once: two chunks per stage, not {}", shape.virtual_stages), "strategy.virtual_stages",
-                  "set strategy.virtual_stages to 2, or strategy.schedule to zb_h1");
+      throw Error(ErrorKind::usage,
+                  fmt::format("schedule zb_v folds the model once: two chunks per stage, not {}", shape.virtual_stages),
+                  "strategy.virtual_stages", "set strategy.virtual_stages to 2, or strategy.schedule to zb_h1");
     if (shape.microbatches < 2 * shape.stages - 1)
-      throw Error(ErrorKind::usage, fmt::format("schedule zb_v starts with 2 pp - 1 = {} microbatches, and the step has {}", 2 * shape.stages - 1, shape.microbatches),
-                  "strategy.schedule", "use more microbatches or fewer stages, or set strategy.schedule to interleaved_1f1b");
+      throw Error(ErrorKind::usage,
+                  fmt::format("schedule zb_v starts with 2 pp - 1 = {} microbatches, and the step has {}",
+                              2 * shape.stages - 1, shape.microbatches),
+                  "strategy.schedule",
+                  "use more microbatches or fewer stages, or set strategy.schedule to interleaved_1f1b");
   }
   bool splits_backward() const override { return true; }
-  int stage_of(int chunk, const PipelineShape& shape, int) const override { return std::min(chunk, 2 * shape.stages - 1 - chunk); }
+  int stage_of(int chunk, const PipelineShape& shape, int) const override {
+    return std::min(chunk, 2 * shape.stages - 1 - chunk);
+  }
 
   std::vector<Slot> order(int stage, const PipelineShape& shape) const override {
     const int below = shape.stages - stage;  // Stages from this one to the turn.
@@ -90,7 +98,8 @@ class ZeroBubbleV final : public Schedule {
 
   /// (p-1) max(tF, 2 (tB - tW)) idle of 2 m (tF + tB + tW).
   double bubble_ratio(const PipelineShape& shape, const PassTimes& t) const override {
-    return (shape.stages - 1) * std::max(t.forward, 2 * (t.backward_input - t.backward_weight)) / (2 * shape.microbatches * t.all());
+    return (shape.stages - 1) * std::max(t.forward, 2 * (t.backward_input - t.backward_weight)) /
+           (2 * shape.microbatches * t.all());
   }
   bool states_bubble(const PassTimes& t) const override {
     if (t.forward == t.backward_input) return t.backward_weight <= t.forward;
@@ -99,8 +108,11 @@ class ZeroBubbleV final : public Schedule {
   int chunks_in_flight(int, const PipelineShape& shape) const override { return 2 * shape.stages; }
 };
 
-const bool registered = schedules().add({"zb_v", "two chunks per stage in a V, backward split; with equal passes no stage idles, keeps 2p half-size chunks",
-                                         {{"virtual_stages", "model chunks per pipeline rank", "2"}}, std::make_shared<ZeroBubbleV>()});
+const bool registered = schedules().add(
+    {"zb_v",
+     "two chunks per stage in a V, backward split; with equal passes no stage idles, keeps 2p half-size chunks",
+     {{"virtual_stages", "model chunks per pipeline rank", "2"}},
+     std::make_shared<ZeroBubbleV>()});
 
 }  // namespace
 

@@ -27,7 +27,8 @@ AgreedRow compared(const ScoredRow& row, const Prediction& played) {
 
 }  // namespace
 
-Agreement agreement(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const AgreementOptions& options) {
+Agreement agreement(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths,
+                    const AgreementOptions& options) {
   (void)backends().at(options.backend);
   Agreement out{options.backend, {}, {}, {}};
   RowPredictor predictor(paths, options.backend);
@@ -35,7 +36,9 @@ Agreement agreement(const Scoreboard& board, const std::vector<Measurement>& row
   std::vector<double> differences;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ScoredRow& row = board.rows[i];
-    if (!row.counts() || row.row.job->gpus > options.most_gpus || seen[row.row.source + row.row.file]++ % options.every != 0) continue;
+    if (!row.counts() || row.row.job->gpus > options.most_gpus ||
+        seen[row.row.source + row.row.file]++ % options.every != 0)
+      continue;
     try {
       out.rows.push_back(compared(row, predictor.predict(*row.row.job)));
       differences.push_back(out.rows.back().difference());

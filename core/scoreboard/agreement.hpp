@@ -9,9 +9,9 @@
 namespace rehearse {
 
 struct AgreementOptions {
-  std::string backend;   ///< Registered.
-  int most_gpus = 64;    ///< Larger jobs are left out: flows of each rank take time to play.
-  int every = 10;        ///< Of each source, every how many of the rows that count, from the first.
+  std::string backend;  ///< Registered.
+  int most_gpus = 64;   ///< Larger jobs are left out: flows of each rank take time to play.
+  int every = 10;       ///< Of each source, every how many of the rows that count, from the first.
 };
 
 struct AgreedRow {
@@ -25,11 +25,13 @@ struct AgreedRow {
 struct Agreement {
   std::string backend;
   std::vector<AgreedRow> rows;
-  ErrorStatistics difference;            ///< Of AgreedRow::difference.
-  std::vector<std::string> refused;      ///< Rows that the back end does not play, with its reason.
+  ErrorStatistics difference;        ///< Of AgreedRow::difference.
+  std::vector<std::string> refused;  ///< Rows that the back end does not play, with its reason.
 };
 
-/// `rows` are those that `board`, in closed form, was made from. Throws Error (usage) for a back end that is not registered.
-[[nodiscard]] Agreement agreement(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const AgreementOptions& options);
+/// `rows` are those that `board`, in closed form, was made from. Throws Error (usage) for a back end that is not
+/// registered.
+[[nodiscard]] Agreement agreement(const Scoreboard& board, const std::vector<Measurement>& rows,
+                                  const PredictorPaths& paths, const AgreementOptions& options);
 
 }  // namespace rehearse

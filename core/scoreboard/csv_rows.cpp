@@ -51,7 +51,8 @@ std::vector<std::string> cells(std::string_view line) {
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -65,7 +66,8 @@ FieldValue value_of(const std::string& cell) {
 
 Measurement row_of(const std::vector<std::string>& names, const std::vector<std::string>& values) {
   Measurement row;
-  if (values.size() != names.size()) row.malformed = fmt::format("{} cells for {} columns", values.size(), names.size());
+  if (values.size() != names.size())
+    row.malformed = fmt::format("{} cells for {} columns", values.size(), names.size());
   for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i)
     (names[i] == "iteration_time_ms" ? row.measured : row.config)[names[i]] = value_of(values[i]);
   const auto gpus = row.config.find("gpus");
@@ -101,7 +103,8 @@ std::vector<Measurement> parse_csv_measurements(std::string_view text, const std
     out.back().id = fmt::format("{}:{}", stem, out.size());
   }
   if (!any_known)
-    throw Error(ErrorKind::usage, "no column of a measurement file", name, "wanted a header such as '# GPUs,global batch,micro batch,hidden size,...,iteration time (ms)'");
+    throw Error(ErrorKind::usage, "no column of a measurement file", name,
+                "wanted a header such as '# GPUs,global batch,micro batch,hidden size,...,iteration time (ms)'");
   return out;
 }
 

@@ -7,7 +7,8 @@
 
 namespace rehearse {
 
-/// Of relative errors e = predicted / measured - 1. Quantiles are those of sorted |e| with linear interpolation between neighbours.
+/// Of relative errors e = predicted / measured - 1. Quantiles are those of sorted |e| with linear interpolation between
+/// neighbours.
 struct ErrorStatistics {
   int rows = 0;
   double median = 0;  ///< Of |e|.

@@ -71,7 +71,9 @@ class FittedCount {
     std::set<Constant> constants;
     int held_out = 0;
   };
-  struct Rows { int fitted = 0, held_out = 0; };
+  struct Rows {
+    int fitted = 0, held_out = 0;
+  };
 
   /// What constants of the group's own were fitted on; where it shares all, what the most particular one was.
   [[nodiscard]] int own_rows(const Group& group) const {
@@ -113,7 +115,8 @@ std::vector<FittedClass> fitted_classes(const fs::path& calibration) {
     for (const auto& [gpu, groups] : p.gpus) count.add(p.generation, groups);
   }
   std::vector<FittedClass> out = count.classes();
-  for (const StepConstant& c : load_step_constants(calibration)) out.push_back({gpus_of(c), c.group + "." + c.constant, 1, c.rows * c.every, c.rows});
+  for (const StepConstant& c : load_step_constants(calibration))
+    out.push_back({gpus_of(c), c.group + "." + c.constant, 1, c.rows * c.every, c.rows});
   return out;
 }
 

@@ -49,7 +49,8 @@ class Kernels {
       r.predicted = time.time;
       // Fits read products of GPUs that gave constants, and none off 16 bytes.
       r.fitted = in_fit_half(row.gemm.shape) && !time.misaligned && priced.products_measured;
-      if (row.gemm.shape.m >= 1024 && !row.one_by_one) long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
+      if (row.gemm.shape.m >= 1024 && !row.one_by_one)
+        long_[row.gpu].push_back({row.gemm.shape.m, row.gemm.shape.n > row.gemm.shape.k, r});
       out.push_back(std::move(r));
     }
     return out;
@@ -59,7 +60,13 @@ class Kernels {
     std::vector<KernelRow> out;
     for (const AttentionRow& row : read_attention(reader, file)) {
       const AttentionShape& s = row.attention.shape;
-      KernelRow r{row.attention.id, fmt::format("attention {} d{:.0f} on {}", row.implementation, s.head_dim, row.gpu), in_fit_half(row.attention), {}, row.attention.time, {}, fmt::format("attention d{:.0f}", s.head_dim)};
+      KernelRow r{row.attention.id,
+                  fmt::format("attention {} d{:.0f} on {}", row.implementation, s.head_dim, row.gpu),
+                  in_fit_half(row.attention),
+                  {},
+                  row.attention.time,
+                  {},
+                  fmt::format("attention d{:.0f}", s.head_dim)};
       const KernelModel& m = priced_on(row.gpu, row.kernel()).model;
       r.predicted = m.price(make_flash_attention(s, row.type)).time;
       if (row.attention.with_backward) r.predicted += m.price(make_flash_attention(s, row.type, true)).time;
@@ -77,17 +84,31 @@ class Kernels {
   }
 
  private:
-  struct Long { double m; bool widens; KernelRow row; };
-  struct Priced { KernelModel model; bool products_measured; };
+  struct Long {
+    double m;
+    bool widens;
+    KernelRow row;
+  };
+  struct Priced {
+    KernelModel model;
+    bool products_measured;
+  };
 
-  static void add_sums(const std::string& gpu, bool fitted, const std::vector<Long>& rows, std::vector<KernelRow>& out) {
+  static void add_sums(const std::string& gpu, bool fitted, const std::vector<Long>& rows,
+                       std::vector<KernelRow>& out) {
     std::array<std::vector<Long>, 2> sorted;
     for (const Long& l : rows)
       if (l.row.fitted == fitted) sorted[l.widens ? 1 : 0].push_back(l);
     for (auto& s : sorted) std::stable_sort(s.begin(), s.end(), [](const Long& a, const Long& b) { return a.m < b.m; });
     const std::size_t layers = std::min(sorted[0].size(), sorted[1].size()) / 2;
     for (std::size_t i = 0; i < layers; ++i) {
-      KernelRow sum{fmt::format("{} layer {}", gpu, i + 1), "sums of four products on " + gpu, fitted, {}, {}, {}, "sums of four products"};
+      KernelRow sum{fmt::format("{} layer {}", gpu, i + 1),
+                    "sums of four products on " + gpu,
+                    fitted,
+                    {},
+                    {},
+                    {},
+                    "sums of four products"};
       for (const auto& s : sorted)
         for (std::size_t j = 0; j < 2; ++j) {
           const Long& l = s[(2 * i + j) * s.size() / (2 * layers)];
@@ -102,9 +123,11 @@ class Kernels {
     auto& at = priced_[{gpu, attention}];
     if (!at) {
       const std::shared_ptr<const GpuSpec> spec = catalogue_.gpu(gpu);
-      const CalibrationProfile profile = load_calibration(calibration_, *spec, {.attention = attention, .bursts = true});
+      const CalibrationProfile profile =
+          load_calibration(calibration_, *spec, {.attention = attention, .bursts = true});
       const KernelCalibration* products = profile.find("gemm");
-      at = std::make_unique<Priced>(KernelModel(*spec, profile), products != nullptr && std::ranges::count(products->measured_on, gpu) > 0);
+      at = std::make_unique<Priced>(KernelModel(*spec, profile),
+                                    products != nullptr && std::ranges::count(products->measured_on, gpu) > 0);
     }
     return *at;
   }
@@ -141,7 +164,9 @@ class Collectives {
   }
 
  private:
-  struct RowRefused { std::string why; };
+  struct RowRefused {
+    std::string why;
+  };
   struct Run {
     CollectiveOp op;
     std::string machine;
@@ -173,7 +198,8 @@ class Collectives {
     const NamedMachine* named = machine_named(words);
     if (named == nullptr) throw RowRefused{"GPU unknown"};
     for (const char* other : {"omni-path", "nvlink bridge", "gke"})
-      if (holds(words + " " + text(row.config, "inter_node"), other)) throw RowRefused{fmt::format("no machine of the catalogue has its wires: {}", other)};
+      if (holds(words + " " + text(row.config, "inter_node"), other))
+        throw RowRefused{fmt::format("no machine of the catalogue has its wires: {}", other)};
     double gpus = number(row.config, "gpus");
     if (gpus < 2) gpus = number(row.config, "ranks_from_busbw_ratio");
     if (gpus < 2) throw RowRefused{"field missing: gpus"};
@@ -181,8 +207,10 @@ class Collectives {
     int nodes = static_cast<int>(number(row.config, "nodes"));
     if (nodes < 1) nodes = (static_cast<int>(gpus) + per_node - 1) / per_node;
     const int used = static_cast<int>(gpus) / nodes;
-    if (used * nodes != static_cast<int>(gpus) || used > per_node) throw RowRefused{fmt::format("{:.0f} GPUs do not stand on {} machines of {}", gpus, nodes, per_node)};
-    const Placed site = nodes == 1 ? Placed{named->machine, "single_switch"} : site_of(words, text(row.config, "inter_node"), *named);
+    if (used * nodes != static_cast<int>(gpus) || used > per_node)
+      throw RowRefused{fmt::format("{:.0f} GPUs do not stand on {} machines of {}", gpus, nodes, per_node)};
+    const Placed site =
+        nodes == 1 ? Placed{named->machine, "single_switch"} : site_of(words, text(row.config, "inter_node"), *named);
     ClusterSpec spec;
     spec.parts = {{site.machine, nodes}};
     spec.network = site.network;
@@ -190,7 +218,8 @@ class Collectives {
     CollectiveModel::Options options;
     if (without_nvls) options.algorithm = "^NVLS,NVLSTree";
     out.model = std::make_unique<CollectiveModel>(*out.cluster, options);
-    for (int i = 0; i < static_cast<int>(gpus); ++i) out.group.push_back(out.cluster->first_device(i / used) + i % used);
+    for (int i = 0; i < static_cast<int>(gpus); ++i)
+      out.group.push_back(out.cluster->first_device(i / used) + i % used);
     return out;
   }
 
@@ -207,7 +236,9 @@ class Collectives {
       for (const nlohmann::json& r : nlohmann::json::parse(table)) {
         const char* time = r.contains("time_us") ? "time_us" : "time_us_derived";
         // Worked out from a bandwidth that was printed with one digit or none, it is no figure.
-        if (!r.contains("size_bytes") || !r.contains(time) || (r.contains("busbw_GBps") && !r.contains("time_us") && r.at("busbw_GBps").get<double>() < 0.1)) continue;
+        if (!r.contains("size_bytes") || !r.contains(time) ||
+            (r.contains("busbw_GBps") && !r.contains("time_us") && r.at("busbw_GBps").get<double>() < 0.1))
+          continue;
         out.emplace_back(Bytes{r.at("size_bytes").get<double>()}, Seconds{r.at(time).get<double>() * 1e-6});
       }
       return out;
@@ -254,13 +285,16 @@ bool is_kernel_file(const std::string& path) {
   return header.starts_with(kProducts) || header.starts_with(kAttention);
 }
 
-KernelBoard score_kernels(const std::vector<std::string>& files, const std::vector<Measurement>& rows, const fs::path& topologies) {
+KernelBoard score_kernels(const std::vector<std::string>& files, const std::vector<Measurement>& rows,
+                          const fs::path& topologies) {
   KernelBoard out;
   Kernels kernels(topologies);
   for (const std::string& file : files) {
     FitReader reader(fs::absolute(file).parent_path());
     const std::string name = fs::path(file).filename().string();
-    for (KernelRow& r : header_of(file).starts_with(kProducts) ? kernels.products(reader, name) : kernels.attention(reader, name)) out.rows.push_back(std::move(r));
+    for (KernelRow& r :
+         header_of(file).starts_with(kProducts) ? kernels.products(reader, name) : kernels.attention(reader, name))
+      out.rows.push_back(std::move(r));
   }
   Collectives collectives(topologies);
   for (const Measurement& row : rows)

@@ -23,7 +23,8 @@ struct SourceRows {
   std::vector<ScoredRow> scored, unseen;
 };
 
-SourceRows rows_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::string& source, int every) {
+SourceRows rows_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::string& source,
+                   int every) {
   SourceRows out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!holds(rows[i].source, source)) continue;
@@ -34,8 +35,10 @@ SourceRows rows_of(const Scoreboard& board, const std::vector<Measurement>& rows
   return out;
 }
 
-/// Rows that no source of constants names, by kind of model: nothing is withdrawn for them. Their errors go into `errors` too.
-std::vector<LeftOut> rest_of(const Scoreboard& board, const std::vector<Measurement>& rows, const std::vector<LeftOut>& sources, std::vector<double>& errors) {
+/// Rows that no source of constants names, by kind of model: nothing is withdrawn for them. Their errors go into
+/// `errors` too.
+std::vector<LeftOut> rest_of(const Scoreboard& board, const std::vector<Measurement>& rows,
+                             const std::vector<LeftOut>& sources, std::vector<double>& errors) {
   std::map<std::string, std::vector<double>> by_kind;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto names = [&](const LeftOut& s) { return holds(rows[i].source, s.source); };
@@ -53,12 +56,15 @@ std::vector<LeftOut> rest_of(const Scoreboard& board, const std::vector<Measurem
 
 }  // namespace
 
-std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options) {
+std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measurement>& rows,
+                               const PredictorPaths& paths, const ScoreOptions& options) {
   std::map<std::string, std::vector<StepConstant>> by_source;
   for (const StepConstant& c : load_step_constants(paths.topologies / "calibration")) by_source[c.rows_of].push_back(c);
   std::vector<LeftOut> out;
   std::vector<double> pooled, unseen;
-  const auto pool = [](std::vector<double>& into, const std::vector<double>& errors) { into.insert(into.end(), errors.begin(), errors.end()); };
+  const auto pool = [](std::vector<double>& into, const std::vector<double>& errors) {
+    into.insert(into.end(), errors.begin(), errors.end());
+  };
   for (const auto& [source, constants] : by_source) {
     const SourceRows of = rows_of(board, rows, source, constants.front().every);
     if (of.rows.empty()) continue;
@@ -68,7 +74,12 @@ std::vector<LeftOut> leave_out(const Scoreboard& board, const std::vector<Measur
     const std::vector<double> errors = errors_of(score(of.rows, paths, without).rows);
     pool(pooled, errors);
     pool(unseen, errors_of(of.unseen));
-    LeftOut entry{source, static_cast<int>(constants.size()), 0, statistics(errors_of(of.scored)), statistics(errors_of(of.unseen)), statistics(errors)};
+    LeftOut entry{source,
+                  static_cast<int>(constants.size()),
+                  0,
+                  statistics(errors_of(of.scored)),
+                  statistics(errors_of(of.unseen)),
+                  statistics(errors)};
     entry.rows_fitted = static_cast<int>(of.rows.size() - of.unseen.size());
     out.push_back(std::move(entry));
   }

@@ -33,18 +33,40 @@ Fields fields_of(const json& object) {
 }
 
 /// Names of fields that rows use, beside those of the schema.
-constexpr std::array<std::pair<const char*, const char*>, 25> kOtherNames{{
-    {"tp", "tensor_parallel"}, {"tp", "tensor_parallelism"}, {"tp", "tp_size"}, {"pp", "pipeline_parallel"}, {"pp", "pipeline_parallelism"}, {"pp", "pp_size"},
-    {"dp", "data_parallel"}, {"dp", "data_parallelism"}, {"dp", "dp_size"}, {"cp", "context_parallel"}, {"cp", "context_parallelism"}, {"ep", "expert_parallel"},
-    {"ep", "expert_parallelism"}, {"vpp", "virtual_pipeline"}, {"vpp", "virtual_stages"}, {"seq_len", "sequence_length"}, {"seq_len", "seq_length"},
-    {"global_batch", "global_batch_size"}, {"micro_batch", "micro_batch_size"}, {"micro_batch", "microbatch"}, {"grad_accum", "gradient_accumulation_steps"},
-    {"gpu_type", "gpu"}, {"gpus", "num_gpus"}, {"recompute", "activation_checkpointing"}, {"precision", "dtype"}}};
+constexpr std::array<std::pair<const char*, const char*>, 25> kOtherNames{
+    {{"tp", "tensor_parallel"},
+     {"tp", "tensor_parallelism"},
+     {"tp", "tp_size"},
+     {"pp", "pipeline_parallel"},
+     {"pp", "pipeline_parallelism"},
+     {"pp", "pp_size"},
+     {"dp", "data_parallel"},
+     {"dp", "data_parallelism"},
+     {"dp", "dp_size"},
+     {"cp", "context_parallel"},
+     {"cp", "context_parallelism"},
+     {"ep", "expert_parallel"},
+     {"ep", "expert_parallelism"},
+     {"vpp", "virtual_pipeline"},
+     {"vpp", "virtual_stages"},
+     {"seq_len", "sequence_length"},
+     {"seq_len", "seq_length"},
+     {"global_batch", "global_batch_size"},
+     {"micro_batch", "micro_batch_size"},
+     {"micro_batch", "microbatch"},
+     {"grad_accum", "gradient_accumulation_steps"},
+     {"gpu_type", "gpu"},
+     {"gpus", "num_gpus"},
+     {"recompute", "activation_checkpointing"},
+     {"precision", "dtype"}}};
 
 /// Under the names of the schema, too.
 Fields by_schema(Fields config) {
   for (const auto& [name, other] : kOtherNames)
     if (const auto at = config.find(other); at != config.end())
-      if (const auto own = config.find(name); own == config.end() || std::holds_alternative<std::monostate>(own->second)) config[name] = at->second;
+      if (const auto own = config.find(name);
+          own == config.end() || std::holds_alternative<std::monostate>(own->second))
+        config[name] = at->second;
   return config;
 }
 
@@ -74,8 +96,10 @@ Measurement row_of(const json& row) {
   out.source = text_member(row, "source", out.malformed);
   out.notes = text_member(row, "notes", out.malformed);
   if (const auto at = row.find("from_memory"); at != row.end() && !at->is_null()) {
-    if (at->is_boolean()) out.from_memory = at->get<bool>();
-    else out.malformed = "'from_memory' is neither true nor false";
+    if (at->is_boolean())
+      out.from_memory = at->get<bool>();
+    else
+      out.malformed = "'from_memory' is neither true nor false";
   }
   if (const json* config = object_member(row, "config", out.malformed)) out.config = by_schema(fields_of(*config));
   if (const json* measured = object_member(row, "measured", out.malformed)) out.measured = fields_of(*measured);
@@ -84,8 +108,10 @@ Measurement row_of(const json& row) {
 
 const json& entries_of(const json& document, const std::string& name) {
   if (document.is_array()) return document;
-  if (document.is_object() && document.contains("entries") && document.at("entries").is_array()) return document.at("entries");
-  throw Error(ErrorKind::usage, "no list of measurements", name + ": /entries", "wanted {\"entries\": [{\"id\", \"source\", \"config\", \"measured\", ...}]}");
+  if (document.is_object() && document.contains("entries") && document.at("entries").is_array())
+    return document.at("entries");
+  throw Error(ErrorKind::usage, "no list of measurements", name + ": /entries",
+              "wanted {\"entries\": [{\"id\", \"source\", \"config\", \"measured\", ...}]}");
 }
 
 std::vector<Measurement> parse_json_measurements(std::string_view text, const std::string& name) {
@@ -114,7 +140,9 @@ std::string_view without_mark(std::string_view text) {
 
 }  // namespace
 
-std::vector<Measurement> read_measurements(const std::string& path) { return parse_measurements(read_text(path), path); }
+std::vector<Measurement> read_measurements(const std::string& path) {
+  return parse_measurements(read_text(path), path);
+}
 
 std::vector<Measurement> parse_measurements(std::string_view text, const std::string& name) {
   text = without_mark(text);

@@ -15,8 +15,8 @@
 namespace rehearse {
 
 struct PortWords {
-  std::optional<double> single;      ///< Gb/s of which nobody says whether a port or all of them carry it.
-  std::optional<double> node;        ///< Gb/s, one direction, of all ports of a node.
+  std::optional<double> single;  ///< Gb/s of which nobody says whether a port or all of them carry it.
+  std::optional<double> node;    ///< Gb/s, one direction, of all ports of a node.
 };
 
 /// `gpus`: of a node. `nics`: its ports, where a field of the row says how many and its words don't.

@@ -26,12 +26,14 @@ struct Site {
   Cluster cluster;
   CostModel cost;
   Site(Cluster c, const std::filesystem::path& calibration, const std::string& without, const RowJob& job)
-      : cluster(std::move(c)), cost(cluster, profiles(cluster, calibration, without, job), CostModel::Options::of(job.scenario.kernels)) {}
+      : cluster(std::move(c)),
+        cost(cluster, profiles(cluster, calibration, without, job), CostModel::Options::of(job.scenario.kernels)) {}
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
  private:
-  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory, const std::string& without, const RowJob& job) {
+  static CostModel::Profiles profiles(const Cluster& cluster, const std::filesystem::path& directory,
+                                      const std::string& without, const RowJob& job) {
     CalibrationOptions wanted = calibration_options(job.scenario.kernels);
     wanted.without = without;
     wanted.attention_or_default = true;  // The mapping notes it.
@@ -46,26 +48,34 @@ struct Site {
 /// Which attention constants the prices take; those of unfused attention take none.
 std::string flash_of(const KernelSettings& k) { return k.attention == AttentionKernel::flash ? name_of(k.flash) : ""; }
 
-/// A caching allocator keeps the half-precision logits' block when they are freed. Every fp32 tensor of the loss is larger and takes a block of its
-/// own, so that this one lies idle beside them (PyTorch documentation, CUDA semantics, memory management).
+/// A caching allocator keeps the half-precision logits' block when they are freed. Every fp32 tensor of the loss is
+/// larger and takes a block of its own, so that this one lies idle beside them (PyTorch documentation, CUDA semantics,
+/// memory management).
 Bytes idle_logits(const Program& program, const Workload& workload, const StrategySettings& strategy) {
   if (workload.kernels.fused_cross_entropy || !strategy.fsdp.enabled) return {};
   Bytes most;
   for (const Tensor& t : program.tensors)
-    if (t.name.ends_with(".loss.logits_grad_fp32")) most = max(most, Bytes{program.local_bytes(t, program.mesh.context(0)) / 2});
+    if (t.name.ends_with(".loss.logits_grad_fp32"))
+      most = max(most, Bytes{program.local_bytes(t, program.mesh.context(0)) / 2});
   return most;
 }
 
-/// Transformer Engine adds weight gradients to Megatron's fp32 buffer and hands autograd a placeholder in half precision, one for each shape of
-/// weight, which it never gives back (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
+/// Transformer Engine adds weight gradients to Megatron's fp32 buffer and hands autograd a placeholder in half
+/// precision, one for each shape of weight, which it never gives back (transformer_engine/pytorch/module/base.py,
+/// get_dummy_wgrad).
 Bytes gradient_placeholders(const Program& program, const Workload& workload, const StrategySettings& strategy) {
-  if (!workload.kernels.fused_norm || !workload.kernels.fused_gradient_accumulation || strategy.fsdp.enabled || workload.training.gradient_dtype != GradientDtype::fp32) return {};
+  if (!workload.kernels.fused_norm || !workload.kernels.fused_gradient_accumulation || strategy.fsdp.enabled ||
+      workload.training.gradient_dtype != GradientDtype::fp32)
+    return {};
   const ExprContext at = program.mesh.context(0);
   std::set<std::vector<std::int64_t>> shapes;
   Bytes sum;
   for (const Tensor& t : program.tensors) {
-    if (t.category != MemoryCategory::weights || !t.per_layer || t.shape.size() != 2 || t.alias_of >= 0 || size_of(t.dtype) != 2) continue;
-    if (shapes.insert({program.exprs.evaluate(t.shape[0], at), program.exprs.evaluate(t.shape[1], at)}).second) sum += Bytes{program.local_bytes(t, at)};
+    if (t.category != MemoryCategory::weights || !t.per_layer || t.shape.size() != 2 || t.alias_of >= 0 ||
+        size_of(t.dtype) != 2)
+      continue;
+    if (shapes.insert({program.exprs.evaluate(t.shape[0], at), program.exprs.evaluate(t.shape[1], at)}).second)
+      sum += Bytes{program.local_bytes(t, at)};
   }
   return sum;
 }
@@ -73,7 +83,8 @@ Bytes gradient_placeholders(const Program& program, const Workload& workload, co
 /// The first `per_domain` GPUs of every machine.
 std::vector<DeviceId> devices_of(const RowJob& job, const Cluster& cluster) {
   std::vector<DeviceId> out;
-  for (int i = 0; i < job.gpus; ++i) out.push_back(cluster.first_device(i / job.gpus_per_domain) + i % job.gpus_per_domain);
+  for (int i = 0; i < job.gpus; ++i)
+    out.push_back(cluster.first_device(i / job.gpus_per_domain) + i % job.gpus_per_domain);
   return out;
 }
 
@@ -87,12 +98,20 @@ struct RowPredictor::Impl {
   std::string backend, without;
   std::map<std::string, std::unique_ptr<Site>> sites;
 
-  Impl(const PredictorPaths& paths, std::string b, std::string w) : catalogue(paths.topologies), models(paths.models), known(models), calibration(paths.topologies / "calibration"), backend(std::move(b)), without(std::move(w)) {}
+  Impl(const PredictorPaths& paths, std::string b, std::string w)
+      : catalogue(paths.topologies),
+        models(paths.models),
+        known(models),
+        calibration(paths.topologies / "calibration"),
+        backend(std::move(b)),
+        without(std::move(w)) {}
 
   const Site& site(const RowJob& job) {
     const Scenario& s = job.scenario;
     const ClusterPart& part = s.cluster.parts.front();
-    auto& at = sites[fmt::format("{} {} {} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network, flash_of(s.kernels), name_of(s.kernels.host), name_of(s.kernels.products), s.kernels.cuda_graphs, s.kernels.launch_blocking, s.kernels.fused_experts)];
+    auto& at = sites[fmt::format("{} {} {} {} {} {} {} {} {}", part.machine, part.nodes, s.cluster.network,
+                                 flash_of(s.kernels), name_of(s.kernels.host), name_of(s.kernels.products),
+                                 s.kernels.cuda_graphs, s.kernels.launch_blocking, s.kernels.fused_experts)];
     if (!at) {
       ClusterSpec spec;
       spec.parts = {{part.machine, part.nodes}};
@@ -105,7 +124,8 @@ struct RowPredictor::Impl {
   Estimate estimated(const Workload& workload, const RowJob& job, const Site& at) const {
     Program program = lower(workload, job.scenario.strategy, job.gpus);
     program.device_of_rank = devices_of(job, at.cluster);
-    return estimate(program, at.cost, job.scenario.strategy, steps_in_period(job.scenario.strategy, job.scenario.input));
+    return estimate(program, at.cost, job.scenario.strategy,
+                    steps_in_period(job.scenario.strategy, job.scenario.input));
   }
 
   void play(const Program& program, const Site& at, int steps, Prediction& out) const {
@@ -130,7 +150,12 @@ Prediction RowPredictor::predict(const RowJob& job) {
   const Scenario& s = job.scenario;
   const ModelRef& model = s.model;
   const Site& at = impl_->site(job);
-  const Workload workload = on_machines({with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training.lora), s.training, s.kernels, {}}, at.cluster);
+  const Workload workload = on_machines(
+      {with_adapters(impl_->models.load(model.inline_json.empty() ? model.name : model.inline_json), s.training.lora),
+       s.training,
+       s.kernels,
+       {}},
+      at.cluster);
   Prediction out;
   if (impl_->backend == "estimate") {
     const Estimate e = impl_->estimated(workload, job, at);
@@ -148,7 +173,8 @@ Prediction RowPredictor::predict(const RowJob& job) {
   out.bound_by = bound_by(out.breakdown);
   if (!memory) return out;
   const MemoryRule rule;
-  for (const RoleMemory& m : rule.peaks(program)) out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
+  for (const RoleMemory& m : rule.peaks(program))
+    out.peak_allocated = std::max(out.peak_allocated, m.peak - rule.framework);
   out.peak_allocated += gradient_placeholders(program, workload, s.strategy);
   out.peak_reserved = out.peak_allocated * kReservedOverAllocated + idle_logits(program, workload, s.strategy);
   return out;

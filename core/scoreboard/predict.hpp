@@ -1,5 +1,6 @@
 #pragma once
-// Predicts the job of a row: one training step and its peak memory. A predictor keeps clusters and price models between rows.
+// Predicts the job of a row: one training step and its peak memory. A predictor keeps clusters and price models between
+// rows.
 
 #include <filesystem>
 #include <memory>
@@ -18,10 +19,12 @@ struct PredictorPaths {
 
 struct Prediction {
   Seconds step_time;
-  Breakdown breakdown;          ///< Of the slowest stage.
+  Breakdown breakdown;  ///< Of the slowest stage.
   TimeCategory bound_by = TimeCategory::matmul;
-  Bytes peak_allocated;         ///< What tensors and the libraries' scratch hold at most, on the worst GPU; only where the row has a measured one.
-  Bytes peak_reserved;          ///< What a caching allocator then holds: allocated * kReservedOverAllocated, and the freed logits of an unfused loss.
+  /// What tensors and the libraries' scratch hold at most, on the worst GPU; only where the row has a measured one.
+  Bytes peak_allocated;
+  /// What a caching allocator then holds: allocated * kReservedOverAllocated, and the freed logits of an unfused loss.
+  Bytes peak_reserved;
 };
 
 /// Middle of the ratios measured on B200 (SimuMax, 1.03 to 1.08: core/cost/memory_rule.hpp).
@@ -36,7 +39,8 @@ class RowPredictor {
 
   [[nodiscard]] const Catalogue& catalogue() const;
   [[nodiscard]] const KnownModels& known_models() const;
-  /// Throws Error as lower() and the cost model do: for settings that make no sense together, and those that nothing lowers yet.
+  /// Throws Error as lower() and the cost model do: for settings that make no sense together, and those that nothing
+  /// lowers yet.
   [[nodiscard]] Prediction predict(const RowJob& job);
 
  private:

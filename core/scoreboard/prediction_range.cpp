@@ -22,7 +22,9 @@ constexpr const char* kSchema = "rehearse/prediction_errors/v1";
 
 double rounded(double factor) { return std::round(factor * 1000) / 1000; }
 
-[[noreturn]] void refuse(const std::string& file, const std::string& path, const std::string& what) { throw Error(ErrorKind::usage, what, file + ": " + path); }
+[[noreturn]] void refuse(const std::string& file, const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::usage, what, file + ": " + path);
+}
 
 std::string text_at(const json& group, const char* key, const std::string& file, const std::string& path) {
   if (!group.contains(key) || !group.at(key).is_string()) refuse(file, path + "/" + key, "wanted a text");
@@ -30,12 +32,15 @@ std::string text_at(const json& group, const char* key, const std::string& file,
 }
 
 double factor_at(const json& group, const char* key, const std::string& file, const std::string& path) {
-  if (!group.contains(key) || !group.at(key).is_number() || !(group.at(key).get<double>() > 0)) refuse(file, path + "/" + key, "wanted a number above 0");
+  if (!group.contains(key) || !group.at(key).is_number() || !(group.at(key).get<double>() > 0))
+    refuse(file, path + "/" + key, "wanted a number above 0");
   return group.at(key).get<double>();
 }
 
 std::string words(const PredictionKind& kind) {
-  std::string out = kind.model.empty() ? "all measured steps" : kind.model == "experts" ? "models with experts" : kind.model + " models";
+  std::string out = kind.model.empty()        ? "all measured steps"
+                    : kind.model == "experts" ? "models with experts"
+                                              : kind.model + " models";
   if (!kind.generation.empty()) out += " on " + kind.generation;
   if (!kind.strategy.empty()) out += ", " + kind.strategy;
   return out;
@@ -45,7 +50,9 @@ using Key = std::tuple<std::string, std::string, std::string>;
 Key key_of(const PredictionKind& kind) { return {kind.model, kind.generation, kind.strategy}; }
 
 /// From the kind itself to the widest.
-std::vector<PredictionKind> wider(const PredictionKind& kind) { return {kind, {kind.model, kind.generation, ""}, {kind.model, "", ""}, {}}; }
+std::vector<PredictionKind> wider(const PredictionKind& kind) {
+  return {kind, {kind.model, kind.generation, ""}, {kind.model, "", ""}, {}};
+}
 
 }  // namespace
 
@@ -77,7 +84,8 @@ PredictionKind kind_of(const Network& network, const StrategySettings& settings,
 PredictionRanges PredictionRanges::load(const std::filesystem::path& path) {
   const std::string file = path.string();
   const json document = load_json(file);
-  if (!document.is_object() || document.value("schema", json()) != kSchema) refuse(file, "/schema", fmt::format("wanted {}", kSchema));
+  if (!document.is_object() || document.value("schema", json()) != kSchema)
+    refuse(file, "/schema", fmt::format("wanted {}", kSchema));
   if (!document.contains("groups") || !document.at("groups").is_array()) refuse(file, "/groups", "wanted a list");
   PredictionRanges out;
   bool widest = false;
@@ -85,7 +93,9 @@ PredictionRanges PredictionRanges::load(const std::filesystem::path& path) {
     const std::string at = fmt::format("/groups/{}", out.groups_.size());
     if (!g.is_object()) refuse(file, at, "wanted an object");
     Group group{{text_at(g, "model", file, at), text_at(g, "generation", file, at), text_at(g, "strategy", file, at)},
-                static_cast<int>(factor_at(g, "rows", file, at)), factor_at(g, "p10", file, at), factor_at(g, "p90", file, at)};
+                static_cast<int>(factor_at(g, "rows", file, at)),
+                factor_at(g, "p10", file, at),
+                factor_at(g, "p90", file, at)};
     if (group.p10 > group.p90) refuse(file, at + "/p10", "p10 is above p90");
     widest = widest || key_of(group.kind) == Key{};
     out.groups_.push_back(std::move(group));
@@ -98,17 +108,23 @@ PredictionRanges PredictionRanges::of(const Scoreboard& board) {
   std::map<Key, std::vector<double>> factors;
   for (const ScoredRow& row : board.rows)
     if (row.counts())
-      for (const PredictionKind& kind : wider({row.row.job->model_kind, row.row.job->generation, row.row.job->strategy})) factors[key_of(kind)].push_back(1 / (1 + row.error));
+      for (const PredictionKind& kind :
+           wider({row.row.job->model_kind, row.row.job->generation, row.row.job->strategy}))
+        factors[key_of(kind)].push_back(1 / (1 + row.error));
   PredictionRanges out;
   for (const auto& [key, f] : factors)
     if (static_cast<int>(f.size()) >= kFewestRows || key == Key{})
-      out.groups_.push_back({{std::get<0>(key), std::get<1>(key), std::get<2>(key)}, static_cast<int>(f.size()), rounded(quantile(f, 0.1)), rounded(quantile(f, 0.9))});
+      out.groups_.push_back({{std::get<0>(key), std::get<1>(key), std::get<2>(key)},
+                             static_cast<int>(f.size()),
+                             rounded(quantile(f, 0.1)),
+                             rounded(quantile(f, 0.9))});
   return out;
 }
 
 PredictionRange PredictionRanges::range(const PredictionKind& kind) const {
   for (const PredictionKind& k : wider(kind)) {
-    const auto at = std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return key_of(g.kind) == key_of(k); });
+    const auto at =
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return key_of(g.kind) == key_of(k); });
     if (at != groups_.end()) return {at->p10, at->p90, at->rows, words(at->kind)};
   }
   return {};
@@ -116,10 +132,17 @@ PredictionRange PredictionRanges::range(const PredictionKind& kind) const {
 
 std::string PredictionRanges::to_json() const {
   ordered_json out{{"schema", kSchema},
-                   {"what", "Measured over predicted step time, 10th and 90th percentile, by model kind, GPU generation and strategy; an empty text is any. Written by rehearse validate --measurements ... --write-ranges."},
+                   {"what",
+                    "Measured over predicted step time, 10th and 90th percentile, by model kind, GPU generation and "
+                    "strategy; an empty text is any. Written by rehearse validate --measurements ... --write-ranges."},
                    {"groups", ordered_json::array()}};
   for (const Group& g : groups_)
-    out["groups"].push_back({{"model", g.kind.model}, {"generation", g.kind.generation}, {"strategy", g.kind.strategy}, {"rows", g.rows}, {"p10", g.p10}, {"p90", g.p90}});
+    out["groups"].push_back({{"model", g.kind.model},
+                             {"generation", g.kind.generation},
+                             {"strategy", g.kind.strategy},
+                             {"rows", g.rows},
+                             {"p10", g.p10},
+                             {"p90", g.p90}});
   return out.dump(1) + "\n";
 }
 

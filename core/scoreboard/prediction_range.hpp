@@ -1,5 +1,6 @@
 #pragma once
-// How far a prediction may be off, from the scoreboard's own errors on measured steps of its kind (topologies/prediction_errors.json).
+// How far a prediction may be off, from the scoreboard's own errors on measured steps of its kind
+// (topologies/prediction_errors.json).
 
 #include <filesystem>
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace rehearse {
 
-/// Factors by which a predicted step time is multiplied: of the measured steps of this kind, a tenth took less than `p10` times their
-/// prediction and a tenth more than `p90` times.
+/// Factors by which a predicted step time is multiplied: of the measured steps of this kind, a tenth took less than
+/// `p10` times their prediction and a tenth more than `p90` times.
 struct PredictionRange {
   double p10 = 1, p90 = 1;
   int rows = 0;         ///< Measured steps that the factors come from.
@@ -36,9 +37,11 @@ class PredictionRanges {
   /// A kind with fewer measured steps is answered by the next wider one.
   static constexpr int kFewestRows = 8;
 
-  /// Throws Error (usage) with file and JSON path for anything missing, unknown or mistyped, and where the widest kind is absent.
+  /// Throws Error (usage) with file and JSON path for anything missing, unknown or mistyped, and where the widest kind
+  /// is absent.
   [[nodiscard]] static PredictionRanges load(const std::filesystem::path& file);
-  /// From rows that count: quantiles of measured over predicted, for every kind with kFewestRows, rounded to a thousandth.
+  /// From rows that count: quantiles of measured over predicted, for every kind with kFewestRows, rounded to a
+  /// thousandth.
   [[nodiscard]] static PredictionRanges of(const Scoreboard& board);
 
   /// The narrowest known of: this kind; this model and generation; this model; all rows.

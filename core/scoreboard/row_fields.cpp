@@ -22,7 +22,8 @@ FieldValue as_number(const FieldValue& v) {
 
 bool RowFields::evades(std::string_view text) {
   const std::string t = lowered(text);
-  return t.empty() || t.starts_with("see ") || t.starts_with("not stated") || t.starts_with("none stated") || t.starts_with("unstated") || t.starts_with("unknown");
+  return t.empty() || t.starts_with("see ") || t.starts_with("not stated") || t.starts_with("none stated") ||
+         t.starts_with("unstated") || t.starts_with("unknown");
 }
 
 void RowFields::note(const std::string& field, const std::string& value, const std::string& from, Evidence evidence) {
@@ -50,7 +51,8 @@ FieldValue RowFields::find(const std::string& field) {
   const auto at = defaults_.find(field);
   if (at == defaults_.end() || std::holds_alternative<std::monostate>(at->second.value)) return {};
   const SoftwareDefault& d = at->second;
-  note(field, text_of(d.value), d.why.empty() ? d.source.text : fmt::format("{} ({})", d.source.text, d.why), d.source.evidence);
+  note(field, text_of(d.value), d.why.empty() ? d.source.text : fmt::format("{} ({})", d.source.text, d.why),
+       d.source.evidence);
   return d.value;
 }
 
@@ -80,7 +82,8 @@ std::optional<std::int64_t> RowFields::whole(const std::string& field, std::int6
   if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
   const auto* d = std::get_if<double>(&v);
   if (d == nullptr || !(*d >= 1) || *d > static_cast<double>(most) || *d != std::floor(*d))
-    throw RowSkipped("malformed row", fmt::format("{} is no whole number from 1 to {}: {}", field, most, text_of(v).substr(0, 60)));
+    throw RowSkipped("malformed row",
+                     fmt::format("{} is no whole number from 1 to {}: {}", field, most, text_of(v).substr(0, 60)));
   return static_cast<std::int64_t>(*d);
 }
 
@@ -88,7 +91,9 @@ std::optional<double> RowFields::number(const std::string& field, double below) 
   const FieldValue v = as_number(find(field));
   if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
   const auto* d = std::get_if<double>(&v);
-  if (d == nullptr || !(*d >= 0 && *d < below)) throw RowSkipped("malformed row", fmt::format("{} is no number from 0 to below {}: {}", field, below, text_of(v).substr(0, 60)));
+  if (d == nullptr || !(*d >= 0 && *d < below))
+    throw RowSkipped("malformed row",
+                     fmt::format("{} is no number from 0 to below {}: {}", field, below, text_of(v).substr(0, 60)));
   return *d;
 }
 

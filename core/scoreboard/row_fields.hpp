@@ -1,5 +1,6 @@
 #pragma once
-// The fields of one row as the mapping asks for them: from the row, else from the software defaults, with a trail of what was assumed.
+// The fields of one row as the mapping asks for them: from the row, else from the software defaults, with a trail of
+// what was assumed.
 
 #include <optional>
 #include <set>
@@ -15,14 +16,15 @@ namespace rehearse {
 struct Assumption {
   std::string field;
   std::string value;
-  std::string from;   ///< "row", or the citation.
+  std::string from;  ///< "row", or the citation.
   Evidence evidence = Evidence::published;
 };
 
 /// Why a row is not predicted: a reason that rows are counted by, and what it is about.
 class RowSkipped : public std::runtime_error {
  public:
-  explicit RowSkipped(const std::string& cause, std::string about = {}) : std::runtime_error(cause), detail(std::move(about)) {}
+  explicit RowSkipped(const std::string& cause, std::string about = {})
+      : std::runtime_error(cause), detail(std::move(about)) {}
   std::string detail;
 };
 
@@ -32,7 +34,8 @@ class RowFields {
 
   [[nodiscard]] const Measurement& row() const { return row_; }
 
-  /// The value of a field: from the row, where that is an answer ("see recipe" is none); else from the defaults. Absent where neither has one. What is taken is remembered for --explain.
+  /// The value of a field: from the row, where that is an answer ("see recipe" is none); else from the defaults. Absent
+  /// where neither has one. What is taken is remembered for --explain.
   [[nodiscard]] FieldValue find(const std::string& field);
   /// A text that no answer is: "see ...", "not stated", "unknown".
   [[nodiscard]] static bool evades(std::string_view text);
@@ -40,11 +43,14 @@ class RowFields {
   /// Empty where the field is absent. Throws RowSkipped where it is no text.
   [[nodiscard]] std::string text(const std::string& field);
   /// As text(), of what the row itself says.
-  [[nodiscard]] std::string stated(const std::string& field) { return std::holds_alternative<std::monostate>(said(field)) ? std::string() : text(field); }
+  [[nodiscard]] std::string stated(const std::string& field) {
+    return std::holds_alternative<std::monostate>(said(field)) ? std::string() : text(field);
+  }
   [[nodiscard]] bool truth(const std::string& field);
   /// A whole number from 1 to `most`; absent where the field is. Throws RowSkipped (malformed) for anything else.
   [[nodiscard]] std::optional<std::int64_t> whole(const std::string& field, std::int64_t most = 1'000'000'000);
-  /// A number of at least 0 and less than `below`; absent where the field is. Throws RowSkipped (malformed) for anything else.
+  /// A number of at least 0 and less than `below`; absent where the field is. Throws RowSkipped (malformed) for
+  /// anything else.
   [[nodiscard]] std::optional<double> number(const std::string& field, double below);
   /// As whole(); throws RowSkipped ("field missing: FIELD") where it is absent.
   [[nodiscard]] std::int64_t needed(const std::string& field, std::int64_t most = 1'000'000'000);
@@ -54,7 +60,8 @@ class RowFields {
   [[nodiscard]] std::string fallback(const std::string& field);
 
   /// Remembers a value that the mapping worked out itself.
-  void note(const std::string& field, const std::string& value, const std::string& from, Evidence evidence = Evidence::published);
+  void note(const std::string& field, const std::string& value, const std::string& from,
+            Evidence evidence = Evidence::published);
   /// A field that matters and that nobody states: the row is predicted with `value`, and counts in no error figure.
   void guess(const std::string& field, const std::string& value, const std::string& why);
 

@@ -16,7 +16,8 @@ struct NamedMachine {
   bool sold = false;    ///< The words name this machine, not a GPU that stands in many.
 };
 
-/// Null where no machine is known for these words. Superchips stand alone or several to a board: `gpus_per_node`, 1 where nobody says.
+/// Null where no machine is known for these words. Superchips stand alone or several to a board: `gpus_per_node`, 1
+/// where nobody says.
 [[nodiscard]] const NamedMachine* machine_named(const std::string& gpu_type, std::int64_t gpus_per_node = 1);
 /// The network that a row's words name; `usual` where they name none.
 [[nodiscard]] std::string network_named(const std::string& words, const char* usual);
@@ -29,8 +30,10 @@ struct Placed {
   std::string stated{};  ///< What the words say, for listings; empty where they say nothing.
   bool fits = true;      ///< The node's ports carry that.
 };
-/// The machine and network whose nodes have the ports that `inter_node` states: the usual ones, another machine with the same GPUs unless `usual` is
-/// the row's own (`sold`), or the usual one behind slower switches; else the usual ones, which do not fit. `nics`: as in port_words().
-[[nodiscard]] Placed place(const Catalogue& catalogue, const NamedMachine& usual, const std::string& inter_node, std::optional<std::int64_t> nics);
+/// The machine and network whose nodes have the ports that `inter_node` states: the usual ones, another machine with
+/// the same GPUs unless `usual` is the row's own (`sold`), or the usual one behind slower switches; else the usual
+/// ones, which do not fit. `nics`: as in port_words().
+[[nodiscard]] Placed place(const Catalogue& catalogue, const NamedMachine& usual, const std::string& inter_node,
+                           std::optional<std::int64_t> nics);
 
 }  // namespace rehearse

@@ -1,4 +1,5 @@
-// Sizes of the network: a row that names hidden size, layers and heads is built from them, whatever it calls the model; a known name is looked up.
+// Sizes of the network: a row that names hidden size, layers and heads is built from them, whatever it calls the model;
+// a known name is looked up.
 
 #include <algorithm>
 #include <array>
@@ -17,22 +18,28 @@ using nlohmann::json;
 constexpr std::int64_t kMostLayers = 10'000, kMostWidth = 4'000'000;
 
 RowSkipped unknown_model(RowFields& f) {
-  return RowSkipped("model unknown", f.text("model") + ": `rehearse list models` has those known by name; others need model_family, hidden, layers, heads, ffn and vocab");
+  return RowSkipped("model unknown", f.text("model") +
+                                         ": `rehearse list models` has those known by name; others need model_family, "
+                                         "hidden, layers, heads, ffn and vocab");
 }
 
 /// Words of architectures that no sizes tell from a GPT or a Llama.
-constexpr std::array<const char*, 9> kOtherKinds{"mamba", "jamba", "rwkv", "hyena", "bert", "t5", "vit", "moe", "retnet"};
+constexpr std::array<const char*, 9> kOtherKinds{"mamba", "jamba", "rwkv", "hyena", "bert",
+                                                 "t5",    "vit",   "moe",  "retnet"};
 
 std::string family_of_type(const std::string& type) {
   for (const char* llama : {"llama", "mistral", "qwen2", "qwen3", "phi3"})
     if (type == llama) return "llama";
-  return type == "gpt2" || type == "gpt_neox" || type == "nemotron" || type == "mpt" || type == "mixtral" ? type : std::string();
+  return type == "gpt2" || type == "gpt_neox" || type == "nemotron" || type == "mpt" || type == "mixtral"
+             ? type
+             : std::string();
 }
 
 /// A GPT's MLP is four hidden sizes wide, a gated one another number. The row counts in no error figure.
 std::string family_by_sizes(RowFields& f) {
   const std::string name = f.text("model") + " " + f.text("arch");
-  if (std::any_of(kOtherKinds.begin(), kOtherKinds.end(), [&](const char* kind) { return holds(name, kind); })) return {};
+  if (std::any_of(kOtherKinds.begin(), kOtherKinds.end(), [&](const char* kind) { return holds(name, kind); }))
+    return {};
   const auto hidden = f.whole("hidden", kMostWidth);
   if (!hidden || !f.whole("heads", kMostWidth) || !f.whole("layers", kMostLayers)) return {};
   const std::string family = f.whole("ffn", kMostWidth).value_or(4 * *hidden) == 4 * *hidden ? "gpt2" : "llama";
@@ -60,14 +67,29 @@ json gpt(RowFields& f, bool mpt, std::int64_t sequence) {
   const auto vocabulary = f.needed("vocab");
   const auto ffn = f.whole("ffn", kMostWidth).value_or(4 * hidden);
   if (mpt) {
-    c.update({{"d_model", hidden}, {"n_layers", f.needed("layers", kMostLayers)}, {"n_heads", f.needed("heads", kMostWidth)}, {"max_seq_len", sequence},
-              {"vocab_size", vocabulary}, {"no_bias", true}, {"resid_pdrop", dropout}, {"emb_pdrop", dropout}});
-    if (ffn % hidden != 0) throw RowSkipped("model unknown", fmt::format("ffn {} is no multiple of hidden {}", ffn, hidden));
+    c.update({{"d_model", hidden},
+              {"n_layers", f.needed("layers", kMostLayers)},
+              {"n_heads", f.needed("heads", kMostWidth)},
+              {"max_seq_len", sequence},
+              {"vocab_size", vocabulary},
+              {"no_bias", true},
+              {"resid_pdrop", dropout},
+              {"emb_pdrop", dropout}});
+    if (ffn % hidden != 0)
+      throw RowSkipped("model unknown", fmt::format("ffn {} is no multiple of hidden {}", ffn, hidden));
     c["expansion_ratio"] = ffn / hidden;
     return c;
   }
-  c.update({{"n_embd", hidden}, {"n_layer", f.needed("layers", kMostLayers)}, {"n_head", f.needed("heads", kMostWidth)}, {"n_positions", sequence}, {"n_inner", ffn},
-            {"vocab_size", vocabulary}, {"embd_pdrop", dropout}, {"attn_pdrop", dropout}, {"resid_pdrop", dropout}, {"tie_word_embeddings", f.truth("tied_embeddings")}});
+  c.update({{"n_embd", hidden},
+            {"n_layer", f.needed("layers", kMostLayers)},
+            {"n_head", f.needed("heads", kMostWidth)},
+            {"n_positions", sequence},
+            {"n_inner", ffn},
+            {"vocab_size", vocabulary},
+            {"embd_pdrop", dropout},
+            {"attn_pdrop", dropout},
+            {"resid_pdrop", dropout},
+            {"tie_word_embeddings", f.truth("tied_embeddings")}});
   return c;
 }
 
@@ -89,8 +111,13 @@ json llama(RowFields& f, std::int64_t sequence) {
 
 json neox(RowFields& f, std::int64_t sequence) {
   const auto hidden = f.needed("hidden", kMostWidth);
-  return {{"model_type", "gpt_neox"}, {"hidden_size", hidden}, {"num_hidden_layers", f.needed("layers", kMostLayers)}, {"num_attention_heads", f.needed("heads", kMostWidth)},
-          {"intermediate_size", f.whole("ffn", kMostWidth).value_or(4 * hidden)}, {"vocab_size", f.needed("vocab")}, {"max_position_embeddings", sequence},
+  return {{"model_type", "gpt_neox"},
+          {"hidden_size", hidden},
+          {"num_hidden_layers", f.needed("layers", kMostLayers)},
+          {"num_attention_heads", f.needed("heads", kMostWidth)},
+          {"intermediate_size", f.whole("ffn", kMostWidth).value_or(4 * hidden)},
+          {"vocab_size", f.needed("vocab")},
+          {"max_position_embeddings", sequence},
           {"tie_word_embeddings", f.truth("tied_embeddings")}};
 }
 
@@ -115,7 +142,8 @@ json mixtral(RowFields& f, std::int64_t sequence) {
 std::int64_t dense_layers(RowFields& f, const KnownModel& known, std::int64_t layers) {
   const auto routed = f.whole("moe_layers", kMostLayers);
   if (!routed || known.dense_layers == 0) return known.dense_layers;
-  if (*routed > layers) throw RowSkipped("contradiction in the row", fmt::format("moe_layers({}) > layers({})", *routed, layers));
+  if (*routed > layers)
+    throw RowSkipped("contradiction in the row", fmt::format("moe_layers({}) > layers({})", *routed, layers));
   return layers - *routed;
 }
 
@@ -135,17 +163,24 @@ void map_model(RowFields& f, const KnownModels& models, RowJob& job) {
     const std::int64_t dense = dense_layers(f, *known, job.layers);
     if (job.layers != known->layers || dense != known->dense_layers || (known->rotary && sequence > known->positions))
       job.scenario.model.inline_json = models.resized(*known, sequence, job.layers, dense);
-    else job.scenario.model.name = known->name;
+    else
+      job.scenario.model.name = known->name;
     return;
   }
   if (family.empty() && !experts) family = family_by_sizes(f);
   json config;
-  if (experts) config = mixtral(f, sequence);
-  else if (family == "gpt2" || family == "mpt") config = gpt(f, family == "mpt", sequence);
-  else if (family == "llama") config = llama(f, sequence);
-  else if (family == "nemotron") config = nemotron(f, sequence);
-  else if (family == "gpt_neox") config = neox(f, sequence);
-  else throw unknown_model(f);
+  if (experts)
+    config = mixtral(f, sequence);
+  else if (family == "gpt2" || family == "mpt")
+    config = gpt(f, family == "mpt", sequence);
+  else if (family == "llama")
+    config = llama(f, sequence);
+  else if (family == "nemotron")
+    config = nemotron(f, sequence);
+  else if (family == "gpt_neox")
+    config = neox(f, sequence);
+  else
+    throw unknown_model(f);
   job.layers = f.needed("layers", kMostLayers);
   job.scenario.model.inline_json = config.dump();
 }

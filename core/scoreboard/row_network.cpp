@@ -22,10 +22,24 @@ enum class PortKind { unknown, infiniband, ethernet, efa, omni_path };
 
 /// By whole words: "default" is no EFA.
 PortKind kind_of(const std::string& words) {
-  struct Word { const char* word; PortKind kind; };
-  constexpr std::array<Word, 14> known{{{"efa", PortKind::efa}, {"efav4", PortKind::efa}, {"omni-path", PortKind::omni_path}, {"opa", PortKind::omni_path}, {"roce", PortKind::ethernet},
-                                        {"ethernet", PortKind::ethernet}, {"gvnic", PortKind::ethernet}, {"tcp", PortKind::ethernet}, {"infiniband", PortKind::infiniband}, {"ib", PortKind::infiniband},
-                                        {"edr", PortKind::infiniband}, {"hdr", PortKind::infiniband}, {"ndr", PortKind::infiniband}, {"xdr", PortKind::infiniband}}};
+  struct Word {
+    const char* word;
+    PortKind kind;
+  };
+  constexpr std::array<Word, 14> known{{{"efa", PortKind::efa},
+                                        {"efav4", PortKind::efa},
+                                        {"omni-path", PortKind::omni_path},
+                                        {"opa", PortKind::omni_path},
+                                        {"roce", PortKind::ethernet},
+                                        {"ethernet", PortKind::ethernet},
+                                        {"gvnic", PortKind::ethernet},
+                                        {"tcp", PortKind::ethernet},
+                                        {"infiniband", PortKind::infiniband},
+                                        {"ib", PortKind::infiniband},
+                                        {"edr", PortKind::infiniband},
+                                        {"hdr", PortKind::infiniband},
+                                        {"ndr", PortKind::infiniband},
+                                        {"xdr", PortKind::infiniband}}};
   for (const Word& w : known)
     if (has_word(lowered(words), w.word)) return w.kind;
   return PortKind::unknown;
@@ -44,9 +58,16 @@ const char* efa_of(const MachineSpec& machine) {
 
 /// Networks for ports of a rate, the slowest first.
 const char* network_for(double gigabits, PortKind kind) {
-  struct Rate { double most; const char *infiniband, *ethernet; };
-  constexpr std::array<Rate, 6> rates{{{10, "ethernet_10g", "ethernet_10g"}, {25, "roce_25g", "roce_25g"}, {50, "ethernet_50g", "ethernet_50g"}, {100, "ib_edr", "ib_edr"},
-                                       {200, "ib_hdr", "oci_roce_200g"}, {400, "ib_ndr", "roce_400g"}}};
+  struct Rate {
+    double most;
+    const char *infiniband, *ethernet;
+  };
+  constexpr std::array<Rate, 6> rates{{{10, "ethernet_10g", "ethernet_10g"},
+                                       {25, "roce_25g", "roce_25g"},
+                                       {50, "ethernet_50g", "ethernet_50g"},
+                                       {100, "ib_edr", "ib_edr"},
+                                       {200, "ib_hdr", "oci_roce_200g"},
+                                       {400, "ib_ndr", "roce_400g"}}};
   for (const Rate& r : rates)
     if (gigabits <= r.most * (1 + kAlike)) return kind == PortKind::ethernet ? r.ethernet : r.infiniband;
   return "superpod_b300";
@@ -63,7 +84,9 @@ Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const s
     for (const std::string& other : catalogue.names(Catalogue::Kind::machine)) {
       const auto m = catalogue.machine(other);
       const PortKind its = kind_of(m->nic.name);
-      if (m->gpu != machine->gpu || m->gpus != machine->gpus || m->nics == 0 || (kind != PortKind::unknown ? its != kind : its == PortKind::efa)) continue;
+      if (m->gpu != machine->gpu || m->gpus != machine->gpus || m->nics == 0 ||
+          (kind != PortKind::unknown ? its != kind : its == PortKind::efa))
+        continue;
       const char* network = its == PortKind::efa ? efa_of(*m) : network_for(m->nic.rate.value() * 8 / 1e9, its);
       if (alike(gigabits_of(*m, *catalogue.network(network)), gigabits)) return {other, network};
     }
@@ -79,13 +102,16 @@ Placed with_ports(const Catalogue& catalogue, const NamedMachine& usual, const s
 }  // namespace
 
 bool has_word(const std::string& text, const std::string& word) {
-  const auto part = [&](std::size_t i) { return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0; };
+  const auto part = [&](std::size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
     if ((at == 0 || !part(at - 1)) && !part(at + word.size())) return true;
   return false;
 }
 
-Placed place(const Catalogue& catalogue, const NamedMachine& usual, const std::string& inter_node, std::optional<std::int64_t> nics) {
+Placed place(const Catalogue& catalogue, const NamedMachine& usual, const std::string& inter_node,
+             std::optional<std::int64_t> nics) {
   // Of a rack, what words call a node is a tray.
   const auto machine = catalogue.machine(usual.machine);
   const PortWords ports = port_words(inter_node, nics, machine->gpus / machine->trays);

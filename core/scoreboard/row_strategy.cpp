@@ -33,15 +33,18 @@ void map_axes(RowFields& f, RowJob& job) {
   s.ep = axis("ep");
   if (const auto etp = f.whole("etp", kMostRanks)) s.etp = static_cast<int>(*etp);
   if (s.cp > 1)
-    if (const std::string context = f.text("context"); !context.empty()) s.context = named<ContextExchange>("context", context);
+    if (const std::string context = f.text("context"); !context.empty())
+      s.context = named<ContextExchange>("context", context);
   const double model = static_cast<double>(s.tp) * s.pp * s.cp;
   const auto dp = f.whole("dp", kMostRanks);
   if (!dp && std::fmod(job.gpus, model) != 0)
-    throw RowSkipped("contradiction in the row", fmt::format("tp({}) * pp({}) * cp({}) does not divide {} GPUs", s.tp, s.pp, s.cp, job.gpus));
+    throw RowSkipped("contradiction in the row",
+                     fmt::format("tp({}) * pp({}) * cp({}) does not divide {} GPUs", s.tp, s.pp, s.cp, job.gpus));
   s.dp = s.dp_replicate = static_cast<int>(dp.value_or(static_cast<std::int64_t>(job.gpus / model)));
   if (!dp) f.note("dp", fmt::format("{}", s.dp), "gpus / (tp * pp * cp)");
   if (model * s.dp != job.gpus)
-    throw RowSkipped("contradiction in the row", fmt::format("dp({}) * tp({}) * pp({}) * cp({}) = {} != {} GPUs", s.dp, s.tp, s.pp, s.cp, model * s.dp, job.gpus));
+    throw RowSkipped("contradiction in the row", fmt::format("dp({}) * tp({}) * pp({}) * cp({}) = {} != {} GPUs", s.dp,
+                                                             s.tp, s.pp, s.cp, model * s.dp, job.gpus));
 }
 
 void map_batch(RowFields& f, RowJob& job) {
@@ -51,7 +54,8 @@ void map_batch(RowFields& f, RowJob& job) {
   auto count = f.whole("microbatches");
   if (!count) count = f.whole("grad_accum");
   if (!batch)
-    if (const auto tokens = f.whole("global_batch_tokens"); tokens && *tokens % job.scenario.training.sequence_length == 0) {
+    if (const auto tokens = f.whole("global_batch_tokens");
+        tokens && *tokens % job.scenario.training.sequence_length == 0) {
       batch = *tokens / job.scenario.training.sequence_length;
       f.note("global_batch", fmt::format("{}", *batch), "global_batch_tokens / seq_len");
     }
@@ -68,7 +72,9 @@ void map_batch(RowFields& f, RowJob& job) {
     f.note("global_batch", fmt::format("{}", *batch), "micro_batch * microbatches * dp");
   }
   if (*batch % (*microbatch * s.dp) != 0)
-    throw RowSkipped("contradiction in the row", fmt::format("global_batch({}) is no multiple of micro_batch({}) * dp({})", *batch, *microbatch, s.dp));
+    throw RowSkipped(
+        "contradiction in the row",
+        fmt::format("global_batch({}) is no multiple of micro_batch({}) * dp({})", *batch, *microbatch, s.dp));
   s.microbatch = *microbatch;
   job.scenario.training.global_batch = *batch;
 }
@@ -95,22 +101,28 @@ void map_precision(RowFields& f, RowJob& job) {
     t.fp8.attention = f.truth("fp8_attention");
     t.fp8.rotation = !f.truth("fp4_unrotated");
     t.fp8.parameters = trains_adapters(f) && f.truth("fp8_parameters");
-  }
-  else if (holds(p, "fp8") || holds(p, "float8")) {
+  } else if (holds(p, "fp8") || holds(p, "float8")) {
     t.precision = Precision::fp8_mixed;
     t.fp8.recipe = recipe_of(f, p, job.generation);
     t.fp8.attention = f.truth("fp8_attention");
     t.fp8.parameters = holds(p, "float8 all-gather") || f.truth("fp8_parameters");
-  }
-  else if (holds(p, "pure bf16")) t.precision = Precision::bf16;
-  else if (holds(p, "bf16") || holds(p, "bfloat16")) t.precision = Precision::bf16_mixed;
-  else if (holds(p, "fp16") || holds(p, "mixed")) t.precision = Precision::fp16_mixed;
-  else if (holds(p, "tf32")) t.precision = Precision::tf32;
-  else if (holds(p, "fp32")) t.precision = Precision::fp32;
-  else throw RowSkipped("malformed row", "precision: " + p.substr(0, 60));
+  } else if (holds(p, "pure bf16"))
+    t.precision = Precision::bf16;
+  else if (holds(p, "bf16") || holds(p, "bfloat16"))
+    t.precision = Precision::bf16_mixed;
+  else if (holds(p, "fp16") || holds(p, "mixed"))
+    t.precision = Precision::fp16_mixed;
+  else if (holds(p, "tf32"))
+    t.precision = Precision::tf32;
+  else if (holds(p, "fp32"))
+    t.precision = Precision::fp32;
+  else
+    throw RowSkipped("malformed row", "precision: " + p.substr(0, 60));
   t.gradient_dtype = f.text("gradient_dtype") == "model" ? GradientDtype::model : GradientDtype::fp32;
   const std::string optimizer = f.text("optimizer");
-  t.optimizer = holds(optimizer, "sgd") ? Optimizer::sgd : holds(optimizer, "adamw") ? Optimizer::adamw : Optimizer::adam;
+  t.optimizer = holds(optimizer, "sgd")     ? Optimizer::sgd
+                : holds(optimizer, "adamw") ? Optimizer::adamw
+                                            : Optimizer::adam;
   t.clip_gradients = f.truth("clip_gradients");
 }
 
@@ -152,7 +164,8 @@ void map_checkpoint(StrategySettings& s, const std::string& r) {
 void map_first_layers(StrategySettings& s, const std::string& r) {
   int layers = 0;
   const auto [end, failed] = std::from_chars(r.data() + 5, r.data() + r.size(), layers);
-  if (failed != std::errc{} || end != r.data() + r.size() || layers < 1) throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
+  if (failed != std::errc{} || end != r.data() + r.size() || layers < 1)
+    throw RowSkipped("malformed row", "recompute: " + r.substr(0, 60));
   s.recompute = Recompute::full;
   s.recompute_method = RecomputeMethod::block;
   s.recompute_layers = layers;
@@ -192,7 +205,8 @@ void map_offload(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   const std::string said = lowered(f.text("offload"));
   if (said.empty() || says_none(said)) return;
-  const bool activations = holds(said, "activation"), optimizer = holds(said, "optimizer") || holds(said, "zero-offload");
+  const bool activations = holds(said, "activation"),
+             optimizer = holds(said, "optimizer") || holds(said, "zero-offload");
   if (!activations && !optimizer) return f.guess("offload", "none", "nothing is known of " + said.substr(0, 60));
   s.offload = !activations ? Offload::optimizer : optimizer ? Offload::all : Offload::activations;
   if (activations) s.offload_layers = static_cast<int>(f.whole("offload_layers", 1 << 16).value_or(0));
@@ -211,7 +225,8 @@ void map_overlap(RowFields& f, RowJob& job) {
   if (s.pp > 1) s.deferred_head_gradients = static_cast<int>(f.whole("deferred_head_gradients", 1 << 16).value_or(0));
 }
 
-/// "alltoall" sends a row for each expert. "per_rank" a copy to each rank that a token visits (DeepEP, HybridEP), between NVLink domains one to each domain.
+/// "alltoall" sends a row for each expert. "per_rank" a copy to each rank that a token visits (DeepEP, HybridEP),
+/// between NVLink domains one to each domain.
 void map_dispatch(RowFields& f, RowJob& job) {
   StrategySettings& s = job.scenario.strategy;
   if (s.ep == 1 || f.text("dispatch") != "per_rank") return;
@@ -220,7 +235,8 @@ void map_dispatch(RowFields& f, RowJob& job) {
   s.dispatch_node = crosses ? job.gpus_per_domain / s.etp : 1;
 }
 
-/// Where experts have a capacity, tokens beyond it are dropped; buffers that are filled up to it have sizes that nobody needs to count.
+/// Where experts have a capacity, tokens beyond it are dropped; buffers that are filled up to it have sizes that nobody
+/// needs to count.
 void map_capacity(RowFields& f, RowJob& job) {
   if (job.model_kind != "experts") return;
   ExpertSettings& e = job.scenario.training.experts;
@@ -231,7 +247,8 @@ void map_capacity(RowFields& f, RowJob& job) {
 /// The version of FlashAttention that is named, 0 where none is: 2 of "FlashAttention-2", "flash_attn 2", "FA2".
 char flash_version(const std::string& words) {
   const std::string text = lowered(words);
-  for (const char* family : {"flashattention", "flash attention", "flash_attention", "flash-attention", "flash_attn", "flash-attn", "flashattn", "flash", "fa"}) {
+  for (const char* family : {"flashattention", "flash attention", "flash_attention", "flash-attention", "flash_attn",
+                             "flash-attn", "flashattn", "flash", "fa"}) {
     std::size_t at = text.find(family);
     if (at == std::string::npos) continue;
     at = text.find_first_not_of("-_ v", at + std::string_view(family).size());
@@ -242,17 +259,24 @@ char flash_version(const std::string& words) {
   return 0;
 }
 
-/// Flash implementations that benchmarks of each generation give (topologies/calibration); elsewhere the kernel stands that frameworks prefer there.
+/// Flash implementations that benchmarks of each generation give (topologies/calibration); elsewhere the kernel stands
+/// that frameworks prefer there.
 bool measured_on(const std::string& generation, const std::string& attention) {
-  struct Measured { const char* generation; std::array<const char*, 4> names; };
-  constexpr std::array<Measured, 3> kMeasured{{{"ampere", {"flash1", "flash2", "flash_triton"}}, {"hopper", {"flash1", "flash2", "flash3", "cudnn"}}, {"blackwell", {"cudnn", "cudnn_9.13"}}}};
+  struct Measured {
+    const char* generation;
+    std::array<const char*, 4> names;
+  };
+  constexpr std::array<Measured, 3> kMeasured{{{"ampere", {"flash1", "flash2", "flash_triton"}},
+                                               {"hopper", {"flash1", "flash2", "flash3", "cudnn"}},
+                                               {"blackwell", {"cudnn", "cudnn_9.13"}}}};
   for (const Measured& m : kMeasured)
-    if (generation == m.generation) return std::any_of(m.names.begin(), m.names.end(), [&](const char* n) { return n != nullptr && attention == n; });
+    if (generation == m.generation)
+      return std::any_of(m.names.begin(), m.names.end(), [&](const char* n) { return n != nullptr && attention == n; });
   return false;
 }
 
-/// "unfused", or the flash implementation as its calibration group is named. Rows also describe the attention layer under this name ("MLA"): that
-/// says nothing about the kernel.
+/// "unfused", or the flash implementation as its calibration group is named. Rows also describe the attention layer
+/// under this name ("MLA"): that says nothing about the kernel.
 std::string attention_of(RowFields& f) {
   const std::string said = f.text("attention");
   for (const char* unfused : {"unfused", "no flash", "eager", "naive"})
@@ -260,8 +284,10 @@ std::string attention_of(RowFields& f) {
   if (holds(said, "triton")) return "flash_triton";
   if (holds(said, "cudnn_9.13")) return "cudnn_9.13";
   if (holds(said, "cudnn")) return "cudnn";
-  if (const char version = flash_version(said); version >= '1' && version <= '3') return std::string("flash") + version;
-  else if (version != 0) f.guess("attention", f.fallback("attention"), "nothing is known of " + said.substr(0, 60));
+  if (const char version = flash_version(said); version >= '1' && version <= '3')
+    return std::string("flash") + version;
+  else if (version != 0)
+    f.guess("attention", f.fallback("attention"), "nothing is known of " + said.substr(0, 60));
   return f.fallback("attention");
 }
 
@@ -272,10 +298,13 @@ void map_kernels(RowFields& f, RowJob& job) {
   if (k.attention == AttentionKernel::flash) {
     k.flash = named<FlashKernel>("attention", attention);
     if (!measured_on(job.generation, attention))
-      f.note("attention_kernel", "the usual one", attention + " was not measured on " + job.generation + ": the kernel that frameworks prefer there", Evidence::estimate);
+      f.note("attention_kernel", "the usual one",
+             attention + " was not measured on " + job.generation + ": the kernel that frameworks prefer there",
+             Evidence::estimate);
   }
   if (const std::string host = f.text("host"); !host.empty()) k.host = named<HostCode>("host", host);
-  if (const std::string products = f.text("products"); !products.empty()) k.products = named<ProductCalls>("products", products);
+  if (const std::string products = f.text("products"); !products.empty())
+    k.products = named<ProductCalls>("products", products);
   k.fused_norm = f.truth("fused_kernels");
   k.fused_activation = f.truth("fused_activation");
   k.fused_cross_entropy = f.truth("fused_cross_entropy");

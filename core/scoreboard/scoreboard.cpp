@@ -40,14 +40,17 @@ void predict(ScoredRow& row, RowPredictor& predictor) {
     return;
   }
   row.predicted = true;
-  if (m.peak_allocated) row.memory_error = row.prediction.peak_allocated / *m.peak_allocated - 1;
-  else if (m.peak_reserved) row.memory_error = row.prediction.peak_reserved / *m.peak_reserved - 1;
+  if (m.peak_allocated)
+    row.memory_error = row.prediction.peak_allocated / *m.peak_allocated - 1;
+  else if (m.peak_reserved)
+    row.memory_error = row.prediction.peak_reserved / *m.peak_reserved - 1;
 }
 
 /// Rows are dealt out one by one; each worker has prices of its own.
 class Workers {
  public:
-  Workers(const std::vector<Measurement>& in, std::vector<ScoredRow>& out, const PredictorPaths& paths, const SoftwareTable& table, const ScoreOptions& options)
+  Workers(const std::vector<Measurement>& in, std::vector<ScoredRow>& out, const PredictorPaths& paths,
+          const SoftwareTable& table, const ScoreOptions& options)
       : in_(in), out_(out), paths_(paths), table_(table), options_(options) {}
 
   void run(int workers) {
@@ -99,7 +102,9 @@ std::string short_source(const MappedRow& row) {
   return text.size() <= 48 ? text : text.substr(0, 48);
 }
 
-struct Errors { std::vector<double> time, memory; };
+struct Errors {
+  std::vector<double> time, memory;
+};
 
 void add(Errors& to, const ScoredRow& row) {
   to.time.push_back(row.error);
@@ -110,8 +115,10 @@ void add(Errors& to, const ScoredRow& row) {
 std::vector<int> version(const std::string& release) {
   std::vector<int> out{0};
   for (const char c : release) {
-    if (c == '.') out.push_back(0);
-    else if (c >= '0' && c <= '9') out.back() = out.back() * 10 + (c - '0');
+    if (c == '.')
+      out.push_back(0);
+    else if (c >= '0' && c <= '9')
+      out.back() = out.back() * 10 + (c - '0');
   }
   return out;
 }
@@ -140,20 +147,31 @@ void summarise(Scoreboard& board) {
   std::map<std::pair<int, std::string>, Errors> groups;
   const std::vector<std::string> kinds{"source", "GPU", "generation", "strategy", "model", "release", "newest"};
   for (const ScoredRow& row : board.rows) {
-    if (!row.predicted) ++board.skipped[row.row.skipped];
-    else if (!row.counts()) ++board.listed;
+    if (!row.predicted)
+      ++board.skipped[row.row.skipped];
+    else if (!row.counts())
+      ++board.listed;
     if (!row.counts()) continue;
     add(all, row);
     const RowJob& job = *row.row.job;
-    const std::vector<std::string> names{short_source(row.row), job.gpu, job.generation, job.strategy, job.model_kind, job.release,
-                                         releases.several.contains(row.row.file) && releases.newest.at(job.configuration) == version(job.release) ? fmt::format("{}, {}", short_source(row.row), job.model_kind) : std::string()};
+    const std::vector<std::string> names{
+        short_source(row.row),
+        job.gpu,
+        job.generation,
+        job.strategy,
+        job.model_kind,
+        job.release,
+        releases.several.contains(row.row.file) && releases.newest.at(job.configuration) == version(job.release)
+            ? fmt::format("{}, {}", short_source(row.row), job.model_kind)
+            : std::string()};
     for (std::size_t k = 0; k < kinds.size(); ++k)
       if (!names[k].empty()) add(groups[{static_cast<int>(k), names[k]}], row);
   }
   board.time = statistics(all.time);
   board.memory = statistics(all.memory);
   for (auto& [key, errors] : groups)
-    board.groups.push_back({kinds[static_cast<std::size_t>(key.first)], key.second, statistics(std::move(errors.time)), statistics(std::move(errors.memory))});
+    board.groups.push_back({kinds[static_cast<std::size_t>(key.first)], key.second, statistics(std::move(errors.time)),
+                            statistics(std::move(errors.memory))});
 }
 
 }  // namespace

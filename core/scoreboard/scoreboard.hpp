@@ -16,38 +16,42 @@ struct ScoredRow {
   MappedRow row;
   bool predicted = false;
   Prediction prediction;
-  double error = 0;                     ///< Predicted over measured step time, less one.
-  std::optional<double> memory_error;   ///< The same of peak memory, where it was measured.
+  double error = 0;                    ///< Predicted over measured step time, less one.
+  std::optional<double> memory_error;  ///< The same of peak memory, where it was measured.
   /// Whether it counts in error figures: predicted, and every field that matters is stated or has a default.
   [[nodiscard]] bool counts() const { return predicted && row.guessed.empty(); }
 };
 
 /// Error figures of rows that have something in common.
 struct ScoreGroup {
-  std::string by;    ///< "source", "GPU", "generation", "strategy", "model", "release"; "newest": rows of the newest release of their configuration.
+  /// "source", "GPU", "generation", "strategy", "model", "release"; "newest": rows of the newest release of their
+  /// configuration.
+  std::string by;
   std::string name;
   ErrorStatistics time;
   ErrorStatistics memory;
 };
 
 struct Scoreboard {
-  std::vector<ScoredRow> rows;           ///< In the order of the files.
-  ErrorStatistics time, memory;          ///< Of rows that count.
+  std::vector<ScoredRow> rows;   ///< In the order of the files.
+  ErrorStatistics time, memory;  ///< Of rows that count.
   std::vector<ScoreGroup> groups;
-  std::map<std::string, int> skipped;    ///< By reason.
-  int listed = 0;                        ///< Predicted, but counted in no error figure.
+  std::map<std::string, int> skipped;  ///< By reason.
+  int listed = 0;                      ///< Predicted, but counted in no error figure.
   [[nodiscard]] int predicted() const;
 };
 
 struct ScoreOptions {
   std::string backend = "estimate";
   std::string without{};  ///< CalibrationOptions::without.
-  int workers = 0;   ///< Threads; 0: as many as the machine has. Back ends other than the closed form run one at a time.
+  /// Threads; 0: as many as the machine has. Back ends other than the closed form run one at a time.
+  int workers = 0;
   std::function<void(int done, int all)> progress{};  ///< Called by any worker, one at a time.
 };
 
-/// Throws Error (usage) where the catalogue or the software defaults cannot be read; what single rows get wrong becomes their reason to be skipped.
-/// The result does not depend on the number of workers.
-[[nodiscard]] Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& paths, const ScoreOptions& options = {});
+/// Throws Error (usage) where the catalogue or the software defaults cannot be read; what single rows get wrong becomes
+/// their reason to be skipped. The result does not depend on the number of workers.
+[[nodiscard]] Scoreboard score(const std::vector<Measurement>& rows, const PredictorPaths& paths,
+                               const ScoreOptions& options = {});
 
 }  // namespace rehearse

@@ -19,7 +19,9 @@ using nlohmann::json;
 
 constexpr const char* kSchema = "rehearse/software/v1";
 
-[[noreturn]] void refuse(const std::string& file, const std::string& path, const std::string& what) { throw Error(ErrorKind::usage, what, file + ": " + path); }
+[[noreturn]] void refuse(const std::string& file, const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::usage, what, file + ": " + path);
+}
 
 FieldValue scalar(const json& v, const std::string& file, const std::string& path) {
   if (v.is_null()) return std::monostate{};
@@ -29,10 +31,12 @@ FieldValue scalar(const json& v, const std::string& file, const std::string& pat
   refuse(file, path, "wanted a text, a number, a truth value or null");
 }
 
-void only(const json& object, std::initializer_list<const char*> keys, const std::string& file, const std::string& path) {
+void only(const json& object, std::initializer_list<const char*> keys, const std::string& file,
+          const std::string& path) {
   if (!object.is_object()) refuse(file, path, "wanted an object");
   for (const auto& [key, value] : object.items())
-    if (std::none_of(keys.begin(), keys.end(), [&key = key](const char* k) { return key == k; })) refuse(file, path + "/" + key, fmt::format("unknown key '{}'", key));
+    if (std::none_of(keys.begin(), keys.end(), [&key = key](const char* k) { return key == k; }))
+      refuse(file, path + "/" + key, fmt::format("unknown key '{}'", key));
 }
 
 /// Sources of one file, and which of them were cited.
@@ -46,9 +50,11 @@ Citations citations_of(const json& document, const std::string& file) {
   for (const auto& [key, value] : document.at("sources").items()) {
     const std::string path = "/sources/" + key;
     only(value, {"text", "evidence"}, file, path);
-    if (!value.contains("text") || !value.at("text").is_string() || !value.contains("evidence") || !value.at("evidence").is_string())
+    if (!value.contains("text") || !value.at("text").is_string() || !value.contains("evidence") ||
+        !value.at("evidence").is_string())
       refuse(file, path, "wanted a text and its evidence");
-    out.known[key] = {key, value.at("text").get<std::string>(), parse_evidence(value.at("evidence").get<std::string>())};
+    out.known[key] = {key, value.at("text").get<std::string>(),
+                      parse_evidence(value.at("evidence").get<std::string>())};
   }
   return out;
 }
@@ -63,14 +69,16 @@ SoftwareDefault default_of(const json& v, Citations& citations, const std::strin
   return {scalar(v[0], file, path), at->second, v.size() == 3 ? v[2].get<std::string>() : ""};
 }
 
-std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std::string& file, const std::string& path) {
+std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std::string& file,
+                                                    const std::string& path) {
   if (!when.is_object()) refuse(file, path, "wanted conditions, or a list of such");
   std::vector<SoftwareTable::Condition> out;
   for (const auto& [field, wanted] : when.items()) {
     SoftwareTable::Condition c{field, {}};
     if (wanted.is_array())
       for (const json& w : wanted) c.wanted.push_back(scalar(w, file, path + "/" + field));
-    else c.wanted.push_back(scalar(wanted, file, path + "/" + field));
+    else
+      c.wanted.push_back(scalar(wanted, file, path + "/" + field));
     out.push_back(std::move(c));
   }
   return out;
@@ -78,17 +86,20 @@ std::vector<SoftwareTable::Condition> conditions_of(const json& when, const std:
 
 SoftwareTable::Entry entry_of(const json& v, Citations& citations, const std::string& file, const std::string& path) {
   only(v, {"when", "release", "defaults"}, file, path);
-  if (!v.contains("when") || !v.contains("defaults") || !v.at("defaults").is_object()) refuse(file, path, "wanted 'when' and 'defaults'");
+  if (!v.contains("when") || !v.contains("defaults") || !v.at("defaults").is_object())
+    refuse(file, path, "wanted 'when' and 'defaults'");
   SoftwareTable::Entry out;
   const json& when = v.at("when");
   if (when.is_array() && when.empty()) refuse(file, path + "/when", "no row meets an empty list");
-  for (std::size_t i = 0; when.is_array() && i < when.size(); ++i) out.when.push_back(conditions_of(when[i], file, fmt::format("{}/when/{}", path, i)));
+  for (std::size_t i = 0; when.is_array() && i < when.size(); ++i)
+    out.when.push_back(conditions_of(when[i], file, fmt::format("{}/when/{}", path, i)));
   if (!when.is_array()) out.when.push_back(conditions_of(when, file, path + "/when"));
   if (v.contains("release")) {
     if (!v.at("release").is_string()) refuse(file, path + "/release", "wanted a text");
     out.release = v.at("release").get<std::string>();
   }
-  for (const auto& [field, value] : v.at("defaults").items()) out.defaults[field] = default_of(value, citations, file, path + "/defaults/" + field);
+  for (const auto& [field, value] : v.at("defaults").items())
+    out.defaults[field] = default_of(value, citations, file, path + "/defaults/" + field);
   return out;
 }
 
@@ -96,11 +107,13 @@ void read_file(const std::string& file, std::vector<SoftwareTable::Entry>& out) 
   const json document = load_json(file);
   only(document, {"schema", "name", "entries", "sources"}, file, "");
   if (document.value("schema", json()) != kSchema) refuse(file, "/schema", fmt::format("wanted {}", kSchema));
-  if (!document.contains("entries") || !document.at("entries").is_array() || !document.contains("sources") || !document.at("sources").is_object())
+  if (!document.contains("entries") || !document.at("entries").is_array() || !document.contains("sources") ||
+      !document.at("sources").is_object())
     refuse(file, "/", "wanted 'entries' and 'sources'");
   Citations citations = citations_of(document, file);
   int i = 0;
-  for (const json& entry : document.at("entries")) out.push_back(entry_of(entry, citations, file, fmt::format("/entries/{}", i++)));
+  for (const json& entry : document.at("entries"))
+    out.push_back(entry_of(entry, citations, file, fmt::format("/entries/{}", i++)));
   for (const auto& [key, source] : citations.known)
     if (!citations.used.contains(key)) refuse(file, "/sources/" + key, "nothing cites it");
 }
@@ -114,10 +127,14 @@ bool same(const FieldValue& wanted, const FieldValue& found) {
 
 bool meets(const Measurement& row, const SoftwareTable::Condition& c) {
   FieldValue found;
-  if (c.field == "source") found = row.source;
-  else if (c.field == "id") found = row.id;
-  else if (c.field == "file") found = row.file;
-  else if (const auto at = row.config.find(c.field); at != row.config.end()) found = at->second;
+  if (c.field == "source")
+    found = row.source;
+  else if (c.field == "id")
+    found = row.id;
+  else if (c.field == "file")
+    found = row.file;
+  else if (const auto at = row.config.find(c.field); at != row.config.end())
+    found = at->second;
   return std::any_of(c.wanted.begin(), c.wanted.end(), [&](const FieldValue& w) { return same(w, found); });
 }
 
@@ -131,11 +148,14 @@ bool meets(const Measurement& row, const SoftwareTable::Entry& e) {
 
 std::string lowered(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return c < 128 ? static_cast<char>(std::tolower(c)) : static_cast<char>(c); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return c < 128 ? static_cast<char>(std::tolower(c)) : static_cast<char>(c); });
   return out;
 }
 
-bool holds(std::string_view text, std::string_view part) { return lowered(text).find(lowered(part)) != std::string::npos; }
+bool holds(std::string_view text, std::string_view part) {
+  return lowered(text).find(lowered(part)) != std::string::npos;
+}
 
 SoftwareTable SoftwareTable::load(const fs::path& directory) {
   std::vector<fs::path> files;

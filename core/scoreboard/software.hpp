@@ -20,8 +20,9 @@ struct SoftwareDefault {
 
 class SoftwareTable {
  public:
-  /// Every .json file of `directory`: any.json first, then by name. Throws Error (usage) with file and JSON path for anything missing, unknown or
-  /// mistyped, and for citations that are not among the file's sources or that nothing cites.
+  /// Every .json file of `directory`: any.json first, then by name. Throws Error (usage) with file and JSON path for
+  /// anything missing, unknown or mistyped, and for citations that are not among the file's sources or that nothing
+  /// cites.
   [[nodiscard]] static SoftwareTable load(const std::filesystem::path& directory);
 
   /// Defaults for one row: those of every entry whose conditions it meets, later entries before earlier ones.

@@ -38,8 +38,11 @@ Seconds sum(const Breakdown& b, std::initializer_list<TimeCategory> categories) 
 
 Bytes in(const RoleMemory& m, MemoryCategory c) { return m.by_category[static_cast<std::size_t>(c)]; }
 
-/// Exchanges of experts depend on which replicas take part, which are not those of the plan; what the host adds to layers depends on their exchanges.
-Seconds host_of(const Breakdown& b, const Network& net) { return net.routing() == nullptr ? b[TimeCategory::launch] : Seconds{0}; }
+/// Exchanges of experts depend on which replicas take part, which are not those of the plan; what the host adds to
+/// layers depends on their exchanges.
+Seconds host_of(const Breakdown& b, const Network& net) {
+  return net.routing() == nullptr ? b[TimeCategory::launch] : Seconds{0};
+}
 Seconds compute_of(const Breakdown& b, const Network& net) {
   using enum TimeCategory;
   return sum(b, {matmul, attention, memory_bound, loss, recompute}) + host_of(b, net);
@@ -60,9 +63,10 @@ Workload few_layers(const Workload& workload) {
   return kinds == 1 ? with_layers(workload, [](int n) { return std::min(n, kFew); }) : workload;
 }
 
-/// What layers take and keep, as the difference to a network of half of them: what stands outside the layers cancels. `workload` is that of `whole`; where
-/// it has fewer than `layers`, the rest is added to all of `out`.
-void add_layers(const SearchProblem& problem, const Workload& workload, int layers, const StrategySettings& settings, const Program& whole, const RoleMemory& memory, PassCosts& out) {
+/// What layers take and keep, as the difference to a network of half of them: what stands outside the layers cancels.
+/// `workload` is that of `whole`; where it has fewer than `layers`, the rest is added to all of `out`.
+void add_layers(const SearchProblem& problem, const Workload& workload, int layers, const StrategySettings& settings,
+                const Program& whole, const RoleMemory& memory, PassCosts& out) {
   const Workload half = with_layers(workload, [](int n) { return n / 2; });
   const int priced = layers_of(workload.network), fewer = priced - layers_of(half.network), missing = layers - priced;
   out.layers = layers;
@@ -77,7 +81,8 @@ void add_layers(const SearchProblem& problem, const Workload& workload, int laye
   out.optimizer += each(MemoryCategory::optimizer) * missing;
   const Breakdown parts = estimate(program, problem.cost, settings, 1).breakdown;
   out.layer_compute = std::max(Seconds{0}, out.compute - compute_of(parts, workload.network)) / fewer;
-  if (workload.network.routing() == nullptr) out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
+  if (workload.network.routing() == nullptr)
+    out.layer_exposed = std::max(Seconds{0}, out.exposed - exposed_of(parts)) / fewer;
   out.compute += out.layer_compute * missing;
   out.launch += std::max(Seconds{0}, out.launch - host_of(parts, workload.network)) / fewer * missing;
   out.exposed += out.layer_exposed * missing;
@@ -132,12 +137,16 @@ PassCosts costs_of(const SearchProblem& problem, const StrategySettings& setting
 }
 
 /// Activations of layers that a stage holds at once.
-Bytes most_alive(const PassCosts& costs, const StrategySettings& s, const Schedule& schedule, const PipelineShape& shape) {
+Bytes most_alive(const PassCosts& costs, const StrategySettings& s, const Schedule& schedule,
+                 const PipelineShape& shape) {
   const int chunks = s.pp * s.virtual_stages;
-  if (!schedule.splits_backward()) return costs.saved * (schedule.chunks_in_flight(0, shape) * kept_share(s, costs.layers) / chunks);
+  if (!schedule.splits_backward())
+    return costs.saved * (schedule.chunks_in_flight(0, shape) * kept_share(s, costs.layers) / chunks);
   const Bytes saved = costs.saved / costs.layers, halved = costs.halved / costs.layers;
   std::vector<KeptInChunk> each;
-  for (const int layers : chunk_layers(chunks, costs.layers)) each.push_back({saved * (layers - moved_layers(s, layers)), halved * layers});  // What was moved is back for the halves.
+  // What was moved is back for the halves.
+  for (const int layers : chunk_layers(chunks, costs.layers))
+    each.push_back({saved * (layers - moved_layers(s, layers)), halved * layers});
   return most_kept(schedule, shape, each);
 }
 
@@ -153,19 +162,37 @@ std::vector<int> chunk_layers(int chunks, int layers) {
 std::vector<int> stage_layers(const Schedule& schedule, const PipelineShape& shape, int layers) {
   std::vector<int> out(static_cast<std::size_t>(shape.stages), 0);
   const std::vector<int> chunks = chunk_layers(shape.stages * shape.virtual_stages, layers);
-  for (std::size_t c = 0; c < chunks.size(); ++c) out[static_cast<std::size_t>(schedule.stage_of(static_cast<int>(c), shape))] += chunks[c];
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    out[static_cast<std::size_t>(schedule.stage_of(static_cast<int>(c), shape))] += chunks[c];
   return out;
 }
 
-bool moves_activations(const StrategySettings& s) { return s.offload == Offload::activations || s.offload == Offload::all; }
+bool moves_activations(const StrategySettings& s) {
+  return s.offload == Offload::activations || s.offload == Offload::all;
+}
 
 PassKey pass_key(const StrategySettings& s) {
   const Strides at = strides_of(s);
-  return {s.tp, s.cp, s.ep, s.etp, s.tile_h, s.tile_w, s.microbatch, s.sequence_parallel, static_cast<std::int64_t>(s.recompute), static_cast<std::int64_t>(s.context), at.tp, at.cp, at.dp, splits_backward(s)};
+  return {s.tp,
+          s.cp,
+          s.ep,
+          s.etp,
+          s.tile_h,
+          s.tile_w,
+          s.microbatch,
+          s.sequence_parallel,
+          static_cast<std::int64_t>(s.recompute),
+          static_cast<std::int64_t>(s.context),
+          at.tp,
+          at.cp,
+          at.dp,
+          splits_backward(s)};
 }
 
 PassCosts pass_costs(const SearchProblem& problem, const StrategySettings& settings) {
-  if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} || problem.cluster.parts().size() > 1) return {};
+  if (problem.workload.network.uneven() || problem.workload.input.sample > Bytes{0} ||
+      problem.cluster.parts().size() > 1)
+    return {};
   PassCosts whole = costs_of(problem, settings, false);
   if (!whole.known || !splits_backward(settings)) return whole;
   PassCosts out = costs_of(problem, settings, true);
@@ -183,20 +210,27 @@ Bound bound(const PassCosts& costs, const StrategySettings& s, std::int64_t glob
   // Where any stage may hold most, its state is that of layers alone.
   const int chunks = s.pp * s.virtual_stages;
   const std::vector<int> held_layers = stage_layers(schedule, shape, costs.layers);
-  const double layers_alone = *std::min_element(held_layers.begin(), held_layers.end()) / (costs.layers * (1 + costs.outside_layers));
+  const double layers_alone =
+      *std::min_element(held_layers.begin(), held_layers.end()) / (costs.layers * (1 + costs.outside_layers));
   const double share = schedule.copies() * (schedule.splits_backward() ? layers_alone : 1 / stages);
-  const StageState stage{costs.weights * share, costs.gradients * share, costs.optimizer * share, most_alive(costs, s, schedule, shape), costs.experts};
+  const StageState stage{costs.weights * share, costs.gradients * share, costs.optimizer * share,
+                         most_alive(costs, s, schedule, shape), costs.experts};
   const double bubble = s.pp > 1 ? schedule.bubble_ratio(shape) : 0;
   const double waits = schedule.pairs() ? kPairedMargin : kExposedMargin;
   const Seconds compute = schedule.pairs() ? costs.compute - costs.launch : costs.compute;
   const Seconds mean = (compute * kBoundMargin + costs.exposed * waits) / stages;
-  const int most = schedule.copies() > 1 || s.pp * s.virtual_stages > costs.layers ? 0 : *std::max_element(held_layers.begin(), held_layers.end());
+  const int most = schedule.copies() > 1 || s.pp * s.virtual_stages > costs.layers
+                       ? 0
+                       : *std::max_element(held_layers.begin(), held_layers.end());
   const Seconds fullest = (costs.layer_compute * kBoundMargin + costs.layer_exposed * waits) * most;
   Seconds copies;
   const int chunk = costs.layers / chunks;
   // What the weight half of a backward reads stays on the device.
-  if (chunk > 0) copies = max(Bytes{0}, costs.saved - costs.halved) * (kBoundMargin * moved_layers(s, chunk) / (stages * chunk)) / costs.from_host;
-  return {max(max(mean * (1 + bubble), fullest), copies) * m, least_memory(s, stage, s.fsdp.enabled ? least_whole_beside(schedule, shape, 0) : WholeBeside{})};
+  if (chunk > 0)
+    copies = max(Bytes{0}, costs.saved - costs.halved) * (kBoundMargin * moved_layers(s, chunk) / (stages * chunk)) /
+             costs.from_host;
+  return {max(max(mean * (1 + bubble), fullest), copies) * m,
+          least_memory(s, stage, s.fsdp.enabled ? least_whole_beside(schedule, shape, 0) : WholeBeside{})};
 }
 
 }  // namespace rehearse

@@ -54,12 +54,16 @@ Evaluation evaluate(const SearchProblem& problem, const StrategySettings& settin
 }
 
 QuickEvaluator::QuickEvaluator(const SearchProblem& problem, Bytes most)
-    : problem_(problem), most_(most), alone_(problem.workload, problem.cluster, problem.cost, {}, 1), following_(problem.workload, problem.cluster, problem.cost, {}, 2) {}
+    : problem_(problem),
+      most_(most),
+      alone_(problem.workload, problem.cluster, problem.cost, {}, 1),
+      following_(problem.workload, problem.cluster, problem.cost, {}, 2) {}
 
 std::optional<Evaluation> QuickEvaluator::operator()(const StrategySettings& settings) {
   Evaluation out;
   try {
-    const std::optional<QuickEstimate> e = (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
+    const std::optional<QuickEstimate> e =
+        (steps_in_period(settings, problem_.workload.input) > 1 ? following_ : alone_).closed_form(settings);
     if (!e) return {};
     out.needed = e->needed;
     out.capacity = most_ > Bytes{0} ? std::min(most_, e->capacity) : e->capacity;
@@ -87,7 +91,8 @@ std::unique_ptr<QuickEvaluator> QuickEvaluators::take() {
   return std::make_unique<QuickEvaluator>(problem_, most_);
 }
 
-void play(const SearchProblem& problem, const StrategySettings& settings, const std::string& backend, Evaluation& evaluation, const std::function<bool()>& stop) {
+void play(const SearchProblem& problem, const StrategySettings& settings, const std::string& backend,
+          Evaluation& evaluation, const std::function<bool()>& stop) {
   try {
     const StrategySettings chosen = with_shares(problem, settings);
     const Program program = problem.lower(chosen);
@@ -99,7 +104,9 @@ void play(const SearchProblem& problem, const StrategySettings& settings, const 
       };
     Trace none({});
     const RunResult run = backends().at(backend).value()->run(program, problem.cluster, problem.cost, options, none);
-    if (!run.breaches.empty()) throw Error(ErrorKind::check_failed, "breaks physics: " + run.breaches.front().rule + ", " + run.breaches.front().detail);
+    if (!run.breaches.empty())
+      throw Error(ErrorKind::check_failed,
+                  "breaks physics: " + run.breaches.front().rule + ", " + run.breaches.front().detail);
     evaluation.played = run.step_time;
     evaluation.played_breakdown = run.ranks.at(static_cast<std::size_t>(run.slowest)).breakdown;
   } catch (const Stopped&) {  // The plan stays as it was.

@@ -25,7 +25,8 @@ std::string parts_text(const Breakdown& d) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto size = [&d](std::size_t c) { return std::abs(d.seconds[c].value()); };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-  const double moved = std::accumulate(order.begin(), order.end(), 0.0, [&](double sum, std::size_t c) { return sum + size(c); });
+  const double moved =
+      std::accumulate(order.begin(), order.end(), 0.0, [&](double sum, std::size_t c) { return sum + size(c); });
   std::vector<std::string> parts;
   double told = 0;
   Seconds sum;
@@ -51,7 +52,8 @@ std::string against(const Evaluation& winner, const Evaluation& other) {
   const double less = 1 - winner.time() / other.time();
   const Breakdown d = difference(other.parts(), winner.parts());
   if (std::abs(less) < 5e-5) return fmt::format("as much time, {}", to_string(other.time()));
-  return fmt::format("{:.2g} % {} time ({} instead of {}): {}", 100 * std::abs(less), less > 0 ? "less" : "more", to_string(winner.time()), to_string(other.time()), parts_text(d));
+  return fmt::format("{:.2g} % {} time ({} instead of {}): {}", 100 * std::abs(less), less > 0 ? "less" : "more",
+                     to_string(winner.time()), to_string(other.time()), parts_text(d));
 }
 
 }  // namespace
@@ -67,15 +69,20 @@ std::string why_text(const SearchResult& result, Objective objective) {
   if (result.best.empty()) return "Nothing fits.";
   const Found& winner = result.best.front();
   const Evaluation& e = winner.evaluation;
-  std::string out = fmt::format("{} takes {} a step and needs {} of {}.", plan_label(winner.settings), to_string(e.time()), to_string_iec(e.needed, 3), to_string_iec(e.capacity, 3));
+  std::string out = fmt::format("{} takes {} a step and needs {} of {}.", plan_label(winner.settings),
+                                to_string(e.time()), to_string_iec(e.needed, 3), to_string_iec(e.capacity, 3));
   if (objective == Objective::memory) out += " It needs the least memory.";
-  if (result.best.size() > 1) out += fmt::format(" Against the next, {}: {}.", plan_label(result.best[1].settings), against(e, result.best[1].evaluation));
+  if (result.best.size() > 1)
+    out += fmt::format(" Against the next, {}: {}.", plan_label(result.best[1].settings),
+                       against(e, result.best[1].evaluation));
   if (!result.own) return out;
   const Found& own = *result.own;
   if (!own.evaluation.fits)
-    return out + fmt::format(" The scenario's own {} does not fit: it needs {} of {}.", plan_label(own.settings), to_string_iec(own.evaluation.needed, 3), to_string_iec(own.evaluation.capacity, 3));
+    return out + fmt::format(" The scenario's own {} does not fit: it needs {} of {}.", plan_label(own.settings),
+                             to_string_iec(own.evaluation.needed, 3), to_string_iec(own.evaluation.capacity, 3));
   if (setting_texts(own.settings) == setting_texts(winner.settings)) return out + " It is the scenario's own plan.";
-  return out + fmt::format(" Against the scenario's own, {}: {}; it needs {}.", plan_label(own.settings), against(e, own.evaluation), memory_text(e, own.evaluation));
+  return out + fmt::format(" Against the scenario's own, {}: {}; it needs {}.", plan_label(own.settings),
+                           against(e, own.evaluation), memory_text(e, own.evaluation));
 }
 
 }  // namespace rehearse

@@ -15,7 +15,9 @@ namespace {
 using Part = std::pair<int, int>;  // Chunk and copy.
 
 /// With more microbatches no stage holds less.
-PipelineShape few_microbatches(const PipelineShape& shape) { return {shape.stages, shape.virtual_stages, std::min(shape.microbatches, 2 * shape.stages)}; }
+PipelineShape few_microbatches(const PipelineShape& shape) {
+  return {shape.stages, shape.virtual_stages, std::min(shape.microbatches, 2 * shape.stages)};
+}
 
 }  // namespace
 
@@ -65,7 +67,8 @@ Bytes most_kept(const Schedule& schedule, const PipelineShape& shape, const std:
 }
 
 double kept_share(const StrategySettings& s, int layers) {
-  const int chunks = s.pp * s.virtual_stages, shortest = std::max(1, layers / chunks), longest = std::max(1, (layers + chunks - 1) / chunks);
+  const int chunks = s.pp * s.virtual_stages, shortest = std::max(1, layers / chunks),
+            longest = std::max(1, (layers + chunks - 1) / chunks);
   const auto kept = [&](int chunk) { return 1 - static_cast<double>(moved_layers(s, chunk)) / chunk; };
   return std::min(kept(shortest), kept(longest));
 }
@@ -84,7 +87,8 @@ Bytes least_memory(const StrategySettings& s, const StageState& stage, const Who
     whole = stage.weights;
     most = max(most, divided + whole + stage.activations * beside.weights);
   }
-  if (shards.gradients_stay && beside.gradients > 0) most = max(most, divided + whole + stage.gradients + stage.activations * beside.gradients);
+  if (shards.gradients_stay && beside.gradients > 0)
+    most = max(most, divided + whole + stage.gradients + stage.activations * beside.gradients);
   const MemoryRule rule;
   return most * (kMemoryMargin * rule.allocator_factor) + rule.framework;
 }

@@ -10,10 +10,12 @@
 
 namespace rehearse {
 
-/// Calls do_turn(i) for 0 <= i < count on `jobs` threads, this one among them. After `stop()` turns true (asked before each turn, may be empty)
-/// no turn begins. `after_turn` is called on this thread only, after each of its turns. The exception of the earliest turn that threw is
-/// thrown on when all threads are done.
-inline void parallel_for(int jobs, std::size_t count, const std::function<bool()>& stop, const std::function<void(std::size_t)>& do_turn, const std::function<void()>& after_turn = {}) {
+/// Calls do_turn(i) for 0 <= i < count on `jobs` threads, this one among them. After `stop()` turns true (asked before
+/// each turn, may be empty) no turn begins. `after_turn` is called on this thread only, after each of its turns. The
+/// exception of the earliest turn that threw is thrown on when all threads are done.
+inline void parallel_for(int jobs, std::size_t count, const std::function<bool()>& stop,
+                         const std::function<void(std::size_t)>& do_turn,
+                         const std::function<void()>& after_turn = {}) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;

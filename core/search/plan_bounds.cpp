@@ -10,11 +10,13 @@ void PlanBounds::work_out(const std::vector<char>& known, const Tell& tell) {
   relax(tell);
   bounds_.resize(plans_.size());
   const auto bound_plans = [&](bool by_sibling) {
-    in_turns(options_.jobs, options_.ended(), quick_, {0, plans_.size()}, "bounding", tell, [&](QuickEvaluator&, std::size_t position) {
-      const auto i = static_cast<std::uint32_t>(position);
-      const Relaxed& r = relaxed_[relaxed_of_[i]];
-      if (known[i] == 0 && r.known == by_sibling) bounds_[i] = by_sibling ? bound(r, traffic_, settings(i)) : by_one_microbatch(settings(i));
-    });
+    in_turns(options_.jobs, options_.ended(), quick_, {0, plans_.size()}, "bounding", tell,
+             [&](QuickEvaluator&, std::size_t position) {
+               const auto i = static_cast<std::uint32_t>(position);
+               const Relaxed& r = relaxed_[relaxed_of_[i]];
+               if (known[i] == 0 && r.known == by_sibling)
+                 bounds_[i] = by_sibling ? bound(r, traffic_, settings(i)) : by_one_microbatch(settings(i));
+             });
   };
   bound_plans(true);
   price_microbatches(known, tell);
@@ -34,7 +36,11 @@ void PlanBounds::relax(const Tell& tell) {
     relaxed_of_[i] = at->second;
   }
   relaxed_.resize(example.size());
-  over(example.size(), "bounding", tell, [&](std::size_t k) { return example[k]; }, [&](QuickEvaluator& quick, std::size_t k) { relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k]))); });
+  over(
+      example.size(), "bounding", tell, [&](std::size_t k) { return example[k]; },
+      [&](QuickEvaluator& quick, std::size_t k) {
+        relaxed_[k] = relaxed(quick, problem_, relaxed_settings(settings(example[k])));
+      });
 }
 
 /// Each lowers two small Programs: milliseconds, and the one part of bounding that may not be done in time.
@@ -49,12 +55,13 @@ void PlanBounds::price_microbatches(const std::vector<char>& known, const Tell& 
     example.push_back(i);
   }
   std::atomic<std::size_t> done{0};
-  parallel_for(options_.jobs, keys.size(), options_.ended(),
-               [&](std::size_t k) {
-                 keys[k]->second = pass_costs(problem_, settings(example[k]));
-                 ++done;
-               },
-               [&] { tell("bounding", static_cast<double>(done), static_cast<double>(keys.size())); });
+  parallel_for(
+      options_.jobs, keys.size(), options_.ended(),
+      [&](std::size_t k) {
+        keys[k]->second = pass_costs(problem_, settings(example[k]));
+        ++done;
+      },
+      [&] { tell("bounding", static_cast<double>(done), static_cast<double>(keys.size())); });
 }
 
 namespace {
@@ -78,21 +85,24 @@ struct Wanted {
 void PlanBounds::price_one_microbatch(const std::vector<StrategySettings>& settings) {
   Wanted<PassKey, PassCosts> wanted;
   for (const StrategySettings& s : settings) wanted.add(costs_, pass_key(s), s);
-  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(), [&](std::size_t k) { wanted.entries[k]->second = pass_costs(problem_, *wanted.examples[k]); });
+  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(),
+               [&](std::size_t k) { wanted.entries[k]->second = pass_costs(problem_, *wanted.examples[k]); });
 }
 
 void PlanBounds::play_few_layers(const std::vector<StrategySettings>& settings) {
   Wanted<SteadyKey, SteadyStep> wanted;
   for (const StrategySettings& s : settings)
     if (has_steady_step(problem_, s)) wanted.add(steady_, steady_key(s), s);
-  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(), [&](std::size_t k) { wanted.entries[k]->second = steady_step(problem_, *wanted.examples[k]); });
+  parallel_for(options_.jobs, wanted.entries.size(), options_.ended(),
+               [&](std::size_t k) { wanted.entries[k]->second = steady_step(problem_, *wanted.examples[k]); });
 }
 
 void PlanBounds::sharpen(const std::vector<std::uint32_t>& plans) {
   std::vector<StrategySettings> all;
   for (const std::uint32_t i : plans) all.push_back(settings(i));
   play_few_layers(all);
-  for (std::size_t k = 0; k < plans.size(); ++k) bounds_[plans[k]].step_time = max(bounds_[plans[k]].step_time, by_few_layers(all[k]));
+  for (std::size_t k = 0; k < plans.size(); ++k)
+    bounds_[plans[k]].step_time = max(bounds_[plans[k]].step_time, by_few_layers(all[k]));
 }
 
 Seconds PlanBounds::by_few_layers(const StrategySettings& s) const {
@@ -102,7 +112,8 @@ Seconds PlanBounds::by_few_layers(const StrategySettings& s) const {
   host.copy = traffic_.copy(at->second.moved, false);
   if (const auto pass = costs_.find(pass_key(s)); pass != costs_.end() && pass->second.known) {
     const PassCosts& c = pass->second;
-    const double share = schedules().at(s.schedule).value->copies() * share_of_layers(problem_.workload.network, s.pp) / s.pp;
+    const double share =
+        schedules().at(s.schedule).value->copies() * share_of_layers(problem_.workload.network, s.pp) / s.pp;
     host.update = traffic_.update_on_host(s, c.weights * share, c.gradients * share, c.optimizer * share);
   }
   return least_step(at->second, host, s, problem_.workload.training.global_batch);

@@ -11,7 +11,13 @@ namespace {
 std::vector<std::string> large_axes(const StrategySettings& s) {
   std::vector<std::string> out;
   for (const std::string& axis : s.placement) {
-    const int size = axis == "dp" ? s.dp : axis == "tp" ? s.tp : axis == "pp" ? s.pp : axis == "cp" ? s.cp : axis == "ep" ? s.ep : axis == "tile_h" ? s.tile_h : s.tile_w;
+    const int size = axis == "dp"       ? s.dp
+                     : axis == "tp"     ? s.tp
+                     : axis == "pp"     ? s.pp
+                     : axis == "cp"     ? s.cp
+                     : axis == "ep"     ? s.ep
+                     : axis == "tile_h" ? s.tile_h
+                                        : s.tile_w;
     if (size > 1) out.push_back(axis);
   }
   return out;
@@ -28,8 +34,28 @@ bool usual_order(const StrategySettings& s) {
 }  // namespace
 
 std::vector<std::string> searched_keys() {
-  return {"dp",  "tp",  "pp", "cp", "ep", "etp", "tile_h", "tile_w", "dp_shard", "dp_replicate", "microbatch", "schedule", "virtual_stages", "uneven_layers", "sequence_parallel", "recompute", "zero_stage", "fsdp.enabled",
-          "overlap.param_gather", "offload", "context", "placement"};
+  return {"dp",
+          "tp",
+          "pp",
+          "cp",
+          "ep",
+          "etp",
+          "tile_h",
+          "tile_w",
+          "dp_shard",
+          "dp_replicate",
+          "microbatch",
+          "schedule",
+          "virtual_stages",
+          "uneven_layers",
+          "sequence_parallel",
+          "recompute",
+          "zero_stage",
+          "fsdp.enabled",
+          "overlap.param_gather",
+          "offload",
+          "context",
+          "placement"};
 }
 
 SettingTexts setting_texts(const StrategySettings& s) {

@@ -9,7 +9,8 @@ namespace {
 
 /// Playing takes as long as there are devices: so many take about the same time on any cluster.
 std::size_t most_played(const SearchProblem& problem, const SearchOptions& options) {
-  return static_cast<std::size_t>(options.most_played >= 0 ? options.most_played : std::clamp(32'768 / std::max(1, problem.devices), 4, 512));
+  return static_cast<std::size_t>(options.most_played >= 0 ? options.most_played
+                                                           : std::clamp(32'768 / std::max(1, problem.devices), 4, 512));
 }
 
 }  // namespace
@@ -22,20 +23,26 @@ void play_in_order(const SearchProblem& problem, const SearchOptions& options, S
   for (Found& f : result.best) {
     const bool shown = place++ < static_cast<std::size_t>(options.top);
     if (!f.evaluation.played) {
-      if (played >= most || options.stopped() || (played > 0 && options.late(kPlayedShare)) || (!shown && !may_be_best(f))) break;
+      if (played >= most || options.stopped() || (played > 0 && options.late(kPlayedShare)) ||
+          (!shown && !may_be_best(f)))
+        break;
       play(problem, f.settings, options.backend, f.evaluation, options.ended(kPlayedShare));
       result.played += f.evaluation.played.has_value();
     }
     ++played;
     if (f.evaluation.played) best = std::min(best, *f.evaluation.played);
-    if (options.progress) options.progress({"playing the best", static_cast<double>(played), static_cast<double>(std::min(most, result.best.size())), best});
+    if (options.progress)
+      options.progress({"playing the best", static_cast<double>(played),
+                        static_cast<double>(std::min(most, result.best.size())), best});
   }
   result.unplayed = 0;
   for (const Found& f : result.best) result.unplayed += f.evaluation.fits && !f.evaluation.played && may_be_best(f);
   std::erase_if(result.best, [](const Found& f) { return !f.evaluation.fits; });
 }
 
-std::size_t kept_plans(const SearchProblem& problem, const SearchOptions& options) { return std::max(static_cast<std::size_t>(options.top), most_played(problem, options)); }
+std::size_t kept_plans(const SearchProblem& problem, const SearchOptions& options) {
+  return std::max(static_cast<std::size_t>(options.top), most_played(problem, options));
+}
 
 void play_best(const SearchProblem& problem, const SearchOptions& options, bool own_is_a_plan, SearchResult& result) {
   rank(result.best, options.objective);

@@ -6,7 +6,8 @@
 namespace rehearse {
 
 const std::vector<std::string>& objective_names() {
-  static const std::vector<std::string> names{"step_time", "tokens_per_s_per_gpu", "cost_per_token", "energy_per_token", "memory"};
+  static const std::vector<std::string> names{"step_time", "tokens_per_s_per_gpu", "cost_per_token", "energy_per_token",
+                                              "memory"};
   return names;
 }
 
@@ -29,17 +30,23 @@ void rank(std::vector<Found>& found, Objective objective) {
   };
   std::sort(found.begin(), found.end(), [&](const Found& a, const Found& b) { return key(a) < key(b); });
   const auto equal = [](const Found& a, const Found& b) {
-    return a.evaluation.played == b.evaluation.played && a.evaluation.step_time == b.evaluation.step_time && a.evaluation.needed == b.evaluation.needed;
+    return a.evaluation.played == b.evaluation.played && a.evaluation.step_time == b.evaluation.step_time &&
+           a.evaluation.needed == b.evaluation.needed;
   };
   found.erase(std::unique(found.begin(), found.end(), equal), found.end());
 }
 
 void add_to_front(std::vector<Found>& front, const Found& found) {
   const auto& e = found.evaluation;
-  const auto beaten_by = [](const Evaluation& a, const Evaluation& b) { return b.step_time <= a.step_time && b.needed <= a.needed; };
+  const auto beaten_by = [](const Evaluation& a, const Evaluation& b) {
+    return b.step_time <= a.step_time && b.needed <= a.needed;
+  };
   if (std::any_of(front.begin(), front.end(), [&](const Found& f) { return beaten_by(e, f.evaluation); })) return;
   std::erase_if(front, [&](const Found& f) { return beaten_by(f.evaluation, e); });
-  front.insert(std::upper_bound(front.begin(), front.end(), found, [](const Found& a, const Found& b) { return a.evaluation.step_time < b.evaluation.step_time; }), found);
+  front.insert(
+      std::upper_bound(front.begin(), front.end(), found,
+                       [](const Found& a, const Found& b) { return a.evaluation.step_time < b.evaluation.step_time; }),
+      found);
 }
 
 }  // namespace rehearse

@@ -12,14 +12,19 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kBatch = 64;       // Plans that are evaluated before the best are looked at again.
-constexpr std::size_t kReported = 64;    // Plans that a result has at most, unless more are asked for.
-constexpr int kMostPlacements = 24;      // Room for the orders of one plan in Found::order.
+constexpr std::size_t kBatch = 64;     // Plans that are evaluated before the best are looked at again.
+constexpr std::size_t kReported = 64;  // Plans that a result has at most, unless more are asked for.
+constexpr int kMostPlacements = 24;    // Room for the orders of one plan in Found::order.
 
 class Searching {
  public:
   Searching(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options)
-      : problem_(problem), options_(options), space_(problem.workload, wanted, problem.devices, options.fixed), kept_(kept_plans(problem, options)), quick_(problem, options.most_memory), bounds_(problem, options, space_, plans_, quick_) {}
+      : problem_(problem),
+        options_(options),
+        space_(problem.workload, wanted, problem.devices, options.fixed),
+        kept_(kept_plans(problem, options)),
+        quick_(problem, options.most_memory),
+        bounds_(problem, options, space_, plans_, quick_) {}
 
   SearchResult run(bool own_is_a_plan) {
     result_.combinations = space_.combinations();
@@ -53,7 +58,9 @@ class Searching {
   };
 
   [[nodiscard]] bool ended() const { return options_.stopped() || options_.late(); }
-  [[nodiscard]] std::uint64_t order_number(std::uint32_t i, int placement) const { return std::uint64_t{plans_[i]} * kMostPlacements + static_cast<std::uint64_t>(placement); }
+  [[nodiscard]] std::uint64_t order_number(std::uint32_t i, int placement) const {
+    return std::uint64_t{plans_[i]} * kMostPlacements + static_cast<std::uint64_t>(placement);
+  }
 
   void tell(const char* doing, double done, double all) const {
     if (!options_.progress) return;
@@ -68,7 +75,8 @@ class Searching {
   /// This shard's plans; their settings are made anew wherever they are needed, as millions of them would not fit.
   void choose_plans() {
     const std::size_t count = static_cast<std::size_t>(options_.shard.count);
-    for (std::size_t i = static_cast<std::size_t>(options_.shard.index); i < space_.plans().size(); i += count) plans_.push_back(static_cast<std::uint32_t>(i));
+    for (std::size_t i = static_cast<std::size_t>(options_.shard.index); i < space_.plans().size(); i += count)
+      plans_.push_back(static_cast<std::uint32_t>(i));
     result_.legal = plans_.size();
   }
 
@@ -77,9 +85,12 @@ class Searching {
   void evaluate_closed_forms() {
     answers_.resize(plans_.size());
     steps_.resize(plans_.size());
-    bounds_.over(plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; }, [this](QuickEvaluator& quick, std::size_t i) {
-      if (const auto e = quick(settings(plans_[i])); e && !e->defect) answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
-    });
+    bounds_.over(
+        plans_.size(), "closed forms", teller(), [](std::size_t i) { return i; },
+        [this](QuickEvaluator& quick, std::size_t i) {
+          if (const auto e = quick(settings(plans_[i])); e && !e->defect)
+            answers_[i] = {true, e->refusal.empty(), e->fits, e->step_time, e->needed};
+        });
     std::vector<Found> found;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) {
       const Answer& a = answers_[i];
@@ -121,7 +132,10 @@ class Searching {
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (!answers_[i].known && bounds_[i].memory <= capacity) order_.push_back(i);
     result_.fit += order_.size();
-    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) { return std::make_tuple(promise(a), plan(a).offload, plans_[a]) < std::make_tuple(promise(b), plan(b).offload, plans_[b]); });
+    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return std::make_tuple(promise(a), plan(a).offload, plans_[a]) <
+             std::make_tuple(promise(b), plan(b).offload, plans_[b]);
+    });
   }
 
   /// The scenario's own plan is held against all others from the first.
@@ -133,8 +147,8 @@ class Searching {
     if (!answers_[i].known) evaluate_batch({{i, 0, {}}}, 0);
   }
 
-  /// Plans that differ little from the best and may be better are evaluated first: the sooner the best are good, the fewer others are lowered, and what
-  /// time does not suffice for is less likely to be among them.
+  /// Plans that differ little from the best and may be better are evaluated first: the sooner the best are good, the
+  /// fewer others are lowered, and what time does not suffice for is less likely to be among them.
   void climb() {
     while (!ended() && !result_.best.empty()) {
       std::vector<Item> batch = neighbours(result_.best.front());
@@ -151,7 +165,9 @@ class Searching {
     std::vector<Item> out;
     for (const std::uint32_t i : order_) {
       if (out.size() == kBatch) break;
-      if (promise(i) < limit && space_.distance(plan(i), of) <= 2 && !tried_.contains(order_number(i, 0)) && !fits_without_moving(i)) out.push_back({i, 0, {}});
+      if (promise(i) < limit && space_.distance(plan(i), of) <= 2 && !tried_.contains(order_number(i, 0)) &&
+          !fits_without_moving(i))
+        out.push_back({i, 0, {}});
     }
     return out;
   }
@@ -159,7 +175,10 @@ class Searching {
   /// Other orders of axes of plans that fit by closed form and might be among the best in one of them.
   void try_orders() {
     std::vector<std::uint32_t> may;
-    const auto least_in_any_order = [this](std::uint32_t i) { return options_.objective == Objective::memory ? answers_[i].needed.value() : kRelaxedMargin * bounds_.relaxed_step(i).value(); };
+    const auto least_in_any_order = [this](std::uint32_t i) {
+      return options_.objective == Objective::memory ? answers_[i].needed.value()
+                                                     : kRelaxedMargin * bounds_.relaxed_step(i).value();
+    };
     for (std::uint32_t i = 0; i < plans_.size(); ++i)
       if (answers_[i].fits && least_in_any_order(i) < threshold()) may.push_back(i);
     for (std::size_t begin = 0; begin < may.size() && !ended(); begin += kBatch) {
@@ -171,8 +190,8 @@ class Searching {
     }
   }
 
-  /// Where links contend, a played step may be far above its closed form: then plans whose closed form is not among the best may be faster than the best
-  /// played one, and are looked at, too.
+  /// Where links contend, a played step may be far above its closed form: then plans whose closed form is not among the
+  /// best may be faster than the best played one, and are looked at, too.
   void look_further() {
     if (options_.backend.empty() || options_.objective == Objective::memory || ended()) return;
     play_in_order(problem_, options_, result_);
@@ -186,26 +205,34 @@ class Searching {
 
   /// Those of whose closed form is known that may be faster than the best played one.
   void count_unplayed() {
-    if (result_.best.empty() || !result_.best.front().evaluation.played || options_.objective == Objective::memory) return;
+    if (result_.best.empty() || !result_.best.front().evaluation.played || options_.objective == Objective::memory)
+      return;
     const Seconds best = result_.best.front().evaluation.time();
     std::unordered_set<std::uint64_t> played;
     for (const Found& f : result_.best)
       if (f.evaluation.played) played.insert(f.order / kMostPlacements);
-    const auto may_be_best = [&](std::uint32_t i) { return steps_[i] > Seconds{0} && steps_[i] * kPlayedBelow <= best && !played.contains(plans_[i]); };
+    const auto may_be_best = [&](std::uint32_t i) {
+      return steps_[i] > Seconds{0} && steps_[i] * kPlayedBelow <= best && !played.contains(plans_[i]);
+    };
     result_.unplayed = 0;
     for (std::uint32_t i = 0; i < plans_.size(); ++i) result_.unplayed += may_be_best(i);
   }
 
   /// By closed form.
-  [[nodiscard]] double value_of(const Found& f) const { return options_.objective == Objective::memory ? f.evaluation.needed.value() : f.evaluation.step_time.value(); }
+  [[nodiscard]] double value_of(const Found& f) const {
+    return options_.objective == Objective::memory ? f.evaluation.needed.value() : f.evaluation.step_time.value();
+  }
 
   /// Least value of the objective.
-  [[nodiscard]] double least(std::uint32_t i) const { return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value(); }
+  [[nodiscard]] double least(std::uint32_t i) const {
+    return options_.objective == Objective::memory ? bounds_[i].memory.value() : bounds_[i].step_time.value();
+  }
 
-  /// About what the objective will be: the most promising plans come first, so that what time does not suffice for is the least promising. What could not
-  /// be bounded comes last.
+  /// About what the objective will be: the most promising plans come first, so that what time does not suffice for is
+  /// the least promising. What could not be bounded comes last.
   [[nodiscard]] double promise(std::uint32_t i) const {
-    const double about = options_.objective == Objective::memory ? least(i) : std::max(least(i), bounds_.relaxed_step(i).value());
+    const double about =
+        options_.objective == Objective::memory ? least(i) : std::max(least(i), bounds_.relaxed_step(i).value());
     return about > 0 ? about : std::numeric_limits<double>::infinity();
   }
 
@@ -217,12 +244,17 @@ class Searching {
     std::vector<double> values;
     for (const Found& f : result_.best) values.push_back(value_of(f));
     std::sort(values.begin(), values.end());
-    const auto value = [&](std::size_t i) { return i < values.size() ? values[i] : std::numeric_limits<double>::infinity(); };
-    limit_ = std::min(value(kept_ - 1), std::max({value(static_cast<std::size_t>(options_.top) - 1), value(0) / kPlayedBelow, reach_}));
+    const auto value = [&](std::size_t i) {
+      return i < values.size() ? values[i] : std::numeric_limits<double>::infinity();
+    };
+    limit_ = std::min(value(kept_ - 1),
+                      std::max({value(static_cast<std::size_t>(options_.top) - 1), value(0) / kPlayedBelow, reach_}));
   }
 
   [[nodiscard]] bool may_reach_front(std::uint32_t i) const {
-    return std::none_of(result_.front.begin(), result_.front.end(), [&](const Found& f) { return f.evaluation.step_time <= bounds_[i].step_time && f.evaluation.needed <= bounds_[i].memory; });
+    return std::none_of(result_.front.begin(), result_.front.end(), [&](const Found& f) {
+      return f.evaluation.step_time <= bounds_[i].step_time && f.evaluation.needed <= bounds_[i].memory;
+    });
   }
 
   /// From `next` on, plans to evaluate; none: no plan left can be among the best or on the front.
@@ -261,8 +293,11 @@ class Searching {
     const double limit = threshold();
     result_.left = 0;
     for (; next < order_.size(); ++next) {
-      if (least(order_[next]) >= limit || tried_.contains(order_number(order_[next], 0)) || fits_without_moving(order_[next])) continue;
-      if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left) result_.least_left = bounds_[order_[next]].step_time;
+      if (least(order_[next]) >= limit || tried_.contains(order_number(order_[next], 0)) ||
+          fits_without_moving(order_[next]))
+        continue;
+      if (result_.left++ == 0 || bounds_[order_[next]].step_time < result_.least_left)
+        result_.least_left = bounds_[order_[next]].step_time;
     }
     result_.bounded = order_.size() - std::min(order_.size(), looked_at_ + result_.left);
   }
@@ -270,17 +305,19 @@ class Searching {
   [[nodiscard]] const Space::Plan& plan(std::uint32_t i) const { return space_.plans()[plans_[i]]; }
 
   [[nodiscard]] bool moves_more_than_one_of(const std::vector<Item>& batch, std::uint32_t i) const {
-    return plan(i).offload != static_cast<std::uint8_t>(Offload::none) && std::any_of(batch.begin(), batch.end(), [&](const Item& item) {
-      Space::Plan other = plan(item.plan);
-      other.offload = plan(i).offload;
-      return other == plan(i);
-    });
+    return plan(i).offload != static_cast<std::uint8_t>(Offload::none) &&
+           std::any_of(batch.begin(), batch.end(), [&](const Item& item) {
+             Space::Plan other = plan(item.plan);
+             other.offload = plan(i).offload;
+             return other == plan(i);
+           });
   }
 
-  /// Copies to the host take time that nothing gives back: where a plan fits that moves less, or nothing, this one is not faster. By memory it may
-  /// be better.
+  /// Copies to the host take time that nothing gives back: where a plan fits that moves less, or nothing, this one is
+  /// not faster. By memory it may be better.
   [[nodiscard]] bool fits_without_moving(std::uint32_t i) const {
-    if (options_.objective == Objective::memory || plan(i).offload == static_cast<std::uint8_t>(Offload::none)) return false;
+    if (options_.objective == Objective::memory || plan(i).offload == static_cast<std::uint8_t>(Offload::none))
+      return false;
     for (const Offload less : {Offload::none, Offload::optimizer, Offload::activations}) {
       Space::Plan p = plan(i);
       if (p.offload != static_cast<std::uint8_t>(Offload::all) && less != Offload::none) continue;
@@ -308,7 +345,9 @@ class Searching {
     for (const Item& item : batch)
       if (least(item.plan) < threshold()) may.push_back(item.plan);
     bounds_.sharpen(may);
-    std::erase_if(batch, [&](const Item& item) { return least(item.plan) >= threshold() && std::find(may.begin(), may.end(), item.plan) != may.end(); });
+    std::erase_if(batch, [&](const Item& item) {
+      return least(item.plan) >= threshold() && std::find(may.begin(), may.end(), item.plan) != may.end();
+    });
   }
 
   /// Another order has bounds of its own.
@@ -319,11 +358,13 @@ class Searching {
     const double limit = threshold();
     std::vector<Item> fast;
     for (std::size_t k = 0; k < items.size(); ++k)
-      if ((options_.objective == Objective::memory ? bounds[k].memory.value() : bounds[k].step_time.value()) < limit) fast.push_back(items[k]);
+      if ((options_.objective == Objective::memory ? bounds[k].memory.value() : bounds[k].step_time.value()) < limit)
+        fast.push_back(items[k]);
     items = std::move(fast);
   }
 
-  /// Answers in the order of `batch`; shorter where the search was stopped or time is over. The best and the front are brought up to date.
+  /// Answers in the order of `batch`; shorter where the search was stopped or time is over. The best and the front are
+  /// brought up to date.
   std::vector<Evaluation> evaluate_batch(const std::vector<Item>& batch, std::size_t position) {
     std::vector<std::optional<Evaluation>> made(batch.size());
     std::vector<StrategySettings> tried(batch.size());
@@ -369,24 +410,27 @@ class Searching {
   const SearchOptions& options_;
   Space space_;
   std::size_t kept_;
-  std::vector<std::uint32_t> plans_;   ///< Of this shard: indices into the space's.
+  std::vector<std::uint32_t> plans_;  ///< Of this shard: indices into the space's.
   QuickEvaluators quick_;
-  std::vector<Answer> answers_;        ///< By position in plans_, as is the next.
+  std::vector<Answer> answers_;  ///< By position in plans_, as is the next.
   PlanBounds bounds_;
-  std::vector<Seconds> steps_;         ///< Closed form in the best order tried, by position; 0 where unknown or too large for memory.
-  std::unordered_set<std::uint64_t> fitting_;      ///< Numbers of plans that fit.
-  std::vector<std::uint32_t> order_;   ///< Positions in plans_ of what may fit and is no closed form, most promising first.
-  std::size_t looked_at_ = 0;          ///< Of those, evaluated.
+  /// Closed form in the best order tried, by position; 0 where unknown or too large for memory.
+  std::vector<Seconds> steps_;
+  std::unordered_set<std::uint64_t> fitting_;  ///< Numbers of plans that fit.
+  /// Positions in plans_ of what may fit and is no closed form, most promising first.
+  std::vector<std::uint32_t> order_;
+  std::size_t looked_at_ = 0;                ///< Of those, evaluated.
   std::unordered_set<std::uint64_t> tried_;  ///< Order numbers of what evaluate_batch() did.
-  int for_front_ = 0;                  ///< Evaluated for the front alone.
-  double reach_ = 0;                   ///< Closed forms up to here may be the best when played.
+  int for_front_ = 0;                        ///< Evaluated for the front alone.
+  double reach_ = 0;                         ///< Closed forms up to here may be the best when played.
   double limit_ = 0;
   SearchResult result_;
 };
 
 }  // namespace
 
-SearchResult search(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options, bool own_is_a_plan) {
+SearchResult search(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options,
+                    bool own_is_a_plan) {
   return Searching(problem, wanted, options).run(own_is_a_plan);
 }
 

@@ -1,15 +1,19 @@
 #pragma once
-// The best plans for a workload on a cluster: every legal plan is either evaluated, or left out because its bounds (relaxation.hpp, bounds.hpp) say that
-// it is not among the best. Bounds have margins that were chosen on sampled plans: that is strong evidence, not proof.
+// The best plans for a workload on a cluster: every legal plan is either evaluated, or left out because its bounds
+// (relaxation.hpp, bounds.hpp) say that it is not among the best. Bounds have margins that were chosen on sampled
+// plans: that is strong evidence, not proof.
 //
 //   1. Space: all legal plans.                                  space.hpp
-//   2. Closed form of every plan of equal layers in whole passes with whole parameters.          core/cost/quick_estimate.hpp
+//   2. Closed form of every plan of equal layers in whole passes with whole parameters. core/cost/quick_estimate.hpp
 //   3. Bounds on memory and step time of the rest: what does not fit or is not among the best is out.  plan_bounds.hpp
-//   4. What is left is lowered, first the scenario's own plan and what differs little from the best so far, then the most promising, until no plan left can
+//   4. What is left is lowered, first the scenario's own plan and what differs little from the best so far, then the
+//   most promising, until no plan left can
 //      be among the best. Every order of axes of what may be.
-//   5. A back end plays the best few: while a closed form is near enough to the best played step that its own may be below.  playing.hpp
+//   5. A back end plays the best few: while a closed form is near enough to the best played step that its own may be
+//   below.  playing.hpp
 //
-// The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when they are complete.
+// The same plans in the same order come out for any number of threads: batches have a fixed size and are looked at when
+// they are complete.
 
 #include <cstddef>
 #include <functional>
@@ -23,8 +27,8 @@
 
 namespace rehearse {
 
-/// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of the time is over: their tables
-/// take long to fill, and they are seldom among the best.
+/// Plans whose layers are divided over more GPUs than a node has come last, and are not worked out when this share of
+/// the time is over: their tables take long to fill, and they are seldom among the best.
 inline constexpr double kWideShare = 0.3;
 
 /// Of the time for all but playing: when so much is over, a plan that is being played is given up, too.
@@ -47,19 +51,20 @@ struct SearchProgress {
 
 struct SearchOptions {
   Objective objective = Objective::step_time;
-  Bytes most_memory{0};      ///< Per device; 0: what devices have.
+  Bytes most_memory{0};         ///< Per device; 0: what devices have.
   std::set<std::string> fixed;  ///< Searched keys that keep their value.
-  int jobs = 1;              ///< Threads, at least 1.
-  int top = 10;              ///< Plans wanted, at least 1.
-  std::string backend;       ///< Plays the best few; empty: nothing is played.
-  int most_played = -1;      ///< -1: 32,768 over the devices, but 4 to 512.
-  int front_evaluations = 64;  ///< Plans evaluated for the front of step time and memory alone, that cannot be among the best.
+  int jobs = 1;                 ///< Threads, at least 1.
+  int top = 10;                 ///< Plans wanted, at least 1.
+  std::string backend;          ///< Plays the best few; empty: nothing is played.
+  int most_played = -1;         ///< -1: 32,768 over the devices, but 4 to 512.
+  /// Plans evaluated for the front of step time and memory alone, that cannot be among the best.
+  int front_evaluations = 64;
   SearchShard shard;
-  /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is bounded by microbatches or
-  /// lowered (3, 4), and from kPlayedShare on not played (5); what is left is counted. Before, from kWideShare on no more wide plans are
-  /// worked out (2, 3).
+  /// Share that is over of the time for all but playing; asked as `stop` is, may be empty. From 1 on nothing more is
+  /// bounded by microbatches or lowered (3, 4), and from kPlayedShare on not played (5); what is left is counted.
+  /// Before, from kWideShare on no more wide plans are worked out (2, 3).
   std::function<double()> time_spent;
-  std::function<bool()> stop;   ///< Asked between plans, from any thread; true ends the search with what was found.
+  std::function<bool()> stop;  ///< Asked between plans, from any thread; true ends the search with what was found.
   std::function<void(const SearchProgress&)> progress;  ///< From the calling thread.
 
   [[nodiscard]] bool stopped() const { return stop && stop(); }
@@ -73,36 +78,40 @@ struct SearchOptions {
 struct Found {
   StrategySettings settings;
   Evaluation evaluation;
-  std::uint64_t order = 0;   ///< Place in the space: settles ties.
+  std::uint64_t order = 0;  ///< Place in the space: settles ties.
 };
 
 struct SearchResult {
-  double combinations = 0;   ///< Space::combinations.
-  std::size_t legal = 0;     ///< Plans that nothing refused, each in one placement.
-  std::size_t fit = 0;       ///< Of those, not shown to need more memory than there is.
-  std::size_t evaluated = 0; ///< Times worked out, placements counted.
-  std::size_t lowered = 0;   ///< Of those, by lowering the plan in full.
-  std::size_t bounded = 0;   ///< Plans that may fit and whose bound says that they are not among the best.
-  std::size_t left = 0;      ///< Plans that may be among the best, for which no time was left.
-  Seconds least_left;        ///< The least of their bounds; 0: some were not bounded.
+  double combinations = 0;    ///< Space::combinations.
+  std::size_t legal = 0;      ///< Plans that nothing refused, each in one placement.
+  std::size_t fit = 0;        ///< Of those, not shown to need more memory than there is.
+  std::size_t evaluated = 0;  ///< Times worked out, placements counted.
+  std::size_t lowered = 0;    ///< Of those, by lowering the plan in full.
+  std::size_t bounded = 0;    ///< Plans that may fit and whose bound says that they are not among the best.
+  std::size_t left = 0;       ///< Plans that may be among the best, for which no time was left.
+  Seconds least_left;         ///< The least of their bounds; 0: some were not bounded.
   std::size_t played = 0;
-  std::size_t unplayed = 0;  ///< Plans whose closed form is so near that they may be faster than the best played one, for which there was no room.
+  /// Plans whose closed form is so near that they may be faster than the best played one, for which there was no room.
+  std::size_t unplayed = 0;
   std::vector<Found> best;   ///< Best first, as far as played by the played time; no two with equal time and memory.
   std::vector<Found> front;  ///< Of what was evaluated: no other is both faster and smaller. Fastest first.
   std::optional<Found> own;  ///< The scenario's own strategy, where it could be lowered.
-  std::size_t defects = 0;      ///< Plans on which the program failed by itself: left out.
+  std::size_t defects = 0;   ///< Plans on which the program failed by itself: left out.
   std::string first_defect;
   bool interrupted = false;
 };
 
-/// `wanted` gives the settings that are not searched and the values of those that are fixed. problem.own is what the best is held against, where
-/// `own_is_a_plan`. Throws Error (usage) for an empty space.
-[[nodiscard]] SearchResult search(const SearchProblem& problem, const StrategySettings& wanted, const SearchOptions& options, bool own_is_a_plan = true);
+/// `wanted` gives the settings that are not searched and the values of those that are fixed. problem.own is what the
+/// best is held against, where `own_is_a_plan`. Throws Error (usage) for an empty space.
+[[nodiscard]] SearchResult search(const SearchProblem& problem, const StrategySettings& wanted,
+                                  const SearchOptions& options, bool own_is_a_plan = true);
 
-/// The last step by itself, for plans that parts of a search found: plays the best of result.best, ranks them, and fills in result.own.
+/// The last step by itself, for plans that parts of a search found: plays the best of result.best, ranks them, and
+/// fills in result.own.
 void play_best(const SearchProblem& problem, const SearchOptions& options, bool own_is_a_plan, SearchResult& result);
 
-/// Best first by `objective`, played ones before others; of equal ones the earlier in the space. Drops those that repeat another's time and memory.
+/// Best first by `objective`, played ones before others; of equal ones the earlier in the space. Drops those that
+/// repeat another's time and memory.
 void rank(std::vector<Found>& found, Objective objective);
 /// Puts `found` on the front unless something there is as fast and as small; drops what it beats.
 void add_to_front(std::vector<Found>& front, const Found& found);

@@ -21,7 +21,9 @@ void add_figures(const StepFigures& f, Seconds step, ordered_json& out) {
   out["mfu"] = Flops{f.model_flops} / (f.peak * step);
   if (f.tokens_per_step <= 0) return;
   if (f.power > Watts{0}) out["energy_per_token_J"] = (f.power * step).value() / f.tokens_per_step;
-  if (f.price_per_gpu_hour > Dollars{0}) out["cost_per_million_tokens_usd"] = f.price_per_gpu_hour.value() * f.gpus * step.value() / 3600 / f.tokens_per_step * 1e6;
+  if (f.price_per_gpu_hour > Dollars{0})
+    out["cost_per_million_tokens_usd"] =
+        f.price_per_gpu_hour.value() * f.gpus * step.value() / 3600 / f.tokens_per_step * 1e6;
 }
 
 ordered_json found_json(const SearchReport& report, const Found& found) {
@@ -52,7 +54,17 @@ ordered_json found_json(const SearchReport& report, const Found& found) {
 }
 
 ordered_json space_json(const SearchResult& r) {
-  return {{"combinations", r.combinations}, {"legal", r.legal}, {"fit", r.fit}, {"evaluated", r.evaluated}, {"lowered", r.lowered}, {"bounded", r.bounded}, {"left", r.left}, {"least_left_s", r.least_left.value()}, {"simulated", r.played}, {"unplayed", r.unplayed}, {"defects", r.defects}};
+  return {{"combinations", r.combinations},
+          {"legal", r.legal},
+          {"fit", r.fit},
+          {"evaluated", r.evaluated},
+          {"lowered", r.lowered},
+          {"bounded", r.bounded},
+          {"left", r.left},
+          {"least_left_s", r.least_left.value()},
+          {"simulated", r.played},
+          {"unplayed", r.unplayed},
+          {"defects", r.defects}};
 }
 
 }  // namespace
@@ -61,7 +73,8 @@ std::vector<const Found*> candidates(const SearchResult& result) {
   std::vector<const Found*> out;
   for (const Found& f : result.best) out.push_back(&f);
   for (const Found& f : result.front)
-    if (std::none_of(result.best.begin(), result.best.end(), [&](const Found& b) { return b.order == f.order; })) out.push_back(&f);
+    if (std::none_of(result.best.begin(), result.best.end(), [&](const Found& b) { return b.order == f.order; }))
+      out.push_back(&f);
   return out;
 }
 
@@ -82,7 +95,8 @@ std::string search_json(const SearchReport& report) {
   if (report.shard.count > 1) out["shard"] = {{"index", report.shard.index}, {"count", report.shard.count}};
   out["fixed"] = report.fixed;
   if (report.most_memory > Bytes{0}) out["max_memory_bytes"] = report.most_memory.value();
-  if (report.figures.price_per_gpu_hour > Dollars{0}) out["price_per_gpu_hour_usd"] = report.figures.price_per_gpu_hour.value();
+  if (report.figures.price_per_gpu_hour > Dollars{0})
+    out["price_per_gpu_hour_usd"] = report.figures.price_per_gpu_hour.value();
   out["top"] = report.top;
   out["space"] = space_json(report.result);
   out["candidates"] = ordered_json::array();

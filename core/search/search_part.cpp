@@ -16,13 +16,16 @@ constexpr IntegerRange kCount{0, std::numeric_limits<std::int64_t>::max()};
 
 std::vector<std::string> overrides_of(const nlohmann::json& strategy) {
   std::vector<std::string> out;
-  for (const auto& [key, value] : strategy.items()) out.push_back(fmt::format("strategy.{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+  for (const auto& [key, value] : strategy.items())
+    out.push_back(fmt::format("strategy.{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
   return out;
 }
 
 Breakdown breakdown_of(ObjectReader reader) {
   Breakdown out;
-  for (int c = 0; c < kTimeCategories; ++c) out.seconds[static_cast<std::size_t>(c)] = Seconds{reader.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
+  for (int c = 0; c < kTimeCategories; ++c)
+    out.seconds[static_cast<std::size_t>(c)] =
+        Seconds{reader.number(std::string(name_of(static_cast<TimeCategory>(c))), {}, 0)};
   return out;
 }
 
@@ -41,12 +44,15 @@ Found found_of(ObjectReader& entry) {
 void read_candidates(ObjectReader& reader, const std::string& origin, SearchPart& out) {
   for (ObjectReader& entry : reader.objects("candidates")) {
     const nlohmann::json* strategy = entry.raw("strategy");
-    if (strategy == nullptr || !strategy->is_object()) throw Error(ErrorKind::usage, "a candidate has no object 'strategy'", origin, kWrittenBy);
+    if (strategy == nullptr || !strategy->is_object())
+      throw Error(ErrorKind::usage, "a candidate has no object 'strategy'", origin, kWrittenBy);
     out.overrides.push_back(overrides_of(*strategy));
     out.report.result.best.push_back(found_of(entry));
   }
   for (const double i : reader.numbers("pareto", {0, 1e9})) {
-    if (i >= static_cast<double>(out.overrides.size())) throw Error(ErrorKind::usage, fmt::format("pareto names candidate {}, there are {}", i, out.overrides.size()), origin, kWrittenBy);
+    if (i >= static_cast<double>(out.overrides.size()))
+      throw Error(ErrorKind::usage, fmt::format("pareto names candidate {}, there are {}", i, out.overrides.size()),
+                  origin, kWrittenBy);
     out.front.push_back(static_cast<std::size_t>(i));
   }
 }
@@ -89,7 +95,8 @@ SearchPart read_search_part(const std::string& json, const std::string& origin) 
   read_counts(reader.object("space"), report.result);
   read_candidates(reader, origin, out);
   const nlohmann::json* resolved = reader.raw("resolved");
-  if (resolved == nullptr) throw Error(ErrorKind::usage, "the scenario that was searched ('resolved') is missing", origin, kWrittenBy);
+  if (resolved == nullptr)
+    throw Error(ErrorKind::usage, "the scenario that was searched ('resolved') is missing", origin, kWrittenBy);
   report.scenario_json = resolved->dump();
   return out;
 }

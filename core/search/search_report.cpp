@@ -46,7 +46,8 @@ Differences differences(const std::vector<SettingTexts>& plans) {
     std::set<std::string> values;
     for (const SettingTexts& p : plans) values.insert(text_of(p, key));
     if (values.size() > 1) out.keys.push_back(key);
-    if (values.size() == 1 && *values.begin() != "-" && *values.begin() != text_of(usual, key)) out.common.push_back(key + " " + *values.begin());
+    if (values.size() == 1 && *values.begin() != "-" && *values.begin() != text_of(usual, key))
+      out.common.push_back(key + " " + *values.begin());
   }
   return out;
 }
@@ -63,11 +64,13 @@ std::string heading_of(const std::string& key) {
 
 std::vector<const Found*> shown(const SearchReport& report) {
   std::vector<const Found*> out;
-  for (std::size_t i = 0; i < std::min(report.top, report.result.best.size()); ++i) out.push_back(&report.result.best[i]);
+  for (std::size_t i = 0; i < std::min(report.top, report.result.best.size()); ++i)
+    out.push_back(&report.result.best[i]);
   return out;
 }
 
-Table plan_table(const std::string& title, const SearchReport& report, const std::vector<const Found*>& plans, bool numbered) {
+Table plan_table(const std::string& title, const SearchReport& report, const std::vector<const Found*>& plans,
+                 bool numbered) {
   std::vector<SettingTexts> texts;
   for (const Found* f : plans) texts.push_back(setting_texts(f->settings));
   const Differences different = differences(texts);
@@ -79,12 +82,15 @@ Table plan_table(const std::string& title, const SearchReport& report, const std
   table.columns.push_back({"MFU %", true});
   table.columns.push_back({"GiB", true});
   if (report.range) table.columns.push_back({"likely s", true});
-  for (const std::string& key : different.keys) table.columns.push_back({heading_of(key), key != "schedule" && key != "recompute" && key != "placement" && key != "offload"});
+  for (const std::string& key : different.keys)
+    table.columns.push_back(
+        {heading_of(key), key != "schedule" && key != "recompute" && key != "placement" && key != "offload"});
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Evaluation& e = plans[i]->evaluation;
     std::vector<std::string> row{numbered ? std::to_string(i + 1) : "", to_string(e.time())};
     if (tokens) row.push_back(fmt::format("{:.1f}", figures.tokens_per_step / e.time().value() / figures.gpus));
-    if (!tokens && figures.samples_per_step > 0) row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));
+    if (!tokens && figures.samples_per_step > 0)
+      row.push_back(fmt::format("{:.1f}", figures.samples_per_step / e.time().value()));
     row.push_back(fmt::format("{:.1f}", 100 * (Flops{figures.model_flops} / (figures.peak * e.time()))));
     row.push_back(gib(e.needed));
     if (report.range) row.push_back(likely(report, *plans[i]));
@@ -98,38 +104,52 @@ std::string common_text(const std::vector<const Found*>& plans) {
   std::vector<SettingTexts> texts;
   for (const Found* f : plans) texts.push_back(setting_texts(f->settings));
   const Differences d = differences(texts);
-  return d.common.empty() || plans.size() < 2 ? std::string() : fmt::format("All of them: {}.", fmt::join(d.common, ", "));
+  return d.common.empty() || plans.size() < 2 ? std::string()
+                                              : fmt::format("All of them: {}.", fmt::join(d.common, ", "));
 }
 
 std::string space_text(const SearchReport& r) {
   const SearchResult& s = r.result;
-  std::string out = fmt::format("{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them lowered in full; {} were left out by their bounds", with_commas(s.combinations),
-                                with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)), with_commas(static_cast<double>(s.evaluated)), with_commas(static_cast<double>(s.lowered)),
-                                with_commas(static_cast<double>(s.bounded)));
+  std::string out = fmt::format(
+      "{} combinations; {} legal plans, each in one order of its axes; {} may fit. {} were worked out, {} of them "
+      "lowered in full; {} were left out by their bounds",
+      with_commas(s.combinations), with_commas(static_cast<double>(s.legal)), with_commas(static_cast<double>(s.fit)),
+      with_commas(static_cast<double>(s.evaluated)), with_commas(static_cast<double>(s.lowered)),
+      with_commas(static_cast<double>(s.bounded)));
   if (s.left > 0)
-    out += fmt::format("; for {} that may be among the best there was no time (--seconds gives more): {}", with_commas(static_cast<double>(s.left)),
-                       s.least_left > Seconds{0} ? fmt::format("by their bounds none takes less than {}", to_string(s.least_left)) : "not all of them have bounds");
+    out += fmt::format("; for {} that may be among the best there was no time (--seconds gives more): {}",
+                       with_commas(static_cast<double>(s.left)),
+                       s.least_left > Seconds{0}
+                           ? fmt::format("by their bounds none takes less than {}", to_string(s.least_left))
+                           : "not all of them have bounds");
   if (s.played > 0) out += fmt::format("; {} played on {}", s.played, r.backend);
-  if (s.unplayed > 0) out += fmt::format(" (--simulate plays more: of {} others the closed form is below the best played step, so one may be faster)", with_commas(static_cast<double>(s.unplayed)));
+  if (s.unplayed > 0)
+    out += fmt::format(
+        " (--simulate plays more: of {} others the closed form is below the best played step, so one may be faster)",
+        with_commas(static_cast<double>(s.unplayed)));
   return out + ".";
 }
 
 Facts trades(const std::vector<const Found*>& plans) {
   Facts facts{"What each trades against the first", {}};
-  for (std::size_t i = 1; i < plans.size(); ++i) facts.rows.emplace_back(fmt::format("{}", i + 1), trade_text(*plans[i], *plans[0]));
+  for (std::size_t i = 1; i < plans.size(); ++i)
+    facts.rows.emplace_back(fmt::format("{}", i + 1), trade_text(*plans[i], *plans[0]));
   return facts;
 }
 
 /// "Front ..., 8 of 9: ...".
 std::string front_title(std::size_t shown, std::size_t all) {
-  const std::string cut = shown < all ? fmt::format(", {} of {} plans (the others save less than a hundredth of the capacity)", shown, all) : "";
+  const std::string cut =
+      shown < all ? fmt::format(", {} of {} plans (the others save less than a hundredth of the capacity)", shown, all)
+                  : "";
   return fmt::format("Front{}: whoever wants less memory pays this much time (closed form where not played)", cut);
 }
 
 std::vector<const Found*> front_shown(const SearchReport& r) {
   std::vector<const Found*> out;
   for (const Found& f : r.result.front)  // Steps of less than a hundredth of the capacity say little.
-    if (out.empty() || out.back()->evaluation.needed - f.evaluation.needed > 0.01 * f.evaluation.capacity) out.push_back(&f);
+    if (out.empty() || out.back()->evaluation.needed - f.evaluation.needed > 0.01 * f.evaluation.capacity)
+      out.push_back(&f);
   return out;
 }
 
@@ -137,7 +157,8 @@ std::string command(const SearchReport& r, const Found& winner) {
   std::string out = "rehearse simulate " + (r.file.empty() ? r.scenario : r.file);
   SettingTexts own = r.result.own ? setting_texts(r.result.own->settings) : SettingTexts{};
   for (const auto& [key, value] : setting_texts(winner.settings))
-    if (std::find(own.begin(), own.end(), std::make_pair(key, value)) == own.end()) out += fmt::format(" --set strategy.{}={}", key, value);
+    if (std::find(own.begin(), own.end(), std::make_pair(key, value)) == own.end())
+      out += fmt::format(" --set strategy.{}={}", key, value);
   return out;
 }
 
@@ -156,14 +177,21 @@ void add_plans(const SearchReport& report, Document& out) {
 
 Table records(const SearchReport& report) {
   Table table{"", {}, {}};
-  for (const char* title : {"rank", "label", "step_time_s", "closed_form_s", "simulated_step_time_s", "memory_bytes", "memory_capacity_bytes", "front"}) table.columns.push_back({title, true});
+  for (const char* title : {"rank", "label", "step_time_s", "closed_form_s", "simulated_step_time_s", "memory_bytes",
+                            "memory_capacity_bytes", "front"})
+    table.columns.push_back({title, true});
   for (const std::string& key : searched_keys()) table.columns.push_back({key, false});
   const std::vector<const Found*> all = candidates(report.result);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Evaluation& e = all[i]->evaluation;
     const SettingTexts texts = setting_texts(all[i]->settings);
-    std::vector<std::string> row{std::to_string(i + 1), plan_label(all[i]->settings), fmt::format("{}", e.time().value()), fmt::format("{}", e.step_time.value()),
-                                 e.played ? fmt::format("{}", e.played->value()) : "", fmt::format("{}", std::llround(e.needed.value())), fmt::format("{}", std::llround(e.capacity.value())),
+    std::vector<std::string> row{std::to_string(i + 1),
+                                 plan_label(all[i]->settings),
+                                 fmt::format("{}", e.time().value()),
+                                 fmt::format("{}", e.step_time.value()),
+                                 e.played ? fmt::format("{}", e.played->value()) : "",
+                                 fmt::format("{}", std::llround(e.needed.value())),
+                                 fmt::format("{}", std::llround(e.capacity.value())),
                                  on_front(report.result, *all[i]) ? "true" : "false"};
     for (const std::string& key : searched_keys()) {
       const auto at = std::find_if(texts.begin(), texts.end(), [&](const auto& t) { return t.first == key; });
@@ -180,11 +208,16 @@ Document search_document(const SearchReport& report) {
   Document out;
   out.blocks.emplace_back(Heading{report.subject});
   out.blocks.emplace_back(Paragraph{space_text(report)});
-  if (report.result.interrupted) out.blocks.emplace_back(Paragraph{"Interrupted: the best of what was evaluated until then."});
+  if (report.result.interrupted)
+    out.blocks.emplace_back(Paragraph{"Interrupted: the best of what was evaluated until then."});
   if (report.result.defects > 0)
-    out.blocks.emplace_back(Paragraph{fmt::format("{} plans met a defect of this program and were left out; please report the first: {}", report.result.defects, report.result.first_defect)});
+    out.blocks.emplace_back(
+        Paragraph{fmt::format("{} plans met a defect of this program and were left out; please report the first: {}",
+                              report.result.defects, report.result.first_defect)});
   if (report.result.best.empty())
-    out.blocks.emplace_back(Paragraph{report.result.interrupted ? "No plan that fits was found before." : report.result.left > 0 ? "No plan that fits was found in time." : "No plan fits."});
+    out.blocks.emplace_back(Paragraph{report.result.interrupted ? "No plan that fits was found before."
+                                      : report.result.left > 0  ? "No plan that fits was found in time."
+                                                                : "No plan fits."});
   else
     add_plans(report, out);
   out.records = records(report);

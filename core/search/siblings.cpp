@@ -33,10 +33,12 @@ Strides strides_of(const StrategySettings& s) {
 
 std::vector<int> devices_of(const StrategySettings& sibling, const Strides& strides) {
   std::vector<int> out;
-  const std::int64_t ranks = std::int64_t{sibling.tp} * sibling.cp * sibling.dp * sibling.pp * sibling.tile_h * sibling.tile_w;
+  const std::int64_t ranks =
+      std::int64_t{sibling.tp} * sibling.cp * sibling.dp * sibling.pp * sibling.tile_h * sibling.tile_w;
   for (std::int64_t r = 0; r < ranks; ++r) {
     std::int64_t rest = r, device = 0;
-    for (const auto& [size, stride] : {std::pair(sibling.tp, strides.tp), std::pair(sibling.cp, strides.cp), std::pair(sibling.dp, strides.dp), std::pair(sibling.pp, strides.pp)}) {
+    for (const auto& [size, stride] : {std::pair(sibling.tp, strides.tp), std::pair(sibling.cp, strides.cp),
+                                       std::pair(sibling.dp, strides.dp), std::pair(sibling.pp, strides.pp)}) {
       device += rest % size * stride;
       rest /= size;
     }
@@ -48,7 +50,8 @@ std::vector<int> devices_of(const StrategySettings& sibling, const Strides& stri
 double share_of_layers(const Network& network, int stages) {
   double layers = 0, others = 0;
   for (std::size_t b = 0; b < network.blocks.size(); ++b)
-    (network.blocks[b].is_layer() ? layers : others) += static_cast<double>(network.blocks[b].parameter_count()) * network.repeat[b];
+    (network.blocks[b].is_layer() ? layers : others) +=
+        static_cast<double>(network.blocks[b].parameter_count()) * network.repeat[b];
   return layers / (layers + others * stages);
 }
 

@@ -12,7 +12,8 @@ namespace rehearse {
 /// One replica or as many as experts need, nothing sharded or moved; with the stages of `settings`.
 [[nodiscard]] StrategySettings alone(StrategySettings settings);
 
-/// Distance on the devices between neighbours along each axis: what is before it in the plan's order. 0 where there are no neighbours.
+/// Distance on the devices between neighbours along each axis: what is before it in the plan's order. 0 where there are
+/// no neighbours.
 struct Strides {
   std::int64_t tp = 0, cp = 0, dp = 0, pp = 0;
 };

@@ -23,7 +23,8 @@ std::vector<int> divisors(std::int64_t n) {
 
 /// What refuses `settings`, or nothing: arithmetic between axes, then every strategy in use.
 std::optional<std::string> refused(const Workload& workload, const StrategySettings& settings) {
-  const PlanRequest request{workload, settings, static_cast<int>(workload.training.global_batch / (settings.microbatch * settings.dp))};
+  const PlanRequest request{workload, settings,
+                            static_cast<int>(workload.training.global_batch / (settings.microbatch * settings.dp))};
   try {
     for (const auto& entry : strategies().entries())
       if (entry.value->active(request)) entry.value->check(request);
@@ -45,7 +46,9 @@ Space::Space(const Workload& workload, const StrategySettings& own, int devices,
   meshes_ = meshes(devices);
   for (std::uint32_t m = 0; m < meshes_.size(); ++m) add_mesh(m);
   if (plans_.empty())
-    throw Error(ErrorKind::usage, refusal_.empty() ? "no plan has these settings" : "no plan is legal; the last one refused: " + refusal_, "strategy", "fix fewer settings, or change the cluster's size");
+    throw Error(ErrorKind::usage,
+                refusal_.empty() ? "no plan has these settings" : "no plan is legal; the last one refused: " + refusal_,
+                "strategy", "fix fewer settings, or change the cluster's size");
 }
 
 std::vector<Space::Mesh> Space::meshes(int devices) const {
@@ -62,9 +65,12 @@ std::vector<Space::Mesh> Space::meshes(int devices) const {
             for (const int ep : routing == nullptr ? std::vector<int>{1} : divisors(routing->experts))
               for (const int etp : routing == nullptr || tp == 1 ? std::vector<int>{1} : std::vector<int>{1, tp}) {
                 if (dp * cp * tp % (ep * etp) != 0) continue;
-                const bool wanted = admits("dp", dp, own_.dp) && admits("tp", tp, own_.tp) && admits("pp", pp, own_.pp) && admits("cp", cp, own_.cp) && admits("ep", ep, own_.ep) &&
-                                    admits("etp", etp, own_.etp) && admits("tile_h", tile_h, own_.tile_h) && admits("tile_w", tile_w, own_.tile_w);
-                if (wanted && workload_.training.global_batch % dp == 0 && pp <= net.layers()) out.push_back({dp, tp, pp, cp, ep, etp, tile_h, tile_w});
+                const bool wanted = admits("dp", dp, own_.dp) && admits("tp", tp, own_.tp) &&
+                                    admits("pp", pp, own_.pp) && admits("cp", cp, own_.cp) &&
+                                    admits("ep", ep, own_.ep) && admits("etp", etp, own_.etp) &&
+                                    admits("tile_h", tile_h, own_.tile_h) && admits("tile_w", tile_w, own_.tile_w);
+                if (wanted && workload_.training.global_batch % dp == 0 && pp <= net.layers())
+                  out.push_back({dp, tp, pp, cp, ep, etp, tile_h, tile_w});
               }
           }
   std::stable_sort(out.begin(), out.end(), [](const Mesh& a, const Mesh& b) { return width(a) < width(b); });
@@ -76,7 +82,8 @@ std::vector<std::int16_t> Space::chunk_counts(const Mesh& mesh) const {
   const int layers = workload_.network.layers();
   std::vector<std::int16_t> out;
   for (int v = 1; mesh.pp * v <= layers && v <= layers; ++v)
-    if ((layers % (mesh.pp * v) == 0 || is_power_of_two(v)) && admits("virtual_stages", v, own_.virtual_stages)) out.push_back(static_cast<std::int16_t>(v));
+    if ((layers % (mesh.pp * v) == 0 || is_power_of_two(v)) && admits("virtual_stages", v, own_.virtual_stages))
+      out.push_back(static_cast<std::int16_t>(v));
   return mesh.pp == 1 ? std::vector<std::int16_t>{1} : out;
 }
 
@@ -89,7 +96,8 @@ std::vector<Space::Pipeline> Space::pipelines(const Mesh& mesh) const {
     if (fixed("schedule") ? name != own_.schedule : mesh.pp == 1 && name != alone) continue;
     // Without experts a pair has nothing to hide.
     const Schedule& schedule = *schedules().entries()[s].value;
-    if (!fixed("schedule") && schedule.pairs() && schedule.copies() == 1 && workload_.network.routing() == nullptr) continue;
+    if (!fixed("schedule") && schedule.pairs() && schedule.copies() == 1 && workload_.network.routing() == nullptr)
+      continue;
     for (const std::int16_t v : chunk_counts(mesh)) {
       const bool uneven = !workload_.network.uneven() && workload_.network.layers() % (mesh.pp * v) != 0;
       if (uneven && fixed("uneven_layers") && !own_.uneven_layers) continue;
@@ -110,8 +118,9 @@ std::vector<Space::Sharding> Space::shardings(const Mesh& mesh) const {
   std::vector<Sharding> out;
   const bool wants_fsdp = own_.fsdp.enabled;
   const auto add = [&](int zero, bool late, bool fsdp, int shard) {
-    if (admits("zero_stage", zero, own_.zero_stage) && admits("fsdp.enabled", fsdp, wants_fsdp) && admits("dp_shard", shard, own_.dp_shard) &&
-        admits("dp_replicate", mesh.dp / shard, own_.dp_replicate) && admits("overlap.param_gather", late, own_.overlap.param_gather))
+    if (admits("zero_stage", zero, own_.zero_stage) && admits("fsdp.enabled", fsdp, wants_fsdp) &&
+        admits("dp_shard", shard, own_.dp_shard) && admits("dp_replicate", mesh.dp / shard, own_.dp_replicate) &&
+        admits("overlap.param_gather", late, own_.overlap.param_gather))
       out.push_back({static_cast<std::int8_t>(zero), late, fsdp, shard});
   };
   add(0, own_.overlap.param_gather && fixed("overlap.param_gather"), false, 1);
@@ -130,7 +139,9 @@ std::vector<std::uint8_t> Space::recomputes() const {
   const bool core_alone = own_.recompute_modules == std::vector<std::string>{"core_attn"};
   for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full}) {
     // Flash attention keeps no scores that could be made again.
-    const bool idle = r == Recompute::selective && (!workload_.network.sequences || (core_alone && workload_.kernels.attention == AttentionKernel::flash));
+    const bool idle =
+        r == Recompute::selective &&
+        (!workload_.network.sequences || (core_alone && workload_.kernels.attention == AttentionKernel::flash));
     if (fixed("recompute") ? r == own_.recompute : !idle) out.push_back(static_cast<std::uint8_t>(r));
   }
   return out;
@@ -138,12 +149,14 @@ std::vector<std::uint8_t> Space::recomputes() const {
 
 std::vector<std::uint8_t> Space::offloads() const {
   if (fixed("offload")) return {static_cast<std::uint8_t>(own_.offload)};
-  return {static_cast<std::uint8_t>(Offload::none), static_cast<std::uint8_t>(Offload::optimizer), static_cast<std::uint8_t>(Offload::activations), static_cast<std::uint8_t>(Offload::all)};
+  return {static_cast<std::uint8_t>(Offload::none), static_cast<std::uint8_t>(Offload::optimizer),
+          static_cast<std::uint8_t>(Offload::activations), static_cast<std::uint8_t>(Offload::all)};
 }
 
 std::vector<std::uint8_t> Space::contexts(const Mesh& mesh) const {
   if (mesh.cp == 1 || fixed("context")) return {static_cast<std::uint8_t>(own_.context)};
-  return {static_cast<std::uint8_t>(ContextExchange::ring), static_cast<std::uint8_t>(ContextExchange::ulysses), static_cast<std::uint8_t>(ContextExchange::allgather)};
+  return {static_cast<std::uint8_t>(ContextExchange::ring), static_cast<std::uint8_t>(ContextExchange::ulysses),
+          static_cast<std::uint8_t>(ContextExchange::allgather)};
 }
 
 std::vector<bool> Space::sequence_parallel(const Mesh& mesh) const {
@@ -159,8 +172,8 @@ bool Space::legal(const Plan& plan) {
   return true;
 }
 
-/// Settings that are refused whatever the rest are dropped with all that would follow: strategies look at the mesh and its layouts first, then
-/// at what is sharded beside which schedule.
+/// Settings that are refused whatever the rest are dropped with all that would follow: strategies look at the mesh and
+/// its layouts first, then at what is sharded beside which schedule.
 void Space::add_mesh(std::uint32_t index) {
   const Mesh& mesh = meshes_[index];
   lists_.push_back({pipelines(mesh), shardings(mesh)});
@@ -172,7 +185,9 @@ void Space::add_mesh(std::uint32_t index) {
   int large = 0;
   for (const int size : {mesh.dp, mesh.tp, mesh.pp, mesh.cp, mesh.tile_h, mesh.tile_w}) large += size > 1;
   for (int i = 2; i <= large && !fixed("placement"); ++i) orders *= i;
-  combinations_ += static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() * offload.size() * context.size() * sequence_parallel(mesh).size()) * orders;
+  combinations_ += static_cast<double>(lists.pipelines.size() * lists.shardings.size() * recompute.size() *
+                                       offload.size() * context.size() * sequence_parallel(mesh).size()) *
+                   orders;
   for (const bool sequence : sequence_parallel(mesh))
     for (const std::uint8_t exchange : context) {
       plan.sequence_parallel = sequence;
@@ -204,7 +219,8 @@ StrategySettings Space::settings(const Plan& plan) const {
   const Pipeline& pipeline = lists.pipelines[plan.pipeline];
   const Sharding& sharding = lists.shardings[plan.sharding];
   StrategySettings s = own_;
-  s.dp = mesh.dp, s.tp = mesh.tp, s.pp = mesh.pp, s.cp = mesh.cp, s.ep = mesh.ep, s.etp = mesh.etp, s.tile_h = mesh.tile_h, s.tile_w = mesh.tile_w;
+  s.dp = mesh.dp, s.tp = mesh.tp, s.pp = mesh.pp, s.cp = mesh.cp, s.ep = mesh.ep, s.etp = mesh.etp,
+  s.tile_h = mesh.tile_h, s.tile_w = mesh.tile_w;
   s.dp_shard = sharding.dp_shard;
   s.dp_replicate = mesh.dp / sharding.dp_shard;
   s.zero_stage = sharding.zero;
@@ -233,11 +249,16 @@ std::optional<std::uint32_t> Space::find(const StrategySettings& s) const {
     if (meshes_[plan.mesh] != wanted) return false;
     const Pipeline& pipeline = lists_[plan.mesh].pipelines[plan.pipeline];
     const Sharding& sharding = lists_[plan.mesh].shardings[plan.sharding];
-    const bool passes = s.pp == 1 || (schedule_names_[pipeline.schedule] == s.schedule && pipeline.chunks == s.virtual_stages);
-    const bool shards = sharding.zero == s.zero_stage && sharding.fsdp == s.fsdp.enabled && (!s.fsdp.enabled || sharding.dp_shard == s.dp_shard);
-    return passes && pipeline.microbatch == s.microbatch && shards && (s.zero_stage == 0 || sharding.gather_late == s.overlap.param_gather) &&
-           plan.offload == static_cast<std::uint8_t>(s.offload) && plan.recompute == static_cast<std::uint8_t>(s.recompute) &&
-           (s.cp == 1 || plan.context == static_cast<std::uint8_t>(s.context)) && (s.tp == 1 || plan.sequence_parallel == s.sequence_parallel);
+    const bool passes =
+        s.pp == 1 || (schedule_names_[pipeline.schedule] == s.schedule && pipeline.chunks == s.virtual_stages);
+    const bool shards = sharding.zero == s.zero_stage && sharding.fsdp == s.fsdp.enabled &&
+                        (!s.fsdp.enabled || sharding.dp_shard == s.dp_shard);
+    return passes && pipeline.microbatch == s.microbatch && shards &&
+           (s.zero_stage == 0 || sharding.gather_late == s.overlap.param_gather) &&
+           plan.offload == static_cast<std::uint8_t>(s.offload) &&
+           plan.recompute == static_cast<std::uint8_t>(s.recompute) &&
+           (s.cp == 1 || plan.context == static_cast<std::uint8_t>(s.context)) &&
+           (s.tp == 1 || plan.sequence_parallel == s.sequence_parallel);
   };
   const auto at = std::find_if(plans_.begin(), plans_.end(), same);
   return at == plans_.end() ? std::nullopt : std::optional(static_cast<std::uint32_t>(at - plans_.begin()));
@@ -252,9 +273,11 @@ int Space::distance(const Plan& a, const Plan& b) const {
   const Sharding& t = lists_[b.mesh].shardings[b.sharding];
   const bool staged = m.pp > 1 && n.pp > 1;
   // A part of the replicas that is all of them stays so on other axes.
-  const bool shards_differ = s.zero != t.zero || s.gather_late != t.gather_late || s.fsdp != t.fsdp || (s.dp_shard != t.dp_shard && (s.dp_shard == m.dp) != (t.dp_shard == n.dp));
-  return (m == n ? 0 : 1) + (staged && (p.schedule != q.schedule || p.chunks != q.chunks) ? 1 : 0) + (p.microbatch == q.microbatch ? 0 : 1) + (shards_differ ? 1 : 0) +
-         (a.offload == b.offload ? 0 : 1) + (a.recompute == b.recompute ? 0 : 1) + (m.cp > 1 && n.cp > 1 && a.context != b.context ? 1 : 0) +
+  const bool shards_differ = s.zero != t.zero || s.gather_late != t.gather_late || s.fsdp != t.fsdp ||
+                             (s.dp_shard != t.dp_shard && (s.dp_shard == m.dp) != (t.dp_shard == n.dp));
+  return (m == n ? 0 : 1) + (staged && (p.schedule != q.schedule || p.chunks != q.chunks) ? 1 : 0) +
+         (p.microbatch == q.microbatch ? 0 : 1) + (shards_differ ? 1 : 0) + (a.offload == b.offload ? 0 : 1) +
+         (a.recompute == b.recompute ? 0 : 1) + (m.cp > 1 && n.cp > 1 && a.context != b.context ? 1 : 0) +
          (m.tp > 1 && n.tp > 1 && a.sequence_parallel != b.sequence_parallel ? 1 : 0);
 }
 
@@ -263,7 +286,13 @@ std::vector<std::vector<std::string>> Space::placements(const Plan& plan) const 
   std::vector<std::vector<std::string>> out{s.placement};
   if (fixed("placement")) return out;
   const auto size = [&](const std::string& axis) {
-    return axis == "dp" ? s.dp : axis == "tp" ? s.tp : axis == "pp" ? s.pp : axis == "cp" ? s.cp : axis == "tile_h" ? s.tile_h : axis == "tile_w" ? s.tile_w : 1;
+    return axis == "dp"       ? s.dp
+           : axis == "tp"     ? s.tp
+           : axis == "pp"     ? s.pp
+           : axis == "cp"     ? s.cp
+           : axis == "tile_h" ? s.tile_h
+           : axis == "tile_w" ? s.tile_w
+                              : 1;
   };
   std::vector<std::string> large, rest;
   for (const std::string& axis : s.placement)
@@ -274,7 +303,8 @@ std::vector<std::vector<std::string>> Space::placements(const Plan& plan) const 
     if (large == first) continue;
     out.push_back(large);
     out.back().insert(out.back().end(), rest.begin(), rest.end());
-    out.back().insert(std::find(out.back().begin(), out.back().end(), "dp"), "ep");  // Experts' ranks nearer to one another than their copies.
+    // Experts' ranks nearer to one another than their copies.
+    out.back().insert(std::find(out.back().begin(), out.back().end(), "dp"), "ep");
   } while (std::next_permutation(large.begin(), large.end()));
   return out;
 }

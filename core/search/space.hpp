@@ -1,10 +1,10 @@
 #pragma once
 // Every way to spread one workload over a number of devices: the plans among which `search` chooses.
 //
-// A plan is a mesh (axes that multiply to the devices), a pipeline (schedule, chunks, microbatch), what is sharded over replicas, and what is
-// kept, made again or moved out of activations. Settings that change nothing are written in one way only: with one stage there is one
-// schedule, without tensor parallelism no sequence parallelism, without replicas nothing is sharded over them. Settings that are not searched
-// (buckets, overlap, prefetch) are those of the scenario.
+// A plan is a mesh (axes that multiply to the devices), a pipeline (schedule, chunks, microbatch), what is sharded over
+// replicas, and what is kept, made again or moved out of activations. Settings that change nothing are written in one
+// way only: with one stage there is one schedule, without tensor parallelism no sequence parallelism, without replicas
+// nothing is sharded over them. Settings that are not searched (buckets, overlap, prefetch) are those of the scenario.
 
 #include <cstdint>
 #include <functional>
@@ -30,29 +30,31 @@ class Space {
   /// Indices into the lists of this space. Small: millions are held at once.
   struct Plan {
     std::uint32_t mesh = 0;
-    std::uint16_t pipeline = 0;     ///< Of the mesh.
-    std::uint8_t sharding = 0;      ///< Of the mesh.
+    std::uint16_t pipeline = 0;  ///< Of the mesh.
+    std::uint8_t sharding = 0;   ///< Of the mesh.
     std::uint8_t offload = 0, recompute = 0, context = 0;
     bool sequence_parallel = false;
     bool operator==(const Plan&) const = default;
   };
 
-  /// Lists all legal plans on `devices` devices. `own` gives what is not searched; of its searched keys those in `fixed` ("tp",
-  /// "zero_stage") are kept too. Throws Error (usage) where none is left, with the last refusal. `workload` must outlive it.
+  /// Lists all legal plans on `devices` devices. `own` gives what is not searched; of its searched keys those in
+  /// `fixed` ("tp", "zero_stage") are kept too. Throws Error (usage) where none is left, with the last refusal.
+  /// `workload` must outlive it.
   Space(const Workload& workload, const StrategySettings& own, int devices, const std::set<std::string>& fixed);
 
-  /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x chunks x sharding x
-  /// sequence parallelism x recomputation x offload x context exchange x orders of axes.
+  /// Plans with every placement of their axes before anything was refused: factorisations x microbatches x schedules x
+  /// chunks x sharding x sequence parallelism x recomputation x offload x context exchange x orders of axes.
   [[nodiscard]] double combinations() const { return combinations_; }
-  /// Legal ones: no strategy, schedule or division refuses them. In a fixed order, narrow ones first, each once, each in one placement.
+  /// Legal ones: no strategy, schedule or division refuses them. In a fixed order, narrow ones first, each once, each
+  /// in one placement.
   [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
   [[nodiscard]] StrategySettings settings(const Plan& plan) const;
   /// GPUs over which the plan divides each layer.
   [[nodiscard]] int width(const Plan& plan) const { return width(meshes_[plan.mesh]); }
   /// Index of the plan that has these settings, whatever its order of axes.
   [[nodiscard]] std::optional<std::uint32_t> find(const StrategySettings& settings) const;
-  /// Choices in which two plans differ: axes, schedule with its chunks, microbatch, sharding, offload, recomputation, context exchange, sequence
-  /// parallelism.
+  /// Choices in which two plans differ: axes, schedule with its chunks, microbatch, sharding, offload, recomputation,
+  /// context exchange, sequence parallelism.
   [[nodiscard]] int distance(const Plan& a, const Plan& b) const;
   /// Orders of the axes larger than one, the scenario's first; that one alone where `placement` is fixed.
   [[nodiscard]] std::vector<std::vector<std::string>> placements(const Plan& plan) const;
@@ -62,12 +64,26 @@ class Space {
     int dp, tp, pp, cp, ep, etp, tile_h, tile_w;
     bool operator==(const Mesh&) const = default;
   };
-  struct Pipeline { std::uint8_t schedule; bool uneven; std::int16_t chunks; std::int32_t microbatch; };
-  struct Sharding { std::int8_t zero; bool gather_late, fsdp; std::int32_t dp_shard; };
-  struct Lists { std::vector<Pipeline> pipelines; std::vector<Sharding> shardings; };
+  struct Pipeline {
+    std::uint8_t schedule;
+    bool uneven;
+    std::int16_t chunks;
+    std::int32_t microbatch;
+  };
+  struct Sharding {
+    std::int8_t zero;
+    bool gather_late, fsdp;
+    std::int32_t dp_shard;
+  };
+  struct Lists {
+    std::vector<Pipeline> pipelines;
+    std::vector<Sharding> shardings;
+  };
 
   [[nodiscard]] bool fixed(const char* key) const { return fixed_.contains(key); }
-  [[nodiscard]] bool admits(const char* key, std::int64_t value, std::int64_t wanted) const { return !fixed(key) || value == wanted; }
+  [[nodiscard]] bool admits(const char* key, std::int64_t value, std::int64_t wanted) const {
+    return !fixed(key) || value == wanted;
+  }
   [[nodiscard]] static int width(const Mesh& m) { return m.tp * m.cp * m.tile_h * m.tile_w; }
   [[nodiscard]] std::vector<Mesh> meshes(int devices) const;
   [[nodiscard]] std::vector<Pipeline> pipelines(const Mesh& mesh) const;
@@ -85,18 +101,22 @@ class Space {
   std::set<std::string> fixed_;
   std::vector<std::string> schedule_names_;
   std::vector<Mesh> meshes_;
-  std::vector<Lists> lists_;      ///< By mesh.
+  std::vector<Lists> lists_;  ///< By mesh.
   std::vector<Plan> plans_;
   double combinations_ = 0;
-  std::string refusal_;           ///< The last one, for a space that is empty.
+  std::string refusal_;  ///< The last one, for a space that is empty.
 };
 
 /// A number that no two plans of a space share.
 [[nodiscard]] constexpr std::uint64_t plan_number(const Space::Plan& p) {
-  return ((((((std::uint64_t{p.mesh} << 16 | p.pipeline) << 6 | p.sharding) << 2 | p.offload) << 2 | p.recompute) << 2 | p.context) << 1) | std::uint64_t{p.sequence_parallel};
+  return ((((((std::uint64_t{p.mesh} << 16 | p.pipeline) << 6 | p.sharding) << 2 | p.offload) << 2 | p.recompute) << 2 |
+           p.context)
+          << 1) |
+         std::uint64_t{p.sequence_parallel};
 }
 
-/// The searched settings of a plan, in the order of searched_keys(); only those that mean something there (no schedule with one stage).
+/// The searched settings of a plan, in the order of searched_keys(); only those that mean something there (no schedule
+/// with one stage).
 [[nodiscard]] SettingTexts setting_texts(const StrategySettings& settings);
 /// The same as an object, numbers and truth values as such.
 [[nodiscard]] nlohmann::ordered_json settings_json(const StrategySettings& settings);

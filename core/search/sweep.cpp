@@ -34,10 +34,12 @@ std::vector<std::string> split_values(const std::string& text) {
 Vary parse_vary(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE,VALUE,...", text), "--vary", "example: --vary strategy.tp=1,2,4,8");
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not KEY=VALUE,VALUE,...", text), "--vary",
+                "example: --vary strategy.tp=1,2,4,8");
   Vary out{full_key(text.substr(0, equals)), split_values(text.substr(equals + 1))};
   if (std::any_of(out.values.begin(), out.values.end(), [](const std::string& v) { return v.empty(); }))
-    throw Error(ErrorKind::usage, fmt::format("'{}' has an empty value", text), "--vary", "example: --vary strategy.tp=1,2,4,8");
+    throw Error(ErrorKind::usage, fmt::format("'{}' has an empty value", text), "--vary",
+                "example: --vary strategy.tp=1,2,4,8");
   std::set<std::string> seen;
   std::erase_if(out.values, [&](const std::string& v) { return !seen.insert(v).second; });
   return out;
@@ -49,7 +51,9 @@ std::vector<Vary> parse_vary(const std::vector<std::string>& texts) {
     Vary next = parse_vary(text);
     for (const Vary& v : out)
       if (v.key == next.key)
-        throw Error(ErrorKind::usage, fmt::format("'{}' is given twice", v.key), "--vary", fmt::format("name all its values at once: --vary {}={},{}", v.key, fmt::join(v.values, ","), fmt::join(next.values, ",")));
+        throw Error(ErrorKind::usage, fmt::format("'{}' is given twice", v.key), "--vary",
+                    fmt::format("name all its values at once: --vary {}={},{}", v.key, fmt::join(v.values, ","),
+                                fmt::join(next.values, ",")));
     out.push_back(std::move(next));
   }
   return out;
@@ -58,7 +62,9 @@ std::vector<Vary> parse_vary(const std::vector<std::string>& texts) {
 std::size_t sweep_size(const std::vector<Vary>& vary) {
   std::size_t out = 1;
   for (const Vary& v : vary) {
-    if (out > 10'000'000 / v.values.size()) throw Error(ErrorKind::usage, "more than 10,000,000 points", "--vary", "'rehearse search' looks for the best plan without trying all");
+    if (out > 10'000'000 / v.values.size())
+      throw Error(ErrorKind::usage, "more than 10,000,000 points", "--vary",
+                  "'rehearse search' looks for the best plan without trying all");
     out *= v.values.size();
   }
   return out;
@@ -66,7 +72,8 @@ std::size_t sweep_size(const std::vector<Vary>& vary) {
 
 std::vector<std::string> sweep_values(const std::vector<Vary>& vary, std::size_t number) {
   std::vector<std::string> out(vary.size());
-  for (std::size_t k = vary.size(); k-- > 0; number /= vary[k].values.size()) out[k] = vary[k].values[number % vary[k].values.size()];
+  for (std::size_t k = vary.size(); k-- > 0; number /= vary[k].values.size())
+    out[k] = vary[k].values[number % vary[k].values.size()];
   return out;
 }
 
@@ -74,14 +81,22 @@ void check_shards(const std::vector<std::pair<std::string, SearchShard>>& shards
   std::map<int, std::string> seen;
   const int count = shards.front().second.count;
   for (const auto& [file, shard] : shards) {
-    if (shard.count != count) throw Error(ErrorKind::usage, fmt::format("is part of {}, {} is part of {}", shard.count, shards.front().first, count), file, "merge parts of one and the same run: --shard 1/N to --shard N/N");
+    if (shard.count != count)
+      throw Error(ErrorKind::usage,
+                  fmt::format("is part of {}, {} is part of {}", shard.count, shards.front().first, count), file,
+                  "merge parts of one and the same run: --shard 1/N to --shard N/N");
     const auto [at, fresh] = seen.emplace(shard.index, file);
-    if (!fresh) throw Error(ErrorKind::usage, fmt::format("is part {}/{}, and so is {}", shard.index + 1, count, at->second), file, "name each part once");
+    if (!fresh)
+      throw Error(ErrorKind::usage, fmt::format("is part {}/{}, and so is {}", shard.index + 1, count, at->second),
+                  file, "name each part once");
   }
   std::vector<std::string> missing;
   for (int i = 0; i < count; ++i)
     if (!seen.contains(i)) missing.push_back(fmt::format("{}/{}", i + 1, count));
-  if (!missing.empty()) throw Error(ErrorKind::usage, fmt::format("part{} {} missing", missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")), "merge", "run it with --shard and merge again");
+  if (!missing.empty())
+    throw Error(ErrorKind::usage,
+                fmt::format("part{} {} missing", missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")), "merge",
+                "run it with --shard and merge again");
 }
 
 }  // namespace rehearse

@@ -53,7 +53,8 @@ ordered_json point_json(const SweepReport& report, std::size_t i) {
 }
 
 ordered_json sweep_json(const SweepReport& report) {
-  ordered_json out{{"schema", kSweepSchema}, {"version", report.version}, {"scenario", report.scenario}, {"file", report.file}};
+  ordered_json out{
+      {"schema", kSweepSchema}, {"version", report.version}, {"scenario", report.scenario}, {"file", report.file}};
   out["backend"] = report.backend.empty() ? ordered_json() : ordered_json(report.backend);
   out["interrupted"] = report.interrupted;
   if (report.shard.count > 1) out["shard"] = {{"index", report.shard.index}, {"count", report.shard.count}};
@@ -76,7 +77,8 @@ std::string rounded(const ordered_json& point, const char* key, double scale, in
   return at == point.end() ? "-" : fmt::format("{:.{}f}", at->get<double>() * scale, digits);
 }
 
-/// What a sweep is about: points may differ in batch, sequence length and model, so that steps say little. As the page has it.
+/// What a sweep is about: points may differ in batch, sequence length and model, so that steps say little. As the page
+/// has it.
 struct Pace {
   const char* key;
   std::string unit;
@@ -108,8 +110,11 @@ Table points_table(const ordered_json& sweep) {
   Table table{"", {}, {}};
   const Pace pace = pace_of(sweep);
   const bool samples = pace.key == std::string_view("samples_per_s");
-  for (const auto& [key, values] : sweep["vary"].items()) table.columns.push_back({key.substr(key.find('.') + 1), true});
-  for (const std::string& title : {std::string("step s"), samples ? pace.unit : "tok/s/GPU", std::string("MFU %"), std::string("GiB")}) table.columns.push_back({title, true});
+  for (const auto& [key, values] : sweep["vary"].items())
+    table.columns.push_back({key.substr(key.find('.') + 1), true});
+  for (const std::string& title :
+       {std::string("step s"), samples ? pace.unit : "tok/s/GPU", std::string("MFU %"), std::string("GiB")})
+    table.columns.push_back({title, true});
   table.columns.push_back({"", false});
   table.title = fmt::format("Bars: {}, longer is better", pace.unit.empty() ? "steps/s" : pace.unit);
   const double best = best_speed(sweep, pace);
@@ -117,9 +122,13 @@ Table points_table(const ordered_json& sweep) {
   for (const ordered_json& p : sweep["points"]) slowest = std::max(slowest, p.value("step_time_s", 0.0));
   for (const ordered_json& p : sweep["points"]) {
     std::vector<std::string> row;
-    for (const auto& [key, value] : p["values"].items()) row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-    row.insert(row.end(), {rounded(p, "step_time_s", 1, slowest < 1 ? 4 : 3), rounded(p, samples ? "samples_per_s" : "tokens_per_s_per_gpu", 1, 1), rounded(p, "mfu", 100, 1),
-                           p.contains("memory_bytes") ? gib(Bytes{p["memory_bytes"].get<double>()}) : "-", p.contains("error") ? p.contains("fits") ? "does not fit" : "refused" : ""});
+    for (const auto& [key, value] : p["values"].items())
+      row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    row.insert(row.end(),
+               {rounded(p, "step_time_s", 1, slowest < 1 ? 4 : 3),
+                rounded(p, samples ? "samples_per_s" : "tokens_per_s_per_gpu", 1, 1), rounded(p, "mfu", 100, 1),
+                p.contains("memory_bytes") ? gib(Bytes{p["memory_bytes"].get<double>()}) : "-",
+                p.contains("error") ? p.contains("fits") ? "does not fit" : "refused" : ""});
     table.rows.push_back(std::move(row));
     table.bars.push_back(best > 0 ? speed(p, pace) / best : 0);
   }
@@ -132,14 +141,17 @@ Facts refusals(const ordered_json& sweep) {
   for (const ordered_json& p : sweep["points"]) {
     if (!p.contains("error") || p.contains("fits")) continue;
     std::vector<std::string> values;
-    for (const auto& [key, value] : p["values"].items()) values.push_back(fmt::format("{}={}", key.substr(key.find('.') + 1), value.is_string() ? value.get<std::string>() : value.dump()));
+    for (const auto& [key, value] : p["values"].items())
+      values.push_back(fmt::format("{}={}", key.substr(key.find('.') + 1),
+                                   value.is_string() ? value.get<std::string>() : value.dump()));
     auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == cell(p, "error"); });
     if (at == reasons.end()) at = reasons.insert(at, {cell(p, "error"), {}});
     at->second.push_back(fmt::format("{}", fmt::join(values, " ")));
   }
   Facts out{"Refused", {}};
   for (const auto& [why, points] : reasons)
-    out.rows.emplace_back(points.size() == 1 ? points.front() : fmt::format("{} and {} more", points.front(), points.size() - 1), why);
+    out.rows.emplace_back(
+        points.size() == 1 ? points.front() : fmt::format("{} and {} more", points.front(), points.size() - 1), why);
   return out;
 }
 
@@ -152,19 +164,25 @@ std::string best_text(const ordered_json& sweep) {
     if (speed(p, pace) > (best == nullptr ? 0 : speed(*best, pace))) best = &p;
   if (best == nullptr) return "No point fits.";
   std::vector<std::string> values;
-  for (const auto& [key, value] : (*best)["values"].items()) values.push_back(fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+  for (const auto& [key, value] : (*best)["values"].items())
+    values.push_back(fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
   const std::string rate = pace.unit.empty() ? "" : fmt::format("{} {}, ", significant(speed(*best, pace)), pace.unit);
-  return fmt::format("Fastest: {}: {}{} a step, {} of memory.", fmt::join(values, " "), rate, to_string(Seconds{(*best)["step_time_s"].get<double>()}), to_string_iec(Bytes{(*best)["memory_bytes"].get<double>()}, 3));
+  return fmt::format("Fastest: {}: {}{} a step, {} of memory.", fmt::join(values, " "), rate,
+                     to_string(Seconds{(*best)["step_time_s"].get<double>()}),
+                     to_string_iec(Bytes{(*best)["memory_bytes"].get<double>()}, 3));
 }
 
 Table records(const ordered_json& sweep) {
   Table table{"", {}, {}};
   for (const auto& [key, values] : sweep["vary"].items()) table.columns.push_back({key, false});
-  const std::vector<const char*> keys{"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "mfu", "memory_bytes", "memory_capacity_bytes", "fits", "label", "error"};
+  const std::vector<const char*> keys{"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",  "samples_per_s",
+                                      "mfu",         "memory_bytes", "memory_capacity_bytes", "fits",
+                                      "label",       "error"};
   for (const char* key : keys) table.columns.push_back({key, true});
   for (const ordered_json& p : sweep["points"]) {
     std::vector<std::string> row;
-    for (const auto& [key, value] : p["values"].items()) row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    for (const auto& [key, value] : p["values"].items())
+      row.push_back(value.is_string() ? value.get<std::string>() : value.dump());
     for (const char* key : keys) row.push_back(cell(p, key));
     table.rows.push_back(std::move(row));
   }
@@ -174,9 +192,15 @@ Table records(const ordered_json& sweep) {
 Document document_of(const ordered_json& sweep) {
   Document out;
   const bool closed = sweep["backend"].is_null();
-  const std::string part = sweep.contains("shard") ? fmt::format(", part {} of {}", sweep["shard"]["index"].get<int>() + 1, sweep["shard"]["count"].get<int>()) : "";
-  out.blocks.emplace_back(Heading{fmt::format("{}: {} points{}, {}", sweep["scenario"].get<std::string>(), sweep["points"].size(), part, closed ? "closed form" : "played on " + sweep["backend"].get<std::string>())});
-  if (sweep["interrupted"].get<bool>()) out.blocks.emplace_back(Paragraph{"Interrupted: the points that were evaluated until then."});
+  const std::string part =
+      sweep.contains("shard")
+          ? fmt::format(", part {} of {}", sweep["shard"]["index"].get<int>() + 1, sweep["shard"]["count"].get<int>())
+          : "";
+  out.blocks.emplace_back(
+      Heading{fmt::format("{}: {} points{}, {}", sweep["scenario"].get<std::string>(), sweep["points"].size(), part,
+                          closed ? "closed form" : "played on " + sweep["backend"].get<std::string>())});
+  if (sweep["interrupted"].get<bool>())
+    out.blocks.emplace_back(Paragraph{"Interrupted: the points that were evaluated until then."});
   out.blocks.emplace_back(points_table(sweep));
   if (Facts why = refusals(sweep); !why.rows.empty()) out.blocks.emplace_back(std::move(why));
   out.blocks.emplace_back(Paragraph{best_text(sweep)});
@@ -211,7 +235,9 @@ Part read_part(const std::string& text, const std::string& file) {
     (void)point.number("memory_bytes", {0, 1e18}, 0);
   }
   for (const char* key : {"resolved", "backend"})
-    if (!out.json.contains(key)) throw Error(ErrorKind::usage, fmt::format("'{}' is missing", key), file, "a part is what 'rehearse sweep --shard' writes with --format json");
+    if (!out.json.contains(key))
+      throw Error(ErrorKind::usage, fmt::format("'{}' is missing", key), file,
+                  "a part is what 'rehearse sweep --shard' writes with --format json");
   return out;
 }
 
@@ -226,7 +252,9 @@ Document merged_sweep(const std::vector<std::pair<std::string, std::string>>& te
     parts.push_back(read_part(text, file));
     shards.emplace_back(file, parts.back().shard);
     for (const char* key : {"resolved", "vary", "backend"})
-      if (parts.back().json[key] != parts.front().json[key]) throw Error(ErrorKind::usage, fmt::format("is part of another sweep than {}: '{}' differs", parts.front().file, key), file,
+      if (parts.back().json[key] != parts.front().json[key])
+        throw Error(ErrorKind::usage,
+                    fmt::format("is part of another sweep than {}: '{}' differs", parts.front().file, key), file,
                     "run all parts with the same scenario, --set, --vary and --backend");
   }
   check_shards(shards);
@@ -237,7 +265,9 @@ Document merged_sweep(const std::vector<std::pair<std::string, std::string>>& te
     if (part.json["interrupted"].get<bool>()) whole["interrupted"] = true;
     for (ordered_json& p : part.json["points"]) points.push_back(std::move(p));
   }
-  std::sort(points.begin(), points.end(), [](const ordered_json& a, const ordered_json& b) { return a["number"].get<std::int64_t>() < b["number"].get<std::int64_t>(); });
+  std::sort(points.begin(), points.end(), [](const ordered_json& a, const ordered_json& b) {
+    return a["number"].get<std::int64_t>() < b["number"].get<std::int64_t>();
+  });
   whole["points"] = std::move(points);
   return document_of(whole);
 }

@@ -17,7 +17,8 @@ std::string name_of(Shown shown) { return shown == Shown::real ? "real" : shown 
 /// The job as the discriminator's update sees it.
 Workload with_own_update(Workload w) {
   const DiscriminatorSettings& own = w.training.discriminator;
-  if (own.optimizer != OwnOptimizer::same) w.training.optimizer = static_cast<Optimizer>(static_cast<int>(own.optimizer) - 1);
+  if (own.optimizer != OwnOptimizer::same)
+    w.training.optimizer = static_cast<Optimizer>(static_cast<int>(own.optimizer) - 1);
   if (own.learning_rate > 0) w.training.learning_rate = own.learning_rate;
   return w;
 }
@@ -45,7 +46,10 @@ AdversarialStep::AdversarialStep(ProgramFrame& frame, const AdversarialParts& pa
 }
 
 void AdversarialStep::add_member(Member& member, int first_block, int last_block) {
-  const auto end = [this](int block) { return block < static_cast<int>(parts_.blocks.size()) ? parts_.blocks[static_cast<std::size_t>(block)].position : static_cast<int>(parts_.block_at.size()); };
+  const auto end = [this](int block) {
+    return block < static_cast<int>(parts_.blocks.size()) ? parts_.blocks[static_cast<std::size_t>(block)].position
+                                                          : static_cast<int>(parts_.block_at.size());
+  };
   member.chunk = {{first_block > 0 ? 1 : 0, 0, 0, 0, end(first_block), end(last_block)}};
   for (auto& bodies : member.bodies) bodies.resize(parts_.blocks.size());
 }
@@ -60,10 +64,13 @@ AdversarialStep::Made AdversarialStep::pass_of(std::size_t block, bool forward, 
   }
   BlockTensors& tensors = parts_.blocks[block];
   const bool same_for_all = block < second || (forward && !judges(*tensors.spec));
-  const std::string name = fmt::format("{}.{}{}{}", tensors.spec->name, forward ? "forward" : "backward", same_for_all ? "" : ".", same_for_all ? "" : name_of(shown));
+  const std::string name = fmt::format("{}.{}{}{}", tensors.spec->name, forward ? "forward" : "backward",
+                                       same_for_all ? "" : ".", same_for_all ? "" : name_of(shown));
   BlockBody body(frame_, tensors, options, name, forward ? Phase::forward : Phase::input_grad);
-  if (forward) body.forward();
-  else body.backward();
+  if (forward)
+    body.forward();
+  else
+    body.backward();
   return body.finish();
 }
 
@@ -107,20 +114,25 @@ void AdversarialStep::make_discriminator() {
   const int real = frame_.add_tensor(std::move(images));
   // A generator that begins with images begins with these: they have been read.
   const std::vector<TensorSpec>& first = parts_.workload.network.blocks.front().tensors;
-  const bool has_own = std::any_of(first.begin(), first.end(), [](const TensorSpec& t) { return t.loaded && t.name != "noise"; });
+  const bool has_own =
+      std::any_of(first.begin(), first.end(), [](const TensorSpec& t) { return t.loaded && t.name != "noise"; });
   real_images_ = discriminator_.step->images(real, !has_own);
   for (std::size_t b = second; b < parts_.blocks.size(); ++b)
     for (const Shown shown : {Shown::real, Shown::made, Shown::through}) {
       BlockBodies& made = discriminator_.bodies[static_cast<std::size_t>(shown)][b];
       const bool once = shown != Shown::real && !judges(*parts_.blocks[b].spec);
       made.forward = once ? discriminator_.bodies.front()[b].forward : pass_of(b, true, shown);
-      made.backward = shown == Shown::made && !judges(*parts_.blocks[b].spec) ? discriminator_.bodies.front()[b].backward : pass_of(b, false, shown);
+      made.backward = shown == Shown::made && !judges(*parts_.blocks[b].spec)
+                          ? discriminator_.bodies.front()[b].backward
+                          : pass_of(b, false, shown);
     }
   for (const Shown shown : {Shown::made, Shown::real}) {
     BlockBodies& made = discriminator_.bodies[static_cast<std::size_t>(shown)][second];
     const auto change = [&](Binding& b) {
-      if (shown == Shown::real) b.tensor = real;
-      else b.release = false;
+      if (shown == Shown::real)
+        b.tensor = real;
+      else
+        b.release = false;
     };
     made.forward = rebound(made.forward, change);
     made.backward = rebound(made.backward, change);
@@ -128,14 +140,20 @@ void AdversarialStep::make_discriminator() {
 }
 
 RolePlan AdversarialStep::plan_of(const Member& member, int microbatches) const {
-  return {parts_.settings, parts_.schedule, {1, 1, microbatches}, parts_.block_at, parts_.block_at, no_groups_, member.bodies.front(), parts_.blocks, member.chunk, no_passing_};
+  return {parts_.settings, parts_.schedule,       {1, 1, microbatches}, parts_.block_at, parts_.block_at,
+          no_groups_,      member.bodies.front(), parts_.blocks,        member.chunk,    no_passing_};
 }
 
 /// One member on its way through a role: its passes, its gradients, its update.
 class AdversarialStep::Walk {
  public:
   Walk(ProgramFrame& frame, Member& member, const RolePlan& plan, RoleEntries& entries)
-      : frame_(frame), member_(member), plan_(plan), entries_(entries), units_(*member.step, plan_, 0), gradients_(frame, *member.step, plan_, 0, entries, units_) {
+      : frame_(frame),
+        member_(member),
+        plan_(plan),
+        entries_(entries),
+        units_(*member.step, plan_, 0),
+        gradients_(frame, *member.step, plan_, 0, entries, units_) {
     std::vector<Slot> slots(static_cast<std::size_t>(plan_.shape.microbatches));
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = slot_of(static_cast<int>(i));
     gradients_.plan(slots);
@@ -146,7 +164,8 @@ class AdversarialStep::Walk {
     std::vector<Wait> waits = entries_.take_held_back();
     if (arrived >= 0) waits.push_back({arrived});
     for (int position = chunk().first_layer; position < chunk().last_layer; ++position) {
-      if (const Made& input = bodies(shown, position).input; input.body >= 0) waits.push_back({load(input, shown, position, microbatch)});
+      if (const Made& input = bodies(shown, position).input; input.body >= 0)
+        waits.push_back({load(input, shown, position, microbatch)});
       add(bodies(shown, position).forward, shown, position, microbatch, std::exchange(waits, {}), false);
     }
   }
@@ -154,7 +173,8 @@ class AdversarialStep::Walk {
   /// `trains` is set where the pass is the last of its microbatch to add to the member's gradients.
   void backward(Shown shown, int microbatch, bool trains) {
     for (int position = chunk().last_layer; position-- > chunk().first_layer;) {
-      const bool closes = trains && gradients_.closes(slot_of(microbatch), position), last = position == chunk().first_layer;
+      const bool closes = trains && gradients_.closes(slot_of(microbatch), position),
+                 last = position == chunk().first_layer;
       const EventId done = add(bodies(shown, position).backward, shown, position, microbatch, {}, closes || last);
       if (done >= 0) last_ = done;
       if (trains) gradients_.finished(slot_of(microbatch), position, done);
@@ -175,7 +195,8 @@ class AdversarialStep::Walk {
   static Slot slot_of(int microbatch) { return {Pass::backward, 0, microbatch}; }
   [[nodiscard]] const ChunkPlacement& chunk() const { return member_.chunk.front(); }
   [[nodiscard]] const BlockBodies& bodies(Shown shown, int position) const {
-    return member_.bodies[static_cast<std::size_t>(shown)][static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])];
+    return member_.bodies[static_cast<std::size_t>(shown)]
+                         [static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])];
   }
   EventId add(const Made& made, Shown shown, int position, int microbatch, std::vector<Wait> waits, bool record) {
     RoleCall call{made, frame_.compute, position, chunk().chunk, microbatch, 0, std::move(waits), record};
@@ -197,7 +218,8 @@ Role AdversarialStep::role(int microbatches) {
   Walk generator(frame_, generator_, plan_of(generator_, microbatches), entries);
   Walk discriminator(frame_, discriminator_, plan_of(discriminator_, microbatches), entries);
   for (int i = 0; i < microbatches; ++i) {
-    discriminator.forward(Shown::real, i, discriminator.load(real_images_, Shown::real, discriminator.first_position(), i));
+    discriminator.forward(Shown::real, i,
+                          discriminator.load(real_images_, Shown::real, discriminator.first_position(), i));
     discriminator.backward(Shown::real, i, false);
     generator.forward(Shown::made, i);
     discriminator.forward(Shown::made, i);

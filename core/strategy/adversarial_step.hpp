@@ -1,12 +1,14 @@
 #pragma once
-// The step of two networks trained against each other, as a role. For each microbatch the discriminator passes over real samples and over
-// made ones, then it is updated; for each microbatch it judges the made ones once more, backward goes through it to the generator, and that
-// is updated. Each network's gradients are reduced in buckets of their own, under its last backward.
+// The step of two networks trained against each other, as a role. For each microbatch the discriminator passes over
+// real samples and over made ones, then it is updated; for each microbatch it judges the made ones once more, backward
+// goes through it to the generator, and that is updated. Each network's gradients are reduced in buckets of their own,
+// under its last backward.
 //
-//   real: D forward, D backward   made: G forward, D forward, D backward   ...   D update   through: D forward, D backward, G backward   ...   G update
+//   real: D forward, D backward   made: G forward, D forward, D backward   ...   D update   through: D forward, D
+//   backward, G backward   ...   G update
 //
-// Going through, the discriminator's weights get no gradient: the tasks are not there. Before, its input gets none. Entries of the three tell
-// themselves apart by Entry::pass, a Shown.
+// Going through, the discriminator's weights get no gradient: the tasks are not there. Before, its input gets none.
+// Entries of the three tell themselves apart by Entry::pass, a Shown.
 
 #include <array>
 #include <map>

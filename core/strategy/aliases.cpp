@@ -9,10 +9,13 @@ namespace rehearse {
 const std::vector<StrategyAlias>& strategy_aliases() {
   static const std::vector<StrategyAlias> table = [] {
     std::vector<StrategyAlias> t{
-        {"DistributedDataParallel", "PyTorch", "data_parallel", "strategy.dp=N, strategy.bucket=25MiB, strategy.first_bucket=1MiB"},
+        {"DistributedDataParallel", "PyTorch", "data_parallel",
+         "strategy.dp=N, strategy.bucket=25MiB, strategy.first_bucket=1MiB"},
         {"DataParallel", "PyTorch", "data_parallel_funnel", "strategy.data_parallel=funnel, strategy.bucket=10MiB"},
-        {"ParameterServerStrategy", "TensorFlow, Keras", "parameter_server", "strategy.data_parallel=parameter_server, strategy.servers=N (synchronous here)"},
-        {"variable_update=parameter_server", "tf_cnn_benchmarks", "parameter_server", "strategy.data_parallel=parameter_server"},
+        {"ParameterServerStrategy", "TensorFlow, Keras", "parameter_server",
+         "strategy.data_parallel=parameter_server, strategy.servers=N (synchronous here)"},
+        {"variable_update=parameter_server", "tf_cnn_benchmarks", "parameter_server",
+         "strategy.data_parallel=parameter_server"},
         {"no_sync", "PyTorch", "data_parallel", "strategy.grad_sync=last"},
         {"FullyShardedDataParallel", "PyTorch", "fsdp", "strategy.fsdp.enabled=true"},
         {"fully_shard", "PyTorch", "fsdp", "strategy.fsdp.enabled=true"},
@@ -23,10 +26,13 @@ const std::vector<StrategyAlias>& strategy_aliases() {
         {"MirroredStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on one machine"},
         {"MultiWorkerMirroredStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on several machines"},
         {"TPUStrategy", "TensorFlow, Keras", "data_parallel", "strategy.dp=N on TPU cores"},
-        {"Keras", "Keras", "data_parallel", "strategy.dp=N: fit() in the scope of MirroredStrategy, or of the one chosen"},
+        {"Keras", "Keras", "data_parallel",
+         "strategy.dp=N: fit() in the scope of MirroredStrategy, or of the one chosen"},
         {"keras.distribution.DataParallel", "Keras", "data_parallel", "strategy.dp=N"},
-        {"keras.distribution.ModelParallel", "Keras", "tensor_parallel", "strategy.tp=N, strategy.dp=M, of its layout map"},
-        {"CentralStorageStrategy", "TensorFlow, Keras", "parameter_server", "strategy.data_parallel=parameter_server, strategy.servers=1 (variables on a GPU here)"},
+        {"keras.distribution.ModelParallel", "Keras", "tensor_parallel",
+         "strategy.tp=N, strategy.dp=M, of its layout map"},
+        {"CentralStorageStrategy", "TensorFlow, Keras", "parameter_server",
+         "strategy.data_parallel=parameter_server, strategy.servers=1 (variables on a GPU here)"},
         {"Horovod", "Horovod", "data_parallel", "strategy.dp=N, strategy.bucket=128MiB (HOROVOD_FUSION_THRESHOLD)"},
         {"DeepSpeed stage 1", "DeepSpeed", "zero1", "strategy.zero_stage=1"},
         {"DeepSpeed stage 2", "DeepSpeed", "zero2", "strategy.zero_stage=2"},
@@ -39,19 +45,23 @@ const std::vector<StrategyAlias>& strategy_aliases() {
         {"--overlap-param-gather", "Megatron-LM", "zero1", "strategy.overlap.param_gather=true"},
         {"--tensor-model-parallel-size", "Megatron-LM", "tensor_parallel", "strategy.tp=N"},
         {"--pipeline-model-parallel-size", "Megatron-LM", "pipeline_parallel", "strategy.pp=N"},
-        {"--num-layers-per-virtual-pipeline-stage", "Megatron-LM", "pipeline_parallel", "strategy.schedule=interleaved_1f1b, strategy.virtual_stages=layers / (pp * N)"},
+        {"--num-layers-per-virtual-pipeline-stage", "Megatron-LM", "pipeline_parallel",
+         "strategy.schedule=interleaved_1f1b, strategy.virtual_stages=layers / (pp * N)"},
         {"device_map", "Hugging Face Accelerate", "model_parallel", "strategy.pp=N, strategy.schedule=model_parallel"},
         {"ScheduleGPipe", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=gpipe"},
         {"Schedule1F1B", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=1f1b"},
-        {"ScheduleInterleaved1F1B", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=interleaved_1f1b, strategy.virtual_stages=V"},
-        {"ScheduleZBVZeroBubble", "PyTorch", "pipeline_parallel", "strategy.pp=N, strategy.schedule=zb_v, strategy.virtual_stages=2"},
+        {"ScheduleInterleaved1F1B", "PyTorch", "pipeline_parallel",
+         "strategy.pp=N, strategy.schedule=interleaved_1f1b, strategy.virtual_stages=V"},
+        {"ScheduleZBVZeroBubble", "PyTorch", "pipeline_parallel",
+         "strategy.pp=N, strategy.schedule=zb_v, strategy.virtual_stages=2"},
         {"--context-parallel-size", "Megatron-LM", "context_parallel", "strategy.cp=N"},
         {"--cp-comm-type p2p", "Megatron-LM", "context_parallel", "strategy.context=ring"},
         {"--cp-comm-type a2a", "Megatron-LM", "context_parallel", "strategy.context=ulysses"},
         {"--cp-comm-type all_gather", "Megatron-LM", "context_parallel", "strategy.context=allgather"},
         {"DeepSpeed-Ulysses", "DeepSpeed", "context_parallel", "strategy.cp=N, strategy.context=ulysses"},
         {"--tp-comm-overlap", "Megatron-LM", "overlapped_tensor_parallel", "strategy.overlap.tp=true"},
-        {"async tensor parallel", "torchtitan", "overlapped_tensor_parallel", "strategy.overlap.tp=true, strategy.sequence_parallel=true"},
+        {"async tensor parallel", "torchtitan", "overlapped_tensor_parallel",
+         "strategy.overlap.tp=true, strategy.sequence_parallel=true"},
         {"--expert-model-parallel-size", "Megatron-LM", "expert_parallel", "strategy.ep=N"},
         {"--expert-tensor-parallel-size", "Megatron-LM", "expert_parallel", "strategy.etp=N"},
         {"--overlap-p2p-communication", "Megatron-LM", "pipeline_parallel", "strategy.overlap.pp=true"},
@@ -69,10 +79,12 @@ const StrategyAlias* find_strategy_alias(std::string_view name) {
   const auto& all = strategy_aliases();
   const auto folded = [](std::string_view text) {
     std::string out(text);
-    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(out.begin(), out.end(), out.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return out;
   };
-  const auto at = std::find_if(all.begin(), all.end(), [&](const StrategyAlias& a) { return folded(a.name) == folded(name); });
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const StrategyAlias& a) { return folded(a.name) == folded(name); });
   return at == all.end() ? nullptr : &*at;
 }
 

@@ -11,8 +11,13 @@
 
 namespace rehearse {
 
-BlockBody::BlockBody(ProgramFrame& frame, BlockTensors& tensors, const BlockOptions& options, const std::string& name, Phase phase)
-    : builder_(frame, name, phase), tensors_(tensors), options_(options), phase_(phase), backward_body_(phase != Phase::forward) {}
+BlockBody::BlockBody(ProgramFrame& frame, BlockTensors& tensors, const BlockOptions& options, const std::string& name,
+                     Phase phase)
+    : builder_(frame, name, phase),
+      tensors_(tensors),
+      options_(options),
+      phase_(phase),
+      backward_body_(phase != Phase::forward) {}
 
 int BlockBody::value(int t) {
   if (const auto at = values_.find(t); at != values_.end()) return at->second;
@@ -22,29 +27,37 @@ int BlockBody::value(int t) {
   int formal = -1;
   if (const auto skip = tensors_.skips_in.find(t); skip != tensors_.skips_in.end()) {
     const BlockTensors::Skip& s = skip->second;
-    formal = builder_.bound(name, s.value, {{s.delta, 0, 0}, false, in_backward_body() ? s.release_backward : s.release_forward});
+    formal = builder_.bound(name, s.value,
+                            {{s.delta, 0, 0}, false, in_backward_body() ? s.release_backward : s.release_forward});
   } else if (t == spec.input) {
-    const bool last_use = in_backward_body() || !(tensors_.saved[i] || (tensors_.recompute_all && tensors_.keeps_input));
+    const bool last_use =
+        in_backward_body() || !(tensors_.saved[i] || (tensors_.recompute_all && tensors_.keeps_input));
     formal = builder_.bound(name, tensors_.value[i], {{}, false, last_use});
   } else if (spec.tensors[i].is_input()) {
     formal = builder_.bound(name, tensors_.value[i], {{}, false, in_backward_body()});
-  } else if (const int writer = writer_of(spec, t); backward_body_ && !tensors_.saved[i] && writer >= 0 && tensors_.module_of[static_cast<std::size_t>(writer)] >= 0) {
+  } else if (const int writer = writer_of(spec, t); backward_body_ && !tensors_.saved[i] && writer >= 0 &&
+                                                    tensors_.module_of[static_cast<std::size_t>(writer)] >= 0) {
     run_again(tensors_.module_of[static_cast<std::size_t>(writer)]);
     return values_.at(t);
   } else if (tensors_.saved[i] && backward_body_) {
     const auto made = tensors_.skips_out.find(t);
-    formal = builder_.bound(name, tensors_.value[i], {{}, false, made == tensors_.skips_out.end() || made->second.release_backward});
+    formal = builder_.bound(name, tensors_.value[i],
+                            {{}, false, made == tensors_.skips_out.end() || made->second.release_backward});
   } else {
-    throw std::logic_error(fmt::format("{}: backward reads '{}', which is neither saved nor recomputed", spec.name, name));
+    throw std::logic_error(
+        fmt::format("{}: backward reads '{}', which is neither saved nor recomputed", spec.name, name));
   }
   values_.emplace(t, formal);
   return formal;
 }
 
-int BlockBody::value(int t, const Layout& layout, const std::string& why) { return fetch(t, layout, to_string(layout), why); }
+int BlockBody::value(int t, const Layout& layout, const std::string& why) {
+  return fetch(t, layout, to_string(layout), why);
+}
 
 int BlockBody::value_for(const std::string& name, int t, const Layout& layout, const std::string& why) {
-  return fetch(t, layout, options_.kernels.gather_per_product ? to_string(layout) + " for " + name : to_string(layout), why);
+  return fetch(t, layout, options_.kernels.gather_per_product ? to_string(layout) + " for " + name : to_string(layout),
+               why);
 }
 
 int BlockBody::fetch(int t, const Layout& layout, const std::string& key, const std::string& why) {
@@ -56,7 +69,10 @@ int BlockBody::fetch(int t, const Layout& layout, const std::string& key, const 
   return formal;
 }
 
-bool BlockBody::is_dead(int t) const { return !(t == tensors_.spec->output && hands_on_) && (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute; }
+bool BlockBody::is_dead(int t) const {
+  return !(t == tensors_.spec->output && hands_on_) &&
+         (t == tensors_.spec->output || tensors_.skips_out.count(t) != 0) && phase_ == Phase::recompute;
+}
 
 int BlockBody::dead_value(int t) {
   const auto [at, fresh] = dead_.try_emplace(t);
@@ -86,7 +102,8 @@ int BlockBody::result(int t, const Layout& raw) {
   }
   int formal;
   if (is_dead(t)) {
-    formal = builder_.scratch(spec.tensors[i].name, dead_value(t));  // Recomputed, and for this block alone: the others have had the value.
+    // Recomputed, and for this block alone: the others have had the value.
+    formal = builder_.scratch(spec.tensors[i].name, dead_value(t));
   } else if (t == spec.output) {
     formal = builder_.bound(spec.tensors[i].name, tensor, {{1, 0, 0}, true, false});
   } else if (program_tensor(tensor).lifetime == Lifetime::saved) {
@@ -104,8 +121,10 @@ void BlockBody::keep(int t, int formal, const std::string& why) {
   // The last step of the redistribution writes the stored tensor itself.
   const std::vector<LayoutStep> steps = redistribution(builder_.tensor(formal).layout, stored(t));
   const int target = result(t, stored(t));
-  if (steps.size() != 1) throw std::logic_error(tensors_.spec->tensors[i].name + ": a result changes layout on one axis at a time");
-  if (steps[0].op == CollectiveOp::reduce_scatter) formal = builder_.in_order_of_ranks(formal, steps[0].axis, why, phase_);
+  if (steps.size() != 1)
+    throw std::logic_error(tensors_.spec->tensors[i].name + ": a result changes layout on one axis at a time");
+  if (steps[0].op == CollectiveOp::reduce_scatter)
+    formal = builder_.in_order_of_ranks(formal, steps[0].axis, why, phase_);
   Task task;
   task.phase = phase_;
   CollectiveTask c;
@@ -134,7 +153,8 @@ int BlockBody::grad_accumulator(int p) {
   return builder_.bound(tensors_.spec->params[i].name + ".grad", tensors_.grad[i], {storage_of(p), false, false});
 }
 
-int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout, bool saved) {
+int BlockBody::extra(const std::string& name, std::vector<ExprId> shape, DType dtype, const Layout& layout,
+                     bool saved) {
   const bool keep_it = saved && !drops();
   auto at = tensors_.extra.find(name);
   if (at == tensors_.extra.end()) {
@@ -156,7 +176,8 @@ int BlockBody::extra(const std::string& name) {
   if (const auto at = extras_.find(name); at != extras_.end()) return at->second;
   const auto tensor = tensors_.extra.find(name);
   if (tensor == tensors_.extra.end() || program_tensor(tensor->second).lifetime != Lifetime::saved)
-    throw std::logic_error(tensors_.spec->name + ": backward reads '" + name + "', which is neither saved nor recomputed");
+    throw std::logic_error(tensors_.spec->name + ": backward reads '" + name +
+                           "', which is neither saved nor recomputed");
   const int formal = builder_.bound(name, tensor->second, {{}, false, true});
   extras_[name] = formal;
   return formal;
@@ -210,10 +231,12 @@ int BlockBody::grad(int t, const Layout& layout, const std::string& why) {
   auto& terms = grads_[t];
   if (t == spec.output && handed_grads_.insert(t).second) {
     const int hidden_grad = builder_.frame().edges[static_cast<std::size_t>(tensors_.out_edge)].grad;
-    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".grad", hidden_grad, {{1, 0, 0}, false, true}));
+    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".grad", hidden_grad,
+                                   {{1, 0, 0}, false, true}));
   }
   if (const auto skip = tensors_.skips_out.find(t); skip != tensors_.skips_out.end() && handed_grads_.insert(t).second)
-    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".skip.grad", skip->second.grad, {{}, false, true}));
+    terms.push_back(builder_.bound(spec.tensors[static_cast<std::size_t>(t)].name + ".skip.grad", skip->second.grad,
+                                   {{}, false, true}));
   if (terms.empty()) return -1;
   if (terms.size() > 1) terms = {sum_of(t, terms)};
   if (builder_.tensor(terms[0]).layout == layout) return terms[0];
@@ -227,20 +250,29 @@ std::size_t BlockBody::column_parallel_readers(int t) const {
     return shard != nullptr && shard->dim == 0;
   };
   const auto& ops = tensors_.spec->ops;
-  return static_cast<std::size_t>(std::count_if(ops.begin(), ops.end(), [&](const OpSpec& op) { return op.kind == OpKind::linear && op.inputs[0] == t && splits_outputs(op); }));
+  return static_cast<std::size_t>(std::count_if(ops.begin(), ops.end(), [&](const OpSpec& op) {
+    return op.kind == OpKind::linear && op.inputs[0] == t && splits_outputs(op);
+  }));
 }
 
 int BlockBody::sum_of(int t, const std::vector<int>& terms) {
-  // Terms of a value with several readers are added as the framework adds them, one kernel per term; torch.compile reads all in one.
+  // Terms of a value with several readers are added as the framework adds them, one kernel per term; torch.compile
+  // reads all in one.
   const double n = static_cast<double>(terms.size());
   const BlockSpec& spec = *tensors_.spec;
-  const bool in_adapter = fuses_adapters() && std::any_of(spec.ops.begin(), spec.ops.end(), [&](const OpSpec& op) { return op.low_rank && op.inputs[0] == t; });
-  const double passes = in_adapter ? kInProduct : options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1)) : 1;
+  const bool in_adapter = fuses_adapters() && std::any_of(spec.ops.begin(), spec.ops.end(), [&](const OpSpec& op) {
+                            return op.low_rank && op.inputs[0] == t;
+                          });
+  const double passes = in_adapter                                                      ? kInProduct
+                        : options_.kernels.samples_first && options_.kernels.fused_norm ? (n + 1) / (3 * (n - 1))
+                                                                                        : 1;
   const std::string& name = spec.tensors[static_cast<std::size_t>(t)].name;
   const bool leaves = t == spec.input && builder_.tensor(terms[0]).layout == gradient_layout(stored(t));
   int sum = terms[0];
   for (std::size_t i = 1; i < terms.size(); ++i) {
-    const int next = i + 1 == terms.size() && leaves ? builder_.bound("input.grad", input_grad(), {{}, true, false}) : scratch_like(name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
+    const int next = i + 1 == terms.size() && leaves
+                         ? builder_.bound("input.grad", input_grad(), {{}, true, false})
+                         : scratch_like(name + ".grad.sum", terms[i], builder_.tensor(terms[i]).layout);
     ComputeTask add;
     add.op = ComputeOp::add;
     add.passes = passes;
@@ -253,19 +285,24 @@ int BlockBody::sum_of(int t, const std::vector<int>& terms) {
 
 void BlockBody::reduce_partial_grads(int t, const std::string& why) {
   const std::vector<int> terms = std::exchange(partial_grads_[t], {});
-  if (!terms.empty()) grads_[t].push_back(builder_.redistribute(sum_of(t, terms), gradient_layout(stored(t)), why, Phase::input_grad));
+  if (!terms.empty())
+    grads_[t].push_back(builder_.redistribute(sum_of(t, terms), gradient_layout(stored(t)), why, Phase::input_grad));
 }
 
 void BlockBody::add_grad(int t, int formal, const std::string& why) {
   const Layout target = gradient_layout(stored(t));
-  // DTensor adds gradients up before it reduces them, where one gather served all; Megatron-LM's layers each reduce their own.
+  // DTensor adds gradients up before it reduces them, where one gather served all; Megatron-LM's layers each reduce
+  // their own.
   const bool adds_first = options_.kernels.samples_first && !options_.kernels.gather_per_product;
-  if (const std::size_t readers = column_parallel_readers(t); adds_first && readers > 1 && builder_.tensor(formal).layout != target) {
+  if (const std::size_t readers = column_parallel_readers(t);
+      adds_first && readers > 1 && builder_.tensor(formal).layout != target) {
     partial_grads_[t].push_back(formal);
     if (partial_grads_[t].size() == readers) reduce_partial_grads(t, why);
     return;
   }
-  grads_[t].push_back(builder_.tensor(formal).layout == target ? formal : builder_.redistribute(formal, target, why, Phase::input_grad));
+  grads_[t].push_back(builder_.tensor(formal).layout == target
+                          ? formal
+                          : builder_.redistribute(formal, target, why, Phase::input_grad));
 }
 
 void BlockBody::forward() {
@@ -291,7 +328,8 @@ void BlockBody::run_again(int m) {
   for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
     if (tensors_.module_of[i] == m) run_again(tensors_.spec->ops[i], tensors_.unread_again[i]);
   for (std::size_t i = 0; i < tensors_.spec->ops.size(); ++i)
-    if (casts_again(i) == m) (void)ops::fp8_input(*this, tensors_.spec->ops[i], stored(tensors_.spec->ops[i].inputs[0]));
+    if (casts_again(i) == m)
+      (void)ops::fp8_input(*this, tensors_.spec->ops[i], stored(tensors_.spec->ops[i].inputs[0]));
   module_ = outer;
   fetched_ = fetched;
   phase_ = before;
@@ -299,13 +337,17 @@ void BlockBody::run_again(int m) {
 
 int BlockBody::casts_again(std::size_t op) const {
   const OpSpec& o = tensors_.spec->ops[op];
-  return tensors_.module_of[op] < 0 && ops::in_fp8(builder_.frame(), *tensors_.spec, o) && !ops::casts_gathered(builder_.frame()) ? ops::input_made_again_by(tensors_, o) : -1;
+  return tensors_.module_of[op] < 0 && ops::in_fp8(builder_.frame(), *tensors_.spec, o) &&
+                 !ops::casts_gathered(builder_.frame())
+             ? ops::input_made_again_by(tensors_, o)
+             : -1;
 }
 
 void BlockBody::run_again(const OpSpec& op, bool unread) {
   if (!unread) return lowering_of(op.kind).forward(*this, op);
   // Of a product in fp8 backward still reads the cast input.
-  if (op.kind == OpKind::linear && ops::in_fp8(*this, op) && !ops::casts_gathered(builder_.frame())) (void)ops::fp8_input(*this, op, stored(op.inputs[0]));
+  if (op.kind == OpKind::linear && ops::in_fp8(*this, op) && !ops::casts_gathered(builder_.frame()))
+    (void)ops::fp8_input(*this, op, stored(op.inputs[0]));
 }
 
 int BlockBody::persistent(const std::string& name, Tensor like) {
@@ -321,7 +363,8 @@ int BlockBody::persistent(const std::string& name, Tensor like) {
 
 void BlockBody::backward() {
   phase_ = Phase::input_grad;
-  fetched_.clear();  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
+  // Recomputed values are kept as they are stored; backward gathers them anew, as without recomputation.
+  fetched_.clear();
   const auto& ops = tensors_.spec->ops;
   for (std::size_t i = ops.size(); i-- > 0;) {
     if (tensors_.module_of[i] >= 0) run_again(tensors_.module_of[i]);
@@ -345,7 +388,8 @@ void BlockBody::backward() {
 /// What forward kept for a gradient that nobody asks for is given back all the same.
 void BlockBody::release_unread() {
   for (std::size_t t = 0; t < tensors_.saved.size(); ++t)
-    if (tensors_.saved[t] && static_cast<int>(t) != tensors_.spec->output) (void)value(static_cast<int>(t));  // The output is the next block's.
+    if (tensors_.saved[t] && static_cast<int>(t) != tensors_.spec->output)
+      (void)value(static_cast<int>(t));  // The output is the next block's.
   for (const auto& [name, tensor] : tensors_.extra)
     if (program_tensor(tensor).lifetime == Lifetime::saved) (void)extra(name);
 }

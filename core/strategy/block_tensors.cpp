@@ -28,13 +28,14 @@ std::vector<ExprId> shape_of(ProgramFrame& frame, const Shape& shape, const Bloc
 Layout gradient_of_param(const Layout& param, const Layout& tokens) {
   Layout out = gradient_layout(param);
   for (const auto& [axis, l] : without_halos(tokens))
-    if ((std::holds_alternative<Shard>(l) || std::holds_alternative<Ragged>(l)) && std::holds_alternative<Replicate>(layout_on(param, axis)))
+    if ((std::holds_alternative<Shard>(l) || std::holds_alternative<Ragged>(l)) &&
+        std::holds_alternative<Replicate>(layout_on(param, axis)))
       out.emplace_back(axis, Partial{});
   return out;
 }
 
-/// Layout of the tokens an op's weight gradient sums over: its gradient of output, which is sharded as the output is stored unless
-/// the op gathers it first (a row- or column-parallel product sees all tokens of the group).
+/// Layout of the tokens an op's weight gradient sums over: its gradient of output, which is sharded as the output is
+/// stored unless the op gathers it first (a row- or column-parallel product sees all tokens of the group).
 Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std::size_t param) {
   for (const OpSpec& op : spec.ops) {
     if (std::find(op.params.begin(), op.params.end(), static_cast<int>(param)) == op.params.end()) continue;
@@ -52,7 +53,8 @@ Layout token_layout(const BlockSpec& spec, const LayoutPlan::Block& layouts, std
 }
 
 /// Values that backward reads as forward left them.
-std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec, const BlockOptions& options, const BlockTensors& block) {
+std::vector<bool> saved_values(const ProgramFrame& frame, const BlockSpec& spec, const BlockOptions& options,
+                               const BlockTensors& block) {
   std::vector<bool> needed(spec.tensors.size(), false);
   if (block.recompute_all) return needed;
   for (const OpSpec& op : spec.ops)
@@ -73,7 +75,8 @@ std::vector<bool> read_in_backward(const ProgramFrame& frame, const BlockSpec& s
 DType weight_dtype(const ProgramFrame& frame, const BlockSpec& spec, std::size_t param) {
   if (!frame.fp8 || !frame.fp8->parameters) return frame.activation_dtype;
   for (const OpSpec& op : spec.ops)
-    if (!op.params.empty() && op.params[0] == static_cast<int>(param) && ops::in_fp8(frame, spec, op)) return frame.narrow;
+    if (!op.params.empty() && op.params[0] == static_cast<int>(param) && ops::in_fp8(frame, spec, op))
+      return frame.narrow;
   return frame.activation_dtype;
 }
 
@@ -104,19 +107,22 @@ int edge_of(ProgramFrame& frame, const Shape& shape, const Layout& layout, const
   return static_cast<int>(frame.edges.size()) - 1;
 }
 
-BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts, const BlockOptions& options,
-                                const RecomputeChoice& recompute) {
+BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, const LayoutPlan::Block& layouts,
+                                const BlockOptions& options, const RecomputeChoice& recompute) {
   BlockTensors out;
   out.spec = &spec;
   const auto edge = [&](int t) {
-    return t < 0 ? -1 : edge_of(frame, spec.tensors[static_cast<std::size_t>(t)].shape, layouts.tensors[static_cast<std::size_t>(t)], options);
+    return t < 0 ? -1
+                 : edge_of(frame, spec.tensors[static_cast<std::size_t>(t)].shape,
+                           layouts.tensors[static_cast<std::size_t>(t)], options);
   };
   out.in_edge = edge(spec.input);
   out.out_edge = edge(spec.output);
   out.shared_with.assign(spec.params.size(), -1);
   const bool selective = recompute.kind == Recompute::selective;
   out.recompute_all = recompute.kind == Recompute::full && spec.input >= 0 && spec.output >= 0;
-  out.recompute_core = selective && std::find(recompute.modules.begin(), recompute.modules.end(), "core_attn") != recompute.modules.end();
+  out.recompute_core = selective && std::find(recompute.modules.begin(), recompute.modules.end(), "core_attn") !=
+                                        recompute.modules.end();
   out.module_of = selective ? modules_of(spec, recompute.modules) : std::vector<int>(spec.ops.size(), -1);
   out.unread_again = unread_again(spec, read_in_backward(frame, spec, options), out.module_of, recompute.modules);
   out.saved = saved_values(frame, spec, options, out);
@@ -124,7 +130,8 @@ BlockTensors make_block_tensors(ProgramFrame& frame, const BlockSpec& spec, cons
   for (std::size_t t = 0; t < spec.tensors.size(); ++t) {
     const TensorSpec& s = spec.tensors[t];
     if (static_cast<int>(t) == spec.input || static_cast<int>(t) == spec.output) {
-      out.value.push_back(frame.edges[static_cast<std::size_t>(static_cast<int>(t) == spec.input ? out.in_edge : out.out_edge)].value);
+      out.value.push_back(
+          frame.edges[static_cast<std::size_t>(static_cast<int>(t) == spec.input ? out.in_edge : out.out_edge)].value);
       continue;
     }
     if (!s.from.empty()) {
@@ -170,7 +177,8 @@ BlockTensors keep_values(ProgramFrame& frame, const BlockTensors& block, const B
   out.extra.clear();
   out.saved = saved_values(frame, *block.spec, options, out);
   for (std::size_t t = 0; t < out.value.size(); ++t) {
-    if (!out.saved[t] || frame.program.tensors[static_cast<std::size_t>(out.value[t])].lifetime != Lifetime::scratch) continue;
+    if (!out.saved[t] || frame.program.tensors[static_cast<std::size_t>(out.value[t])].lifetime != Lifetime::scratch)
+      continue;
     Tensor kept = frame.program.tensors[static_cast<std::size_t>(out.value[t])];
     kept.lifetime = Lifetime::saved;
     kept.per_layer = kept.per_microbatch = true;

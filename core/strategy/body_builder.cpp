@@ -46,8 +46,11 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
     const auto* halo = std::get_if<Halo>(&l);
     const bool slices = shard != nullptr ? !shard->flat && shard->dim == dim : halo != nullptr && halo->dim == dim;
     if (!slices) continue;
-    const bool uneven_blocks = shard != nullptr && shard->zigzag && !(e.is_constant(n) && e.nodes()[n.index].value % (2 * program.mesh.islands().front().extent(axis)) == 0);
-    if (shard != nullptr && (!shard->parts.empty() || uneven_blocks)) throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
+    const bool uneven_blocks =
+        shard != nullptr && shard->zigzag &&
+        !(e.is_constant(n) && e.nodes()[n.index].value % (2 * program.mesh.islands().front().extent(axis)) == 0);
+    if (shard != nullptr && (!shard->parts.empty() || uneven_blocks))
+      throw std::logic_error("uneven shards have no size expression yet: bind parts per island");
     const int k = program.mesh.islands().front().extent(axis);
     const bool one_island = program.mesh.islands().size() == 1;
     if (one_island && e.is_constant(n) && e.nodes()[n.index].value % k == 0) {
@@ -55,7 +58,8 @@ ExprId ProgramFrame::local(const Tensor& tensor, int dim) {
       continue;
     }
     const ExprId parts = e.extent(axis), i = e.coord(axis);
-    const ExprId step = e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, parts), ExprPool::kOne), parts);
+    const ExprId step =
+        e.apply(ExprOp::div, e.apply(ExprOp::sub, e.apply(ExprOp::add, n, parts), ExprPool::kOne), parts);
     if (shard != nullptr && shard->padded) {
       n = one_island && e.is_constant(n) ? e.constant((e.nodes()[n.index].value + k - 1) / k) : step;
       continue;
@@ -72,16 +76,21 @@ ExprId ProgramFrame::local_product(const Tensor& tensor, int first, int last) {
   return n;
 }
 
-BodyBuilder::BodyBuilder(ProgramFrame& frame, std::string name, Phase phase) : frame_(frame), body_(std::make_unique<Body>()) {
+BodyBuilder::BodyBuilder(ProgramFrame& frame, std::string name, Phase phase)
+    : frame_(frame), body_(std::make_unique<Body>()) {
   body_->name = std::move(name);
   body_->phase = phase;
 }
 
 BodyBuilder::~BodyBuilder() = default;
 
-const Tensor& BodyBuilder::tensor(int formal) const { return frame_.program.tensors[static_cast<std::size_t>(tensor_id(formal))]; }
+const Tensor& BodyBuilder::tensor(int formal) const {
+  return frame_.program.tensors[static_cast<std::size_t>(tensor_id(formal))];
+}
 
-bool BodyBuilder::is_scratch(int formal) const { return !body_->formals[static_cast<std::size_t>(formal)].bound && tensor(formal).alias_of < 0; }
+bool BodyBuilder::is_scratch(int formal) const {
+  return !body_->formals[static_cast<std::size_t>(formal)].bound && tensor(formal).alias_of < 0;
+}
 
 int BodyBuilder::tensor_id(int formal) const { return body_->formals[static_cast<std::size_t>(formal)].like; }
 
@@ -92,7 +101,8 @@ int BodyBuilder::scratch(const std::string& name, int tensor) {
 }
 
 int BodyBuilder::bound(const std::string& name, int tensor, const Hold& hold) {
-  const auto key = std::pair(tensor, std::array{hold.instance.layer_delta, hold.instance.chunk_delta, hold.instance.microbatch_delta});
+  const auto key = std::pair(
+      tensor, std::array{hold.instance.layer_delta, hold.instance.chunk_delta, hold.instance.microbatch_delta});
   if (const auto at = bound_.find(key); at != bound_.end()) {
     Binding& b = bindings_[binding_of_.at(at->second)];
     b.allocate |= hold.allocate;
@@ -117,7 +127,8 @@ void BodyBuilder::rebind(int formal, int tensor, const Hold& hold) {
   for (int i = 0; i < formal; ++i) before += body_->formals[static_cast<std::size_t>(i)].bound;
   for (auto& [other, index] : binding_of_)
     if (index >= before) ++index;
-  bindings_.insert(bindings_.begin() + static_cast<std::ptrdiff_t>(before), Binding{tensor, hold.instance, hold.allocate, hold.release});
+  bindings_.insert(bindings_.begin() + static_cast<std::ptrdiff_t>(before),
+                   Binding{tensor, hold.instance, hold.allocate, hold.release});
   binding_of_.emplace(formal, before);
 }
 
@@ -159,9 +170,10 @@ int BodyBuilder::compute(const std::string& name, ComputeTask work, std::vector<
 
 namespace {
 
-/// Pieces of a sequence come from the wire, and go to it, rank by rank: where samples come first, those of several samples are put in order by a pass
-/// of their own (torch.distributed._functional_collectives: a gather or scatter along any dimension but the first is followed or preceded by a
-/// concatenation; pytorch/torchtitan @9dec370, parallelize_llama.py, notes what folding both dimensions would save).
+/// Pieces of a sequence come from the wire, and go to it, rank by rank: where samples come first, those of several
+/// samples are put in order by a pass of their own (torch.distributed._functional_collectives: a gather or scatter
+/// along any dimension but the first is followed or preceded by a concatenation; pytorch/torchtitan @9dec370,
+/// parallelize_llama.py, notes what folding both dimensions would save).
 bool reorders(BodyBuilder& body, int formal, Axis axis) {
   Program& p = body.frame().program;
   if (axis != Axis::tp || !body.frame().samples_first) return false;
@@ -196,7 +208,9 @@ int BodyBuilder::buffer_like(int formal, const std::string& name, const std::str
   return scratch(name, frame_.add_tensor(std::move(made)));
 }
 
-int BodyBuilder::in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase) { return reorders(*this, formal, axis) ? reordered(*this, formal, name, phase) : formal; }
+int BodyBuilder::in_order_of_ranks(int formal, Axis axis, const std::string& name, Phase phase) {
+  return reorders(*this, formal, axis) ? reordered(*this, formal, name, phase) : formal;
+}
 
 int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& name, Phase phase) {
   const std::vector<LayoutStep> steps = redistribution(tensor(formal).layout, to);
@@ -231,7 +245,8 @@ int BodyBuilder::redistribute(int formal, const Layout& to, const std::string& n
       task.kind = slice;
       task.stream = frame_.compute;
     }
-    task.operands = in_place ? std::vector<Operand>{update(current), write(next)} : std::vector<Operand>{read(current), write(next)};
+    task.operands = in_place ? std::vector<Operand>{update(current), write(next)}
+                             : std::vector<Operand>{read(current), write(next)};
     add(std::move(task));
     current = gathers && reorders(*this, next, step.axis) ? reordered(*this, next, name, phase) : next;
   }

@@ -10,7 +10,8 @@ namespace rehearse {
 namespace {
 
 bool uses_bound(const Body& body, const Task& task) {
-  return std::any_of(task.operands.begin(), task.operands.end(), [&](const Operand& o) { return body.formals[static_cast<std::size_t>(o.formal)].bound; });
+  return std::any_of(task.operands.begin(), task.operands.end(),
+                     [&](const Operand& o) { return body.formals[static_cast<std::size_t>(o.formal)].bound; });
 }
 
 }  // namespace

@@ -5,11 +5,16 @@
 namespace rehearse {
 
 CentralBodies::CentralBodies(ProgramFrame& frame, StepBodies& step, const RolePlan& plan)
-    : frame_(frame), step_(step), plan_(plan), ranks_(plan.settings.dp), group_(frame.group("dp", {Axis::dp_replicate})) {
+    : frame_(frame),
+      step_(step),
+      plan_(plan),
+      ranks_(plan.settings.dp),
+      group_(frame.group("dp", {Axis::dp_replicate})) {
   for (const BlockTensors& block : plan.blocks)
     for (const OpSpec& op : block.spec->ops) {
       if (op.kind != OpKind::cross_entropy) continue;
-      Tensor slice = frame_.program.tensors[static_cast<std::size_t>(block.value[static_cast<std::size_t>(op.inputs.at(0))])];
+      Tensor slice =
+          frame_.program.tensors[static_cast<std::size_t>(block.value[static_cast<std::size_t>(op.inputs.at(0))])];
       slice.name = "outputs";
       slice.lifetime = Lifetime::scratch;
       slice.per_layer = slice.per_microbatch = false;
@@ -24,7 +29,12 @@ CentralBodies::CentralBodies(ProgramFrame& frame, StepBodies& step, const RolePl
 }
 
 Task CentralBodies::task(const char* name, TaskKind kind, std::vector<Operand> operands, StreamId stream) {
-  return {.name = name, .kind = std::move(kind), .operands = std::move(operands), .stream = stream, .phase = Phase::other, .predicate = ExprPool::kOne};
+  return {.name = name,
+          .kind = std::move(kind),
+          .operands = std::move(operands),
+          .stream = stream,
+          .phase = Phase::other,
+          .predicate = ExprPool::kOne};
 }
 
 P2pTask CentralBodies::message(bool sends, int peer, int edge, int tag) {
@@ -52,10 +62,13 @@ std::vector<int> CentralBodies::others(int rank) const {
   return out;
 }
 
-std::vector<Operand> CentralBodies::bound(BodyBuilder& body, const CentralBucket& bucket, bool gradients, Access access, bool allocate, bool release) {
+std::vector<Operand> CentralBodies::bound(BodyBuilder& body, const CentralBucket& bucket, bool gradients, Access access,
+                                          bool allocate, bool release) {
   std::vector<Operand> out;
   for (const ParamRef& p : bucket.params)
-    out.push_back({body.bound(gradients ? "grad" : "param", gradients ? step_.grad_tensor(p) : step_.param_tensor(p), {{p.position - bucket.base, 0, 0}, allocate, release}), access});
+    out.push_back({body.bound(gradients ? "grad" : "param", gradients ? step_.grad_tensor(p) : step_.param_tensor(p),
+                              {{p.position - bucket.base, 0, 0}, allocate, release}),
+                   access});
   return out;
 }
 
@@ -90,7 +103,8 @@ CentralBodies::Made CentralBodies::send_parameters(const CentralBucket& bucket, 
   BodyBuilder body(frame_, "parameters.send", Phase::optimizer);
   const int e = edge("parameters", step_.param_tensor(bucket.params.front()));
   const std::vector<Operand> operands = bound(body, bucket, false, Access::read, false, false);
-  for (const int peer : others(bucket.owner)) body.add(task("parameters", message(true, peer, e, number), operands, frame_.dp));
+  for (const int peer : others(bucket.owner))
+    body.add(task("parameters", message(true, peer, e, number), operands, frame_.dp));
   return made_[key] = body.finish();
 }
 
@@ -99,7 +113,8 @@ CentralBodies::Made CentralBodies::receive_parameters(const CentralBucket& bucke
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "parameters.receive", Phase::optimizer);
   const int e = edge("parameters", step_.param_tensor(bucket.params.front()));
-  body.add(task("parameters", message(false, bucket.owner, e, number), bound(body, bucket, false, Access::write, true, false), frame_.dp_replicate));
+  body.add(task("parameters", message(false, bucket.owner, e, number),
+                bound(body, bucket, false, Access::write, true, false), frame_.dp_replicate));
   return made_[key] = body.finish();
 }
 
@@ -108,7 +123,8 @@ CentralBodies::Made CentralBodies::send_gradients(const CentralBucket& bucket, i
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "gradients.send", Phase::optimizer);
   const int e = edge("gradients", step_.grad_tensor(bucket.params.front()));
-  body.add(task("gradients", message(true, bucket.owner, e, number), bound(body, bucket, true, Access::read, false, true), frame_.dp));
+  body.add(task("gradients", message(true, bucket.owner, e, number),
+                bound(body, bucket, true, Access::read, false, true), frame_.dp));
   return made_[key] = body.finish();
 }
 
@@ -165,12 +181,14 @@ CentralBodies::Made CentralBodies::load_inputs(int block, const std::vector<int>
     other.space = MemorySpace::pinned_host;
     other.layout.clear();
     const int host = body.scratch("batch", frame_.add_tensor(other));
-    body.add(task("read", InputTask{frame_.local(body.tensor(host), 0), frame_.program.first_sample, field}, {write(host)}, frame_.io));
+    body.add(task("read", InputTask{frame_.local(body.tensor(host), 0), frame_.program.first_sample, field},
+                  {write(host)}, frame_.io));
     std::vector<Operand> copied{read(host)};
     for (const int s : slices) copied.push_back(write(s));
     body.add(task("to_device", CopyTask{}, copied, frame_.copies));
     for (int i = 1; i < ranks_; ++i)
-      body.add(task("inputs", message(true, i, edge("inputs", id), id), {read(slices[static_cast<std::size_t>(i)])}, frame_.dp));
+      body.add(task("inputs", message(true, i, edge("inputs", id), id), {read(slices[static_cast<std::size_t>(i)])},
+                    frame_.dp));
   }
   return made_[key] = body.finish();
 }
@@ -179,7 +197,9 @@ CentralBodies::Made CentralBodies::receive_inputs(int block, const std::vector<i
   const std::string key = fmt::format("inputs {}", block);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "inputs.receive", Phase::other);
-  for (const int id : tensors) body.add(task("inputs", message(false, 0, edge("inputs", id), id), {write(body.bound("slice", id, {{}, true, false}))}, frame_.dp));
+  for (const int id : tensors)
+    body.add(task("inputs", message(false, 0, edge("inputs", id), id),
+                  {write(body.bound("slice", id, {{}, true, false}))}, frame_.dp));
   return made_[key] = body.finish();
 }
 

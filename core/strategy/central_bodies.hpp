@@ -12,9 +12,9 @@ namespace rehearse {
 /// Parameters that travel together.
 struct CentralBucket {
   std::vector<ParamRef> params;
-  int owner = 0;   ///< Rank that keeps and updates them.
-  int base = 0;    ///< Lowest block position.
-  int highest = 0; ///< Highest.
+  int owner = 0;    ///< Rank that keeps and updates them.
+  int base = 0;     ///< Lowest block position.
+  int highest = 0;  ///< Highest.
 };
 
 class CentralBodies {
@@ -44,7 +44,8 @@ class CentralBodies {
   int edge(const char* name, int tensor);
   [[nodiscard]] std::vector<int> others(int rank) const;
   Task task(const char* name, TaskKind kind, std::vector<Operand> operands, StreamId stream);
-  std::vector<Operand> bound(BodyBuilder& body, const CentralBucket& bucket, bool gradients, Access access, bool allocate, bool release);
+  std::vector<Operand> bound(BodyBuilder& body, const CentralBucket& bucket, bool gradients, Access access,
+                             bool allocate, bool release);
 
   ProgramFrame& frame_;
   StepBodies& step_;

@@ -48,8 +48,15 @@ std::vector<CentralBucket> make_buckets(ProgramFrame& frame, StepBodies& step, c
 
 class CentralRole {
  public:
-  CentralRole(ProgramFrame& frame, StepBodies& step, CentralBodies& bodies, const RolePlan& plan, const std::vector<CentralBucket>& buckets, int rank)
-      : frame_(frame), step_(step), bodies_(bodies), plan_(plan), buckets_(buckets), rank_(rank), funnel_(plan.settings.data_parallel == DataParallelism::funnel) {}
+  CentralRole(ProgramFrame& frame, StepBodies& step, CentralBodies& bodies, const RolePlan& plan,
+              const std::vector<CentralBucket>& buckets, int rank)
+      : frame_(frame),
+        step_(step),
+        bodies_(bodies),
+        plan_(plan),
+        buckets_(buckets),
+        rank_(rank),
+        funnel_(plan.settings.data_parallel == DataParallelism::funnel) {}
 
   Role build(const std::string& name) {
     role_.name = name;
@@ -67,7 +74,8 @@ class CentralRole {
   }
 
  private:
-  EventId add(const StepBodies::Made& made, StreamId stream, int layer, int microbatch, const std::vector<EventId>& waits) {
+  EventId add(const StepBodies::Made& made, StreamId stream, int layer, int microbatch,
+              const std::vector<EventId>& waits) {
     Entry e;
     e.body = made.body;
     e.bindings = made.bindings;
@@ -111,9 +119,12 @@ class CentralRole {
       // A worker's buffers of the pass before are free once that is over.
       const std::vector<EventId> waits{last_};
       EventId done;
-      if (funnel_) done = add(bodies_.broadcast(b, number, owns(b)), frame_.dp, b.base, microbatch, waits);
-      else if (owns(b)) done = sent_ = add(bodies_.send_parameters(b, number), frame_.dp, b.base, microbatch, waits);
-      else done = add(bodies_.receive_parameters(b, number), frame_.dp_replicate, b.base, microbatch, waits);
+      if (funnel_)
+        done = add(bodies_.broadcast(b, number, owns(b)), frame_.dp, b.base, microbatch, waits);
+      else if (owns(b))
+        done = sent_ = add(bodies_.send_parameters(b, number), frame_.dp, b.base, microbatch, waits);
+      else
+        done = add(bodies_.receive_parameters(b, number), frame_.dp_replicate, b.base, microbatch, waits);
       if (owns(b)) pulled_.push_back(static_cast<int>(role_.step.size()) - 1);
       if (!owns(b) || funnel_) arrived_.push_back({b.base, done});
     }
@@ -122,7 +133,9 @@ class CentralRole {
     last_ = add(bodies_.make_gradients(foreign_, base), frame_.compute, base, microbatch, {});
   }
 
-  static int lowest(const std::vector<ParamRef>& params) { return std::min_element(params.begin(), params.end())->position; }
+  static int lowest(const std::vector<ParamRef>& params) {
+    return std::min_element(params.begin(), params.end())->position;
+  }
 
   std::vector<EventId> inputs(int position, int microbatch) {
     const int b = plan_.block_at[static_cast<std::size_t>(position)];
@@ -133,7 +146,8 @@ class CentralRole {
     const BlockTensors& t = plan_.blocks[static_cast<std::size_t>(b)];
     for (std::size_t i = 0; i < t.value.size(); ++i)
       if (t.spec->tensors[i].is_input()) tensors.push_back(t.value[i]);
-    return {add(rank_ == 0 ? bodies_.load_inputs(b, tensors) : bodies_.receive_inputs(b, tensors), rank_ == 0 ? frame_.io : frame_.dp, position, microbatch, {})};
+    return {add(rank_ == 0 ? bodies_.load_inputs(b, tensors) : bodies_.receive_inputs(b, tensors),
+                rank_ == 0 ? frame_.io : frame_.dp, position, microbatch, {})};
   }
 
   void forward(int microbatch) {
@@ -143,16 +157,20 @@ class CentralRole {
       for (const auto& [from, event] : arrived_)
         if ((funnel_ && position == 0) || from <= position) waits.push_back(event);
       std::erase_if(arrived_, [&](const auto& a) { return funnel_ || a.first <= position; });
-      last_ = add(plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])].forward, frame_.compute, position, microbatch, waits);
+      last_ = add(plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])].forward,
+                  frame_.compute, position, microbatch, waits);
     }
-    if (funnel_ && bodies_.has_outputs()) last_ = add(bodies_.outputs(true, rank_ == 0), frame_.dp, 0, microbatch, {last_});
+    if (funnel_ && bodies_.has_outputs())
+      last_ = add(bodies_.outputs(true, rank_ == 0), frame_.dp, 0, microbatch, {last_});
   }
 
   void backward(int microbatch, bool pushes) {
     std::vector<EventId> waits;
-    if (funnel_ && bodies_.has_outputs()) waits.push_back(add(bodies_.outputs(false, rank_ == 0), frame_.dp, 0, microbatch, {last_}));
+    if (funnel_ && bodies_.has_outputs())
+      waits.push_back(add(bodies_.outputs(false, rank_ == 0), frame_.dp, 0, microbatch, {last_}));
     for (int position = static_cast<int>(plan_.block_at.size()); position-- > 0;) {
-      last_ = add(plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])].backward, frame_.compute, position, microbatch, waits);
+      last_ = add(plan_.bodies[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(position)])].backward,
+                  frame_.compute, position, microbatch, waits);
       waits.clear();
       if (pushes && !funnel_) push(position, microbatch);
     }
@@ -165,9 +183,12 @@ class CentralRole {
       const CentralBucket& b = buckets_[i];
       if (!funnel_ && b.base != position) continue;
       const int number = static_cast<int>(i);
-      if (funnel_) reduced_ = add(bodies_.reduce(b, number, owns(b)), frame_.dp, b.base, microbatch, {last_});
-      else if (owns(b)) received_ = add(bodies_.receive_gradients(b, number), frame_.dp_replicate, b.base, microbatch, {last_});
-      else pushed_ = add(bodies_.send_gradients(b, number), frame_.dp, b.base, microbatch, {last_});
+      if (funnel_)
+        reduced_ = add(bodies_.reduce(b, number, owns(b)), frame_.dp, b.base, microbatch, {last_});
+      else if (owns(b))
+        received_ = add(bodies_.receive_gradients(b, number), frame_.dp_replicate, b.base, microbatch, {last_});
+      else
+        pushed_ = add(bodies_.send_gradients(b, number), frame_.dp, b.base, microbatch, {last_});
     }
   }
 
@@ -188,12 +209,14 @@ class CentralRole {
     std::map<int, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : own_) by_position[p.position].push_back(p);
     EventId updated = norm;
-    for (const auto& [position, params] : by_position) updated = add(step_.parameter_update(params, position), frame_.compute, position, 0, waits);
+    for (const auto& [position, params] : by_position)
+      updated = add(step_.parameter_update(params, position), frame_.compute, position, 0, waits);
     // The next step hands out what this one has updated.
     for (const int entry : pulled_) {
       Entry& e = role_.step[static_cast<std::size_t>(entry)];
       const auto first = static_cast<std::int32_t>(role_.waits.size());
-      for (std::int32_t w = 0; w < e.wait_count; ++w) role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
+      for (std::int32_t w = 0; w < e.wait_count; ++w)
+        role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
       role_.waits.push_back({updated, 1});
       e.first_wait = first;
       ++e.wait_count;
@@ -209,11 +232,11 @@ class CentralRole {
   bool funnel_;
   Role role_;
   EventId next_event_ = 0;
-  EventId last_ = -1;                                  ///< End of the compute stream's work so far.
+  EventId last_ = -1;  ///< End of the compute stream's work so far.
   EventId reduced_ = -1, received_ = -1, sent_ = -1, pushed_ = -1;
   std::vector<ParamRef> own_, foreign_;
-  std::vector<std::pair<int, EventId>> arrived_;       ///< Lowest position that needs it, and when it is there.
-  std::vector<int> pulled_;                            ///< Entries that hand out own parameters.
+  std::vector<std::pair<int, EventId>> arrived_;  ///< Lowest position that needs it, and when it is there.
+  std::vector<int> pulled_;                       ///< Entries that hand out own parameters.
 };
 
 }  // namespace
@@ -228,7 +251,8 @@ void make_central_roles(ProgramFrame& frame, StepBodies& step, const RolePlan& p
   Program& p = frame.program;
   for (int r = 0; r < std::min(owners + 1, ranks); ++r) {
     const std::string others = funnel ? "other GPUs" : "workers";
-    p.roles.push_back(CentralRole(frame, step, bodies, plan, buckets, r).build(r < owners ? fmt::format("{} {}", funnel ? "GPU" : "server", r) : others));
+    p.roles.push_back(CentralRole(frame, step, bodies, plan, buckets, r)
+                          .build(r < owners ? fmt::format("{} {}", funnel ? "GPU" : "server", r) : others));
   }
   for (int r = 0; r < ranks; ++r) p.role_of_rank.push_back(std::min(r, static_cast<int>(p.roles.size()) - 1));
 }

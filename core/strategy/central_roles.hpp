@@ -5,8 +5,8 @@
 
 namespace rehearse {
 
-/// Fills Program::roles and role_of_rank: a role for each rank that owns parameters, one for all others. Parameters travel in groups of
-/// the bucket size, each owned by one rank; groups are dealt to the server with least so far.
+/// Fills Program::roles and role_of_rank: a role for each rank that owns parameters, one for all others. Parameters
+/// travel in groups of the bucket size, each owned by one rank; groups are dealt to the server with least so far.
 void make_central_roles(ProgramFrame& frame, StepBodies& step, const RolePlan& plan);
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
-// Context parallelism: ranks hold slices of every sequence, and attention alone looks beyond them. Causal sequences are dealt so that
-// every rank has early and late tokens: 2 cp pieces, rank i holding the i-th from either end (Shard::zigzag). With Ulysses every rank
-// attends over whole sequences, and plain slices do. Parameters are whole on all ranks, their gradients partial sums over cp.
+// Context parallelism: ranks hold slices of every sequence, and attention alone looks beyond them. Causal sequences are
+// dealt so that every rank has early and late tokens: 2 cp pieces, rank i holding the i-th from either end
+// (Shard::zigzag). With Ulysses every rank attends over whole sequences, and plain slices do. Parameters are whole on
+// all ranks, their gradients partial sums over cp.
 
 #include <algorithm>
 
@@ -12,10 +13,14 @@ namespace rehearse {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& hint) { throw Error(ErrorKind::usage, what, key, hint); }
+[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::usage, what, key, hint);
+}
 
 /// How many attentions of the network are causal, and how many are not.
-struct Kinds { int causal = 0, both_ways = 0; };
+struct Kinds {
+  int causal = 0, both_ways = 0;
+};
 Kinds kinds_of(const Network& network) {
   Kinds out;
   for (const BlockSpec& block : network.blocks)
@@ -24,7 +29,9 @@ Kinds kinds_of(const Network& network) {
   return out;
 }
 
-bool balanced(const PlanRequest& request) { return request.settings.context != ContextExchange::ulysses && kinds_of(request.workload.network).causal > 0; }
+bool balanced(const PlanRequest& request) {
+  return request.settings.context != ContextExchange::ulysses && kinds_of(request.workload.network).causal > 0;
+}
 
 void check_slices(const PlanRequest& request) {
   const StrategySettings& s = request.settings;
@@ -35,16 +42,22 @@ void check_slices(const PlanRequest& request) {
   for (const std::int64_t k : {pieces, slices})
     if (length % k != 0)
       refuse("strategy.cp",
-             fmt::format("cp({}){}: sequence_length({}) % {} = {} != 0", s.cp, k == slices && with_tp ? fmt::format(" * tp({})", s.tp) : " in early and late pieces", length, k, length % k),
+             fmt::format("cp({}){}: sequence_length({}) % {} = {} != 0", s.cp,
+                         k == slices && with_tp ? fmt::format(" * tp({})", s.tp) : " in early and late pieces", length,
+                         k, length % k),
              fmt::format("choose a sequence length that is a multiple of {}", k));
 }
 
-/// Blocks of keys that travel are joined whole: neither those that a window hides nor a score of no key's are told apart.
+/// Blocks of keys that travel are joined whole: neither those that a window hides nor a score of no key's are told
+/// apart.
 void refuse_windows(const PlanRequest& request) {
   for (const BlockSpec& block : request.workload.network.blocks)
     for (const OpSpec& op : block.ops)
       if (op.kind == OpKind::attention && (op.attention_window > 0 || !op.params.empty()))
-        refuse("strategy.cp", fmt::format("cp({}) has no lowering for attention {} ({})", request.settings.cp, op.attention_window > 0 ? "to a window" : "with sinks", block.name), "set strategy.cp to 1");
+        refuse("strategy.cp",
+               fmt::format("cp({}) has no lowering for attention {} ({})", request.settings.cp,
+                           op.attention_window > 0 ? "to a window" : "with sinks", block.name),
+               "set strategy.cp to 1");
 }
 
 /// All-to-all deals heads to the ranks of both axes.
@@ -53,11 +66,14 @@ void check_heads(const PlanRequest& request) {
   for (const BlockSpec& block : request.workload.network.blocks)
     for (const TensorSpec& t : block.tensors)
       for (const Dim& d : t.shape) {
-        if ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) || d.size % (static_cast<std::int64_t>(s.cp) * s.tp) == 0) continue;
-        refuse("strategy.context",
-               fmt::format("ulysses deals heads to cp({}) * tp({}) = {} ranks, which does not divide {}({})", s.cp, s.tp, s.cp * s.tp,
-                           d.tag == DimTag::heads ? "num_attention_heads" : "num_key_value_heads", d.size),
-               "set strategy.context to ring, which needs no heads of its own, or make cp smaller");
+        if ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) ||
+            d.size % (static_cast<std::int64_t>(s.cp) * s.tp) == 0)
+          continue;
+        refuse(
+            "strategy.context",
+            fmt::format("ulysses deals heads to cp({}) * tp({}) = {} ranks, which does not divide {}({})", s.cp, s.tp,
+                        s.cp * s.tp, d.tag == DimTag::heads ? "num_attention_heads" : "num_key_value_heads", d.size),
+            "set strategy.context to ring, which needs no heads of its own, or make cp smaller");
       }
 }
 
@@ -68,11 +84,19 @@ class ContextParallel final : public Strategy {
   void check(const PlanRequest& request) const override {
     const Kinds kinds = kinds_of(request.workload.network);
     if (kinds.causal + kinds.both_ways == 0)
-      refuse("strategy.cp", fmt::format("cp({}) splits sequences that attention joins again: {} has none", request.settings.cp, request.workload.network.name), "set strategy.cp to 1");
+      refuse("strategy.cp",
+             fmt::format("cp({}) splits sequences that attention joins again: {} has none", request.settings.cp,
+                         request.workload.network.name),
+             "set strategy.cp to 1");
     if (kinds.causal > 0 && kinds.both_ways > 0)
-      refuse("strategy.cp", "some attentions are causal and some are not: no one division of the sequence balances both", "set strategy.cp to 1");
+      refuse("strategy.cp",
+             "some attentions are causal and some are not: no one division of the sequence balances both",
+             "set strategy.cp to 1");
     if (request.workload.kernels.attention == AttentionKernel::unfused)
-      refuse("kernels.attention", fmt::format("cp({}) joins blocks of attention by the log-sum-exp that fused kernels write; unfused ones keep whole rows of scores", request.settings.cp),
+      refuse("kernels.attention",
+             fmt::format("cp({}) joins blocks of attention by the log-sum-exp that fused kernels write; unfused ones "
+                         "keep whole rows of scores",
+                         request.settings.cp),
              "set kernels.attention to flash");
     refuse_windows(request);
     check_slices(request);
@@ -97,8 +121,10 @@ class ContextParallel final : public Strategy {
 };
 
 [[maybe_unused]] const bool registered = strategies().add(
-    {"context_parallel", "ranks hold slices of every sequence; attention exchanges keys and values (ring, all-gather) or heads (Ulysses)",
-     {{"cp", "ranks per sequence", "1"}, {"context", "ring, ulysses or allgather", "ring"}}, std::make_shared<ContextParallel>()});
+    {"context_parallel",
+     "ranks hold slices of every sequence; attention exchanges keys and values (ring, all-gather) or heads (Ulysses)",
+     {{"cp", "ranks per sequence", "1"}, {"context", "ring, ulysses or allgather", "ring"}},
+     std::make_shared<ContextParallel>()});
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Data parallelism (DistributedDataParallel): replicas take slices of the batch. Gradients, partial sums over the replicas,
-// are then reduced in buckets.
+// Data parallelism (DistributedDataParallel): replicas take slices of the batch. Gradients, partial sums over the
+// replicas, are then reduced in buckets.
 
 #include "core/strategy/strategy.hpp"
 
@@ -25,10 +25,13 @@ class DataParallel final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool registered = strategies().add(
-    {"data_parallel", "replicas take slices of the batch; gradients reduced in buckets, under backward or after it",
-     {{"dp", "replicas", "1"}, {"bucket", "gradient bucket size", "25MB"}, {"overlap.grad_reduce", "reduce while backward runs", "true"}},
-     std::make_shared<DataParallel>()});
+[[maybe_unused]] const bool registered =
+    strategies().add({"data_parallel",
+                      "replicas take slices of the batch; gradients reduced in buckets, under backward or after it",
+                      {{"dp", "replicas", "1"},
+                       {"bucket", "gradient bucket size", "25MB"},
+                       {"overlap.grad_reduce", "reduce while backward runs", "true"}},
+                      std::make_shared<DataParallel>()});
 
 }  // namespace
 

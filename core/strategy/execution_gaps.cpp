@@ -20,7 +20,8 @@ std::string execution_gap(std::string_view strategy) {
 void check_executable(const PlanRequest& request) {
   for (const std::string& name : active_strategies(request))
     if (const std::string gap = execution_gap(name); !gap.empty())
-      throw Error(ErrorKind::unavailable, fmt::format("{} is simulated only: {}", name, gap), "strategy", "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real");
+      throw Error(ErrorKind::unavailable, fmt::format("{} is simulated only: {}", name, gap), "strategy",
+                  "'rehearse simulate' plays this plan; 'rehearse list strategies' says what runs for real");
 }
 
 }  // namespace rehearse

@@ -26,7 +26,8 @@ std::vector<double> popularity(const Routing& r, const ExpertSettings& settings)
   std::size_t certain = 0;
   double others = std::accumulate(weight.begin(), weight.end(), 0.0);
   while (certain < n && (k - static_cast<double>(certain)) * weight[certain] >= others) others -= weight[certain++];
-  for (std::size_t j = 0; j < n; ++j) weight[j] = j < certain ? 1.0 : (k - static_cast<double>(certain)) * weight[j] / others;
+  for (std::size_t j = 0; j < n; ++j)
+    weight[j] = j < certain ? 1.0 : (k - static_cast<double>(certain)) * weight[j] / others;
   return weight;
 }
 
@@ -61,7 +62,8 @@ std::vector<double> multinomial_loads(const Routing& r, double mean, int ranks) 
   const double spread = experts > 1 ? (experts - k) / (experts - 1) : 0.0;
   const double deviation = std::sqrt(tokens * k * share * (1 - share) * spread);
   std::vector<double> out;
-  for (int i = 0; i < ranks; ++i) out.push_back(std::max(0.0, mean + deviation * expected_order_statistic(i + 1, ranks)));
+  for (int i = 0; i < ranks; ++i)
+    out.push_back(std::max(0.0, mean + deviation * expected_order_statistic(i + 1, ranks)));
   return out;
 }
 
@@ -77,13 +79,15 @@ std::vector<double> dealt_loads(std::vector<double> experts, int ranks, std::uin
 
 double nodes_visited(const Routing& r, int groups) {
   const double per_group = static_cast<double>(r.experts) / groups;
-  const double allowed = r.groups > 1 ? std::max(1.0, static_cast<double>(groups * r.limit) / static_cast<double>(r.groups)) : groups;
+  const double allowed =
+      r.groups > 1 ? std::max(1.0, static_cast<double>(groups * r.limit) / static_cast<double>(r.groups)) : groups;
   double none = 1;  // No choice in one given group.
   for (int i = 0; i < r.top_k; ++i) none *= std::max(0.0, (allowed - 1) * per_group - i) / (allowed * per_group - i);
   return allowed * (1 - none);
 }
 
-std::vector<double> rows_per_expert(const Routing& r, std::int64_t tokens, std::int64_t capacity, const ExpertSettings& settings) {
+std::vector<double> rows_per_expert(const Routing& r, std::int64_t tokens, std::int64_t capacity,
+                                    const ExpertSettings& settings) {
   std::vector<double> out = popularity(r, settings);
   for (double& rows : out) {
     const double p = rows, n = static_cast<double>(tokens);
@@ -95,8 +99,8 @@ std::vector<double> rows_per_expert(const Routing& r, std::int64_t tokens, std::
   return out;
 }
 
-std::vector<std::int64_t> rows_per_rank(const Routing& r, const std::vector<double>& experts, std::int64_t total, int ranks, int multiple,
-                                        Imbalance imbalance, std::uint64_t seed) {
+std::vector<std::int64_t> rows_per_rank(const Routing& r, const std::vector<double>& experts, std::int64_t total,
+                                        int ranks, int multiple, Imbalance imbalance, std::uint64_t seed) {
   const double mean = static_cast<double>(total) / ranks;
   std::vector<double> loads(static_cast<std::size_t>(ranks), mean);
   if (imbalance == Imbalance::multinomial) loads = multinomial_loads(r, mean, ranks);

@@ -1,5 +1,6 @@
-// Expert parallelism (Shazeer et al. 2017; GShard, Lepikhin et al. 2020): experts are dealt to the ranks of a stage in a view of their own,
-// etp * ep * edp, and tokens travel to them. Gradients of experts are reduced over their copies (edp) only.
+// Expert parallelism (Shazeer et al. 2017; GShard, Lepikhin et al. 2020): experts are dealt to the ranks of a stage in
+// a view of their own, etp * ep * edp, and tokens travel to them. Gradients of experts are reduced over their copies
+// (edp) only.
 
 #include <algorithm>
 
@@ -14,14 +15,17 @@ namespace {
 
 int copies_of(const StrategySettings& s) { return s.dp * s.cp * s.tp / (s.ep * s.etp); }
 
-[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& hint) { throw Error(ErrorKind::usage, what, key, hint); }
+[[noreturn]] void refuse(const std::string& key, const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::usage, what, key, hint);
+}
 
 void must_divide(const char* axis, int size, const char* what, std::int64_t count) {
   if (count % size == 0) return;
   std::string valid;
   for (int k = 1; k <= count && k <= 256; ++k)
     if (count % k == 0) valid += (valid.empty() ? "" : ", ") + std::to_string(k);
-  refuse(fmt::format("strategy.{}", axis), fmt::format("{}({}) does not divide {}({})", axis, size, what, count), fmt::format("valid for this model: {}", valid));
+  refuse(fmt::format("strategy.{}", axis), fmt::format("{}({}) does not divide {}({})", axis, size, what, count),
+         fmt::format("valid for this model: {}", valid));
 }
 
 std::int64_t expert_width(const Network& network) {
@@ -34,7 +38,8 @@ std::int64_t expert_width(const Network& network) {
 
 bool biased_experts(const Network& network) {
   return std::any_of(network.blocks.begin(), network.blocks.end(), [](const BlockSpec& block) {
-    return std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::grouped_linear && op.params.size() > 1; });
+    return std::any_of(block.ops.begin(), block.ops.end(),
+                       [](const OpSpec& op) { return op.kind == OpKind::grouped_linear && op.params.size() > 1; });
   });
 }
 
@@ -49,11 +54,15 @@ void check_dispatch(const StrategySettings& s, const Routing& r) {
   if (s.dispatch == Dispatch::all_to_all) return;
   const int node = ranks_per_copy(s, r);
   if (node == 0)
-    refuse("strategy.dispatch_node", fmt::format("hierarchical dispatch: ep({}) is not divided into the {} groups of the model's routing", s.ep, r.groups),
+    refuse("strategy.dispatch_node",
+           fmt::format("hierarchical dispatch: ep({}) is not divided into the {} groups of the model's routing", s.ep,
+                       r.groups),
            "state strategy.dispatch_node: how many neighbouring ranks one copy of a token serves");
   if (s.ep % node != 0 || s.ep == node)
-    refuse("strategy.dispatch_node", fmt::format("hierarchical dispatch: ep({}) / dispatch_node({}) makes no two or more equal nodes", s.ep, node),
-           "choose a divisor of ep below it, or strategy.dispatch all_to_all");
+    refuse(
+        "strategy.dispatch_node",
+        fmt::format("hierarchical dispatch: ep({}) / dispatch_node({}) makes no two or more equal nodes", s.ep, node),
+        "choose a divisor of ep below it, or strategy.dispatch all_to_all");
 }
 
 class ExpertParallel final : public Strategy {
@@ -67,15 +76,25 @@ class ExpertParallel final : public Strategy {
     must_divide("ep", s.ep, "experts", r.experts);
     must_divide("etp", s.etp, "the experts' inner size", expert_width(request.workload.network));
     if (s.etp > 1 && biased_experts(request.workload.network))
-      refuse("strategy.etp", fmt::format("etp({}) has no lowering for experts with biases: every rank would add the whole of one to its term", s.etp), "set strategy.etp to 1");
+      refuse("strategy.etp",
+             fmt::format(
+                 "etp({}) has no lowering for experts with biases: every rank would add the whole of one to its term",
+                 s.etp),
+             "set strategy.etp to 1");
     if ((s.dp * s.cp * s.tp) % (s.ep * s.etp) != 0)
-      refuse("strategy.ep", fmt::format("etp({}) * ep({}) = {} does not divide dp({}) * cp({}) * tp({}) = {}", s.etp, s.ep, s.etp * s.ep, s.dp, s.cp, s.tp, s.dp * s.cp * s.tp),
+      refuse("strategy.ep",
+             fmt::format("etp({}) * ep({}) = {} does not divide dp({}) * cp({}) * tp({}) = {}", s.etp, s.ep,
+                         s.etp * s.ep, s.dp, s.cp, s.tp, s.dp * s.cp * s.tp),
              "experts use the ranks of one stage: etp * ep * edp = dp * cp * tp");
     if (s.tp > 1 && !s.sequence_parallel)
-      refuse("strategy.sequence_parallel", fmt::format("experts with tp({}) need sequence_parallel: without it all ranks of a group hold the same tokens and would send each {} times", s.tp, s.tp),
+      refuse("strategy.sequence_parallel",
+             fmt::format("experts with tp({}) need sequence_parallel: without it all ranks of a group hold the same "
+                         "tokens and would send each {} times",
+                         s.tp, s.tp),
              "set strategy.sequence_parallel to true");
     if (e.pad_to_capacity && e.capacity_factor <= 0)
-      refuse("training.experts.pad_to_capacity", "there is no capacity to pad to: capacity_factor is 0", "set training.experts.capacity_factor, for example to 1.25");
+      refuse("training.experts.pad_to_capacity", "there is no capacity to pad to: capacity_factor is 0",
+             "set training.experts.capacity_factor, for example to 1.25");
     check_dispatch(s, r);
   }
 
@@ -83,7 +102,8 @@ class ExpertParallel final : public Strategy {
     const StrategySettings& s = request.settings;
     const auto& blocks = request.workload.network.blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
-      for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t) plan.blocks[b].tensors[t] = rows_layout(blocks[b].tensors[t].shape, s, plan.blocks[b].tensors[t]);
+      for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t)
+        plan.blocks[b].tensors[t] = rows_layout(blocks[b].tensors[t].shape, s, plan.blocks[b].tensors[t]);
       for (std::size_t p = 0; p < blocks[b].params.size(); ++p) {
         Layout& layout = plan.blocks[b].params[p];
         const Shape& shape = blocks[b].params[p].shape;
@@ -91,11 +111,13 @@ class ExpertParallel final : public Strategy {
         // Named even where it is one rank, so that the layout says which view it is of.
         layout.emplace_back(Axis::ep, shard_on(0));
         for (std::size_t d = 1; d < shape.size(); ++d)
-          if (s.etp > 1 && shape[d].tag == DimTag::expert_ffn) layout.emplace_back(Axis::etp, shard_on(static_cast<int>(d)));
+          if (s.etp > 1 && shape[d].tag == DimTag::expert_ffn)
+            layout.emplace_back(Axis::etp, shard_on(static_cast<int>(d)));
       }
     }
     // From stage 2 on gradients are slices of their ranks' copies, be it a single one.
-    if (s.zero_stage >= 1 && (copies_of(s) > 1 || (s.zero_stage >= 2 && s.dp * s.cp > 1))) plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
+    if (s.zero_stage >= 1 && (copies_of(s) > 1 || (s.zero_stage >= 2 && s.dp * s.cp > 1)))
+      plan.expert_optimizer.emplace_back(Axis::edp, shard_flat());
   }
 
  private:
@@ -110,25 +132,31 @@ class ExpertParallel final : public Strategy {
   }
 };
 
-[[maybe_unused]] const bool registered = strategies().add(
-    {"expert_parallel", "experts dealt to the ranks of a stage; tokens travel to them and back, gradients are reduced over copies of the experts",
-     {{"ep", "ranks over which experts are dealt", "1"},
-      {"etp", "ranks that split every expert's inner size", "1"},
-      {"dispatch", "all_to_all, or hierarchical: one copy of a token per node", "all_to_all"},
-      {"dispatch_node", "ranks that one copy serves", "0"},
-      {"training.experts.capacity_factor", "rows an expert takes over the mean; 0 drops none", "0"},
-      {"training.experts.pad_to_capacity", "fill buffers up to the capacity", "false"},
-      {"training.experts.imbalance", "none, multinomial or zipf", "none"}},
-     std::make_shared<ExpertParallel>()});
+[[maybe_unused]] const bool registered =
+    strategies().add({"expert_parallel",
+                      "experts dealt to the ranks of a stage; tokens travel to them and back, gradients are reduced "
+                      "over copies of the experts",
+                      {{"ep", "ranks over which experts are dealt", "1"},
+                       {"etp", "ranks that split every expert's inner size", "1"},
+                       {"dispatch", "all_to_all, or hierarchical: one copy of a token per node", "all_to_all"},
+                       {"dispatch_node", "ranks that one copy serves", "0"},
+                       {"training.experts.capacity_factor", "rows an expert takes over the mean; 0 drops none", "0"},
+                       {"training.experts.pad_to_capacity", "fill buffers up to the capacity", "false"},
+                       {"training.experts.imbalance", "none, multinomial or zipf", "none"}},
+                      std::make_shared<ExpertParallel>()});
 
 /// Picks `values[coord(axis)]`, by halves: no table is needed, and equal neighbours cost nothing.
-ExprId by_coordinate(ExprPool& e, Axis axis, const std::vector<std::int64_t>& values, std::size_t first, std::size_t count) {
-  if (std::all_of(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(first + count),
+ExprId by_coordinate(ExprPool& e, Axis axis, const std::vector<std::int64_t>& values, std::size_t first,
+                     std::size_t count) {
+  if (std::all_of(values.begin() + static_cast<std::ptrdiff_t>(first),
+                  values.begin() + static_cast<std::ptrdiff_t>(first + count),
                   [&](std::int64_t v) { return v == values[first]; }))
     return e.constant(values[first]);
   const std::size_t half = count / 2;
-  const ExprId low = by_coordinate(e, axis, values, first, half), high = by_coordinate(e, axis, values, first + half, count - half);
-  return e.apply(ExprOp::select, e.apply(ExprOp::lt, e.coord(axis), e.constant(static_cast<std::int64_t>(first + half))), low, high);
+  const ExprId low = by_coordinate(e, axis, values, first, half),
+               high = by_coordinate(e, axis, values, first + half, count - half);
+  return e.apply(ExprOp::select,
+                 e.apply(ExprOp::lt, e.coord(axis), e.constant(static_cast<std::int64_t>(first + half))), low, high);
 }
 
 std::string draw_name(const ExpertSettings& e) {
@@ -175,7 +203,8 @@ void add_dynamic(ProgramFrame& frame, ExpertPlan& plan, const ExpertSettings& se
   DynamicDim here = to;
   here.name = "rows here";
   here.length = ExprPool::kOne;
-  const std::int64_t chosen = plan.capacity > 0 ? plan.experts_here() * plan.capacity : std::min(plan.routing.top_k, plan.experts_here()) * plan.tokens;
+  const std::int64_t chosen = plan.capacity > 0 ? plan.experts_here() * plan.capacity
+                                                : std::min(plan.routing.top_k, plan.experts_here()) * plan.tokens;
   here.bound = frame.constant(chosen * plan.ep * plan.etp);
   here.expectation = expectation;
   here.source = plan.rows_here;
@@ -221,13 +250,16 @@ std::vector<AxisExtent> expert_order(const StrategySettings& s, const std::vecto
   std::vector<AxisExtent> out;
   int before = 1;
   for (const AxisExtent& axis : axes) {
-    if (before == inner && std::none_of(out.begin(), out.end(), [](const AxisExtent& e) { return e.axis == Axis::pp; })) out.push_back({Axis::pp, s.pp});
+    if (before == inner && std::none_of(out.begin(), out.end(), [](const AxisExtent& e) { return e.axis == Axis::pp; }))
+      out.push_back({Axis::pp, s.pp});
     out.push_back(axis);
     before *= axis.extent;
   }
   if (std::any_of(out.begin(), out.end(), [](const AxisExtent& e) { return e.axis == Axis::pp; })) return out;
   if (before != inner)
-    refuse("strategy.placement", fmt::format("{} neighbouring ranks of a stage are no whole blocks of etp({}), ep({}) and edp({})", inner, s.etp, s.ep, copies_of(s)),
+    refuse("strategy.placement",
+           fmt::format("{} neighbouring ranks of a stage are no whole blocks of etp({}), ep({}) and edp({})", inner,
+                       s.etp, s.ep, copies_of(s)),
            "put pp last in strategy.placement");
   out.push_back({Axis::pp, s.pp});
   return out;
@@ -247,23 +279,29 @@ ExpertPlan plan_experts(ProgramFrame& frame, const Workload& workload, const Str
   plan.at_expert = rows_at_expert(s);
   plan.tokens = s.microbatch * workload.training.sequence_length / (s.tp * s.cp);
   const double even = static_cast<double>(plan.tokens * routing->top_k) / static_cast<double>(routing->experts);
-  if (settings.capacity_factor > 0) plan.capacity = static_cast<std::int64_t>(std::ceil(settings.capacity_factor * even));
+  if (settings.capacity_factor > 0)
+    plan.capacity = static_cast<std::int64_t>(std::ceil(settings.capacity_factor * even));
   plan.padded = settings.pad_to_capacity;
   plan.counted = !plan.padded && (plan.ep > 1 || plan.capacity > 0);
   const std::vector<double> rows = rows_per_expert(*routing, plan.tokens, plan.capacity, settings);
   double kept = 0;
   for (const double r : rows) kept += r;
-  plan.sent = plan.padded ? routing->experts * plan.capacity : std::min<std::int64_t>(std::llround(kept), plan.tokens * routing->top_k);
-  if (plan.node > 0) plan.copies = std::llround(static_cast<double>(plan.tokens) * nodes_visited(*routing, plan.ep / plan.node));
+  plan.sent = plan.padded ? routing->experts * plan.capacity
+                          : std::min<std::int64_t>(std::llround(kept), plan.tokens * routing->top_k);
+  if (plan.node > 0)
+    plan.copies = std::llround(static_cast<double>(plan.tokens) * nodes_visited(*routing, plan.ep / plan.node));
   plan.arrived = frame.constant(plan.sent * plan.etp);
   plan.sent_rows = frame.constant(plan.sent);
   if (!plan.padded) {
     plan.counts_to = counts(frame, "experts.rows_to", routing->experts, plan.at_source);
-    plan.counts_from = plan.ep > 1 ? counts(frame, "experts.rows_from", routing->experts, plan.at_source) : plan.counts_to;
-    plan.counts_all = plan.etp > 1 ? counts(frame, "experts.rows_all", routing->experts * plan.etp, plan.at_source) : plan.counts_from;
+    plan.counts_from =
+        plan.ep > 1 ? counts(frame, "experts.rows_from", routing->experts, plan.at_source) : plan.counts_to;
+    plan.counts_all = plan.etp > 1 ? counts(frame, "experts.rows_all", routing->experts * plan.etp, plan.at_source)
+                                   : plan.counts_from;
   }
   if (!plan.counted) return plan;
-  const auto loads = rows_per_rank(*routing, rows, plan.sent * plan.etp * plan.ep, plan.ep, plan.etp, settings.imbalance, workload.training.seed);
+  const auto loads = rows_per_rank(*routing, rows, plan.sent * plan.etp * plan.ep, plan.ep, plan.etp,
+                                   settings.imbalance, workload.training.seed);
   add_dynamic(frame, plan, settings, by_coordinate(frame.program.exprs, Axis::ep, loads, 0, loads.size()));
   return plan;
 }

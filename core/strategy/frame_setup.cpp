@@ -27,7 +27,8 @@ bool runs_back(const StrategySettings& settings, const Schedule& schedule, int m
 std::vector<AxisExtent> mesh_order(const StrategySettings& s) {
   std::vector<AxisExtent> order;
   const auto add = [&](Axis axis, int extent) {
-    if (std::none_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; })) order.push_back({axis, extent});
+    if (std::none_of(order.begin(), order.end(), [axis](const AxisExtent& e) { return e.axis == axis; }))
+      order.push_back({axis, extent});
   };
   // Halos are exchanged around every layer: tiles that have no place of their own are neighbours.
   std::vector<std::string> names;
@@ -68,13 +69,22 @@ void make_streams(ProgramFrame& frame, const StrategySettings& settings, const S
   frame.dp_replicate = settings.fsdp.enabled && settings.dp_replicate > 1 ? streams.add("dp.replicate") : frame.dp;
   if (settings.data_parallel == DataParallelism::parameter_server) frame.dp_replicate = streams.add("dp.receive");
   if (settings.tile_h * settings.tile_w > 1) frame.tile = streams.add("tile");
-  if (runs_back(settings, schedule, microbatches)) frame.back = {true, streams.add("pp.gradients.send_next"), streams.add("pp.activations.send_prev"), streams.add("pp.gradients.receive_prev"), streams.add("pp.activations.receive_next")};
+  if (runs_back(settings, schedule, microbatches))
+    frame.back = {true, streams.add("pp.gradients.send_next"), streams.add("pp.activations.send_prev"),
+                  streams.add("pp.gradients.receive_prev"), streams.add("pp.activations.receive_next")};
 }
 
 void set_types(ProgramFrame& frame, const Workload& workload) {
   switch (workload.training.precision) {
-    case Precision::fp32: frame.activation_dtype = frame.arithmetic_dtype = DType::fp32; frame.mixed = false; break;
-    case Precision::tf32: frame.activation_dtype = DType::fp32; frame.arithmetic_dtype = DType::tf32; frame.mixed = false; break;
+    case Precision::fp32:
+      frame.activation_dtype = frame.arithmetic_dtype = DType::fp32;
+      frame.mixed = false;
+      break;
+    case Precision::tf32:
+      frame.activation_dtype = DType::fp32;
+      frame.arithmetic_dtype = DType::tf32;
+      frame.mixed = false;
+      break;
     case Precision::bf16: frame.mixed = false; break;
     case Precision::bf16_mixed: break;
     case Precision::fp16_mixed: frame.activation_dtype = frame.arithmetic_dtype = DType::fp16; break;

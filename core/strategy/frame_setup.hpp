@@ -9,7 +9,8 @@
 
 namespace rehearse {
 
-/// Axes from the nearest neighbours outwards: `placement`, with tiles it does not name before it and the axes left over behind.
+/// Axes from the nearest neighbours outwards: `placement`, with tiles it does not name before it and the axes left over
+/// behind.
 [[nodiscard]] std::vector<AxisExtent> mesh_order(const StrategySettings& s);
 /// Adds the streams of every rank to the program. `microbatches`: of the first replica.
 void make_streams(ProgramFrame& frame, const StrategySettings& settings, const Schedule& schedule, int microbatches);

@@ -11,7 +11,9 @@ constexpr int kFirstSide = 2;  // batch, channels
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
-struct Span { std::int64_t begin, end; };
+struct Span {
+  std::int64_t begin, end;
+};
 
 /// Slice `i` of `k` of a side of n elements, as Shard cuts it.
 Span slice(std::int64_t n, int i, int k) {
@@ -29,7 +31,8 @@ HaloNeed compare(std::int64_t n, int tiles, Needed needed) {
     need = {std::clamp<std::int64_t>(need.begin, 0, n), std::clamp<std::int64_t>(need.end, 0, n)};
     if (own.begin >= own.end) out.fits = false;
     if (need.begin >= need.end) continue;
-    const std::int64_t before = std::max<std::int64_t>(0, own.begin - need.begin), after = std::max<std::int64_t>(0, need.end - own.end);
+    const std::int64_t before = std::max<std::int64_t>(0, own.begin - need.begin),
+                       after = std::max<std::int64_t>(0, need.end - own.end);
     if (i > 0 && before > slice(n, i - 1, tiles).end - slice(n, i - 1, tiles).begin) out.fits = false;
     if (i + 1 < tiles && after > slice(n, i + 1, tiles).end - slice(n, i + 1, tiles).begin) out.fits = false;
     out.before = std::max(out.before, before);
@@ -48,7 +51,8 @@ HaloNeed halo_of_input(const WindowDim& w, std::int64_t in, std::int64_t out, in
   HaloNeed need = compare(in, tiles, [&](int i) {
     const Span made = slice(out, i, tiles);
     if (made.begin >= made.end) return Span{0, 0};
-    return Span{made.begin * w.stride - w.padding, (made.end - 1) * w.stride - w.padding + w.dilation * (w.kernel - 1) + 1};
+    return Span{made.begin * w.stride - w.padding,
+                (made.end - 1) * w.stride - w.padding + w.dilation * (w.kernel - 1) + 1};
   });
   const Span last = slice(out, tiles - 1, tiles);
   need.fits &= last.begin < last.end;
@@ -59,16 +63,19 @@ HaloNeed halo_of_gradient(const WindowDim& w, std::int64_t in, std::int64_t out,
   return compare(out, tiles, [&](int i) {
     const Span wanted = slice(in, i, tiles);
     if (wanted.begin >= wanted.end) return Span{0, 0};
-    return Span{ceil_div(wanted.begin + w.padding - w.dilation * (w.kernel - 1), w.stride), floor_div(wanted.end - 1 + w.padding, w.stride) + 1};
+    return Span{ceil_div(wanted.begin + w.padding - w.dilation * (w.kernel - 1), w.stride),
+                floor_div(wanted.end - 1 + w.padding, w.stride) + 1};
   });
 }
 
 HaloNeed input_need(const OpSpec& op, std::size_t side, std::int64_t in, std::int64_t out, int tiles) {
-  return op.transposed ? halo_of_gradient(op.window[side], out, in, tiles) : halo_of_input(op.window[side], in, out, tiles);
+  return op.transposed ? halo_of_gradient(op.window[side], out, in, tiles)
+                       : halo_of_input(op.window[side], in, out, tiles);
 }
 
 HaloNeed gradient_need(const OpSpec& op, std::size_t side, std::int64_t in, std::int64_t out, int tiles) {
-  return op.transposed ? halo_of_input(op.window[side], out, in, tiles) : halo_of_gradient(op.window[side], in, out, tiles);
+  return op.transposed ? halo_of_input(op.window[side], out, in, tiles)
+                       : halo_of_gradient(op.window[side], in, out, tiles);
 }
 
 namespace {
@@ -90,7 +97,8 @@ ExprId held(ProgramFrame& f, const Tensor& t, int dim, const std::vector<Axis>& 
 }
 
 /// Elements for each peer: those behind its own for the one before, those before its own for the one after.
-CollectiveTask exchange_on(ProgramFrame& f, const Tensor& t, Axis axis, const Halo& h, const std::vector<Axis>& filled) {
+CollectiveTask exchange_on(ProgramFrame& f, const Tensor& t, Axis axis, const Halo& h,
+                           const std::vector<Axis>& filled) {
   ExprPool& e = f.program.exprs;
   ExprId across = ExprPool::kOne;
   for (int d = 0; d < static_cast<int>(t.shape.size()); ++d)
@@ -99,7 +107,8 @@ CollectiveTask exchange_on(ProgramFrame& f, const Tensor& t, Axis axis, const Ha
   const ExprId before_me = e.apply(ExprOp::eq, e.apply(ExprOp::add, peer, ExprPool::kOne), me);
   const ExprId after_me = e.apply(ExprOp::eq, peer, e.apply(ExprOp::add, me, ExprPool::kOne));
   const auto rows = [&](std::int64_t to_before, std::int64_t to_after) {
-    return f.mul(across, e.apply(ExprOp::select, before_me, e.constant(to_before), e.apply(ExprOp::select, after_me, e.constant(to_after), ExprPool::kZero)));
+    return f.mul(across, e.apply(ExprOp::select, before_me, e.constant(to_before),
+                                 e.apply(ExprOp::select, after_me, e.constant(to_after), ExprPool::kZero)));
   };
   CollectiveTask c;
   c.op = CollectiveOp::halo_exchange;
@@ -171,7 +180,8 @@ Layout input_gradient_layout(BlockBody& b, const OpSpec& op) {
 
 int with_gradient_halos(BlockBody& b, const OpSpec& op, int formal, const std::string& why) {
   const BlockSpec& spec = *b.tensors().spec;
-  const Shape &in = spec.tensors[static_cast<std::size_t>(op.inputs[0])].shape, &out = spec.tensors[static_cast<std::size_t>(op.outputs[0])].shape;
+  const Shape &in = spec.tensors[static_cast<std::size_t>(op.inputs[0])].shape,
+              &out = spec.tensors[static_cast<std::size_t>(op.outputs[0])].shape;
   ProgramFrame& f = b.builder().frame();
   Layout layout = b.builder().tensor(formal).layout;
   bool any = false;
@@ -180,7 +190,8 @@ int with_gradient_halos(BlockBody& b, const OpSpec& op, int formal, const std::s
     if (in[dim].tag == DimTag::depth) continue;
     const Axis axis = axis_of(in[dim].tag);
     if (!tiled(layout, axis)) continue;
-    const HaloNeed need = gradient_need(op, side, in[dim].size, out[dim].size, f.program.mesh.islands().front().extent(axis));
+    const HaloNeed need =
+        gradient_need(op, side, in[dim].size, out[dim].size, f.program.mesh.islands().front().extent(axis));
     if (need.before == 0 && need.after == 0) continue;
     layout = with_axis(layout, axis, Halo{static_cast<int>(dim), need.before, need.after, {}});
     any = true;

@@ -14,20 +14,22 @@ struct HaloNeed {
   bool fits = true;  ///< No tile is empty and none needs more than its direct neighbour has.
 };
 
-/// What windows need of their input where a side of `in` elements, tiled into `tiles` slices as Shard cuts them, becomes one of `out`:
-/// tile [a, b) of the output reads input [a s - p, (b - 1) s - p + d (k - 1) + 1). Elements outside the image are padding, nobody's.
+/// What windows need of their input where a side of `in` elements, tiled into `tiles` slices as Shard cuts them,
+/// becomes one of `out`: tile [a, b) of the output reads input [a s - p, (b - 1) s - p + d (k - 1) + 1). Elements
+/// outside the image are padding, nobody's.
 [[nodiscard]] HaloNeed halo_of_input(const WindowDim& w, std::int64_t in, std::int64_t out, int tiles);
 
-/// What the gradient of a tile of the input needs of the output's gradient: tile [a, b) of the input was read by outputs
-/// ceil((a + p - d (k - 1)) / s) to floor((b - 1 + p) / s).
+/// What the gradient of a tile of the input needs of the output's gradient: tile [a, b) of the input was read by
+/// outputs ceil((a + p - d (k - 1)) / s) to floor((b - 1 + p) / s).
 [[nodiscard]] HaloNeed halo_of_gradient(const WindowDim& w, std::int64_t in, std::int64_t out, int tiles);
 
 /// The same of a convolution or pool, whose sides are swapped where it is transposed.
 [[nodiscard]] HaloNeed input_need(const OpSpec& op, std::size_t side, std::int64_t in, std::int64_t out, int tiles);
 [[nodiscard]] HaloNeed gradient_need(const OpSpec& op, std::size_t side, std::int64_t in, std::int64_t out, int tiles);
 
-/// Adds one exchange per axis on which `formal`, a tensor with halos, has one; later axes send the earlier ones' halos too, so corners
-/// arrive without messages of their own. Works in place; where `base` is given, `formal` first gets its elements.
+/// Adds one exchange per axis on which `formal`, a tensor with halos, has one; later axes send the earlier ones' halos
+/// too, so corners arrive without messages of their own. Works in place; where `base` is given, `formal` first gets its
+/// elements.
 void exchange_halos(BodyBuilder& builder, int formal, const std::string& name, Phase phase, int base = -1);
 
 /// Input of a convolution or pool as its kernel reads it: halos filled, or gathered where the output is not tiled.

@@ -29,7 +29,11 @@ namespace {
 class Lowering {
  public:
   Lowering(const Workload& workload, const StrategySettings& settings, int ranks)
-      : workload_(workload), settings_(completed(settings)), schedule_(*schedules().at(settings.schedule).value), ranks_(ranks), frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
+      : workload_(workload),
+        settings_(completed(settings)),
+        schedule_(*schedules().at(settings.schedule).value),
+        ranks_(ranks),
+        frame_{program_, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} {}
 
   Program run() {
     check_axes(settings_, ranks_);
@@ -89,8 +93,10 @@ class Lowering {
     options_.experts = plan_experts(frame_, workload_, settings_);
     block_at_ = net.order();
     for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_, {settings_.recompute, settings_.recompute_modules}));
-      tensors_.back().position = static_cast<int>(std::find(block_at_.begin(), block_at_.end(), static_cast<int>(b)) - block_at_.begin());
+      tensors_.push_back(make_block_tensors(frame_, net.blocks[b], plan.blocks[b], options_,
+                                            {settings_.recompute, settings_.recompute_modules}));
+      tensors_.back().position =
+          static_cast<int>(std::find(block_at_.begin(), block_at_.end(), static_cast<int>(b)) - block_at_.begin());
     }
   }
 
@@ -101,7 +107,8 @@ class Lowering {
       for (std::size_t p = 0; p < net.blocks[b].params.size(); ++p)
         for (std::size_t o = 0; o < net.blocks.size(); ++o)
           for (std::size_t q = 0; q < net.blocks[o].params.size(); ++q)
-            if ((b == o || lies_with(tensors_[b].position, tensors_[o].position)) && net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
+            if ((b == o || lies_with(tensors_[b].position, tensors_[o].position)) &&
+                net.blocks[b].params[p].tied_to == net.blocks[o].name + "." + net.blocks[o].params[q].name) {
               tensors_[b].param[p] = tensors_[o].param[q];
               tensors_[b].grad[p] = tensors_[o].grad[q];
               tensors_[b].shared_with[p] = tensors_[o].position;
@@ -113,20 +120,26 @@ class Lowering {
     const auto holds = [](const ChunkPlacement& c, int at) { return at >= c.first_layer && at < c.last_layer; };
     return std::all_of(program_.chunks.begin(), program_.chunks.end(), [&](const ChunkPlacement& c) {
       return !holds(c, position) ||
-             std::any_of(program_.chunks.begin(), program_.chunks.end(), [&](const ChunkPlacement& o) { return o.stage == c.stage && holds(o, other); });
+             std::any_of(program_.chunks.begin(), program_.chunks.end(),
+                         [&](const ChunkPlacement& o) { return o.stage == c.stage && holds(o, other); });
     });
   }
 
-  /// Layers as given, in equal parts, or with one more on some stages, never on the last alone, which has the head; what stands before the first
-  /// layer goes with it, what stands after the last with that.
+  /// Layers as given, in equal parts, or with one more on some stages, never on the last alone, which has the head;
+  /// what stands before the first layer goes with it, what stands after the last with that.
   void place_chunks() {
     const Network& net = workload_.network;
     const PipelineShape shape{settings_.pp, settings_.virtual_stages, program_.microbatches};
     const int count = settings_.pp * settings_.virtual_stages, layers = net.layers();
     int before = 0;
-    for (std::size_t b = 0; b < net.blocks.size() && !net.uneven() && !net.blocks[b].is_layer(); ++b) before += net.repeat[b];
-    const std::vector<int> cuts = !settings_.layers_per_stage.empty() ? cuts_of(settings_.layers_per_stage, before) : net.uneven() ? cut_by_work(net, count) : std::vector<int>{};
-    const auto first = [&](int c) { return cuts.empty() ? before + (c * layers + count - 1) / count : cuts[static_cast<std::size_t>(c)]; };
+    for (std::size_t b = 0; b < net.blocks.size() && !net.uneven() && !net.blocks[b].is_layer(); ++b)
+      before += net.repeat[b];
+    const std::vector<int> cuts = !settings_.layers_per_stage.empty() ? cuts_of(settings_.layers_per_stage, before)
+                                  : net.uneven()                      ? cut_by_work(net, count)
+                                                                      : std::vector<int>{};
+    const auto first = [&](int c) {
+      return cuts.empty() ? before + (c * layers + count - 1) / count : cuts[static_cast<std::size_t>(c)];
+    };
     for (int copy = 0; copy < schedule_.copies(); ++copy)
       for (int c = 0; c < count; ++c) {
         ChunkPlacement chunk{c, copy, schedule_.stage_of(c, shape, copy), 0, first(c), first(c + 1)};
@@ -140,7 +153,8 @@ class Lowering {
   void find_passing() {
     for (const ChunkPlacement& chunk : program_.chunks) {
       if (chunk.first_layer == 0) continue;
-      const int edge = tensors_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(chunk.first_layer)])].in_edge;
+      const int edge =
+          tensors_[static_cast<std::size_t>(block_at_[static_cast<std::size_t>(chunk.first_layer)])].in_edge;
       passing_[chunk.first_layer] = {StepBodies::Passing{edge, {}}, StepBodies::Passing{edge, {}}};
     }
     carry_skips(workload_.network, tensors_, program_.chunks, passing_);
@@ -148,7 +162,8 @@ class Lowering {
 
   void make_bodies(StepBodies& step) {
     const bool summed_as_shards = step.shards_gradients() && syncs_every_microbatch(settings_, true);
-    options_.adds_pieces = !options_.kernels.fused_gradient_accumulation && program_.microbatches > 1 && !summed_as_shards;
+    options_.adds_pieces =
+        !options_.kernels.fused_gradient_accumulation && program_.microbatches > 1 && !summed_as_shards;
     for (std::size_t b = 0; b < tensors_.size(); ++b) {
       const BlockSpec& spec = *tensors_[b].spec;
       BlockBodies made;
@@ -160,13 +175,18 @@ class Lowering {
       if (tensors_[b].recompute_all) backward.forward();
       backward.backward();
       made.backward = backward.finish();
-      if (schedule_.splits_backward()) split(b, made, {});
-      else if (settings_.deferred_head_gradients > 0 && b + 1 == tensors_.size()) split(b, made, head_gradients(b));
+      if (schedule_.splits_backward())
+        split(b, made, {});
+      else if (settings_.deferred_head_gradients > 0 && b + 1 == tensors_.size())
+        split(b, made, head_gradients(b));
       if (schedule_.pairs())
         for (const int body : {made.forward.body, made.backward.body})
-          if (body >= 0) cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute, frame_.ep);
+          if (body >= 0)
+            cut_at_communication(program_.bodies[static_cast<std::size_t>(body)], frame_.compute, frame_.ep);
       if (frame_.fp8) made.weights = cast_weights(tensors_[b]);
-      if (step.shards_gradients()) overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)], syncs_every_microbatch(settings_, true));
+      if (step.shards_gradients())
+        overwrite_fresh_gradients(b, program_.bodies[static_cast<std::size_t>(made.backward.body)],
+                                  syncs_every_microbatch(settings_, true));
       std::vector<int> integers;
       for (std::size_t t = 0; t < spec.tensors.size(); ++t)
         if (spec.tensors[t].is_input()) integers.push_back(static_cast<int>(t));
@@ -182,11 +202,13 @@ class Lowering {
     for (const OpSpec& loss : ops) {
       if (loss.kind != OpKind::cross_entropy) continue;
       for (const OpSpec& op : ops)
-        if (op.kind == OpKind::linear && !op.frozen && op.outputs.front() == loss.inputs.front()) out.insert(tensors_[b].grad[static_cast<std::size_t>(op.params.front())]);
+        if (op.kind == OpKind::linear && !op.frozen && op.outputs.front() == loss.inputs.front())
+          out.insert(tensors_[b].grad[static_cast<std::size_t>(op.params.front())]);
     }
     if (out.empty())
-      throw Error(ErrorKind::usage, fmt::format("{} has no trained product whose result a loss reads as it is", workload_.network.name), "strategy.deferred_head_gradients",
-                  "set strategy.deferred_head_gradients to 0");
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} has no trained product whose result a loss reads as it is", workload_.network.name),
+                  "strategy.deferred_head_gradients", "set strategy.deferred_head_gradients to 0");
     return out;
   }
 
@@ -194,7 +216,8 @@ class Lowering {
     std::set<int> kept;
     for (const auto& [t, skip] : tensors_[b].skips_out) kept.insert(skip.value);
     const SplitBackward halves = split_backward(frame_, made.backward, kept, gradients);
-    if (!gradients.empty() && halves.weight.body < 0) throw std::logic_error("a weight gradient to be deferred is needed at once");
+    if (!gradients.empty() && halves.weight.body < 0)
+      throw std::logic_error("a weight gradient to be deferred is needed at once");
     made.backward = halves.input;
     made.weight = halves.weight;
   }
@@ -208,15 +231,22 @@ class Lowering {
   void vary_recompute(const StepBodies& step) {
     body_at_ = block_at_;
     if (settings_.recompute != Recompute::full) return;
-    if (schedule_.splits_backward() && (settings_.recompute_layers > 1 || settings_.recompute_method == RecomputeMethod::block))
-      throw Error(ErrorKind::usage, fmt::format("schedule '{}' runs weight gradients later, for which layers that recompute unlike have no lowering", settings_.schedule),
-                  "strategy.recompute_layers", "set strategy.recompute_method to uniform and strategy.recompute_layers to 1");
-    RecomputeGroups made = make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
+    if (schedule_.splits_backward() &&
+        (settings_.recompute_layers > 1 || settings_.recompute_method == RecomputeMethod::block))
+      throw Error(
+          ErrorKind::usage,
+          fmt::format(
+              "schedule '{}' runs weight gradients later, for which layers that recompute unlike have no lowering",
+              settings_.schedule),
+          "strategy.recompute_layers", "set strategy.recompute_method to uniform and strategy.recompute_layers to 1");
+    RecomputeGroups made =
+        make_recompute_groups(frame_, options_, settings_, tensors_, block_at_, program_.chunks, bodies_);
     body_at_ = std::move(made.body_at);
     groups_ = std::move(made.groups);
     if (!step.shards_gradients()) return;
     for (const auto& [block, body] : made.backwards)
-      overwrite_fresh_gradients(static_cast<std::size_t>(block), program_.bodies[static_cast<std::size_t>(body)], syncs_every_microbatch(settings_, true));
+      overwrite_fresh_gradients(static_cast<std::size_t>(block), program_.bodies[static_cast<std::size_t>(body)],
+                                syncs_every_microbatch(settings_, true));
   }
 
   /// Gradients that get their storage in backward are written, not added to, by the block whose backward comes first.
@@ -230,7 +260,8 @@ class Lowering {
       if (c == nullptr || !c->accumulates) continue;
       for (const Operand& o : body.graph[v].operands) {
         const int tensor = body.formals[static_cast<std::size_t>(o.formal)].like;
-        if (o.access == Access::update && first_gradient(b, tensor) && seen.insert(tensor).second) c->accumulate_if = adds;
+        if (o.access == Access::update && first_gradient(b, tensor) && seen.insert(tensor).second)
+          c->accumulate_if = adds;
       }
     }
   }
@@ -241,7 +272,8 @@ class Lowering {
     for (std::size_t p = 0; p < own.grad.size(); ++p) {
       if (own.grad[p] != tensor) continue;
       for (std::size_t later = b + 1; later < tensors_.size(); ++later)
-        if (std::find(tensors_[later].grad.begin(), tensors_[later].grad.end(), tensor) != tensors_[later].grad.end()) return false;
+        if (std::find(tensors_[later].grad.begin(), tensors_[later].grad.end(), tensor) != tensors_[later].grad.end())
+          return false;
       return true;
     }
     return false;
@@ -250,11 +282,15 @@ class Lowering {
   void make_roles(StepBodies& step) {
     find_passing();
     const auto plan = [&](int microbatches) {
-      return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches}, block_at_, body_at_, groups_, bodies_, tensors_, program_.chunks, passing_};
+      return RolePlan{settings_, schedule_, {settings_.pp, settings_.virtual_stages, microbatches},
+                      block_at_, body_at_,  groups_,
+                      bodies_,   tensors_,  program_.chunks,
+                      passing_};
     };
     if (settings_.data_parallel != DataParallelism::replicas && settings_.dp > 1) {
       // One process launches the kernels of all GPUs.
-      if (settings_.data_parallel == DataParallelism::funnel) program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
+      if (settings_.data_parallel == DataParallelism::funnel)
+        program_.process_of_rank.assign(static_cast<std::size_t>(ranks_), 0);
       make_central_roles(frame_, step, plan(program_.microbatches));
       return;
     }
@@ -309,15 +345,21 @@ Program lower(const Workload& workload, const StrategySettings& strategy, int ra
 
 Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster) {
   check_machines(workload, strategy, cluster);
-  const bool open = workload.training.precision == Precision::fp8_mixed && workload.training.fp8.copies == Fp8Copies::automatic;
-  return open ? lower(on_machines(workload, cluster), strategy, cluster.device_count()) : lower(workload, strategy, cluster.device_count());
+  const bool open =
+      workload.training.precision == Precision::fp8_mixed && workload.training.fp8.copies == Fp8Copies::automatic;
+  return open ? lower(on_machines(workload, cluster), strategy, cluster.device_count())
+              : lower(workload, strategy, cluster.device_count());
 }
 
 Workload on_machines(Workload workload, const Cluster& cluster) {
   Fp8Copies& copies = workload.training.fp8.copies;
   // Data centres' Blackwell and later; not workstations' (compute capability 12).
-  const auto reads_either = [](const Cluster::Part& part) { return part.gpu->compute_capability >= 100 && part.gpu->compute_capability / 10 != 12; };
-  if (copies == Fp8Copies::automatic) copies = std::all_of(cluster.parts().begin(), cluster.parts().end(), reads_either) ? Fp8Copies::one : Fp8Copies::two;
+  const auto reads_either = [](const Cluster::Part& part) {
+    return part.gpu->compute_capability >= 100 && part.gpu->compute_capability / 10 != 12;
+  };
+  if (copies == Fp8Copies::automatic)
+    copies =
+        std::all_of(cluster.parts().begin(), cluster.parts().end(), reads_either) ? Fp8Copies::one : Fp8Copies::two;
   return workload;
 }
 

@@ -7,13 +7,16 @@
 namespace rehearse {
 
 /// Lowers without pricing. Ranks are numbered by `strategy.placement`, fastest axis first, and rank i runs on device i.
-/// Throws Error (usage) when axes do not multiply to the devices, when the schedule or a strategy refuses, or when sizes do not divide.
+/// Throws Error (usage) when axes do not multiply to the devices, when the schedule or a strategy refuses, or when
+/// sizes do not divide.
 [[nodiscard]] Program lower(const Workload& workload, const StrategySettings& strategy, const Cluster& cluster);
 
-/// The same for `ranks` devices of no particular machine: settings left to the machine (Fp8Copies::automatic) are as Hopper needs them.
+/// The same for `ranks` devices of no particular machine: settings left to the machine (Fp8Copies::automatic) are as
+/// Hopper needs them.
 [[nodiscard]] Program lower(const Workload& workload, const StrategySettings& strategy, int ranks);
 
-/// `workload` with what it leaves to the machine as the cluster's GPUs need it (Transformer Engine, is_non_tn_fp8_gemm_supported).
+/// `workload` with what it leaves to the machine as the cluster's GPUs need it (Transformer Engine,
+/// is_non_tn_fp8_gemm_supported).
 [[nodiscard]] Workload on_machines(Workload workload, const Cluster& cluster);
 
 }  // namespace rehearse

@@ -8,7 +8,8 @@ namespace rehearse {
 
 namespace {
 
-std::string message_key(const std::string& name, const StepBodies::Passing& what, ExprId peer, bool scatter, StreamId stream) {
+std::string message_key(const std::string& name, const StepBodies::Passing& what, ExprId peer, bool scatter,
+                        StreamId stream) {
   std::string key = fmt::format("{} {} {} {} {}", name, what.edge, peer.index, scatter, stream);
   for (const auto& s : what.skips) key += fmt::format(" {}.{}.{}", s.tensor, s.delta, s.release);
   return key;
@@ -38,9 +39,11 @@ StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer
   const ProgramFrame::Edge& edge = frame_.edges[static_cast<std::size_t>(what.edge)];
   int message = body.bound("message", forward ? edge.value : edge.grad, {{}, false, true});
   std::vector<Operand> operands;
-  for (const Passing::Carried& s : what.skips) operands.push_back(read(own_part(body, body.bound("skip", s.tensor, {{s.delta, 0, 0}, false, s.release}))));
+  for (const Passing::Carried& s : what.skips)
+    operands.push_back(read(own_part(body, body.bound("skip", s.tensor, {{s.delta, 0, 0}, false, s.release}))));
   if (scatter) {
-    message = body.redistribute(message, with_axis(body.tensor(message).layout, Axis::tp, shard_flat()), name, Phase::other);
+    message =
+        body.redistribute(message, with_axis(body.tensor(message).layout, Axis::tp, shard_flat()), name, Phase::other);
   }
   operands.insert(operands.begin(), read(own_part(body, message)));
   P2pTask p2p;
@@ -48,7 +51,12 @@ StepBodies::Made StepBodies::send(bool forward, const Passing& what, ExprId peer
   p2p.group = frame_.group(forward ? "pp.forward" : "pp.backward", {Axis::pp});
   p2p.peer = peer;
   p2p.edge = 2 * what.edge + (forward ? 0 : 1);
-  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = stream, .phase = Phase::other, .predicate = ExprPool::kOne};
+  Task task{.name = name,
+            .kind = p2p,
+            .operands = std::move(operands),
+            .stream = stream,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne};
   body.add(std::move(task));
   return made_[key] = body.finish();
 }
@@ -62,7 +70,8 @@ StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId p
   const int target = body.bound("message", forward ? edge.value : edge.grad, {{}, true, false});
   int message = own_part(body, target);
   std::vector<Operand> operands;
-  for (const Passing::Carried& s : what.skips) operands.push_back(write(own_part(body, body.bound("skip", s.tensor, {{s.delta, 0, 0}, true, false}))));
+  for (const Passing::Carried& s : what.skips)
+    operands.push_back(write(own_part(body, body.bound("skip", s.tensor, {{s.delta, 0, 0}, true, false}))));
   if (scatter) {
     Tensor slice = body.tensor(target);
     slice.name += "@scattered";
@@ -79,13 +88,23 @@ StepBodies::Made StepBodies::receive(bool forward, const Passing& what, ExprId p
   operands.insert(operands.begin(), write(message));
   p2p.edge = 2 * what.edge + (forward ? 0 : 1);
   p2p.chunk_delta = forward ? -1 : 1;
-  Task task{.name = name, .kind = p2p, .operands = std::move(operands), .stream = stream, .phase = Phase::other, .predicate = ExprPool::kOne};
+  Task task{.name = name,
+            .kind = p2p,
+            .operands = std::move(operands),
+            .stream = stream,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne};
   body.add(std::move(task));
   if (scatter) {
     CollectiveTask c;
     c.op = CollectiveOp::all_gather;
     c.group = frame_.group("tp", {Axis::tp});
-    Task gather{.name = name + ".all_gather", .kind = c, .operands = {read(message), write(target)}, .stream = frame_.tp, .phase = Phase::other, .predicate = ExprPool::kOne};
+    Task gather{.name = name + ".all_gather",
+                .kind = c,
+                .operands = {read(message), write(target)},
+                .stream = frame_.tp,
+                .phase = Phase::other,
+                .predicate = ExprPool::kOne};
     body.add(std::move(gather));
   }
   return made_[key] = body.finish();

@@ -48,8 +48,9 @@ inline ComputeTask pass(ComputeOp op, std::string variant = {}) {
 /// What ops keep whose backward reads their inputs.
 inline std::vector<int> saves_inputs(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.inputs; }
 
-/// The operand through which a product hands on its part of the gradient of the op's weight, its first parameter: the sum over microbatches, to
-/// which it adds, or where BlockOptions::adds_pieces a scratch tensor in the type of activations. add_piece() follows the product.
+/// The operand through which a product hands on its part of the gradient of the op's weight, its first parameter: the
+/// sum over microbatches, to which it adds, or where BlockOptions::adds_pieces a scratch tensor in the type of
+/// activations. add_piece() follows the product.
 [[nodiscard]] Operand gradient_operand(BlockBody& b, const OpSpec& op, ComputeTask& product);
 void add_piece(BlockBody& b, const OpSpec& op, const Operand& piece);
 

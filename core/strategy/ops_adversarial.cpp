@@ -1,5 +1,5 @@
-// What networks that are trained against each other use beside other images' operators: the generator's tanh, and the loss of what a
-// discriminator takes for real and for made.
+// What networks that are trained against each other use beside other images' operators: the generator's tanh, and the
+// loss of what a discriminator takes for real and for made.
 
 #include "core/strategy/ops.hpp"
 
@@ -17,16 +17,17 @@ void tanh_forward(BlockBody& b, const OpSpec& op) {
 void tanh_backward(BlockBody& b, const OpSpec& op) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
-  const int x = b.value(op.inputs[0]), dx = b.scratch_like(op.name + ".input_grad", x, gradient_layout(b.stored(op.inputs[0])));
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, "tanh"), {read(dy), read(x), write(dx)}, Phase::input_grad);
+  const int x = b.value(op.inputs[0]),
+            dx = b.scratch_like(op.name + ".input_grad", x, gradient_layout(b.stored(op.inputs[0])));
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, "tanh"), {read(dy), read(x), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
-
 // ---- loss
 
-/// scalars: 1 where scores are to be high, -1 where they are to be low; and which function of that product: 0 softplus(-x), 1 max(0, 1 - x),
-/// 2 -x. The generator's half of a hinge loss has no margin.
+/// scalars: 1 where scores are to be high, -1 where they are to be low; and which function of that product: 0
+/// softplus(-x), 1 max(0, 1 - x), 2 -x. The generator's half of a hinge loss has no margin.
 ComputeTask judging(BlockBody& b, const OpSpec& op, ComputeOp kind) {
   ComputeTask t = pass(kind, "adversarial");
   const Shown shown = b.options().shown;
@@ -36,7 +37,8 @@ ComputeTask judging(BlockBody& b, const OpSpec& op, ComputeOp kind) {
 
 void loss_forward(BlockBody& b, const OpSpec& op) {
   const int scores = b.value(op.inputs[0]);
-  b.builder().compute(op.name, judging(b, op, ComputeOp::cross_entropy), {read(scores), write(b.result(op.outputs[0], b.stored(op.outputs[0])))}, b.phase());
+  b.builder().compute(op.name, judging(b, op, ComputeOp::cross_entropy),
+                      {read(scores), write(b.result(op.outputs[0], b.stored(op.outputs[0])))}, b.phase());
 }
 
 /// Scores that the loss is a mean over, apart from the replicas that the gradients' reduction divides by.

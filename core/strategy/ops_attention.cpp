@@ -1,5 +1,6 @@
-// Attention. Flash: one kernel that keeps only the log-sum-exp. Unfused: scores, softmax, dropout and context as kernels of their
-// own, which keep 5 b a s^2 bytes (Korthikanti et al. 2022, sec. 4.1); selective recomputation makes those again in backward.
+// Attention. Flash: one kernel that keeps only the log-sum-exp. Unfused: scores, softmax, dropout and context as
+// kernels of their own, which keep 5 b a s^2 bytes (Korthikanti et al. 2022, sec. 4.1); selective recomputation makes
+// those again in backward.
 
 #include <cmath>
 
@@ -36,7 +37,8 @@ ComputeTask batched(BlockBody& b, const char* variant, const AttentionSizes& z, 
   t.op = ComputeOp::matmul;
   t.variant = variant;
   t.dims = {b.builder().frame().mul(z.batch, z.heads), m, n, k};
-  t.arithmetic = b.builder().frame().activation_dtype == DType::fp32 ? b.builder().frame().arithmetic_dtype : b.builder().frame().activation_dtype;
+  t.arithmetic = b.builder().frame().activation_dtype == DType::fp32 ? b.builder().frame().arithmetic_dtype
+                                                                     : b.builder().frame().activation_dtype;
   return t;
 }
 
@@ -85,7 +87,8 @@ void unfused_forward(BlockBody& b, const OpSpec& op) {
   const AttentionSizes z = attention_sizes(b, q, k, v);
   const int p = probabilities(b, op, q, k, z, b.phase(), !b.tensors().recompute_core);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  b.builder().compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)}, b.phase());
+  b.builder().compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(out)},
+                      b.phase());
 }
 
 void unfused_backward(BlockBody& b, const OpSpec& op) {
@@ -99,20 +102,24 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
     // The whole core runs again, as a checkpointed function does; its context is not used.
     const int p = probabilities(b, op, q, k, z, Phase::recompute, false);
     const int unused = b.scratch_like(key(op, "context"), dout, b.stored(op.outputs[0]));
-    body.compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(unused)}, Phase::recompute);
+    body.compute(key(op, "context"), batched(b, "context", z, z.q, z.v, z.k), {read(p), read(v), write(unused)},
+                 Phase::recompute);
   }
   const bool drops = op.p > 0;
   const int probs = b.extra(key(op, "probabilities"));
   const int used = drops ? b.extra(key(op, "dropped")) : probs;
   const int dv = b.scratch_like(key(op, "v_grad"), v, body.tensor(v).layout);
-  body.compute(key(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)}, Phase::input_grad);
+  body.compute(key(op, "v_grad"), batched(b, "v_grad", z, z.k, z.v, z.q), {read(used), read(dout), write(dv)},
+               Phase::input_grad);
   int dprobs = b.scratch_like(key(op, "probabilities_grad"), probs, body.tensor(probs).layout);
-  body.compute(key(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v), {read(dout), read(v), write(dprobs)}, Phase::input_grad);
+  body.compute(key(op, "probabilities_grad"), batched(b, "probabilities_grad", z, z.q, z.k, z.v),
+               {read(dout), read(v), write(dprobs)}, Phase::input_grad);
   if (drops) {
     ComputeTask t = pass(ComputeOp::dropout_grad);
     t.probability = op.p;
     const int before = b.scratch_like(key(op, "dropout_grad"), probs, body.tensor(probs).layout);
-    body.compute(key(op, "dropout_grad"), t, {read(dprobs), read(b.extra(key(op, "mask"))), write(before)}, Phase::input_grad);
+    body.compute(key(op, "dropout_grad"), t, {read(dprobs), read(b.extra(key(op, "mask"))), write(before)},
+                 Phase::input_grad);
     dprobs = before;
   }
   const int dscores = b.scratch_like(key(op, "scores_grad"), probs, body.tensor(probs).layout);
@@ -120,9 +127,11 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
   softmax.scalars = {score_scale(b, q)};
   body.compute(key(op, "softmax_grad"), softmax, {read(probs), read(dprobs), write(dscores)}, Phase::input_grad);
   const int dq = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
-  body.compute(key(op, "q_grad"), batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k), write(dq)}, Phase::input_grad);
+  body.compute(key(op, "q_grad"), batched(b, "q_grad", z, z.q, z.d, z.k), {read(dscores), read(k), write(dq)},
+               Phase::input_grad);
   const int dk = b.scratch_like(key(op, "k_grad"), k, body.tensor(k).layout);
-  body.compute(key(op, "k_grad"), batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q), write(dk)}, Phase::input_grad);
+  body.compute(key(op, "k_grad"), batched(b, "k_grad", z, z.k, z.d, z.q), {read(dscores), read(q), write(dk)},
+               Phase::input_grad);
   b.add_grad(op.inputs[0], dq, op.name);
   b.add_grad(op.inputs[1], dk, op.name);
   b.add_grad(op.inputs[2], dv, op.name);
@@ -132,7 +141,8 @@ void unfused_backward(BlockBody& b, const OpSpec& op) {
 std::vector<int> narrow_operands(BlockBody& b, const OpSpec& op, std::vector<int> formals, bool made_before) {
   if (!attention_in_fp8(b.builder().frame())) return formals;
   const std::array<const char*, 3> names{"q", "k", "v"};
-  for (std::size_t i = 0; i < formals.size(); ++i) formals[i] = fp8_attention_operand(b, op, names.at(i), formals[i], made_before);
+  for (std::size_t i = 0; i < formals.size(); ++i)
+    formals[i] = fp8_attention_operand(b, op, names.at(i), formals[i], made_before);
   return formals;
 }
 
@@ -144,7 +154,8 @@ void flash_forward(BlockBody& b, const OpSpec& op) {
   for (const int x : narrow_operands(b, op, {q, k, v}, false)) operands.push_back(read(x));
   operands.insert(operands.end(), {write(out), write(lse)});
   for (const int p : op.params) operands.push_back(read(b.param(p)));
-  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), std::move(operands), b.phase());
+  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)),
+                      std::move(operands), b.phase());
 }
 
 void flash_backward(BlockBody& b, const OpSpec& op) {
@@ -152,7 +163,8 @@ void flash_backward(BlockBody& b, const OpSpec& op) {
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
   const int q = b.value(op.inputs[0]), k = b.value(op.inputs[1]), v = b.value(op.inputs[2]);
-  std::vector<Operand> operands{read(attention_in_fp8(body.frame()) ? fp8_attention_operand(b, op, "output_grad", dout, false) : dout)};
+  std::vector<Operand> operands{
+      read(attention_in_fp8(body.frame()) ? fp8_attention_operand(b, op, "output_grad", dout, false) : dout)};
   for (const int x : narrow_operands(b, op, {q, k, v}, true)) operands.push_back(read(x));
   operands.insert(operands.end(), {read(b.value(op.outputs[0])), read(b.extra(key(op, "log_sum_exp")))});
   std::vector<int> grads;
@@ -193,17 +205,20 @@ std::vector<int> saved(const OpSpec& op, const BlockOptions& options, const Prog
 
 AttentionSizes attention_sizes(BlockBody& b, int q, int k, int v) {
   BodyBuilder& body = b.builder();
-  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1), body.dim(k, 1), body.dim(q, 3), body.dim(v, 3)};
+  return {body.dim(q, 0), body.dim(q, 2), body.dim(k, 2), body.dim(q, 1),
+          body.dim(k, 1), body.dim(q, 3), body.dim(v, 3)};
 }
 
 ComputeTask flash_task(BlockBody& b, const OpSpec& op, ComputeOp kind, const AttentionSizes& z) {
-  ComputeTask t = pass(kind, std::string("flash") + (op.attention_window > 0 ? "_window" : "") + (op.params.empty() ? "" : "_sinks"));
+  ComputeTask t = pass(
+      kind, std::string("flash") + (op.attention_window > 0 ? "_window" : "") + (op.params.empty() ? "" : "_sinks"));
   // Two products over d and v each: their mean gives work and bytes.
   ExprPool& e = b.builder().frame().program.exprs;
   const ExprId mean = e.apply(ExprOp::div, e.apply(ExprOp::add, z.d, z.v), e.constant(2));
   t.dims = {z.batch, z.heads, z.kv_heads, z.q, z.k, mean};
   if (op.attention_window > 0) t.dims.push_back(e.constant(op.attention_window));
-  t.arithmetic = attention_in_fp8(b.builder().frame()) ? attention_arithmetic(b.builder().frame()) : b.builder().frame().activation_dtype;
+  t.arithmetic = attention_in_fp8(b.builder().frame()) ? attention_arithmetic(b.builder().frame())
+                                                       : b.builder().frame().activation_dtype;
   t.causal = op.causal;
   t.probability = op.p;
   t.random = op.name;

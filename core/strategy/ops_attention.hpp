@@ -6,7 +6,9 @@
 namespace rehearse::ops {
 
 /// Local sizes; d of queries and keys, v of values.
-struct AttentionSizes { ExprId batch, heads, kv_heads, q, k, d, v; };
+struct AttentionSizes {
+  ExprId batch, heads, kv_heads, q, k, d, v;
+};
 [[nodiscard]] AttentionSizes attention_sizes(BlockBody& b, int q, int k, int v);
 
 /// One pass of fused attention over `z`; `kind` is attention or attention_grad.

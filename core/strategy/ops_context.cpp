@@ -1,15 +1,16 @@
 // Attention over context-parallel ranks, each with a slice of every sequence.
 //
-// Ring (Liu et al. 2023): keys and values hop from rank to rank while the block at hand is computed; blocks are joined by their
-// log-sum-exp. Backward starts with the block that forward ended with and turns the other way, so that every block's gradient, which
-// travels along and gathers a term on each rank, ends at home. Causal sequences are dealt in 2k pieces, rank i holding i and 2k-1-i: but
-// for its own block a rank always computes half of one, either all its queries with the earlier half of the keys or the later half of
-// its queries with all keys (Llama 3 and Megatron deal so too).
+// Ring (Liu et al. 2023): keys and values hop from rank to rank while the block at hand is computed; blocks are joined
+// by their log-sum-exp. Backward starts with the block that forward ended with and turns the other way, so that every
+// block's gradient, which travels along and gathers a term on each rank, ends at home. Causal sequences are dealt in 2k
+// pieces, rank i holding i and 2k-1-i: but for its own block a rank always computes half of one, either all its queries
+// with the earlier half of the keys or the later half of its queries with all keys (Llama 3 and Megatron deal so too).
 // Ulysses (Jacobs et al. 2023): all-to-all to slices of heads with whole sequences, and back.
 // All-gather (Dubey et al. 2024, sec. 3.3.2): every rank has all keys and values.
 //
-// In fp8, ring and Ulysses: queries, keys and values are cast before they travel, which halves what does; the output, and all gradients, stay in 16 bits
-// (NVIDIA/TransformerEngine, context_parallel.py; it sends gradients of keys and values in fp8 too, once and all to all).
+// In fp8, ring and Ulysses: queries, keys and values are cast before they travel, which halves what does; the output,
+// and all gradients, stay in 16 bits (NVIDIA/TransformerEngine, context_parallel.py; it sends gradients of keys and
+// values in fp8 too, once and all to all).
 
 #include <array>
 #include <vector>
@@ -69,7 +70,8 @@ void hop(BlockBody& b, const std::string& name, const KeyValue& from, const KeyV
 
 KeyValue buffers(BlockBody& b, const OpSpec& op, const char* what, const KeyValue& like, int hops) {
   KeyValue out{};
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = b.scratch_like(key(op, what), like[i], turned(b.builder().tensor(like[i]).layout, hops));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = b.scratch_like(key(op, what), like[i], turned(b.builder().tensor(like[i]).layout, hops));
   return out;
 }
 
@@ -111,7 +113,8 @@ ComputeTask merge_task(const AttentionSizes& z, const ComputeTask& block) {
   return t;
 }
 
-/// Keys and values, once for every query head that reads them (repeat_kv of pytorch/torchtitan @9dec370, models/llama/model.py).
+/// Keys and values, once for every query head that reads them (repeat_kv of pytorch/torchtitan @9dec370,
+/// models/llama/model.py).
 KeyValue repeated(BlockBody& b, const OpSpec& op, const KeyValue& own, int q) {
   BodyBuilder& body = b.builder();
   KeyValue out = own;
@@ -146,7 +149,9 @@ void ring_forward(BlockBody& b, const OpSpec& op) {
     std::vector<Operand> operands{read(q), read(at[i][0]), read(at[i][1]), write(part), write(part_lse)};
     if (torch_calls(b)) operands.push_back(read(at.back()[0]));
     body.compute(op.name, block, std::move(operands), b.phase());
-    if (hops > 0) body.compute(key(op, "merge"), merge_task(z, block), {update(out), update(lse), read(part), read(part_lse)}, b.phase());
+    if (hops > 0)
+      body.compute(key(op, "merge"), merge_task(z, block), {update(out), update(lse), read(part), read(part_lse)},
+                   b.phase());
   }
 }
 
@@ -169,7 +174,8 @@ int narrowed(BlockBody& b, const OpSpec& op, int sum, std::size_t input) {
   if (!torch_calls(b)) return sum;
   const int x = op.inputs[input], out = b.scratch_of(x, key(op, "narrow"), b.stored(x));
   const bool shared = b.builder().tensor(out).shape[kHeads] != b.builder().tensor(sum).shape[kHeads];
-  b.builder().compute(key(op, "narrow"), shared ? pass(ComputeOp::copy, "sum_heads") : pass(ComputeOp::cast), {read(sum), write(out)}, Phase::input_grad);
+  b.builder().compute(key(op, "narrow"), shared ? pass(ComputeOp::copy, "sum_heads") : pass(ComputeOp::cast),
+                      {read(sum), write(out)}, Phase::input_grad);
   return out;
 }
 
@@ -177,7 +183,8 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
   const int dout = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dout < 0) return;
   BodyBuilder& body = b.builder();
-  const int q = b.value(op.inputs[0]), out = b.value(op.outputs[0]), lse = b.extra(key(op, "log_sum_exp")), ranks = ranks_of(b);
+  const int q = b.value(op.inputs[0]), out = b.value(op.outputs[0]), lse = b.extra(key(op, "log_sum_exp")),
+            ranks = ranks_of(b);
   const int dout_read = narrow(b, op, "output_grad", dout, false), q_read = narrow(b, op, "q", q, true);
   const KeyValue last{b.extra(key(op, "last_keys")), b.extra(key(op, "last_values"))};
   const AttentionSizes z = attention_sizes(b, q, last[0], last[1]);
@@ -194,18 +201,23 @@ void ring_backward(BlockBody& b, const OpSpec& op) {
     if (!torch_calls(b) && hops > 0) fetch(hops - 1);
     const bool first = hops + 1 == ranks;
     if (!first) {
-      for (std::size_t i = 0; i < arrived.size(); ++i) arrived[i] = b.scratch_like(key(op, "gradients"), sum[i], turned(body.tensor(last[i]).layout, hops));
+      for (std::size_t i = 0; i < arrived.size(); ++i)
+        arrived[i] = b.scratch_like(key(op, "gradients"), sum[i], turned(body.tensor(last[i]).layout, hops));
       hop(b, key(op, "ring_grad"), sum, arrived, Phase::input_grad);
     }
     const int dq_part = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
     KeyValue part{};
-    for (std::size_t i = 0; i < part.size(); ++i) part[i] = gradient_of(b, op, "kv_grad", i + 1, last[i], turned(body.tensor(last[i]).layout, hops));
+    for (std::size_t i = 0; i < part.size(); ++i)
+      part[i] = gradient_of(b, op, "kv_grad", i + 1, last[i], turned(body.tensor(last[i]).layout, hops));
     const KeyValue& keys = at[static_cast<std::size_t>(ranks - 1 - hops)];
-    std::vector<Operand> operands{read(dout_read), read(q_read), read(keys[0]), read(keys[1]), read(out), read(lse), write(dq_part), write(part[0]), write(part[1])};
+    std::vector<Operand> operands{read(dout_read), read(q_read),   read(keys[0]),  read(keys[1]), read(out),
+                                  read(lse),       write(dq_part), write(part[0]), write(part[1])};
     if (torch_calls(b)) operands.push_back(read(first ? at.back()[0] : arrived[0]));
-    body.compute(op.name + ".input_grad", block_task(b, op, ComputeOp::attention_grad, z, hops), std::move(operands), Phase::input_grad);
+    body.compute(op.name + ".input_grad", block_task(b, op, ComputeOp::attention_grad, z, hops), std::move(operands),
+                 Phase::input_grad);
     dq = first ? widened(b, op, dq_part) : added(b, op, dq, dq_part);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = first ? widened(b, op, part[i]) : added(b, op, arrived[i], part[i]);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] = first ? widened(b, op, part[i]) : added(b, op, arrived[i], part[i]);
   }
   b.add_grad(op.inputs[0], narrowed(b, op, dq, 0), op.name);
   b.add_grad(op.inputs[1], narrowed(b, op, sum[0], 1), op.name);
@@ -244,9 +256,11 @@ int exchanged(BlockBody& b, const OpSpec& op, std::size_t i) {
 
 void ulysses_forward(BlockBody& b, const OpSpec& op) {
   const int q = exchanged(b, op, 0), k = exchanged(b, op, 1), v = exchanged(b, op, 2), lse = log_sum_exp(b, op, q);
-  const Tensor& result = b.builder().frame().program.tensors[static_cast<std::size_t>(b.tensors().value[static_cast<std::size_t>(op.outputs[0])])];
+  const Tensor& result = b.builder().frame().program.tensors[static_cast<std::size_t>(
+      b.tensors().value[static_cast<std::size_t>(op.outputs[0])])];
   const int out = b.extra(key(op, "out_heads"), result.shape, result.dtype, by_heads(Layout(result.layout)), true);
-  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+  b.builder().compute(op.name, flash_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)),
+                      {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
   b.keep(op.outputs[0], out, key(op, "out_heads"));
 }
 
@@ -266,7 +280,9 @@ void ulysses_backward(BlockBody& b, const OpSpec& op) {
     grads.push_back(gradient_of(b, op, "input_grad", i, inputs[i], body.tensor(inputs[i]).layout));
     operands.push_back(write(grads.back()));
   }
-  body.compute(op.name + ".input_grad", flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, inputs[0], inputs[1], inputs[2])), operands, Phase::input_grad);
+  body.compute(op.name + ".input_grad",
+               flash_task(b, op, ComputeOp::attention_grad, attention_sizes(b, inputs[0], inputs[1], inputs[2])),
+               operands, Phase::input_grad);
   for (std::size_t i = 0; i < grads.size(); ++i) b.add_grad(op.inputs[i], grads[i], op.name);
 }
 
@@ -276,7 +292,8 @@ int gathered(BlockBody& b, const OpSpec& op, std::size_t i) {
   return b.value(op.inputs[i], with_axis(b.stored(op.inputs[i]), Axis::cp, Replicate{}), op.name);
 }
 
-/// A query's keys are on average half of the sequence, on every rank; a causal block of s_q queries that sees as many has s/2 + s_q/2 keys.
+/// A query's keys are on average half of the sequence, on every rank; a causal block of s_q queries that sees as many
+/// has s/2 + s_q/2 keys.
 ComputeTask gathered_task(BlockBody& b, const OpSpec& op, ComputeOp kind, AttentionSizes z) {
   ExprPool& e = b.builder().frame().program.exprs;
   const int ranks = ranks_of(b);
@@ -289,7 +306,8 @@ ComputeTask gathered_task(BlockBody& b, const OpSpec& op, ComputeOp kind, Attent
 void gather_forward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = gathered(b, op, 1), v = gathered(b, op, 2);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0])), lse = log_sum_exp(b, op, q);
-  b.builder().compute(op.name, gathered_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)), {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
+  b.builder().compute(op.name, gathered_task(b, op, ComputeOp::attention, attention_sizes(b, q, k, v)),
+                      {read(q), read(k), read(v), write(out), write(lse)}, b.phase());
 }
 
 void gather_backward(BlockBody& b, const OpSpec& op) {
@@ -299,9 +317,11 @@ void gather_backward(BlockBody& b, const OpSpec& op) {
   const int q = b.value(op.inputs[0]), k = gathered(b, op, 1), v = gathered(b, op, 2);
   const int dq = b.scratch_like(key(op, "q_grad"), q, body.tensor(q).layout);
   std::array<int, 2> dkv{};
-  for (std::size_t i = 0; i < dkv.size(); ++i) dkv[i] = b.scratch_like(key(op, "kv_grad"), i == 0 ? k : v, with_axis(body.tensor(k).layout, Axis::cp, Partial{}));
+  for (std::size_t i = 0; i < dkv.size(); ++i)
+    dkv[i] = b.scratch_like(key(op, "kv_grad"), i == 0 ? k : v, with_axis(body.tensor(k).layout, Axis::cp, Partial{}));
   body.compute(op.name + ".input_grad", gathered_task(b, op, ComputeOp::attention_grad, attention_sizes(b, q, k, v)),
-               {read(dout), read(q), read(k), read(v), read(b.value(op.outputs[0])), read(b.extra(key(op, "log_sum_exp"))), write(dq), write(dkv[0]), write(dkv[1])},
+               {read(dout), read(q), read(k), read(v), read(b.value(op.outputs[0])),
+                read(b.extra(key(op, "log_sum_exp"))), write(dq), write(dkv[0]), write(dkv[1])},
                Phase::input_grad);
   b.add_grad(op.inputs[0], dq, op.name);
   b.add_grad(op.inputs[1], dkv[0], op.name);

@@ -1,6 +1,6 @@
-// Convolution as the product it is: output pixels by output channels by (input channels x window). Backward is one convolution for the
-// input's gradient and one for the weight's. Over tiles the input and the output's gradient come with halos; the weight's gradient is a
-// term of the sum over tiles (Dryden et al. 2019, sec. III).
+// Convolution as the product it is: output pixels by output channels by (input channels x window). Backward is one
+// convolution for the input's gradient and one for the weight's. Over tiles the input and the output's gradient come
+// with halos; the weight's gradient is a term of the sum over tiles (Dryden et al. 2019, sec. III).
 
 #include "core/strategy/halo.hpp"
 #include "core/strategy/ops.hpp"
@@ -25,7 +25,9 @@ std::int64_t window_size(const OpSpec& op) {
 }
 
 /// Channels of one group, in and out, and elements of the window.
-struct Sizes { std::int64_t in, out, window; };
+struct Sizes {
+  std::int64_t in, out, window;
+};
 
 Sizes sizes_of(BlockBody& b, const OpSpec& op) {
   const BlockSpec& spec = *b.tensors().spec;
@@ -34,7 +36,10 @@ Sizes sizes_of(BlockBody& b, const OpSpec& op) {
 }
 
 /// Channels of one group as the product sees them: m pixels, n and k per pixel.
-struct Product { ExprId m; std::int64_t n, k; };
+struct Product {
+  ExprId m;
+  std::int64_t n, k;
+};
 
 ComputeTask task(BlockBody& b, const OpSpec& op, ComputeOp kind, const Product& p) {
   ProgramFrame& f = b.builder().frame();
@@ -52,7 +57,8 @@ ComputeTask task(BlockBody& b, const OpSpec& op, ComputeOp kind, const Product& 
 
 void add_bias(BlockBody& b, const OpSpec& op, int y) {
   if (op.params.size() < 2) return;
-  b.builder().compute(op.name + ".bias", pass(ComputeOp::add, "bias"), {read(b.param(op.params[1])), update(y)}, b.phase());
+  b.builder().compute(op.name + ".bias", pass(ComputeOp::add, "bias"), {read(b.param(op.params[1])), update(y)},
+                      b.phase());
 }
 
 void forward(BlockBody& b, const OpSpec& op) {
@@ -60,7 +66,8 @@ void forward(BlockBody& b, const OpSpec& op) {
   const int w = b.param(op.params[0]);
   const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
   const Sizes s = sizes_of(b, op);
-  const Product p = op.transposed ? Product{pixels(b, x), s.out * s.window, s.in} : Product{pixels(b, y), s.out, s.in * s.window};
+  const Product p =
+      op.transposed ? Product{pixels(b, x), s.out * s.window, s.in} : Product{pixels(b, y), s.out, s.in * s.window};
   b.builder().compute(op.name, task(b, op, ComputeOp::convolution, p), {read(x), read(w), write(y)}, b.phase());
   add_bias(b, op, y);
 }
@@ -69,10 +76,12 @@ void input_gradient(BlockBody& b, const OpSpec& op, int x) {
   const Sizes s = sizes_of(b, op);
   const int dy = windowed_gradient(b, op, op.name);
   const int dx = b.scratch_like(op.name + ".input_grad", x, input_gradient_layout(b, op));
-  const Product p = op.transposed ? Product{pixels(b, x), s.in, s.out * s.window} : Product{pixels(b, dy), s.in * s.window, s.out};
+  const Product p =
+      op.transposed ? Product{pixels(b, x), s.in, s.out * s.window} : Product{pixels(b, dy), s.in * s.window, s.out};
   ComputeTask t = task(b, op, ComputeOp::convolution_grad, p);
   t.variant = "input";
-  b.builder().compute(op.name + ".input_grad", t, {read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", t, {read(dy), read(b.param(op.params[0])), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -93,7 +102,8 @@ void backward(BlockBody& b, const OpSpec& op) {
   if (op.params.size() < 2) return;
   ComputeTask sum = pass(ComputeOp::add, "channel_sum");
   sum.accumulates = true;
-  b.builder().compute(op.name + ".bias_grad", sum, {read(dy), update(b.grad_accumulator(op.params[1]))}, Phase::weight_grad);
+  b.builder().compute(op.name + ".bias_grad", sum, {read(dy), update(b.grad_accumulator(op.params[1]))},
+                      Phase::weight_grad);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

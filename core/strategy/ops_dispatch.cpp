@@ -1,9 +1,10 @@
-// Dispatch and combine: tokens become rows in expert order on the ranks of their experts, and tokens again. Gradients go the same ways
-// back, so that a layer exchanges its rows four times.
+// Dispatch and combine: tokens become rows in expert order on the ranks of their experts, and tokens again. Gradients
+// go the same ways back, so that a layer exchanges its rows four times.
 //
 //   one exchange      permute | all-to-all over ep | sort
 //   hierarchical      one copy per node | all-to-all between nodes | copies to rows | all-to-all inside nodes | sort
-//   of nodes of one   one copy per rank | all-to-all | copies to rows in expert order (deepseek-ai/DeepEP: both directions)
+//   of nodes of one   one copy per rank | all-to-all | copies to rows in expert order (deepseek-ai/DeepEP: both
+//   directions)
 
 #include <fmt/format.h>
 
@@ -15,16 +16,28 @@ namespace rehearse::ops {
 namespace {
 
 /// Rows and, on the way to the experts in forward and back in backward, their weights; -1 without.
-struct Rows { int rows = -1, weights = -1; };
+struct Rows {
+  int rows = -1, weights = -1;
+};
 
 /// Moves rows between the ranks of tokens and of experts for one op.
 class Exchange {
  public:
   Exchange(BlockBody& b, const OpSpec& op, Phase phase, std::int64_t hidden, bool weighted)
-      : b_(b), body_(b.builder()), plan_(b.options().experts), op_(op), phase_(phase), hidden_(hidden), weighted_(weighted) {}
+      : b_(b),
+        body_(b.builder()),
+        plan_(b.options().experts),
+        op_(op),
+        phase_(phase),
+        hidden_(hidden),
+        weighted_(weighted) {}
 
   /// Rows as they leave the tokens' rank, or come back to it.
-  Rows at_source(const std::string& name) { return plan_.ep == 1 ? ordered(name) : plan_.node > 0 ? make(name, copies(), sent(), plan_.at_source) : spread(name); }
+  Rows at_source(const std::string& name) {
+    return plan_.ep == 1    ? ordered(name)
+           : plan_.node > 0 ? make(name, copies(), sent(), plan_.at_source)
+                            : spread(name);
+  }
   /// Rows in expert order on the experts' rank.
   Rows ordered(const std::string& name) { return make(name, plan_.arrived, plan_.arrived, plan_.at_expert); }
 
@@ -138,9 +151,12 @@ class Exchange {
     body_.add(std::move(task));
   }
 
-  void permute(const char* variant, const Rows& from, const Rows& to) { permute(variant, from, to, body_.frame().compute); }
+  void permute(const char* variant, const Rows& from, const Rows& to) {
+    permute(variant, from, to, body_.frame().compute);
+  }
 
-  /// What stands between two exchanges is part of both: deepseek-ai/DeepEP hands copies on in the kernel that receives them.
+  /// What stands between two exchanges is part of both: deepseek-ai/DeepEP hands copies on in the kernel that receives
+  /// them.
   void permute(const char* variant, const Rows& from, const Rows& to, StreamId stream) {
     std::vector<Operand> operands{read(from.rows), write(to.rows)};
     if (weighted_) operands.insert(operands.end(), {read(from.weights), write(to.weights)});
@@ -149,7 +165,8 @@ class Exchange {
       work.group_sizes = b_.shared("rows_from", plan_.counts_from);
       operands.push_back(read(work.group_sizes));
     }
-    work.scalars = {static_cast<double>(plan_.experts_here()), static_cast<double>(plan_.ep), static_cast<double>(plan_.capacity)};
+    work.scalars = {static_cast<double>(plan_.experts_here()), static_cast<double>(plan_.ep),
+                    static_cast<double>(plan_.capacity)};
     Task task;
     task.name = fmt::format("{}.{}", op_.name, variant);
     task.operands = std::move(operands);
@@ -168,17 +185,21 @@ class Exchange {
   bool weighted_;
 };
 
-std::int64_t width(BlockBody& b, int t) { return b.tensors().spec->tensors[static_cast<std::size_t>(t)].shape.back().size; }
+std::int64_t width(BlockBody& b, int t) {
+  return b.tensors().spec->tensors[static_cast<std::size_t>(t)].shape.back().size;
+}
 
 /// One pass between tokens and rows, told by the experts of each token.
-void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const char* name, ComputeOp kind, std::vector<Operand> operands, Phase phase, StreamId stream) {
+void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const char* name, ComputeOp kind,
+              std::vector<Operand> operands, Phase phase, StreamId stream) {
   ComputeTask work = pass(kind, name);
   Task task;
   task.name = fmt::format("{}.{}", op.name, name);
   operands.push_back(read(b.extra(choice_of(router_of(*b.tensors().spec, op)))));
   task.operands = std::move(operands);
   const ExpertPlan& plan = b.options().experts;
-  work.scalars = {static_cast<double>(plan.routing.experts), static_cast<double>(plan.capacity), plan.padded ? 1.0 : 0.0};
+  work.scalars = {static_cast<double>(plan.routing.experts), static_cast<double>(plan.capacity),
+                  plan.padded ? 1.0 : 0.0};
   exchange.add_counts(task, work);
   task.kind = std::move(work);
   task.stream = stream;
@@ -186,9 +207,11 @@ void add_pass(BlockBody& b, const OpSpec& op, const Exchange& exchange, const ch
   b.builder().add(std::move(task));
 }
 
-/// Where tasks run that lead from the counts to the exchange of rows: on its stream, so that a body interleaved with another turns at the exchange and
-/// not at the counts.
-StreamId before_rows(BlockBody& b) { return b.options().experts.ep > 1 ? b.builder().frame().ep : b.builder().frame().compute; }
+/// Where tasks run that lead from the counts to the exchange of rows: on its stream, so that a body interleaved with
+/// another turns at the exchange and not at the counts.
+StreamId before_rows(BlockBody& b) {
+  return b.options().experts.ep > 1 ? b.builder().frame().ep : b.builder().frame().compute;
+}
 
 /// Rows per expert are counted and, between ranks, exchanged: nothing else tells how much arrives.
 void count_rows(BlockBody& b, const OpSpec& op) {
@@ -198,7 +221,8 @@ void count_rows(BlockBody& b, const OpSpec& op) {
   const int to = b.shared("rows_to", plan.counts_to), from = b.shared("rows_from", plan.counts_from);
   ComputeTask histogram = pass(ComputeOp::histogram, "per_expert");
   histogram.scalars = {static_cast<double>(plan.capacity)};
-  body.compute(op.name + ".count", histogram, {read(b.extra(choice_of(router_of(*b.tensors().spec, op)))), write(to)}, b.phase());
+  body.compute(op.name + ".count", histogram, {read(b.extra(choice_of(router_of(*b.tensors().spec, op)))), write(to)},
+               b.phase());
   if (plan.ep > 1) {
     Task task;
     task.name = op.name + ".sizes";
@@ -215,7 +239,12 @@ void count_rows(BlockBody& b, const OpSpec& op) {
     CollectiveTask c;
     c.op = CollectiveOp::all_gather;
     c.group = body.frame().group("etp", {Axis::etp});
-    body.add({.name = op.name + ".sizes_all", .kind = c, .operands = {read(from), write(b.shared("rows_all", plan.counts_all))}, .stream = body.frame().stream_of(Axis::etp), .phase = b.phase(), .predicate = ExprPool::kOne});
+    body.add({.name = op.name + ".sizes_all",
+              .kind = c,
+              .operands = {read(from), write(b.shared("rows_all", plan.counts_all))},
+              .stream = body.frame().stream_of(Axis::etp),
+              .phase = b.phase(),
+              .predicate = ExprPool::kOne});
   }
   if (!plan.counted) return;
   Task sum;
@@ -234,12 +263,14 @@ void dispatch_forward(BlockBody& b, const OpSpec& op) {
   Exchange exchange(b, op, b.phase(), width(b, op.inputs[0]), true);
   const Rows out{b.result(op.outputs[0], b.stored(op.outputs[0])), b.result(op.outputs[1], b.stored(op.outputs[1]))};
   const Rows source = b.options().experts.ep == 1 ? out : exchange.at_source("sent");
-  add_pass(b, op, exchange, "permute", ComputeOp::permute, {read(x), read(weights), write(source.rows), write(source.weights)}, b.phase(), before_rows(b));
+  add_pass(b, op, exchange, "permute", ComputeOp::permute,
+           {read(x), read(weights), write(source.rows), write(source.weights)}, b.phase(), before_rows(b));
   exchange.to_experts(source, out);
 }
 
 void dispatch_backward(BlockBody& b, const OpSpec& op) {
-  const Rows grads{b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name), b.grad(op.outputs[1], gradient_layout(b.stored(op.outputs[1])), op.name)};
+  const Rows grads{b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name),
+                   b.grad(op.outputs[1], gradient_layout(b.stored(op.outputs[1])), op.name)};
   if (grads.rows < 0 || grads.weights < 0) return;
   Exchange exchange(b, op, Phase::input_grad, width(b, op.inputs[0]), true);
   const Rows source = b.options().experts.ep == 1 ? grads : exchange.at_source("sent_grad");
@@ -247,7 +278,9 @@ void dispatch_backward(BlockBody& b, const OpSpec& op) {
   const Layout tokens = gradient_layout(b.stored(op.inputs[1]));
   const int dweights = b.scratch_of(op.inputs[1], op.name + ".weights_grad", tokens);
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", tokens);
-  add_pass(b, op, exchange, "permute_grad", ComputeOp::permute_grad, {read(source.rows), read(source.weights), write(dx), write(dweights)}, Phase::input_grad, b.builder().frame().compute);
+  add_pass(b, op, exchange, "permute_grad", ComputeOp::permute_grad,
+           {read(source.rows), read(source.weights), write(dx), write(dweights)}, Phase::input_grad,
+           b.builder().frame().compute);
   b.add_grad(op.inputs[0], dx, op.name);
   b.add_grad(op.inputs[1], dweights, op.name);
 }
@@ -258,7 +291,8 @@ void combine_forward(BlockBody& b, const OpSpec& op) {
   const Rows source = b.options().experts.ep == 1 ? rows : exchange.at_source("returned");
   exchange.from_experts(rows, source);
   const int out = b.result(op.outputs[0], b.stored(op.outputs[0]));
-  add_pass(b, op, exchange, "unpermute", ComputeOp::unpermute, {read(source.rows), write(out)}, b.phase(), b.builder().frame().compute);
+  add_pass(b, op, exchange, "unpermute", ComputeOp::unpermute, {read(source.rows), write(out)}, b.phase(),
+           b.builder().frame().compute);
 }
 
 void combine_backward(BlockBody& b, const OpSpec& op) {
@@ -267,7 +301,8 @@ void combine_backward(BlockBody& b, const OpSpec& op) {
   Exchange exchange(b, op, Phase::input_grad, width(b, op.inputs[0]), false);
   const Rows grads = exchange.ordered("rows_grad");
   const Rows source = b.options().experts.ep == 1 ? grads : exchange.at_source("sent_grad");
-  add_pass(b, op, exchange, "unpermute_grad", ComputeOp::permute_grad, {read(dout), write(source.rows)}, Phase::input_grad, b.builder().frame().compute);
+  add_pass(b, op, exchange, "unpermute_grad", ComputeOp::permute_grad, {read(dout), write(source.rows)},
+           Phase::input_grad, b.builder().frame().compute);
   exchange.to_experts(source, grads);
   b.add_grad(op.inputs[0], grads.rows, op.name);
 }

@@ -1,5 +1,5 @@
-// Experts' products: one grouped product for all experts of a rank. Split by etp they are column and row parallel as a dense MLP's are,
-// and rows are gathered and scattered over etp as tokens are under sequence parallelism.
+// Experts' products: one grouped product for all experts of a rank. Split by etp they are column and row parallel as a
+// dense MLP's are, and rows are gathered and scattered over etp as tokens are under sequence parallelism.
 
 #include "core/strategy/fp8.hpp"
 #include "core/strategy/ops.hpp"
@@ -49,22 +49,27 @@ void add_on_rows(BlockBody& b, const std::string& name, ComputeTask t, std::vect
 
 // ---- biases of experts, a row by its expert's
 
-/// Bytes that Megatron-LM's addition of the last product's bias moves, over those of one kernel, all in 16 bits: the bias times row weights is
-/// written, added to an expert's rows, all experts' rows are joined, 12 bytes for 4; backward two products and their sums, and gradients of the
-/// experts' rows joined, 16 for 2 (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). Dispatchers that send one copy bring row weights
-/// in fp32, and what meets them is in fp32 until rows are joined: 28 bytes for 4, 40 for 2.
-struct EagerBias { double forward, backward; };
+/// Bytes that Megatron-LM's addition of the last product's bias moves, over those of one kernel, all in 16 bits: the
+/// bias times row weights is written, added to an expert's rows, all experts' rows are joined, 12 bytes for 4; backward
+/// two products and their sums, and gradients of the experts' rows joined, 16 for 2
+/// (megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias). Dispatchers that send one copy bring row
+/// weights in fp32, and what meets them is in fp32 until rows are joined: 28 bytes for 4, 40 for 2.
+struct EagerBias {
+  double forward, backward;
+};
 EagerBias eager_bias(const ExpertPlan& plan) { return plan.node > 0 ? EagerBias{7, 20} : EagerBias{3, 8}; }
 
 /// Rows, the bias or its gradient, and what tells them apart.
-void add_bias_task(BlockBody& b, const OpSpec& op, const char* what, ComputeTask t, std::vector<Operand> operands, Phase phase) {
+void add_bias_task(BlockBody& b, const OpSpec& op, const char* what, ComputeTask t, std::vector<Operand> operands,
+                   Phase phase) {
   t.scalars = {static_cast<double>(b.options().experts.etp)};
   add_on_rows(b, op.name + what, std::move(t), std::move(operands), phase);
 }
 
 bool weighs_bias(const OpSpec& op) { return op.inputs.size() > 1; }
 
-/// A bias that no row weight multiplies is added by the product; the other is a kernel's work, unless kernels are fused.
+/// A bias that no row weight multiplies is added by the product; the other is a kernel's work, unless kernels are
+/// fused.
 void add_bias(BlockBody& b, const OpSpec& op, const std::vector<int>& results) {
   if (op.params.size() < 2) return;
   const bool weighted = weighs_bias(op);
@@ -82,8 +87,10 @@ void bias_gradient(BlockBody& b, const OpSpec& op, const std::vector<int>& dy) {
   const bool weighted = weighs_bias(op);
   ComputeTask t = pass(ComputeOp::add, weighted ? "weighted_expert_bias_grad" : "expert_bias_grad");
   t.accumulates = true;
-  if (b.options().kernels.fused_experts) t.passes = 0;
-  else if (weighted) t.passes = eager_bias(b.options().experts).backward;
+  if (b.options().kernels.fused_experts)
+    t.passes = 0;
+  else if (weighted)
+    t.passes = eager_bias(b.options().experts).backward;
   std::vector<Operand> operands{update(b.grad_accumulator(op.params[1]))};
   int dweights = -1;
   if (weighted) {
@@ -92,7 +99,8 @@ void bias_gradient(BlockBody& b, const OpSpec& op, const std::vector<int>& dy) {
     operands.insert(operands.end(), {read(b.param(op.params[1])), read(weights), write(dweights)});
   }
   for (const int g : dy) operands.push_back(read(g));
-  add_bias_task(b, op, ".bias_grad", std::move(t), std::move(operands), weighted ? Phase::input_grad : Phase::weight_grad);
+  add_bias_task(b, op, ".bias_grad", std::move(t), std::move(operands),
+                weighted ? Phase::input_grad : Phase::weight_grad);
   if (weighted) b.add_grad(op.inputs[1], dweights, op.name);
 }
 
@@ -107,7 +115,8 @@ void linear_forward(BlockBody& b, const OpSpec& op) {
     results.push_back(b.result(t, output_layout(b, op, t)));
     operands.push_back(write(results.back()));
   }
-  ComputeTask product = grouped_product(b, op, "linear", {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)});
+  ComputeTask product =
+      grouped_product(b, op, "linear", {body.dim(w, 0), body.dim(x, 0), body.dim(w, kOut), body.dim(w, kIn)});
   product.transpose_b = true;
   add_on_rows(b, op.name, std::move(product), std::move(operands), b.phase());
   add_bias(b, op, results);
@@ -142,7 +151,8 @@ void linear_backward(BlockBody& b, const OpSpec& op) {
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::etp, Partial{}) : in);
   std::vector<Operand> operands{read(w), write(dx)};
   operands.insert(operands.end(), dy.begin(), dy.end());
-  add_on_rows(b, op.name + ".input_grad", grouped_product(b, op, "linear_input_grad", {groups, rows, from, out}), std::move(operands), Phase::input_grad);
+  add_on_rows(b, op.name + ".input_grad", grouped_product(b, op, "linear_input_grad", {groups, rows, from, out}),
+              std::move(operands), Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   if (op.frozen) return;
   ComputeTask product = grouped_product(b, op, "linear_weight_grad", {groups, out, from, rows});
@@ -170,10 +180,12 @@ ComputeTask inside_products(BlockBody& b, ComputeTask task) {
   return task;
 }
 
-/// Bytes that Megatron-LM's bounded activation moves, over those of one kernel, all in 16 bits: gate and up are bounded apart and joined again before
-/// the kernel, 22 for 6 of each inner element; backward the kernel, then the bounds' gradients and their join, 30 for 10
-/// (megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
-struct EagerBounds { double forward = 22.0 / 6, backward = 3; };
+/// Bytes that Megatron-LM's bounded activation moves, over those of one kernel, all in 16 bits: gate and up are bounded
+/// apart and joined again before the kernel, 22 for 6 of each inner element; backward the kernel, then the bounds'
+/// gradients and their join, 30 for 10 (megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl).
+struct EagerBounds {
+  double forward = 22.0 / 6, backward = 3;
+};
 constexpr EagerBounds kEagerBounds;
 
 ComputeTask activation_task(const OpSpec& op, ComputeOp kind) {
@@ -190,7 +202,8 @@ void activation_forward(BlockBody& b, const OpSpec& op) {
   for (std::size_t i = 0; i + 1 < op.inputs.size(); ++i) operands.push_back(read(b.value(op.inputs[i])));
   operands.push_back(read(b.value(op.inputs.back(), weights_layout(b, op), op.name)));
   operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
-  b.builder().compute(op.name, inside_products(b, activation_task(op, ComputeOp::activation)), std::move(operands), b.phase());
+  b.builder().compute(op.name, inside_products(b, activation_task(op, ComputeOp::activation)), std::move(operands),
+                      b.phase());
 }
 
 void activation_backward(BlockBody& b, const OpSpec& op) {
@@ -205,21 +218,29 @@ void activation_backward(BlockBody& b, const OpSpec& op) {
   const bool split = is_split(b.stored(op.outputs[0]), 1);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool weights = i + 1 == inputs.size();
-    const Layout layout = !weights ? gradient_layout(b.stored(op.inputs[i])) : split ? with_axis(all, Axis::etp, Partial{}) : all;
-    gradients.push_back(b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(op.inputs[i])].name + "_grad", inputs[i], layout));
+    const Layout layout = !weights ? gradient_layout(b.stored(op.inputs[i]))
+                          : split  ? with_axis(all, Axis::etp, Partial{})
+                                   : all;
+    gradients.push_back(
+        b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(op.inputs[i])].name + "_grad",
+                       inputs[i], layout));
   }
   for (const int x : inputs) operands.push_back(read(x));
   for (const int g : gradients) operands.push_back(write(g));
-  b.builder().compute(op.name + ".input_grad", inside_products(b, activation_task(op, ComputeOp::activation_grad)), std::move(operands), Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", inside_products(b, activation_task(op, ComputeOp::activation_grad)),
+                      std::move(operands), Phase::input_grad);
   for (std::size_t i = 0; i < gradients.size(); ++i) b.add_grad(op.inputs[i], gradients[i], op.name);
 }
 
 // ---- one vector appended to every head
 
-bool splits_heads(BlockBody& b, const OpSpec& op) { return !std::holds_alternative<Replicate>(layout_on(b.stored(op.outputs[0]), Axis::tp)); }
+bool splits_heads(BlockBody& b, const OpSpec& op) {
+  return !std::holds_alternative<Replicate>(layout_on(b.stored(op.outputs[0]), Axis::tp));
+}
 
 void append_forward(BlockBody& b, const OpSpec& op) {
-  const int heads = b.value(op.inputs[0]), vector = b.value(op.inputs[1], with_axis(b.stored(op.inputs[1]), Axis::tp, Replicate{}), op.name);
+  const int heads = b.value(op.inputs[0]),
+            vector = b.value(op.inputs[1], with_axis(b.stored(op.inputs[1]), Axis::tp, Replicate{}), op.name);
   const int y = b.result(op.outputs[0], b.stored(op.outputs[0]));
   b.builder().compute(op.name, pass(ComputeOp::copy, "append"), {read(heads), read(vector), write(y)}, b.phase());
 }
@@ -229,8 +250,10 @@ void append_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0) return;
   const int dheads = b.scratch_of(op.inputs[0], op.name + ".heads_grad", gradient_layout(b.stored(op.inputs[0])));
   const Layout whole = with_axis(b.stored(op.inputs[1]), Axis::tp, Replicate{});
-  const int dvector = b.scratch_of(op.inputs[1], op.name + ".vector_grad", splits_heads(b, op) ? with_axis(whole, Axis::tp, Partial{}) : whole);
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::add, "append_grad"), {read(dy), write(dheads), write(dvector)}, Phase::input_grad);
+  const int dvector = b.scratch_of(op.inputs[1], op.name + ".vector_grad",
+                                   splits_heads(b, op) ? with_axis(whole, Axis::tp, Partial{}) : whole);
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::add, "append_grad"),
+                      {read(dy), write(dheads), write(dvector)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dheads, op.name);
   b.add_grad(op.inputs[1], dvector, op.name);
 }

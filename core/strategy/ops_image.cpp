@@ -17,7 +17,9 @@ int emit(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Operand> 
   return y;
 }
 
-int output_gradient(BlockBody& b, const OpSpec& op) { return b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name); }
+int output_gradient(BlockBody& b, const OpSpec& op) {
+  return b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
+}
 
 /// Gradient of input `i`, which is no longer at hand: a tensor of its shape.
 int gradient_of(BlockBody& b, const OpSpec& op, std::size_t i, const Layout& layout) {
@@ -32,7 +34,9 @@ int gradient_of(BlockBody& b, const OpSpec& op, std::size_t i, const Layout& lay
   return b.builder().scratch(name, f.add_tensor(std::move(t)));
 }
 
-int gradient_of(BlockBody& b, const OpSpec& op, std::size_t i) { return gradient_of(b, op, i, gradient_layout(b.stored(op.inputs[i]))); }
+int gradient_of(BlockBody& b, const OpSpec& op, std::size_t i) {
+  return gradient_of(b, op, i, gradient_layout(b.stored(op.inputs[i])));
+}
 
 // ---- pools
 
@@ -49,7 +53,8 @@ void pool_forward(BlockBody& b, const OpSpec& op) {
   const int x = windowed_input(b, op, op.name);
   std::vector<Operand> operands{read(x)};
   if (!op.average) {
-    const Tensor y = b.builder().frame().program.tensors[static_cast<std::size_t>(b.tensors().value[static_cast<std::size_t>(op.outputs[0])])];
+    const Tensor y = b.builder().frame().program.tensors[static_cast<std::size_t>(
+        b.tensors().value[static_cast<std::size_t>(op.outputs[0])])];
     operands.push_back(write(b.extra(positions(op), y.shape, DType::int64, without_halos(y.layout), true)));
   }
   emit(b, op, pool_task(ComputeOp::pool, op), std::move(operands));
@@ -61,7 +66,8 @@ void pool_backward(BlockBody& b, const OpSpec& op) {
   if (!op.average) operands.push_back(read(with_gradient_halos(b, op, b.extra(positions(op)), op.name + ".positions")));
   const int dx = gradient_of(b, op, 0, input_gradient_layout(b, op));
   operands.push_back(write(dx));
-  b.builder().compute(op.name + ".input_grad", pool_task(ComputeOp::pool_grad, op), std::move(operands), Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", pool_task(ComputeOp::pool_grad, op), std::move(operands),
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -84,7 +90,8 @@ void global_pool_backward(BlockBody& b, const OpSpec& op) {
   const int dy = output_gradient(b, op);
   if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
   const int dx = gradient_of(b, op, 0);
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::pool_grad, "global"), {read(dy), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::pool_grad, "global"), {read(dy), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -124,7 +131,8 @@ void batch_norm_forward(BlockBody& b, const OpSpec& op) {
   emit(b, op, std::move(t), {read(x), read(sums), read(b.param(op.params[0])), read(b.param(op.params[1]))});
 }
 
-/// Sums of dy and dy * x per channel, which are the gradients of bias and weight too, where those are wanted; then the input's gradient from their totals.
+/// Sums of dy and dy * x per channel, which are the gradients of bias and weight too, where those are wanted; then the
+/// input's gradient from their totals.
 void batch_norm_backward(BlockBody& b, const OpSpec& op) {
   const int dy = output_gradient(b, op);
   if (dy < 0) return;
@@ -144,11 +152,14 @@ void batch_norm_backward(BlockBody& b, const OpSpec& op) {
   ComputeTask t = pass(ComputeOp::norm_grad, "batch_norm");
   t.epsilon = op.eps;
   t.scope = scope(b);
-  b.builder().compute(op.name + ".input_grad", t, {read(x), read(dy), read(saved), read(sums), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", t,
+                      {read(x), read(dy), read(saved), read(sums), read(b.param(op.params[0])), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
-// ---- relu: keeps its result, which the next layer keeps anyway; a byte per element where the block hands the result on
+// ---- relu: keeps its result, which the next layer keeps anyway; a byte per element where the block hands the result
+// on
 
 /// Leaky where it has a slope: the sign of its result is that of x too.
 ComputeTask relu_task(ComputeOp kind, const OpSpec& op) {
@@ -175,7 +186,8 @@ void relu_backward(BlockBody& b, const OpSpec& op) {
   if (dy < 0 || !b.wants_grad(op.inputs[0])) return;
   const int kept = hands_on(b, op) ? b.extra(mask(op)) : b.value(op.outputs[0]);
   const int dx = gradient_of(b, op, 0);
-  b.builder().compute(op.name + ".input_grad", relu_task(ComputeOp::activation_grad, op), {read(dy), read(kept), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", relu_task(ComputeOp::activation_grad, op),
+                      {read(dy), read(kept), write(dx)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -191,8 +203,10 @@ void gate_backward(BlockBody& b, const OpSpec& op) {
   const int dy = output_gradient(b, op);
   if (dy < 0) return;
   const int features = gradient_of(b, op, 0), gates = gradient_of(b, op, 1);
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::activation_grad, "gate"),
-                      {read(dy), read(b.value(op.inputs[0])), read(b.value(op.inputs[1])), write(features), write(gates)}, Phase::input_grad);
+  b.builder().compute(
+      op.name + ".input_grad", pass(ComputeOp::activation_grad, "gate"),
+      {read(dy), read(b.value(op.inputs[0])), read(b.value(op.inputs[1])), write(features), write(gates)},
+      Phase::input_grad);
   b.add_grad(op.inputs[0], features, op.name);
   b.add_grad(op.inputs[1], gates, op.name);
 }
@@ -230,7 +244,9 @@ void concat_backward(BlockBody& b, const OpSpec& op) {
 
 const char* upsample_variant(const OpSpec& op) { return op.interpolated ? "upsample_bilinear" : "upsample_nearest"; }
 
-void upsample_forward(BlockBody& b, const OpSpec& op) { emit(b, op, pass(ComputeOp::copy, upsample_variant(op)), {read(windowed_input(b, op, op.name))}); }
+void upsample_forward(BlockBody& b, const OpSpec& op) {
+  emit(b, op, pass(ComputeOp::copy, upsample_variant(op)), {read(windowed_input(b, op, op.name))});
+}
 
 /// Tiles of an output whose input every rank has whole: each adds up its own, and the sums are added.
 AxisSet spread_axes(BlockBody& b, const OpSpec& op) {
@@ -247,7 +263,8 @@ void upsample_backward(BlockBody& b, const OpSpec& op) {
   const AxisSet spread = spread_axes(b, op);
   const int dy = spread.empty() ? windowed_gradient(b, op, op.name) : gradient;
   const int dx = gradient_of(b, op, 0, input_gradient_layout(b, op));
-  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::copy, upsample_variant(op)), {read(dy), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", pass(ComputeOp::copy, upsample_variant(op)), {read(dy), write(dx)},
+                      Phase::input_grad);
   b.all_reduce(dx, spread, op.name + ".input_grad", Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
@@ -273,7 +290,8 @@ void pixel_loss_backward(BlockBody& b, const OpSpec& op) {
   const int dx = b.scratch_like(op.name + ".logits_grad", logits, gradient_layout(b.stored(op.inputs[0])));
   ComputeTask t = pass(ComputeOp::cross_entropy_grad, "pixels");
   t.dims = {mean_pixels(b, op)};
-  b.builder().compute(op.name + ".logits_grad", t, {read(logits), read(b.value(op.inputs[1])), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".logits_grad", t, {read(logits), read(b.value(op.inputs[1])), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 

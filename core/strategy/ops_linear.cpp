@@ -1,5 +1,6 @@
-// Linear: one GEMM forward; input gradient and weight gradient backward. Column parallel (weight split by output features) reads
-// whole tokens and writes its slice of features; row parallel reads its slice and writes a partial sum (Shoeybi et al. 2019).
+// Linear: one GEMM forward; input gradient and weight gradient backward. Column parallel (weight split by output
+// features) reads whole tokens and writes its slice of features; row parallel reads its slice and writes a partial sum
+// (Shoeybi et al. 2019).
 
 #include "core/strategy/ops_linear.hpp"
 
@@ -25,7 +26,8 @@ void forward(BlockBody& b, const OpSpec& op) {
   if (gathers_in_pieces(b, op)) return piecewise_gather_forward(b, op);
   if (scatters_in_pieces(b, op)) return piecewise_scatter_forward(b, op);
   const bool fp8 = in_fp8(b, op);
-  const int x = fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value_for(op.name, op.inputs[0], linear_input(b, op), op.name);
+  const int x =
+      fp8 ? fp8_input(b, op, linear_input(b, op)) : b.value_for(op.name, op.inputs[0], linear_input(b, op), op.name);
   const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<Operand> operands{read(x), read(w)};
   std::vector<int> results;
@@ -40,7 +42,8 @@ void forward(BlockBody& b, const OpSpec& op) {
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
 }
 
-/// Column sums of the output gradient, as it is stored: a rank sums over its own tokens. Frameworks run them as kernels of their own.
+/// Column sums of the output gradient, as it is stored: a rank sums over its own tokens. Frameworks run them as kernels
+/// of their own.
 void bias_gradient(BlockBody& b, const OpSpec& op) {
   if (op.params.size() < 2) return;
   std::vector<Operand> operands;
@@ -54,7 +57,10 @@ void bias_gradient(BlockBody& b, const OpSpec& op) {
 }
 
 /// What the products of backward read.
-struct Backward { int x = -1, w = -1; std::vector<int> dy, dy_columns; };
+struct Backward {
+  int x = -1, w = -1;
+  std::vector<int> dy, dy_columns;
+};
 
 bool find_operands(BlockBody& b, const OpSpec& op, Backward& out) {
   if (in_fp8(b, op)) {
@@ -99,14 +105,19 @@ void input_gradient(BlockBody& b, const OpSpec& op, const Backward& of) {
   const int dx = b.scratch_of(op.inputs[0], op.name + ".input_grad", column ? with_axis(in, Axis::tp, Partial{}) : in);
   std::vector<Operand> operands{read(of.w), write(dx)};
   for (const int f : of.dy) operands.push_back(read(f));
-  b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", product(b, op, "linear_input_grad", m, k, n), operands,
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
 void backward(BlockBody& b, const OpSpec& op) {
   if (scatters_in_pieces(b, op) && !(in_fp8(b, op) && casts_gathered(b.builder().frame()))) {
     const int whole = piecewise_input_grad(b, op);
-    if (whole >= 0 && !op.frozen) weight_gradient(b, op, in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op)) : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"), {whole});
+    if (whole >= 0 && !op.frozen)
+      weight_gradient(b, op,
+                      in_fp8(b, op) ? fp8_input_again(b, op, linear_input(b, op))
+                                    : b.value(op.inputs[0], linear_input(b, op), op.name + ".again"),
+                      {whole});
     return;
   }
   Backward of;
@@ -117,13 +128,16 @@ void backward(BlockBody& b, const OpSpec& op) {
   if (!b.options().overlap_tp_backward) input_gradient(b, op, of);
 }
 
-std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return op.frozen ? std::vector<int>{} : std::vector<int>{op.inputs[0]}; }
+std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) {
+  return op.frozen ? std::vector<int>{} : std::vector<int>{op.inputs[0]};
+}
 
 }  // namespace
 
 Layout linear_input(BlockBody& b, const OpSpec& op) {
   // All pixels of an image go into one product: tiles are gathered.
-  const Layout stored = with_axis(with_axis(b.stored(op.inputs[0]), Axis::tile_h, Replicate{}), Axis::tile_w, Replicate{});
+  const Layout stored =
+      with_axis(with_axis(b.stored(op.inputs[0]), Axis::tile_h, Replicate{}), Axis::tile_w, Replicate{});
   const Layout& weight = b.param_layout(op.params[0]);
   return is_shard(weight, Axis::tp, 0) ? with_axis(stored, Axis::tp, Replicate{}) : stored;
 }

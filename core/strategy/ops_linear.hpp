@@ -17,11 +17,14 @@ void add_bias(BlockBody& b, const OpSpec& op, ComputeTask& task, std::vector<Ope
 [[nodiscard]] bool gathers_in_pieces(BlockBody& b, const OpSpec& op);
 [[nodiscard]] bool scatters_in_pieces(BlockBody& b, const OpSpec& op);
 
-/// Forward of a column-parallel product: the pieces of its input go around the group, each under the product of the one before.
+/// Forward of a column-parallel product: the pieces of its input go around the group, each under the product of the one
+/// before.
 void piecewise_gather_forward(BlockBody& b, const OpSpec& op);
-/// Forward of a row-parallel product: pieces of its output gather a term on every rank on the way to their own, under the next product.
+/// Forward of a row-parallel product: pieces of its output gather a term on every rank on the way to their own, under
+/// the next product.
 void piecewise_scatter_forward(BlockBody& b, const OpSpec& op);
-/// Input gradient of a row-parallel product, under the gather of the output gradient; returns that, whole, for the weight gradient.
+/// Input gradient of a row-parallel product, under the gather of the output gradient; returns that, whole, for the
+/// weight gradient.
 [[nodiscard]] int piecewise_input_grad(BlockBody& b, const OpSpec& op);
 
 }  // namespace rehearse::ops

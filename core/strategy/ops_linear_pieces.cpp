@@ -1,7 +1,8 @@
-// Tensor-parallel communication under the products it feeds or follows (Wang et al. 2023, "Overlap communication with dependent
-// computation via decomposition"; Transformer Engine's user buffers, PyTorch's async tensor parallelism): the sequence is cut into a
-// piece per rank. A gather is k-1 hops of a piece, each beside the product of the piece at hand; a scatter is k-1 hops of a sum that
-// grows by a term on every rank. As many bytes as the collective they stand for, in smaller products.
+// Tensor-parallel communication under the products it feeds or follows (Wang et al. 2023, "Overlap communication with
+// dependent computation via decomposition"; Transformer Engine's user buffers, PyTorch's async tensor parallelism): the
+// sequence is cut into a piece per rank. A gather is k-1 hops of a piece, each beside the product of the piece at hand;
+// a scatter is k-1 hops of a sum that grows by a term on every rank. As many bytes as the collective they stand for, in
+// smaller products.
 
 #include <fmt/format.h>
 
@@ -37,7 +38,8 @@ void hop(BlockBody& b, const std::string& name, int from, int to, Phase phase) {
   b.builder().add(std::move(task));
 }
 
-/// A buffer for the whole of a value, and its pieces as views, by hops: this rank's own slice, then what the others' send.
+/// A buffer for the whole of a value, and its pieces as views, by hops: this rank's own slice, then what the others'
+/// send.
 struct Gathered {
   int whole = -1;
   std::vector<int> pieces;
@@ -52,7 +54,8 @@ int view_of(BlockBody& b, int whole, const Layout& own, int hops) {
   t.layout = piece_of(own, hops);
   t.alias_of = body.tensor_id(whole);
   t.alias_dim = kSequence;
-  const ExprId ranks = e.extent(Axis::tp), back = e.apply(ExprOp::sub, e.apply(ExprOp::add, e.coord(Axis::tp), ranks), e.constant(hops));
+  const ExprId ranks = e.extent(Axis::tp),
+               back = e.apply(ExprOp::sub, e.apply(ExprOp::add, e.coord(Axis::tp), ranks), e.constant(hops));
   t.alias_offset = f.mul(e.apply(ExprOp::mod, back, ranks), f.local(t, kSequence));
   const std::string name = t.name;
   return body.scratch(name, f.add_tensor(std::move(t)));
@@ -87,7 +90,8 @@ ComputeTask piece_product(BlockBody& b, const OpSpec& op, const char* variant, E
 
 Layout as_stored(BlockBody& b, const OpSpec&, int t) { return b.stored(t); }
 
-/// This rank's slice of the output's gradient, cast before it is sent where products are in fp8; -1 where nothing needs it.
+/// This rank's slice of the output's gradient, cast before it is sent where products are in fp8; -1 where nothing needs
+/// it.
 int own_output_grad(BlockBody& b, const OpSpec& op) {
   if (!in_fp8(b, op)) return b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   const std::vector<OperandCopies> cast = fp8_output_grads(b, op, as_stored);
@@ -95,23 +99,29 @@ int own_output_grad(BlockBody& b, const OpSpec& op) {
 }
 
 /// The head and the embedding are left as they are, as in Transformer Engine.
-bool in_pieces(BlockBody& b) { return b.options().overlap_tp && b.tensors().spec->input >= 0 && b.tensors().spec->output >= 0; }
+bool in_pieces(BlockBody& b) {
+  return b.options().overlap_tp && b.tensors().spec->input >= 0 && b.tensors().spec->output >= 0;
+}
 
 }  // namespace
 
 bool gathers_in_pieces(BlockBody& b, const OpSpec& op) {
-  if (in_fp8(b, op) && (casts_gathered(b.builder().frame()) || fp8_brought(b, op, linear_input(b, op)) >= 0)) return false;
-  return in_pieces(b) && !op.low_rank && is_shard(b.param_layout(op.params[0]), 0) && is_shard(b.stored(op.inputs[0]), kSequence) && !b.has_value(op.inputs[0], linear_input(b, op));
+  if (in_fp8(b, op) && (casts_gathered(b.builder().frame()) || fp8_brought(b, op, linear_input(b, op)) >= 0))
+    return false;
+  return in_pieces(b) && !op.low_rank && is_shard(b.param_layout(op.params[0]), 0) &&
+         is_shard(b.stored(op.inputs[0]), kSequence) && !b.has_value(op.inputs[0], linear_input(b, op));
 }
 
 bool scatters_in_pieces(BlockBody& b, const OpSpec& op) {
-  return in_pieces(b) && !op.low_rank && op.outputs.size() == 1 && is_shard(b.param_layout(op.params[0]), 1) && is_shard(b.stored(op.outputs[0]), kSequence);
+  return in_pieces(b) && !op.low_rank && op.outputs.size() == 1 && is_shard(b.param_layout(op.params[0]), 1) &&
+         is_shard(b.stored(op.outputs[0]), kSequence);
 }
 
 void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
   BodyBuilder& body = b.builder();
   const bool fp8 = in_fp8(b, op);
-  const Gathered x = start_gather(b, op.name, fp8 ? fp8_input(b, op, b.stored(op.inputs[0])) : b.value(op.inputs[0]), b.phase());
+  const Gathered x =
+      start_gather(b, op.name, fp8 ? fp8_input(b, op, b.stored(op.inputs[0])) : b.value(op.inputs[0]), b.phase());
   const int w = fp8 ? fp8_weight(b, op).rows : b.param(op.params[0]);
   std::vector<int> results;
   for (const int t : op.outputs) results.push_back(b.result(t, linear_output(b, op, t)));
@@ -127,8 +137,10 @@ void piecewise_gather_forward(BlockBody& b, const OpSpec& op) {
     t.kernels = kInOneCall;
   }
   for (std::size_t i = 0; i < results.size(); ++i) b.keep(op.outputs[i], results[i], op.name);
-  if (fp8) fp8_brought(b, op, linear_input(b, op)) = x.whole;
-  else b.has_now(op.inputs[0], linear_input(b, op), x.whole);
+  if (fp8)
+    fp8_brought(b, op, linear_input(b, op)) = x.whole;
+  else
+    b.has_now(op.inputs[0], linear_input(b, op), x.whole);
 }
 
 void piecewise_scatter_forward(BlockBody& b, const OpSpec& op) {

@@ -1,7 +1,8 @@
-// Cross-entropy over a vocabulary that may be split (Shoeybi et al. 2019, sec. 3): three small reductions of one number per
-// token instead of a gather of the logits. Unfused it works on an fp32 copy of the logits, which is kept (4 bytes per logit). PyTorch's own loss
-// works on nothing in place: backward holds the logarithms of probabilities, the labels' gradient and its result, 12 bytes per logit at once;
-// over a split vocabulary also the exponentials (torch.distributed.tensor.parallel.loss_parallel).
+// Cross-entropy over a vocabulary that may be split (Shoeybi et al. 2019, sec. 3): three small reductions of one number
+// per token instead of a gather of the logits. Unfused it works on an fp32 copy of the logits, which is kept (4 bytes
+// per logit). PyTorch's own loss works on nothing in place: backward holds the logarithms of probabilities, the labels'
+// gradient and its result, 12 bytes per logit at once; over a split vocabulary also the exponentials
+// (torch.distributed.tensor.parallel.loss_parallel).
 
 #include "core/strategy/ops.hpp"
 
@@ -13,14 +14,21 @@ std::string key(const OpSpec& op, const char* what) { return op.name + "." + wha
 
 ComputeTask piece(const char* variant) { return pass(ComputeOp::cross_entropy, variant); }
 
-/// fp32 numbers per token (`count` of them; 1 leaves the dimension out), reduced over the ranks that split the vocabulary.
-struct PerToken { const char* what; ReduceOp reduce; bool split, saved; int count = 1; };
+/// fp32 numbers per token (`count` of them; 1 leaves the dimension out), reduced over the ranks that split the
+/// vocabulary.
+struct PerToken {
+  const char* what;
+  ReduceOp reduce;
+  bool split, saved;
+  int count = 1;
+};
 
 int make_per_token(BlockBody& b, const OpSpec& op, int logits, const PerToken& wanted) {
   const Tensor& l = b.builder().tensor(logits);
   std::vector<ExprId> shape{l.shape[0], l.shape[1]};
   if (wanted.count > 1) shape.push_back(b.builder().frame().constant(wanted.count));
-  return b.extra(key(op, wanted.what), std::move(shape), DType::fp32, with_axis(l.layout, Axis::tp, Replicate{}), wanted.saved);
+  return b.extra(key(op, wanted.what), std::move(shape), DType::fp32, with_axis(l.layout, Axis::tp, Replicate{}),
+                 wanted.saved);
 }
 
 void reduce_per_token(BlockBody& b, const OpSpec& op, int formal, const PerToken& wanted, Phase phase) {
@@ -39,7 +47,8 @@ void reduce_per_token(BlockBody& b, const OpSpec& op, int formal, const PerToken
 }
 
 /// A pass over the logits that writes the numbers, and their reduction.
-int per_token(BlockBody& b, const OpSpec& op, const char* variant, int logits, const PerToken& wanted, std::vector<Operand> operands) {
+int per_token(BlockBody& b, const OpSpec& op, const char* variant, int logits, const PerToken& wanted,
+              std::vector<Operand> operands) {
   const int out = make_per_token(b, op, logits, wanted);
   operands.push_back(write(out));
   b.builder().compute(key(op, wanted.what), piece(variant), std::move(operands), b.phase());
@@ -50,7 +59,8 @@ int per_token(BlockBody& b, const OpSpec& op, const char* variant, int logits, c
 /// Two reductions: the maximum, then the sum of exponentials beside the label's logit.
 std::vector<Operand> fused_statistics(BlockBody& b, const OpSpec& op, int logits, int labels, bool split) {
   const int max = per_token(b, op, "max", logits, {"max", ReduceOp::max, split, true}, {read(logits)});
-  const int sums = per_token(b, op, "sums", logits, {"sum_exp", ReduceOp::sum, split, true, 2}, {read(logits), read(labels), read(max)});
+  const int sums = per_token(b, op, "sums", logits, {"sum_exp", ReduceOp::sum, split, true, 2},
+                             {read(logits), read(labels), read(max)});
   return {read(sums)};
 }
 
@@ -59,7 +69,8 @@ std::vector<Operand> unfused_statistics(BlockBody& b, const OpSpec& op, int work
   const int max = per_token(b, op, "max", work, {"max", ReduceOp::max, split, false}, {read(work)});
   const PerToken wanted{"target", ReduceOp::sum, split, false};
   const int target = make_per_token(b, op, work, wanted);
-  b.builder().compute(key(op, "exponential"), piece("exponential"), {update(work), read(labels), read(max), write(target)}, b.phase());
+  b.builder().compute(key(op, "exponential"), piece("exponential"),
+                      {update(work), read(labels), read(max), write(target)}, b.phase());
   reduce_per_token(b, op, target, wanted, b.phase());
   const int sum = per_token(b, op, "sum_exp", work, {"sum_exp", ReduceOp::sum, split, false}, {read(work)});
   b.builder().compute(key(op, "normalise"), piece("normalise"), {update(work), read(sum)}, b.phase());
@@ -77,7 +88,8 @@ void forward(BlockBody& b, const OpSpec& op) {
     work = b.extra(key(op, "logits_fp32"), l.shape, DType::fp32, l.layout, true);
     body.compute(key(op, "to_fp32"), pass(ComputeOp::cast), {read(logits), write(work)}, b.phase());
   }
-  std::vector<Operand> operands = fused ? fused_statistics(b, op, work, labels, split) : unfused_statistics(b, op, work, labels, split);
+  std::vector<Operand> operands =
+      fused ? fused_statistics(b, op, work, labels, split) : unfused_statistics(b, op, work, labels, split);
   operands.push_back(write(b.result(op.outputs[0], b.stored(op.outputs[0]))));
   body.compute(key(op, "loss"), piece(fused ? "loss_of_sums" : "loss"), operands, b.phase());
 }
@@ -86,8 +98,10 @@ void forward(BlockBody& b, const OpSpec& op) {
 int framework_gradient(BlockBody& b, const OpSpec& op, ComputeTask task, int labels, int work) {
   BodyBuilder& body = b.builder();
   const int out = b.scratch_like(key(op, "logits_grad_fp32"), work, DType::fp32);
-  std::vector<Operand> operands{read(work), read(labels), write(out), write(b.scratch_like(key(op, "label_grad"), work, DType::fp32))};
-  if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp))) operands.push_back(write(b.scratch_like(key(op, "exponentials"), work, DType::fp32)));
+  std::vector<Operand> operands{read(work), read(labels), write(out),
+                                write(b.scratch_like(key(op, "label_grad"), work, DType::fp32))};
+  if (!std::holds_alternative<Replicate>(layout_on(body.tensor(work).layout, Axis::tp)))
+    operands.push_back(write(b.scratch_like(key(op, "exponentials"), work, DType::fp32)));
   body.compute(key(op, "logits_grad"), std::move(task), operands, Phase::input_grad);
   return out;
 }

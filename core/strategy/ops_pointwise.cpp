@@ -1,4 +1,5 @@
-// Norms, dropout, activations, residual additions, rotary embedding: kernels bound by memory, whose bytes are their operands'.
+// Norms, dropout, activations, residual additions, rotary embedding: kernels bound by memory, whose bytes are their
+// operands'.
 
 #include <algorithm>
 
@@ -25,7 +26,8 @@ const OpSpec* writer_of(const BlockSpec& spec, int t) {
   return nullptr;
 }
 
-/// The dropout that runs inside an addition that reads it, where kernels are fused: the first such input. Null where there is none.
+/// The dropout that runs inside an addition that reads it, where kernels are fused: the first such input. Null where
+/// there is none.
 const OpSpec* fused_dropout(BlockBody& b, const OpSpec& add) {
   if (!b.options().kernels.fused_norm) return nullptr;
   for (const int t : add.inputs) {
@@ -52,14 +54,17 @@ void one_result(BlockBody& b, const OpSpec& op, ComputeTask task, std::vector<Op
 }
 
 /// Bytes that PyTorch's eager operators move for an element, over those of one kernel.
-/// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32 (cast, square, mean, product, cast
-/// back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex product, cast back: 20 for 4), and a gated activation is two
-/// kernels (10 for 6; backward three, 18 for 10): pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py. A squared ReLU is a ReLU and
-/// a power (8 for 4); backward the power's is a copy, a factor and a product, then the ReLU's (20 for 6): pytorch/pytorch, FunctionsManual.cpp,
-/// pow_backward.
-struct EagerPasses { double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8, square = 2, square_grad = 10.0 / 3; };
-/// The same of a sum whose second term has a factor, an adapter's: a product, then the sum (megatron/bridge/peft/utils.py,
-/// ParallelLinearAdapter.forward).
+/// What has a kernel of its own there (LayerNorm, GELU, addition, dropout) counts once. RMSNorm goes through fp32
+/// (cast, square, mean, product, cast back, weight: 36 bytes for 4; backward 84 for 6), rotation too (cast, complex
+/// product, cast back: 20 for 4), and a gated activation is two kernels (10 for 6; backward three, 18 for 10):
+/// pytorch/torchtitan @9dec370, models/norms.py and models/llama/model.py. A squared ReLU is a ReLU and a power (8 for
+/// 4); backward the power's is a copy, a factor and a product, then the ReLU's (20 for 6): pytorch/pytorch,
+/// FunctionsManual.cpp, pow_backward.
+struct EagerPasses {
+  double norm = 9, norm_grad = 14, rotation = 5, gate = 10.0 / 6, gate_grad = 1.8, square = 2, square_grad = 10.0 / 3;
+};
+/// The same of a sum whose second term has a factor, an adapter's: a product, then the sum
+/// (megatron/bridge/peft/utils.py, ParallelLinearAdapter.forward).
 constexpr double kScaledSum = 10.0 / 6;
 constexpr EagerPasses kEager;
 
@@ -100,7 +105,8 @@ void norm_backward(BlockBody& b, const OpSpec& op) {
   ComputeTask t = norm_task(b, op, ComputeOp::norm_grad);
   ComputeTask input = t;
   if (op.kind == OpKind::rms_norm) unless_fused(b, input, kEager.norm_grad);
-  b.builder().compute(op.name + ".input_grad", input, {read(x), read(dy), read(b.param(op.params[0])), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", input, {read(x), read(dy), read(b.param(op.params[0])), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   if (op.frozen) return;
   // The sums over tokens for weight and bias are a second pass.
@@ -129,7 +135,8 @@ void dropout_backward(BlockBody& b, const OpSpec& op) {
   const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
   ComputeTask t = pass(ComputeOp::dropout_grad);
   t.probability = op.p;
-  b.builder().compute(op.name + ".input_grad", t, {read(dy), read(b.extra(op.name + ".mask")), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", t, {read(dy), read(b.extra(op.name + ".mask")), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 
@@ -178,7 +185,8 @@ void add_backward(BlockBody& b, const OpSpec& op) {
     const int dx = b.scratch_like(dropout->name + ".input_grad", dy, b.builder().tensor(dy).layout);
     ComputeTask t = pass(ComputeOp::dropout_add_grad);
     t.probability = dropout->p;
-    b.builder().compute(dropout->name + ".input_grad", t, {read(dy), read(b.extra(dropout->name + ".mask")), write(dx)}, Phase::input_grad);
+    b.builder().compute(dropout->name + ".input_grad", t, {read(dy), read(b.extra(dropout->name + ".mask")), write(dx)},
+                        Phase::input_grad);
     b.add_grad(dropout->inputs[0], dx, dropout->name);
   }
 }
@@ -215,33 +223,43 @@ const char* gelu_variant(const OpSpec& op) { return op.tanh_gelu ? "gelu_tanh" :
 void gelu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, gelu_variant(op), 1); }
 void gelu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, gelu_variant(op), 1); }
 void squared_relu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "squared_relu", kEager.square); }
-void squared_relu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "squared_relu", kEager.square_grad); }
+void squared_relu_backward(BlockBody& b, const OpSpec& op) {
+  activation_backward(b, op, "squared_relu", kEager.square_grad);
+}
 void silu_forward(BlockBody& b, const OpSpec& op) { activation_forward(b, op, "silu_mul", kEager.gate); }
 void silu_backward(BlockBody& b, const OpSpec& op) { activation_backward(b, op, "silu_mul", kEager.gate_grad); }
 
 // ---- rotary embedding
 
-/// Bytes that Megatron-LM's unfused rotation moves of an element, over those of one kernel: products with cosine and sine, half of the elements
-/// negated, joined, added, joined with what does not turn, 24 for 4; backward the same gradients, 20, and those of two slices, each into zeros of the
-/// whole, 14 (megatron/core/models/common/embeddings/rope_utils.py, _apply_rotary_pos_emb_bshd).
-struct ScaledRotation { double forward = 6, backward = 8.5; };
+/// Bytes that Megatron-LM's unfused rotation moves of an element, over those of one kernel: products with cosine and
+/// sine, half of the elements negated, joined, added, joined with what does not turn, 24 for 4; backward the same
+/// gradients, 20, and those of two slices, each into zeros of the whole, 14
+/// (megatron/core/models/common/embeddings/rope_utils.py, _apply_rotary_pos_emb_bshd).
+struct ScaledRotation {
+  double forward = 6, backward = 8.5;
+};
 constexpr ScaledRotation kScaledRotation;
 
 ComputeTask rotation(BlockBody& b, ComputeOp kind, const OpSpec& op) {
   ComputeTask t = pass(kind);
   t.scalars = {static_cast<double>(op.rotary_dim), op.rope_theta};
-  if (op.scaled) t.passes = kind == ComputeOp::rope ? kScaledRotation.forward : kScaledRotation.backward;
-  else unless_fused(b, t, kEager.rotation);
+  if (op.scaled)
+    t.passes = kind == ComputeOp::rope ? kScaledRotation.forward : kScaledRotation.backward;
+  else
+    unless_fused(b, t, kEager.rotation);
   return t;
 }
 
-void rope_forward(BlockBody& b, const OpSpec& op) { one_result(b, op, rotation(b, ComputeOp::rope, op), {read(b.value(op.inputs[0]))}); }
+void rope_forward(BlockBody& b, const OpSpec& op) {
+  one_result(b, op, rotation(b, ComputeOp::rope, op), {read(b.value(op.inputs[0]))});
+}
 
 void rope_backward(BlockBody& b, const OpSpec& op) {
   const int dy = b.grad(op.outputs[0], gradient_layout(b.stored(op.outputs[0])), op.name);
   if (dy < 0) return;
   const int dx = b.scratch_like(op.name + ".input_grad", dy, b.builder().tensor(dy).layout);
-  b.builder().compute(op.name + ".input_grad", rotation(b, ComputeOp::rope_grad, op), {read(dy), write(dx)}, Phase::input_grad);
+  b.builder().compute(op.name + ".input_grad", rotation(b, ComputeOp::rope_grad, op), {read(dy), write(dx)},
+                      Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
 }
 

@@ -1,5 +1,5 @@
-// The router: a small product, then scores, the k best experts and their weights, and the losses that keep experts even. Scores are kept
-// for backward in fp32.
+// The router: a small product, then scores, the k best experts and their weights, and the losses that keep experts
+// even. Scores are kept for backward in fp32.
 
 #include "core/strategy/ops.hpp"
 #include "core/strategy/ops_routing.hpp"
@@ -13,7 +13,8 @@ std::string key(const OpSpec& op, const char* what) { return op.name + "." + wha
 ComputeTask gate_product(BlockBody& b, const char* variant, ExprId m, ExprId n, ExprId k) {
   ComputeTask t = pass(ComputeOp::matmul, variant);
   t.dims = {ExprPool::kOne, m, n, k};
-  t.arithmetic = b.builder().frame().arithmetic_dtype == DType::tf32 ? DType::tf32 : b.builder().frame().activation_dtype;
+  t.arithmetic =
+      b.builder().frame().arithmetic_dtype == DType::tf32 ? DType::tf32 : b.builder().frame().activation_dtype;
   return t;
 }
 
@@ -26,20 +27,28 @@ ComputeTask routing_task(BlockBody& b, const OpSpec& op, ComputeOp kind, int x) 
   const Tensor& tokens = b.builder().tensor(x);
   ExprPool& e = f.program.exprs;
   const ExprId replicas = b.replicas(tokens.layout);
-  t.dims = {b.tokens(x), f.constant(r.experts), f.constant(r.top_k), f.constant(r.groups), f.constant(r.limit),
-            e.apply(ExprOp::div, f.mul(tokens.shape[0], tokens.shape[1]), replicas), f.mul(e.variable(Var::microbatches), e.apply(ExprOp::div, replicas, b.divided_later(tokens.layout))),
+  t.dims = {b.tokens(x),
+            f.constant(r.experts),
+            f.constant(r.top_k),
+            f.constant(r.groups),
+            f.constant(r.limit),
+            e.apply(ExprOp::div, f.mul(tokens.shape[0], tokens.shape[1]), replicas),
+            f.mul(e.variable(Var::microbatches), e.apply(ExprOp::div, replicas, b.divided_later(tokens.layout))),
             b.options().global_statistics ? replicas : ExprPool::kOne};
   t.scalars = {r.scale, r.aux_loss, r.z_loss, r.normalise ? 1.0 : 0.0};
   if (balances(op)) t.scope = b.options().global_statistics ? "global" : "replica";
   return t;
 }
 
-/// Tokens per expert over the ranks that share a sequence (tp, cp), and over all replicas for a loss that balances the whole batch.
+/// Tokens per expert over the ranks that share a sequence (tp, cp), and over all replicas for a loss that balances the
+/// whole batch.
 void reduce_load(BlockBody& b, const OpSpec& op, int load) {
   ProgramFrame& f = b.builder().frame();
   AxisSet axes;
   for (const auto& [axis, l] : b.stored(op.outputs[0]))
-    if (axis == Axis::tp || axis == Axis::cp || (b.options().global_statistics && (axis == Axis::dp_replicate || axis == Axis::dp_shard))) axes.insert(axis);
+    if (axis == Axis::tp || axis == Axis::cp ||
+        (b.options().global_statistics && (axis == Axis::dp_replicate || axis == Axis::dp_shard)))
+      axes.insert(axis);
   if (axes.empty()) return;
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
@@ -76,7 +85,8 @@ void forward(BlockBody& b, const OpSpec& op) {
   const int weights = b.result(op.outputs[0], layout);
   const int choice = b.extra(choice_of(op), per_token(op.routing.top_k), DType::int32, layout, true);
   std::vector<Operand> operands{read(scores), write(weights), write(choice)};
-  if (balances(op)) operands.push_back(write(b.extra(key(op, "load"), {f.constant(op.routing.experts)}, DType::fp32, {}, true)));
+  if (balances(op))
+    operands.push_back(write(b.extra(key(op, "load"), {f.constant(op.routing.experts)}, DType::fp32, {}, true)));
   body.compute(key(op, "route"), routing_task(b, op, ComputeOp::route, x), operands, b.phase());
   if (balances(op)) reduce_load(b, op, b.extra(key(op, "load")));
 }
@@ -94,7 +104,8 @@ void backward(BlockBody& b, const OpSpec& op) {
   body.compute(key(op, "route_grad"), routing_task(b, op, ComputeOp::route_grad, x), operands, Phase::input_grad);
   const ExprId n = body.dim(w, 0), k = body.dim(w, 1), m = b.tokens(x);
   const int dx = b.scratch_like(key(op, "input_grad"), x, gradient_layout(layout));
-  body.compute(key(op, "input_grad"), gate_product(b, "linear_input_grad", m, k, n), {read(w), write(dx), read(dscores)}, Phase::input_grad);
+  body.compute(key(op, "input_grad"), gate_product(b, "linear_input_grad", m, k, n),
+               {read(w), write(dx), read(dscores)}, Phase::input_grad);
   b.add_grad(op.inputs[0], dx, op.name);
   if (op.frozen) return;
   ComputeTask weight = gate_product(b, "linear_weight_grad", n, k, m);
@@ -105,7 +116,8 @@ void backward(BlockBody& b, const OpSpec& op) {
   if (op.params.size() < 2) return;
   ComputeTask sum = pass(ComputeOp::add, "column_sum");
   sum.accumulates = true;
-  body.compute(key(op, "bias_grad"), sum, {read(dscores), update(b.grad_accumulator(op.params[1]))}, Phase::weight_grad);
+  body.compute(key(op, "bias_grad"), sum, {read(dscores), update(b.grad_accumulator(op.params[1]))},
+               Phase::weight_grad);
 }
 
 std::vector<int> saved(const OpSpec& op, const BlockOptions&, const ProgramFrame&) { return {op.inputs[0]}; }

@@ -1,5 +1,6 @@
-// The mixer of Mamba-2 between its projections: one task each way for convolution, gates and recurrence, as the kernels that frameworks train
-// with take them together and keep nothing but their inputs (Dao and Gu 2024, sec. 7; state-spaces/mamba, mamba_split_conv1d_scan_combined).
+// The mixer of Mamba-2 between its projections: one task each way for convolution, gates and recurrence, as the kernels
+// that frameworks train with take them together and keep nothing but their inputs (Dao and Gu 2024, sec. 7;
+// state-spaces/mamba, mamba_split_conv1d_scan_combined).
 
 #include "core/strategy/ops.hpp"
 
@@ -17,7 +18,8 @@ ComputeTask recurrence(BlockBody& b, const OpSpec& op, ComputeOp kind, const std
   const BlockSpec& spec = *b.tensors().spec;
   const std::int64_t window = spec.params[static_cast<std::size_t>(op.params[0])].shape[1].size;
   ComputeTask t = pass(kind);
-  t.dims = {body.dim(inputs[1], 0), body.dim(inputs[1], 1), body.dim(inputs[1], 2), body.dim(inputs[1], 3), body.dim(inputs[2], 2), body.dim(inputs[2], 3), f.constant(window), f.constant(op.chunk)};
+  t.dims = {body.dim(inputs[1], 0), body.dim(inputs[1], 1), body.dim(inputs[1], 2), body.dim(inputs[1], 3),
+            body.dim(inputs[2], 2), body.dim(inputs[2], 3), f.constant(window),     f.constant(op.chunk)};
   t.arithmetic = f.activation_dtype;
   t.kernels = kind == ComputeOp::state_space ? kKernelsForward : kKernelsBackward;
   return t;
@@ -39,7 +41,9 @@ void backward(BlockBody& b, const OpSpec& op) {
   std::vector<int> inputs, gradients;
   for (const int x : op.inputs) {
     inputs.push_back(b.value(x));
-    gradients.push_back(b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(x)].name + "_grad", inputs.back(), gradient_layout(b.stored(x))));
+    gradients.push_back(
+        b.scratch_like(op.name + "." + b.tensors().spec->tensors[static_cast<std::size_t>(x)].name + "_grad",
+                       inputs.back(), gradient_layout(b.stored(x))));
   }
   std::vector<Operand> operands{read(dy)};
   for (const int x : inputs) operands.push_back(read(x));

@@ -23,7 +23,8 @@ void add_piece(BlockBody& b, const OpSpec& op, const Operand& piece) {
   if (!b.options().adds_pieces) return;
   ComputeTask sum = pass(ComputeOp::add);
   sum.accumulates = true;
-  b.builder().compute(op.name + ".grad_sum", sum, {read(piece.formal), update(b.grad_accumulator(op.params[0]))}, Phase::weight_grad);
+  b.builder().compute(op.name + ".grad_sum", sum, {read(piece.formal), update(b.grad_accumulator(op.params[0]))},
+                      Phase::weight_grad);
 }
 
 }  // namespace rehearse::ops

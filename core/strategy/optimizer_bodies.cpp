@@ -1,5 +1,5 @@
-// The parameter update: what each rule keeps, and the tasks it takes. A rule that needs norms of whole tensors sums them over the ranks that
-// hold parts of one.
+// The parameter update: what each rule keeps, and the tasks it takes. A rule that needs norms of whole tensors sums
+// them over the ranks that hold parts of one.
 
 #include <algorithm>
 
@@ -10,9 +10,10 @@ namespace rehearse {
 
 namespace {
 
-// Constants of the updates that no setting changes: PyTorch's defaults for Adam, the usual momentum and norm, LAMB's epsilon (You et al. 2020,
-// appendix H), Adafactor's of its section 8.
-constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEpsilon = 1e-8, kLambEpsilon = 1e-6, kMomentum = 0.9, kMaxNorm = 1.0;
+// Constants of the updates that no setting changes: PyTorch's defaults for Adam, the usual momentum and norm, LAMB's
+// epsilon (You et al. 2020, appendix H), Adafactor's of its section 8.
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEpsilon = 1e-8, kLambEpsilon = 1e-6, kMomentum = 0.9,
+                 kMaxNorm = 1.0;
 constexpr double kAdafactorEpsilon1 = 1e-30, kAdafactorEpsilon2 = 1e-3, kAdafactorDecay = 0.8;
 
 AxisSet split_axes(const Layout& layout) {
@@ -29,7 +30,8 @@ AxisSet without(const AxisSet& axes, const AxisSet& others) {
   return out;
 }
 
-/// Row or column statistics of a matrix [rows, columns...]; experts have matrices of their own. Slices of the flattened matrix divide neither.
+/// Row or column statistics of a matrix [rows, columns...]; experts have matrices of their own. Slices of the flattened
+/// matrix divide neither.
 Tensor factor_of(Tensor t, const ParamSpec& spec, bool rows) {
   const int first = spec.shape.front().tag == DimTag::experts ? 1 : 0;
   std::vector<int> kept;
@@ -97,8 +99,14 @@ ComputeTask StepBodies::optimizer_task() const {
     case Optimizer::adamw: step.scalars = {t.learning_rate, t.weight_decay, kBeta1, kBeta2, kAdamEpsilon}; break;
     case Optimizer::lamb: step.scalars = {t.learning_rate, t.weight_decay, kBeta1, kBeta2, kLambEpsilon}; break;
     case Optimizer::adafactor:
-      step.scalars = {t.learning_rate, t.weight_decay, kAdafactorEpsilon1, kAdafactorEpsilon2, t.adafactor.clip_threshold, kAdafactorDecay,
-                      t.adafactor.relative_step ? 1.0 : 0.0, t.adafactor.scale_parameter ? 1.0 : 0.0};
+      step.scalars = {t.learning_rate,
+                      t.weight_decay,
+                      kAdafactorEpsilon1,
+                      kAdafactorEpsilon2,
+                      t.adafactor.clip_threshold,
+                      kAdafactorDecay,
+                      t.adafactor.relative_step ? 1.0 : 0.0,
+                      t.adafactor.scale_parameter ? 1.0 : 0.0};
   }
   return step;
 }
@@ -109,7 +117,8 @@ int StepBodies::weights_of(const ParamRef& p) const {
   const auto param = static_cast<std::size_t>(p.param);
   if (block.spec->params[param].shape.front().tag != DimTag::experts) return 1;
   const Program& program = frame_.program;
-  return static_cast<int>(program.local_extent(program.tensors[static_cast<std::size_t>(block.param[param])], 0, program.mesh.context(0)));
+  return static_cast<int>(
+      program.local_extent(program.tensors[static_cast<std::size_t>(block.param[param])], 0, program.mesh.context(0)));
 }
 
 void StepBodies::update_in_one_pass(BodyBuilder& body, const std::vector<Updated>& all) {
@@ -137,23 +146,31 @@ int StepBodies::numbers(BodyBuilder& body, const Updated& u, const char* name, i
   return body.scratch(name, frame_.add_tensor(std::move(t)));
 }
 
-void StepBodies::sum_over(BodyBuilder& body, const std::map<AxisSet, std::vector<Operand>>& what, const std::string& name) {
+void StepBodies::sum_over(BodyBuilder& body, const std::map<AxisSet, std::vector<Operand>>& what,
+                          const std::string& name) {
   for (const auto& [axes, operands] : what) {
     if (axes.empty() || plan_.central_update) continue;
     CollectiveTask c;
     c.op = CollectiveOp::all_reduce;
     c.group = frame_.group("parts", axes);
-    body.add({.name = name, .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::optimizer, .predicate = ExprPool::kOne});
+    body.add({.name = name,
+              .kind = c,
+              .operands = operands,
+              .stream = frame_.dp,
+              .phase = Phase::optimizer,
+              .predicate = ExprPool::kOne});
   }
 }
 
-/// LAMB (You et al. 2020, algorithm 2): moments and the direction's norm; norms of whole tensors; the step, scaled by their ratio.
+/// LAMB (You et al. 2020, algorithm 2): moments and the direction's norm; norms of whole tensors; the step, scaled by
+/// their ratio.
 void StepBodies::update_lamb(BodyBuilder& body, const std::vector<Updated>& all) {
   std::vector<Operand> moments, step;
   std::map<AxisSet, std::vector<Operand>> sums;
   for (const Updated& u : all) {
     const int norms = numbers(body, u, "norms", 2);
-    for (const Operand& o : {read(u.gradient), read(u.weights), update(u.state[0]), update(u.state[1]), write(norms)}) moments.push_back(o);
+    for (const Operand& o : {read(u.gradient), read(u.weights), update(u.state[0]), update(u.state[1]), write(norms)})
+      moments.push_back(o);
     sums[split_axes(body.tensor(u.weights).layout)].push_back(update(norms));
     for (const Operand& o : {update(u.weights), read(u.state[0]), read(u.state[1]), read(norms)}) step.push_back(o);
   }
@@ -164,8 +181,8 @@ void StepBodies::update_lamb(BodyBuilder& body, const std::vector<Updated>& all)
   body.compute("update", optimizer_task(), step, Phase::optimizer);
 }
 
-/// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5): sums of squares by row and column; statistics and the root mean square of the update;
-/// the update, clipped.
+/// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5): sums of squares by row and column; statistics and the root
+/// mean square of the update; the update, clipped.
 void StepBodies::update_adafactor(BodyBuilder& body, const std::vector<Updated>& all) {
   std::vector<Operand> squares, statistics, step;
   std::map<AxisSet, std::vector<Operand>> sums, norms;
@@ -220,7 +237,8 @@ int StepBodies::on_host_of(int tensor) {
   return frame_.add_tensor(std::move(t));
 }
 
-/// The update runs on CPU cores, parameter by parameter; each goes back to the device while the next is updated (Ren et al. 2021, sec. 4).
+/// The update runs on CPU cores, parameter by parameter; each goes back to the device while the next is updated (Ren et
+/// al. 2021, sec. 4).
 void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const InstanceRef& at) {
   const ParamState& s = state(p);
   std::vector<Operand> operands{read(body.bound("gradient", s.host_gradient, {at, false, false}))};
@@ -234,8 +252,18 @@ void StepBodies::update_on_host(BodyBuilder& body, const ParamRef& p, const Inst
   staged.initial.clear();
   const int out = body.scratch("staged", frame_.add_tensor(std::move(staged)));
   operands.push_back(write(out));
-  body.add({.name = "update", .kind = optimizer_task(), .operands = operands, .stream = frame_.host, .phase = Phase::optimizer, .predicate = ExprPool::kOne});
-  body.add({.name = "to_device", .kind = CopyTask{}, .operands = {read(out), write(body.bound("updated", s.updated, {at, false, false}))}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne});
+  body.add({.name = "update",
+            .kind = optimizer_task(),
+            .operands = operands,
+            .stream = frame_.host,
+            .phase = Phase::optimizer,
+            .predicate = ExprPool::kOne});
+  body.add({.name = "to_device",
+            .kind = CopyTask{},
+            .operands = {read(out), write(body.bound("updated", s.updated, {at, false, false}))},
+            .stream = frame_.copies,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne});
 }
 
 void StepBodies::fill_to_host(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
@@ -245,10 +273,17 @@ void StepBodies::fill_to_host(BodyBuilder& body, const std::vector<ParamRef>& pa
     operands.push_back(read(body.bound("reduced", state(p).reduced, {at, false, false})));
     operands.push_back(write(body.bound("host", state(p).host_gradient, {at, false, false})));
   }
-  body.add({.name = "to_host", .kind = CopyTask{}, .operands = operands, .stream = frame_.copies_out, .phase = Phase::other, .predicate = ExprPool::kOne});
+  body.add({.name = "to_host",
+            .kind = CopyTask{},
+            .operands = operands,
+            .stream = frame_.copies_out,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne});
 }
 
-StepBodies::Made StepBodies::to_host(const std::vector<ParamRef>& params, int base) { return cached("gradients.to_host", params, base, &StepBodies::fill_to_host); }
+StepBodies::Made StepBodies::to_host(const std::vector<ParamRef>& params, int base) {
+  return cached("gradients.to_host", params, base, &StepBodies::fill_to_host);
+}
 
 void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   std::vector<Operand> clip, copy, zero;
@@ -257,7 +292,9 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
     const InstanceRef at{p.position - base, 0, 0};
     const ParamState& s = state(p);
     // Slices are overwritten by the next step's first reduction.
-    const auto zero_gradient = [&] { if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false}))); };
+    const auto zero_gradient = [&] {
+      if (!plan_.shard_gradients) zero.push_back(write(body.bound("grad", grad_tensor(p), {at, false, false})));
+    };
     if (s.host_gradient >= 0) {
       update_on_host(body, p, at);
       zero_gradient();
@@ -286,14 +323,19 @@ void StepBodies::fill_update(BodyBuilder& body, const std::vector<ParamRef>& par
   }
   if (!updated.empty()) {
     const Optimizer rule = workload_.training.optimizer;
-    if (rule == Optimizer::lamb) update_lamb(body, updated);
-    else if (rule == Optimizer::adafactor) update_adafactor(body, updated);
-    else update_in_one_pass(body, updated);
+    if (rule == Optimizer::lamb)
+      update_lamb(body, updated);
+    else if (rule == Optimizer::adafactor)
+      update_adafactor(body, updated);
+    else
+      update_in_one_pass(body, updated);
   }
   if (!copy.empty()) body.compute("to_model_dtype", ops::pass(ComputeOp::cast, "from_master"), copy, Phase::optimizer);
   if (!zero.empty()) body.compute("zero_gradients", ops::pass(ComputeOp::fill, "zeros"), zero, Phase::optimizer);
 }
 
-StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) { return cached("update", params, base, &StepBodies::fill_update); }
+StepBodies::Made StepBodies::parameter_update(const std::vector<ParamRef>& params, int base) {
+  return cached("update", params, base, &StepBodies::fill_update);
+}
 
 }  // namespace rehearse

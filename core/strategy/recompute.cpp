@@ -22,7 +22,9 @@ bool odd_product(const BlockSpec& spec, const OpSpec& op) {
   return false;
 }
 
-bool stops_early(std::string_view module) { return module == "layer" || module == "all_but_attention" || module == "every_second_product"; }
+bool stops_early(std::string_view module) {
+  return module == "layer" || module == "all_but_attention" || module == "every_second_product";
+}
 
 bool belongs(const BlockSpec& spec, const OpSpec& op, std::string_view module) {
   if (module == "layer") return true;
@@ -36,7 +38,8 @@ bool belongs(const BlockSpec& spec, const OpSpec& op, std::string_view module) {
   if (module == "shared_experts") return starts(op.name, "moe.shared.");
   if (module != "mla_up_proj") return false;
   // Latent vectors are kept; their norms, up projections and rotation run again.
-  for (const char* name : {"attention.q_norm", "attention.kv_norm", "attention.q_up", "attention.kv_up", "attention.rope_q", "attention.rope_k", "attention.k"})
+  for (const char* name : {"attention.q_norm", "attention.kv_norm", "attention.q_up", "attention.kv_up",
+                           "attention.rope_q", "attention.rope_k", "attention.k"})
     if (op.name == name) return true;
   return false;
 }
@@ -60,31 +63,36 @@ std::vector<int> modules_of(const BlockSpec& spec, const std::vector<std::string
   if (spec.input < 0 || spec.output < 0) return out;
   for (std::size_t o = 0; o < spec.ops.size(); ++o)
     for (std::size_t m = 0; m < modules.size() && out[o] < 0; ++m)
-      if (belongs(spec, spec.ops[o], modules[m]) && (modules[m] != "mla_up_proj" || has_latents(spec))) out[o] = static_cast<int>(m);
+      if (belongs(spec, spec.ops[o], modules[m]) && (modules[m] != "mla_up_proj" || has_latents(spec)))
+        out[o] = static_cast<int>(m);
   return out;
 }
 
 int writer_of(const BlockSpec& spec, int t) {
   for (std::size_t o = 0; o < spec.ops.size(); ++o)
-    if (std::find(spec.ops[o].outputs.begin(), spec.ops[o].outputs.end(), t) != spec.ops[o].outputs.end()) return static_cast<int>(o);
+    if (std::find(spec.ops[o].outputs.begin(), spec.ops[o].outputs.end(), t) != spec.ops[o].outputs.end())
+      return static_cast<int>(o);
   return -1;
 }
 
-std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed, const std::vector<int>& module_of, const std::vector<std::string>& modules) {
+std::vector<bool> unread_again(const BlockSpec& spec, const std::vector<bool>& needed,
+                               const std::vector<int>& module_of, const std::vector<std::string>& modules) {
   std::vector<bool> unread(spec.ops.size(), false), read = needed;
   for (std::size_t o = spec.ops.size(); o-- > 0;) {
     const OpSpec& op = spec.ops[o];
     if (module_of[o] < 0 || !stops_early(modules[static_cast<std::size_t>(module_of[o])])) continue;
     // Of the others some keep what backward reads beside their results.
     const bool only_results = op.kind == OpKind::linear || (op.kind == OpKind::add && !adds_dropout(spec, op));
-    unread[o] = only_results && std::none_of(op.outputs.begin(), op.outputs.end(), [&](int t) { return read[static_cast<std::size_t>(t)]; });
+    unread[o] = only_results && std::none_of(op.outputs.begin(), op.outputs.end(),
+                                             [&](int t) { return read[static_cast<std::size_t>(t)]; });
     if (unread[o]) continue;
     for (const int t : op.inputs) read[static_cast<std::size_t>(t)] = true;
   }
   return unread;
 }
 
-std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of, const std::vector<bool>& unread) {
+std::vector<bool> kept_values(const BlockSpec& spec, std::vector<bool> needed, const std::vector<int>& module_of,
+                              const std::vector<bool>& unread) {
   const auto module = [&](int op) { return op < 0 ? -1 : module_of[static_cast<std::size_t>(op)]; };
   for (std::size_t o = spec.ops.size(); o-- > 0;)
     if (module_of[o] >= 0 && !unread[o])

@@ -12,7 +12,8 @@ enum class Kind { keeps, first, inner };
 
 class Groups {
  public:
-  Groups(ProgramFrame& frame, const BlockOptions& options, const StrategySettings& settings, std::vector<BlockTensors>& blocks, std::vector<BlockBodies>& bodies)
+  Groups(ProgramFrame& frame, const BlockOptions& options, const StrategySettings& settings,
+         std::vector<BlockTensors>& blocks, std::vector<BlockBodies>& bodies)
       : frame_(frame), options_(options), settings_(settings), blocks_(blocks), bodies_(bodies) {}
 
   RecomputeGroups make(const std::vector<int>& block_at, const std::vector<ChunkPlacement>& chunks) {
@@ -24,8 +25,10 @@ class Groups {
       std::vector<int> layers;
       for (int p = c.first_layer; p < c.last_layer; ++p)
         if (spec(block_at[at(p)]).is_layer()) layers.push_back(p);
-      if (block) keep_after(layers);
-      else group(layers);
+      if (block)
+        keep_after(layers);
+      else
+        group(layers);
     }
     return std::move(out_);
   }
@@ -35,13 +38,18 @@ class Groups {
   [[nodiscard]] const BlockSpec& spec(int block) const { return *blocks_[at(block)].spec; }
 
   void check() const {
-    const bool any = std::any_of(blocks_.begin(), blocks_.end(), [](const BlockTensors& b) { return b.spec->is_layer(); });
+    const bool any =
+        std::any_of(blocks_.begin(), blocks_.end(), [](const BlockTensors& b) { return b.spec->is_layer(); });
     if (!any)
-      throw Error(ErrorKind::usage, "this network has no repeated layers to recompute in part", "strategy.recompute_layers",
+      throw Error(ErrorKind::usage, "this network has no repeated layers to recompute in part",
+                  "strategy.recompute_layers",
                   "set strategy.recompute_method to uniform and strategy.recompute_layers to 1");
     if (settings_.recompute_method == RecomputeMethod::uniform && (settings_.fsdp.enabled || settings_.zero_stage == 3))
-      throw Error(ErrorKind::usage, fmt::format("groups of {} layers run again together, but their weights are gathered one layer at a time", settings_.recompute_layers),
-                  "strategy.recompute_layers", "set strategy.recompute_layers to 1, or strategy.recompute_method to block");
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("groups of {} layers run again together, but their weights are gathered one layer at a time",
+                      settings_.recompute_layers),
+          "strategy.recompute_layers", "set strategy.recompute_layers to 1, or strategy.recompute_method to block");
   }
 
   void keep_after(const std::vector<int>& layers) {
@@ -120,8 +128,10 @@ class Groups {
 
 }  // namespace
 
-RecomputeGroups make_recompute_groups(ProgramFrame& frame, const BlockOptions& options, const StrategySettings& settings, std::vector<BlockTensors>& blocks,
-                                      const std::vector<int>& block_at, const std::vector<ChunkPlacement>& chunks, std::vector<BlockBodies>& bodies) {
+RecomputeGroups make_recompute_groups(ProgramFrame& frame, const BlockOptions& options,
+                                      const StrategySettings& settings, std::vector<BlockTensors>& blocks,
+                                      const std::vector<int>& block_at, const std::vector<ChunkPlacement>& chunks,
+                                      std::vector<BlockBodies>& bodies) {
   return Groups(frame, options, settings, blocks, bodies).make(block_at, chunks);
 }
 

@@ -9,7 +9,9 @@ namespace rehearse {
 namespace {
 
 template <class T>
-bool is(const AxisLayout& l) { return std::holds_alternative<T>(l); }
+bool is(const AxisLayout& l) {
+  return std::holds_alternative<T>(l);
+}
 
 /// Whether every rank hands its slice to a neighbour.
 bool moves_on_a_ring(Shard from, const Shard& to) {
@@ -27,7 +29,9 @@ LayoutStep step_on(Axis axis, const AxisLayout& from, const AxisLayout& to) {
   if (is<Halo>(from) && is<Replicate>(to)) return {axis, CollectiveOp::all_gather};
   if (is<Shard>(from)) {
     if (is<Replicate>(to)) return {axis, CollectiveOp::all_gather};
-    if (is<Shard>(to)) return {axis, moves_on_a_ring(std::get<Shard>(from), std::get<Shard>(to)) ? CollectiveOp::send_recv : CollectiveOp::all_to_all};
+    if (is<Shard>(to))
+      return {axis, moves_on_a_ring(std::get<Shard>(from), std::get<Shard>(to)) ? CollectiveOp::send_recv
+                                                                                : CollectiveOp::all_to_all};
   }
   if (is<Replicate>(from) && is<Shard>(to)) return {axis, std::nullopt};
   throw std::logic_error("no redistribution on axis " + std::string(name_of(axis)));

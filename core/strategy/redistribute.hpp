@@ -17,12 +17,13 @@ struct LayoutStep {
 
 /// Steps that take a value from one layout to another, axis by axis:
 ///   Partial -> Replicate  all-reduce         Partial -> Shard  reduce-scatter
-///   Shard -> Replicate    all-gather         Shard -> Shard    all-to-all, or one hop on the ring where only `turned` differs, by one
-///   Replicate -> Shard    keep a slice
+///   Shard -> Replicate    all-gather         Shard -> Shard    all-to-all, or one hop on the ring where only `turned`
+///   differs, by one Replicate -> Shard    keep a slice
 /// Throws std::logic_error for changes that mean nothing (a whole value cannot become a partial sum).
 [[nodiscard]] std::vector<LayoutStep> redistribution(const Layout& from, const Layout& to);
 
-/// Layout of the gradient of a value with layout `value`: sharded where the value is, whole where it is whole or was a partial sum.
+/// Layout of the gradient of a value with layout `value`: sharded where the value is, whole where it is whole or was a
+/// partial sum.
 [[nodiscard]] Layout gradient_layout(const Layout& value);
 
 /// Slices alone: what a rank's part of the value is, whatever it holds of its neighbours'.

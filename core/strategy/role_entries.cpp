@@ -60,7 +60,8 @@ std::vector<Wait> RoleEntries::take_held_back() { return std::exchange(pending_,
 
 void RoleEntries::wait_next_step(Entry& e, EventId event) {
   const auto first = static_cast<std::int32_t>(role_.waits.size());
-  for (std::int32_t w = 0; w < e.wait_count; ++w) role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
+  for (std::int32_t w = 0; w < e.wait_count; ++w)
+    role_.waits.push_back(Wait(role_.waits[static_cast<std::size_t>(e.first_wait + w)]));
   role_.waits.push_back({event, 1});
   e.first_wait = first;
   ++e.wait_count;

@@ -1,11 +1,12 @@
 #pragma once
-// The entries of one role under construction: calls of bodies in issue order, with the waits and events between streams.
+// The entries of one role under construction: calls of bodies in issue order, with the waits and events between
+// streams.
 
 #include <map>
 #include <vector>
 
-#include "core/strategy/body_ends.hpp"
 #include "core/strategy/body_builder.hpp"
+#include "core/strategy/body_ends.hpp"
 
 namespace rehearse {
 
@@ -25,7 +26,8 @@ class RoleEntries {
 
   /// Returns the event of the call's end, or -1 where it records none.
   EventId add(const RoleCall& call);
-  /// Adds a block's pass. Where the compute stream alone does not order it after the pass before, it waits for that one's end.
+  /// Adds a block's pass. Where the compute stream alone does not order it after the pass before, it waits for that
+  /// one's end.
   EventId add_pass(RoleCall call);
   /// Two passes interleaved, both after the pass before; the event of each.
   std::pair<EventId, EventId> add_pair(RoleCall first, RoleCall second);

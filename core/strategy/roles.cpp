@@ -28,12 +28,22 @@ struct Walk {
 class StageRole {
  public:
   StageRole(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage)
-      : frame_(frame), step_(step), plan_(plan), stage_(stage), blocking_(!plan.settings.overlap.pp), units_(step, plan, stage), entries_(frame, fmt::format("stage {}", stage)),
-        gradients_(frame, step, plan, stage, entries_, units_), offload_(frame, plan) {
-    // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split already.
-    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 && std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
-      return std::holds_alternative<Replicate>(layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
-    });
+      : frame_(frame),
+        step_(step),
+        plan_(plan),
+        stage_(stage),
+        blocking_(!plan.settings.overlap.pp),
+        units_(step, plan, stage),
+        entries_(frame, fmt::format("stage {}", stage)),
+        gradients_(frame, step, plan, stage, entries_, units_),
+        offload_(frame, plan) {
+    // Only a message that every tensor-parallel rank holds whole can be split; under sequence parallelism it is split
+    // already.
+    scatters_ = plan.settings.scatter_gather && plan.settings.tp > 1 &&
+                std::all_of(frame.edges.begin(), frame.edges.end(), [&](const ProgramFrame::Edge& e) {
+                  return std::holds_alternative<Replicate>(
+                      layout_on(frame.program.tensors[static_cast<std::size_t>(e.value)].layout, Axis::tp));
+                });
     for (const ChunkPlacement& c : plan.chunks)
       if (c.stage == stage) offload_.add(c);
   }
@@ -55,12 +65,14 @@ class StageRole {
   }
 
  private:
-  [[nodiscard]] const BlockBodies& bodies_at(int position) const { return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])]; }
+  [[nodiscard]] const BlockBodies& bodies_at(int position) const {
+    return plan_.bodies[static_cast<std::size_t>(plan_.body_at[static_cast<std::size_t>(position)])];
+  }
 
   // ---- messages
 
-  /// Position in the pp group of the stage of chunk `c`, as seen from this stage: an expression where it is a neighbour, so that stages
-  /// share bodies.
+  /// Position in the pp group of the stage of chunk `c`, as seen from this stage: an expression where it is a
+  /// neighbour, so that stages share bodies.
   ExprId peer(int c, int copy) {
     ExprPool& e = frame_.program.exprs;
     const int p = plan_.shape.stages, other = plan_.chunk(c, copy).stage;
@@ -71,11 +83,15 @@ class StageRole {
   }
 
   /// A message between this stage's chunk and chunk `other`; none when both are here.
-  [[nodiscard]] bool remote(int other, int copy) const { return other >= 0 && other < plan_.chunk_count() && plan_.chunk(other, copy).stage != stage_; }
+  [[nodiscard]] bool remote(int other, int copy) const {
+    return other >= 0 && other < plan_.chunk_count() && plan_.chunk(other, copy).stage != stage_;
+  }
 
   /// Where chunks run back along the stages, messages have streams of their own: they wait for no others.
   [[nodiscard]] StreamId stream(bool forward, bool sends, const Slot& slot, int other) const {
-    const bool back = plan_.chunk(std::min(slot.chunk, other), slot.copy).stage > plan_.chunk(std::max(slot.chunk, other), slot.copy).stage && frame_.back.used;
+    const bool back = plan_.chunk(std::min(slot.chunk, other), slot.copy).stage >
+                          plan_.chunk(std::max(slot.chunk, other), slot.copy).stage &&
+                      frame_.back.used;
     if (forward && sends) return back ? frame_.back.send_prev : frame_.send_next;
     if (forward) return back ? frame_.back.receive_next : frame_.receive_prev;
     if (sends) return back ? frame_.back.send_next : frame_.send_prev;
@@ -84,14 +100,26 @@ class StageRole {
 
   EventId receive(bool forward, const Slot& slot, int other, int position) {
     const StreamId on = stream(forward, false, slot, other);
-    RoleCall call{step_.receive(forward, plan_.passing.at(position)[forward ? 0 : 1], peer(other, slot.copy), scatters_, on), on, position, slot.chunk, slot.microbatch, slot.copy};
+    RoleCall call{
+        step_.receive(forward, plan_.passing.at(position)[forward ? 0 : 1], peer(other, slot.copy), scatters_, on),
+        on,
+        position,
+        slot.chunk,
+        slot.microbatch,
+        slot.copy};
     call.record = true;
     return entries_.add(call);
   }
 
   void send(bool forward, const Slot& slot, int other, int position, EventId after) {
     const StreamId on = stream(forward, true, slot, other);
-    RoleCall call{step_.send(forward, plan_.passing.at(position)[forward ? 0 : 1], peer(other, slot.copy), scatters_, on), on, position, slot.chunk, slot.microbatch, slot.copy};
+    RoleCall call{
+        step_.send(forward, plan_.passing.at(position)[forward ? 0 : 1], peer(other, slot.copy), scatters_, on),
+        on,
+        position,
+        slot.chunk,
+        slot.microbatch,
+        slot.copy};
     call.waits.push_back({after});
     call.record = blocking_;
     const EventId done = entries_.add(call);
@@ -109,7 +137,8 @@ class StageRole {
     units_.begin(std::move(pass));
   }
 
-  /// Gathers due before the k-th position of the pass; what the position itself must wait for is added to the walk's waits.
+  /// Gathers due before the k-th position of the pass; what the position itself must wait for is added to the walk's
+  /// waits.
   void gather_units(Walk& walk, int k) {
     for (const UnitPlan::Gather& g : units_.before(k)) {
       const int base = StageGradients::base_of(g.params);
@@ -120,8 +149,16 @@ class StageRole {
       if (first_gather_ < 0) first_gather_ = static_cast<int>(entries_.role().step.size());
       EventId whole = entries_.add(call);
       if (!g.again.empty()) {
-        RoleCall drop{step_.drop_unit(g.again, base), frame_.compute, base, walk.slot.chunk, walk.slot.microbatch, 0, {{whole}}, true};
-        RoleCall again{step_.gather_unit(g.again, base), frame_.dp, base, walk.slot.chunk, walk.slot.microbatch, 0, {{entries_.add(drop)}}, true};
+        RoleCall drop{step_.drop_unit(g.again, base),
+                      frame_.compute,
+                      base,
+                      walk.slot.chunk,
+                      walk.slot.microbatch,
+                      0,
+                      {{whole}},
+                      true};
+        RoleCall again{step_.gather_unit(g.again, base), frame_.dp, base, walk.slot.chunk, walk.slot.microbatch, 0,
+                       {{entries_.add(drop)}},           true};
         whole = entries_.add(again);
       }
       whole_[g.unit] = whole;
@@ -145,10 +182,12 @@ class StageRole {
 
   Walk start(const Slot& slot) {
     Walk walk{slot, plan_.chunk(slot.chunk, slot.copy), {}, {}, last_compute_};
-    for (int position = walk.chunk.first_layer; position < walk.chunk.last_layer; ++position) walk.positions.push_back(position);
+    for (int position = walk.chunk.first_layer; position < walk.chunk.last_layer; ++position)
+      walk.positions.push_back(position);
     if (!walk.forward()) std::reverse(walk.positions.begin(), walk.positions.end());
     begin_units(walk);
-    if (walk.forward() && remote(slot.chunk - 1, slot.copy)) walk.waits.push_back({receive(true, slot, slot.chunk - 1, walk.chunk.first_layer)});
+    if (walk.forward() && remote(slot.chunk - 1, slot.copy))
+      walk.waits.push_back({receive(true, slot, slot.chunk - 1, walk.chunk.first_layer)});
     if ((slot.pass == Pass::backward || slot.pass == Pass::backward_input) && remote(slot.chunk + 1, slot.copy))
       walk.waits.push_back({receive(false, slot, slot.chunk + 1, walk.chunk.last_layer)});
     return walk;
@@ -166,7 +205,8 @@ class StageRole {
     }
     if (!weight) gather_units(walk, k);
     if (walk.forward() && b.weights.body >= 0 && cast_.insert(position).second)
-      entries_.add_pass({b.weights, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})});
+      entries_.add_pass(
+          {b.weights, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})});
     if (!walk.forward() && !weight) {
       bring_back(walk, position);
       run_group_again(walk, position);
@@ -176,7 +216,9 @@ class StageRole {
     if (!walk.forward()) made.bindings = gradients_.with_storage(made.bindings, position);
     RoleCall out{made, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, std::exchange(walk.waits, {})};
     const bool last = k + 1 == static_cast<int>(walk.positions.size());
-    out.record = last || units_.any() || offload_.any() || (!walk.forward() && (plan_.schedule.splits_backward() || gradients_.closes(slot, position) || step_.updates_on_host()));
+    out.record = last || units_.any() || offload_.any() ||
+                 (!walk.forward() &&
+                  (plan_.schedule.splits_backward() || gradients_.closes(slot, position) || step_.updates_on_host()));
     return out;
   }
 
@@ -192,24 +234,29 @@ class StageRole {
     const int position = walk.positions[static_cast<std::size_t>(k)];
     if (position == plan_.deferred_position()) return;  // After the last backward.
     gradients_.finished(walk.slot, position, walk.last);
-    if (gradients_.closes(walk.slot, position) && !plan_.settings.overlap.grad_reduce) walk.waits.push_back({gradients_.reduced()});
+    if (gradients_.closes(walk.slot, position) && !plan_.settings.overlap.grad_reduce)
+      walk.waits.push_back({gradients_.reduced()});
   }
 
   void end(Walk& walk) {
     const Slot& slot = walk.slot;
     // The next microbatch adds to gradients that are still being reduced.
     const bool final = slot.pass == Pass::backward || slot.pass == Pass::backward_weight;
-    if (final && gradients_.every_microbatch() && !step_.shards_gradients() && gradients_.reduced() >= 0) entries_.hold_back(gradients_.reduced());
+    if (final && gradients_.every_microbatch() && !step_.shards_gradients() && gradients_.reduced() >= 0)
+      entries_.hold_back(gradients_.reduced());
     if (walk.forward()) move_out(walk, -1);
     entries_.hold_back(walk.waits);
-    if (walk.forward() && remote(slot.chunk + 1, slot.copy)) send(true, slot, slot.chunk + 1, walk.chunk.last_layer, walk.last);
-    if (!walk.forward() && slot.pass != Pass::backward_weight && remote(slot.chunk - 1, slot.copy)) send(false, slot, slot.chunk - 1, walk.chunk.first_layer, walk.last);
+    if (walk.forward() && remote(slot.chunk + 1, slot.copy))
+      send(true, slot, slot.chunk + 1, walk.chunk.last_layer, walk.last);
+    if (!walk.forward() && slot.pass != Pass::backward_weight && remote(slot.chunk - 1, slot.copy))
+      send(false, slot, slot.chunk - 1, walk.chunk.first_layer, walk.last);
   }
 
   /// What the layer before keeps leaves beside this one's forward; the next forward waits for the storage.
   void move_out(Walk& walk, int position) {
     if (const auto [before, done] = leaving_; before >= 0) {
-      const RoleCall call{offload_.out(before), frame_.copies_out, before, walk.slot.chunk, walk.slot.microbatch, walk.slot.copy, {{done}}, true};
+      const RoleCall call{offload_.out(before), frame_.copies_out, before,   walk.slot.chunk,
+                          walk.slot.microbatch, walk.slot.copy,    {{done}}, true};
       walk.waits.push_back({out_[{before, walk.slot.microbatch}] = entries_.add(call)});
     }
     leaving_ = {position >= 0 && offload_.moves(position) ? position : -1, walk.last};
@@ -229,7 +276,10 @@ class StageRole {
       out_.erase(left);
     }
     for (auto a = arriving_.lower_bound(walk.chunk.first_layer); a != arriving_.end();) {
-      if (offload_.needed_by(a->first) != position) { ++a; continue; }
+      if (offload_.needed_by(a->first) != position) {
+        ++a;
+        continue;
+      }
       walk.waits.push_back({a->second});
       a = arriving_.erase(a);
     }
@@ -240,8 +290,8 @@ class StageRole {
     const auto group = plan_.groups.find(position);
     if (group == plan_.groups.end()) return;
     for (int p = group->second; p <= position; ++p)
-      entries_.add_pass({p == position ? bodies_at(p).again_last : bodies_at(p).again, frame_.compute, p, walk.slot.chunk, walk.slot.microbatch, walk.slot.copy,
-                         std::exchange(walk.waits, {})});
+      entries_.add_pass({p == position ? bodies_at(p).again_last : bodies_at(p).again, frame_.compute, p,
+                         walk.slot.chunk, walk.slot.microbatch, walk.slot.copy, std::exchange(walk.waits, {})});
   }
 
   void add(Walk& walk, int k, bool weight) {
@@ -254,8 +304,10 @@ class StageRole {
     const bool deferrable = position == plan_.deferred_position() && walk.slot.pass == Pass::backward;
     const bool split = plan_.schedule.splits_backward() || deferrable;
     add(walk, k, walk.slot.pass == Pass::backward_weight);
-    if (deferrable && walk.slot.microbatch < plan_.settings.deferred_head_gradients) deferred_.push_back(walk.slot);
-    else if (split && walk.slot.pass == Pass::backward) add(walk, k, true);
+    if (deferrable && walk.slot.microbatch < plan_.settings.deferred_head_gradients)
+      deferred_.push_back(walk.slot);
+    else if (split && walk.slot.pass == Pass::backward)
+      add(walk, k, true);
     finished(walk, k, walk.slot.pass == Pass::backward || walk.slot.pass == Pass::backward_weight);
   }
 
@@ -270,7 +322,8 @@ class StageRole {
   void run_deferred() {
     const int position = plan_.deferred_position();
     for (const Slot& slot : deferred_) {
-      RoleCall call{bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy, entries_.take_held_back()};
+      RoleCall call{bodies_at(position).weight, frame_.compute, position, slot.chunk, slot.microbatch, slot.copy,
+                    entries_.take_held_back()};
       call.record = slot.microbatch == deferred_.back().microbatch;
       if (const EventId done = entries_.add_pass(call); done >= 0) last_compute_ = done;
     }
@@ -318,11 +371,12 @@ class StageRole {
   StageGradients gradients_;
   EventId last_compute_ = -1;
   EventId pass_start_ = -1, last_drop_ = -1;
-  std::vector<EventId> pass_ends_;    ///< Of the positions of the pass in hand.
-  std::map<int, EventId> whole_;      ///< Units gathered and not used yet.
+  std::vector<EventId> pass_ends_;  ///< Of the positions of the pass in hand.
+  std::map<int, EventId> whole_;    ///< Units gathered and not used yet.
   int first_gather_ = -1;
   ActivationOffload offload_;
-  std::pair<int, EventId> leaving_{-1, -1};     ///< Position whose activations go out next, and the end of its forward.
+  /// Position whose activations go out next, and the end of its forward.
+  std::pair<int, EventId> leaving_{-1, -1};
   std::map<std::pair<int, int>, EventId> out_;  ///< In host memory since, by position and microbatch.
   std::map<int, EventId> arriving_;             ///< On their way back, by position.
   std::vector<Slot> deferred_;                  ///< Backwards of the deferred position whose weight half has not run.
@@ -336,6 +390,8 @@ bool syncs_every_microbatch(const StrategySettings& settings, bool shards_gradie
   return shards_gradients && (!settings.fsdp.enabled || settings.pp == 1);
 }
 
-Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage) { return StageRole(frame, step, plan, stage).build(); }
+Role make_role(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage) {
+  return StageRole(frame, step, plan, stage).build();
+}
 
 }  // namespace rehearse

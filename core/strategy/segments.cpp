@@ -11,7 +11,8 @@ namespace rehearse {
 void cut_at_communication(Body& body, StreamId compute, StreamId exchanges) {
   body.segments.clear();
   const auto vertices = boost::make_iterator_range(boost::vertices(body.graph));
-  const bool only_exchanges = std::any_of(vertices.begin(), vertices.end(), [&](auto v) { return body.graph[v].stream == exchanges; });
+  const bool only_exchanges =
+      std::any_of(vertices.begin(), vertices.end(), [&](auto v) { return body.graph[v].stream == exchanges; });
   bool communicated = false;
   for (const auto v : vertices) {
     const StreamId stream = body.graph[v].stream;

@@ -1,5 +1,6 @@
-// Sequence parallelism (Korthikanti et al. 2022, sec. 4.2.2): outside attention and MLP the tensor-parallel ranks hold slices of
-// the sequence, so that norms, dropouts and their activations are divided too. All-reduces become all-gather and reduce-scatter.
+// Sequence parallelism (Korthikanti et al. 2022, sec. 4.2.2): outside attention and MLP the tensor-parallel ranks hold
+// slices of the sequence, so that norms, dropouts and their activations are divided too. All-reduces become all-gather
+// and reduce-scatter.
 
 #include <algorithm>
 
@@ -13,13 +14,18 @@ namespace {
 
 class SequenceParallel final : public Strategy {
  public:
-  bool active(const PlanRequest& request) const override { return request.settings.sequence_parallel && request.settings.tp > 1; }
+  bool active(const PlanRequest& request) const override {
+    return request.settings.sequence_parallel && request.settings.tp > 1;
+  }
 
   void check(const PlanRequest& request) const override {
     const auto s = request.workload.training.sequence_length;
     if (s % request.settings.tp != 0)
-      throw Error(ErrorKind::usage, fmt::format("sequence_parallel: sequence_length({}) % tp({}) = {} != 0", s, request.settings.tp, s % request.settings.tp),
-                  "strategy.sequence_parallel", "choose a sequence length that tp divides, or turn sequence_parallel off");
+      throw Error(ErrorKind::usage,
+                  fmt::format("sequence_parallel: sequence_length({}) % tp({}) = {} != 0", s, request.settings.tp,
+                              s % request.settings.tp),
+                  "strategy.sequence_parallel",
+                  "choose a sequence length that tp divides, or turn sequence_parallel off");
   }
 
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
@@ -30,14 +36,17 @@ class SequenceParallel final : public Strategy {
         const bool hidden = !tensor.shape.empty() && tensor.shape.back().tag == DimTag::hidden;
         if (tensor.integer || !hidden) continue;
         for (std::size_t d = 0; d < tensor.shape.size(); ++d)
-          if (tensor.shape[d].tag == DimTag::sequence) plan.blocks[b].tensors[t].emplace_back(Axis::tp, shard_on(static_cast<int>(d)));
+          if (tensor.shape[d].tag == DimTag::sequence)
+            plan.blocks[b].tensors[t].emplace_back(Axis::tp, shard_on(static_cast<int>(d)));
       }
   }
 };
 
-[[maybe_unused]] const bool registered = strategies().add(
-    {"sequence_parallel", "tensor-parallel ranks hold slices of the sequence outside attention and MLP",
-     {{"sequence_parallel", "on or off; needs tp > 1 to have an effect", "false"}}, std::make_shared<SequenceParallel>()});
+[[maybe_unused]] const bool registered =
+    strategies().add({"sequence_parallel",
+                      "tensor-parallel ranks hold slices of the sequence outside attention and MLP",
+                      {{"sequence_parallel", "on or off; needs tp > 1 to have an effect", "false"}},
+                      std::make_shared<SequenceParallel>()});
 
 }  // namespace
 

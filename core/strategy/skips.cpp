@@ -10,7 +10,10 @@ namespace rehearse {
 
 namespace {
 
-struct Connection { std::size_t maker, reader; int made, read; };
+struct Connection {
+  std::size_t maker, reader;
+  int made, read;
+};
 
 std::vector<Connection> connections(const Network& network) {
   std::vector<Connection> out;
@@ -29,18 +32,21 @@ std::size_t chunk_of(const std::vector<ChunkPlacement>& chunks, int position) {
   return chunks.size();
 }
 
-void check_way(const Network& network, const Connection& c, const std::vector<ChunkPlacement>& chunks, std::size_t first, std::size_t last) {
+void check_way(const Network& network, const Connection& c, const std::vector<ChunkPlacement>& chunks,
+               std::size_t first, std::size_t last) {
   std::set<int> stages;
   for (std::size_t i = first; i <= last; ++i)
     if (!stages.insert(chunks[i].stage).second)
       throw Error(ErrorKind::usage,
-                  fmt::format("the skip connection from '{}' to '{}' comes back to stage {}", network.blocks[c.maker].name, network.blocks[c.reader].name, chunks[i].stage),
+                  fmt::format("the skip connection from '{}' to '{}' comes back to stage {}",
+                              network.blocks[c.maker].name, network.blocks[c.reader].name, chunks[i].stage),
                   "strategy.virtual_stages", "set strategy.virtual_stages to 1");
 }
 
 }  // namespace
 
-void link_skips(ProgramFrame& frame, const Network& network, const std::vector<ChunkPlacement>& chunks, std::vector<BlockTensors>& blocks) {
+void link_skips(ProgramFrame& frame, const Network& network, const std::vector<ChunkPlacement>& chunks,
+                std::vector<BlockTensors>& blocks) {
   for (const Connection& c : connections(network)) {
     BlockTensors &maker = blocks[c.maker], &reader = blocks[c.reader];
     const std::size_t from = chunk_of(chunks, maker.position), to = chunk_of(chunks, reader.position);
@@ -70,7 +76,8 @@ void link_skips(ProgramFrame& frame, const Network& network, const std::vector<C
   }
 }
 
-void carry_skips(const Network& network, const std::vector<BlockTensors>& blocks, const std::vector<ChunkPlacement>& chunks,
+void carry_skips(const Network& network, const std::vector<BlockTensors>& blocks,
+                 const std::vector<ChunkPlacement>& chunks,
                  std::map<int, std::array<StepBodies::Passing, 2>>& passing) {
   for (const Connection& c : connections(network)) {
     const BlockTensors& maker = blocks[c.maker];

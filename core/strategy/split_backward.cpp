@@ -17,9 +17,15 @@ struct Uses {
 
 class Splitter {
  public:
-  Splitter(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept, const std::set<int>& gradients)
-      : frame_(frame), whole_(whole), kept_(kept), gradients_(gradients), body_(frame.program.bodies[static_cast<std::size_t>(whole.body)]),
-        bindings_(frame.program.binding_sets[static_cast<std::size_t>(whole.bindings)]), late_(boost::num_vertices(body_.graph), false) {
+  Splitter(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept,
+           const std::set<int>& gradients)
+      : frame_(frame),
+        whole_(whole),
+        kept_(kept),
+        gradients_(gradients),
+        body_(frame.program.bodies[static_cast<std::size_t>(whole.body)]),
+        bindings_(frame.program.binding_sets[static_cast<std::size_t>(whole.bindings)]),
+        late_(boost::num_vertices(body_.graph), false) {
     binding_of_.assign(body_.formals.size(), -1);
     int next = 0;
     for (std::size_t f = 0; f < body_.formals.size(); ++f)
@@ -59,18 +65,23 @@ class Splitter {
     Body body;
     std::vector<Binding> bindings;
     [[nodiscard]] bool empty() const {
-      return boost::num_vertices(body.graph) == 0 && std::none_of(bindings.begin(), bindings.end(), [](const Binding& b) { return b.allocate || b.release; });
+      return boost::num_vertices(body.graph) == 0 &&
+             std::none_of(bindings.begin(), bindings.end(), [](const Binding& b) { return b.allocate || b.release; });
     }
   };
 
   [[nodiscard]] bool is_weight_gradient(const Task& task) const {
     if (task.phase != Phase::weight_grad || !std::holds_alternative<ComputeTask>(task.kind)) return false;
-    const auto adds = [this](const Operand& o) { return o.access == Access::update && gradients_.contains(body_.formals[static_cast<std::size_t>(o.formal)].like); };
+    const auto adds = [this](const Operand& o) {
+      return o.access == Access::update && gradients_.contains(body_.formals[static_cast<std::size_t>(o.formal)].like);
+    };
     return gradients_.empty() || std::any_of(task.operands.begin(), task.operands.end(), adds);
   }
 
   [[nodiscard]] const Tensor& tensor(int id) const { return frame_.program.tensors[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] const Binding* binding(std::size_t f) const { return binding_of_[f] < 0 ? nullptr : &bindings_[static_cast<std::size_t>(binding_of_[f])]; }
+  [[nodiscard]] const Binding* binding(std::size_t f) const {
+    return binding_of_[f] < 0 ? nullptr : &bindings_[static_cast<std::size_t>(binding_of_[f])];
+  }
 
   /// The formal whose storage `f` is a view of; `f` itself where that is none of the body's.
   [[nodiscard]] std::size_t root_of(std::size_t f) const {
@@ -124,7 +135,8 @@ class Splitter {
     return read;
   }
 
-  /// Decides for every storage in which halves it is used, and gives scratch of both a tensor that lives from one to the other.
+  /// Decides for every storage in which halves it is used, and gives scratch of both a tensor that lives from one to
+  /// the other.
   void sort_storage() {
     used_.assign(body_.formals.size(), {false, false});
     for (std::size_t v = 0; v < late_.size(); ++v)
@@ -138,7 +150,9 @@ class Splitter {
       if (binding(f) != nullptr && binding(f)->release && kept_.count(binding(f)->tensor) != 0) used_[f][1] = true;
     }
     for (std::size_t f = 0; f < body_.formals.size(); ++f)
-      if (root_[f] == f && binding(f) == nullptr && used_[f][0] && used_[f][1] && tensor(body_.formals[f].like).alias_of < 0) deferred_[f] = keep(body_.formals[f].like, -1);
+      if (root_[f] == f && binding(f) == nullptr && used_[f][0] && used_[f][1] &&
+          tensor(body_.formals[f].like).alias_of < 0)
+        deferred_[f] = keep(body_.formals[f].like, -1);
     for (std::size_t f = 0; f < body_.formals.size(); ++f) views(f);
   }
 
@@ -235,17 +249,18 @@ class Splitter {
   const std::set<int>& gradients_;
   const Body body_;
   const BindingSet bindings_;
-  std::vector<int> binding_of_;             ///< By formal: index into bindings_, or -1.
-  std::vector<std::size_t> root_;           ///< By formal: whose storage it is.
-  std::map<std::size_t, Uses> uses_;        ///< By root.
-  std::vector<bool> late_;                  ///< By task: belongs to the weight half.
-  std::vector<std::array<bool, 2>> used_;   ///< By formal: in the input half, in the weight half.
-  std::map<std::size_t, int> deferred_;     ///< By formal: the tensor it is from now on.
+  std::vector<int> binding_of_;            ///< By formal: index into bindings_, or -1.
+  std::vector<std::size_t> root_;          ///< By formal: whose storage it is.
+  std::map<std::size_t, Uses> uses_;       ///< By root.
+  std::vector<bool> late_;                 ///< By task: belongs to the weight half.
+  std::vector<std::array<bool, 2>> used_;  ///< By formal: in the input half, in the weight half.
+  std::map<std::size_t, int> deferred_;    ///< By formal: the tensor it is from now on.
 };
 
 }  // namespace
 
-SplitBackward split_backward(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept, const std::set<int>& gradients) {
+SplitBackward split_backward(ProgramFrame& frame, const BodyBuilder::Finished& whole, const std::set<int>& kept,
+                             const std::set<int>& gradients) {
   return Splitter(frame, whole, kept, gradients).run();
 }
 

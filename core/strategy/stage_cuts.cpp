@@ -13,7 +13,9 @@ double work_of(const BlockSpec& block) {
   double work = 0;
   for (const OpSpec& op : block.ops) {
     work += forward_matmul_flops(block, op, 1, 1, false).value();
-    for (const int t : op.outputs) work += kOperationsPerElement * static_cast<double>(elements(block.tensors[static_cast<std::size_t>(t)].shape, 1, 1));
+    for (const int t : op.outputs)
+      work +=
+          kOperationsPerElement * static_cast<double>(elements(block.tensors[static_cast<std::size_t>(t)].shape, 1, 1));
   }
   return work;
 }

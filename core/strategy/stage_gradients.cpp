@@ -7,15 +7,24 @@
 
 namespace rehearse {
 
-StageGradients::StageGradients(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage, RoleEntries& entries, const UnitPlan& units)
-    : frame_(frame), step_(step), plan_(plan), stage_(stage), entries_(entries), units_(units),
-      every_((frame.program.microbatches > 1 || step.shards_gradients()) && syncs_every_microbatch(plan.settings, step.shards_gradients())) {}
+StageGradients::StageGradients(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage,
+                               RoleEntries& entries, const UnitPlan& units)
+    : frame_(frame),
+      step_(step),
+      plan_(plan),
+      stage_(stage),
+      entries_(entries),
+      units_(units),
+      every_((frame.program.microbatches > 1 || step.shards_gradients()) &&
+             syncs_every_microbatch(plan.settings, step.shards_gradients())) {}
 
 void StageGradients::plan(const std::vector<Slot>& slots) {
   list_parameters();
   find_last_passes(slots);
-  if (plan_.settings.fsdp.enabled && units_.any()) make_unit_buckets();
-  else make_buckets();
+  if (plan_.settings.fsdp.enabled && units_.any())
+    make_unit_buckets();
+  else
+    make_buckets();
 }
 
 void StageGradients::list_parameters() {
@@ -32,8 +41,10 @@ void StageGradients::list_parameters() {
         if (tensors.shared_with[p] >= 0) continue;
         const ParamRef ref{position, b, static_cast<int>(p)};
         const ParamState& s = step_.state(ref);
-        if (s.frozen) entries_.role().persistent.push_back({s.sharded ? s.updated : tensors.param[p], position});
-        else params_.push_back(ref);
+        if (s.frozen)
+          entries_.role().persistent.push_back({s.sharded ? s.updated : tensors.param[p], position});
+        else
+          params_.push_back(ref);
       }
     }
   }
@@ -43,8 +54,10 @@ void StageGradients::list_parameters() {
   for (const ParamRef& p : params_) {
     const ParamState& s = step_.state(p);
     gradients_.insert(step_.grad_tensor(p));
-    if (!s.sharded) held.push_back({step_.param_tensor(p), p.position});
-    else if (s.updated >= 0) held.push_back({s.updated, p.position});
+    if (!s.sharded)
+      held.push_back({step_.param_tensor(p), p.position});
+    else if (s.updated >= 0)
+      held.push_back({s.updated, p.position});
     held.push_back({step_.shards_gradients() ? s.reduced : step_.grad_tensor(p), p.position});
     if (s.host_gradient >= 0) held.push_back({s.host_gradient, p.position});
     for (const int t : step_.state(p).state) held.push_back({t, p.position});
@@ -67,7 +80,9 @@ bool StageGradients::is_last(const Slot& slot) const { return slot.microbatch ==
 
 /// Index into chunks_; -1 for positions of other stages.
 int StageGradients::chunk_at(int position) const {
-  const auto at = std::find_if(chunks_.begin(), chunks_.end(), [position](const ChunkPlacement& c) { return position >= c.first_layer && position < c.last_layer; });
+  const auto at = std::find_if(chunks_.begin(), chunks_.end(), [position](const ChunkPlacement& c) {
+    return position >= c.first_layer && position < c.last_layer;
+  });
   return at == chunks_.end() ? -1 : static_cast<int>(at - chunks_.begin());
 }
 
@@ -82,16 +97,21 @@ void StageGradients::find_final_positions() {
     for (int q = c.first_layer; q < c.last_layer; ++q) {
       const BlockTensors& block = plan_.blocks[static_cast<std::size_t>(plan_.block_at[static_cast<std::size_t>(q)])];
       for (std::size_t s = 0; s < block.param.size(); ++s)
-        if (const auto owner = at.find({block.param[s], block.shared_with[s]}); block.shared_with[s] >= 0 && owner != at.end())
+        if (const auto owner = at.find({block.param[s], block.shared_with[s]});
+            block.shared_with[s] >= 0 && owner != at.end())
           if (int& position = final_[owner->second]; chunk_at(q) > chunk_at(position)) position = q;
     }
   for (std::size_t i = params_.size(); i-- > 0;) final_at_[final_[i]].push_back(params_[i]);
 }
 
-/// Fills buckets in the order in which gradients become final: chunks by their last pass, layers and parameters from the back.
+/// Fills buckets in the order in which gradients become final: chunks by their last pass, layers and parameters from
+/// the back.
 void StageGradients::make_buckets() {
   const ExprContext at = frame_.program.mesh.context(first_rank());
-  struct Open { Bucket bucket; double bytes = 0; };
+  struct Open {
+    Bucket bucket;
+    double bytes = 0;
+  };
   std::map<AxisSet, Open> open;  // What is reduced over other ranks than the rest has buckets of its own.
   const auto close = [&](Open& o, int position) {
     if (o.bucket.params.empty()) return;
@@ -125,7 +145,8 @@ void StageGradients::make_buckets() {
   for (auto& [axes, o] : open) close(o, plan_.deferred_position());
 }
 
-/// Under FSDP a unit's gradients are reduced together, when the last of them is final; experts' over the ranks of their own view.
+/// Under FSDP a unit's gradients are reduced together, when the last of them is final; experts' over the ranks of their
+/// own view.
 void StageGradients::make_unit_buckets() {
   for (const ChunkPlacement& c : plan_.chunks) {
     if (c.stage != stage_) continue;
@@ -159,7 +180,9 @@ int StageGradients::with_storage(int bindings, int position) {
   return at->second;
 }
 
-bool StageGradients::reduces_on_the_way() const { return plan_.settings.overlap.grad_reduce || every_ || step_.shards_gradients(); }
+bool StageGradients::reduces_on_the_way() const {
+  return plan_.settings.overlap.grad_reduce || every_ || step_.shards_gradients();
+}
 
 bool StageGradients::closes(const Slot& slot, int position) const {
   return (every_ || is_last(slot)) && reduces_on_the_way() && closing_.count(position) != 0;
@@ -194,7 +217,8 @@ void StageGradients::reduce_rest(EventId after) {
 
 /// Gradients that are summed once more after their reduction go to the host at the end of the step.
 bool StageGradients::early_to_host() {
-  return step_.updates_on_host() && frame_.chunk_copies == 1 && tied_parameter() == nullptr && step_.reduce_tp(params_, base_of(params_)).body < 0;
+  return step_.updates_on_host() && frame_.chunk_copies == 1 && tied_parameter() == nullptr &&
+         step_.reduce_tp(params_, base_of(params_)).body < 0;
 }
 
 void StageGradients::copy_to_host(const std::vector<ParamRef>& params, EventId after) {
@@ -231,7 +255,9 @@ int StageGradients::first_rank() const {
 }
 
 int StageGradients::base_of(const std::vector<ParamRef>& params) {
-  return std::min_element(params.begin(), params.end(), [](const ParamRef& a, const ParamRef& b) { return a.position < b.position; })->position;
+  return std::min_element(params.begin(), params.end(),
+                          [](const ParamRef& a, const ParamRef& b) { return a.position < b.position; })
+      ->position;
 }
 
 /// Whether another stage holds a copy of the parameter under a name of its own, or this is such a copy.
@@ -241,7 +267,9 @@ bool StageGradients::shared_name(const ParamRef& p) const {
   if (!spec.tied_to.empty()) return true;
   for (const BlockTensors& other : plan_.blocks)
     for (std::size_t q = 0; q < other.spec->params.size(); ++q)
-      if (other.spec != block.spec && other.shared_with[q] < 0 && other.spec->params[q].tied_to == block.spec->name + "." + spec.name) return true;
+      if (other.spec != block.spec && other.shared_with[q] < 0 &&
+          other.spec->params[q].tied_to == block.spec->name + "." + spec.name)
+        return true;
   return false;
 }
 

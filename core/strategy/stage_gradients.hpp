@@ -12,13 +12,15 @@ namespace rehearse {
 
 class StageGradients {
  public:
-  StageGradients(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage, RoleEntries& entries, const UnitPlan& units);
+  StageGradients(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, int stage, RoleEntries& entries,
+                 const UnitPlan& units);
 
   /// Reads off the schedule which pass makes a chunk's gradients final, and fills buckets in that order.
   void plan(const std::vector<Slot>& slots);
 
   [[nodiscard]] const std::vector<ParamRef>& params() const { return params_; }
-  [[nodiscard]] const std::vector<std::pair<int, int>>& scales() const { return scales_; }  ///< Position and tensor of fp8 scales.
+  /// Position and tensor of fp8 scales.
+  [[nodiscard]] const std::vector<std::pair<int, int>>& scales() const { return scales_; }
   [[nodiscard]] bool every_microbatch() const { return every_; }
   /// Whether `slot` is the last of the step to add to its chunk's gradients.
   [[nodiscard]] bool is_last(const Slot& slot) const;
@@ -68,20 +70,20 @@ class StageGradients {
   int stage_;
   RoleEntries& entries_;
   const UnitPlan& units_;
-  bool every_;                              ///< Gradients are reduced after every microbatch.
+  bool every_;  ///< Gradients are reduced after every microbatch.
   std::vector<ParamRef> params_;
   std::vector<std::pair<int, int>> scales_;
-  std::vector<ChunkPlacement> chunks_;      ///< Of this stage, in the order in which their gradients become final.
-  std::map<int, int> last_pass_;            ///< Microbatch by chunk.
-  std::vector<int> final_;                  ///< By parameter: the position whose pass makes its gradient final ...
+  std::vector<ChunkPlacement> chunks_;  ///< Of this stage, in the order in which their gradients become final.
+  std::map<int, int> last_pass_;        ///< Microbatch by chunk.
+  std::vector<int> final_;              ///< By parameter: the position whose pass makes its gradient final ...
   std::map<int, std::vector<ParamRef>> final_at_;  ///< ... and the other way round, from the back.
   std::vector<Bucket> buckets_;
   std::map<int, std::vector<std::size_t>> closing_;
-  std::set<int> gradients_;                 ///< Gradient tensors.
-  std::set<std::pair<int, int>> live_;      ///< Whole ones with storage, by tensor and position.
+  std::set<int> gradients_;             ///< Gradient tensors.
+  std::set<std::pair<int, int>> live_;  ///< Whole ones with storage, by tensor and position.
   std::map<std::string, int> allocating_;
   std::set<ParamRef> sent_to_host_;
-  std::set<ParamRef> reduced_before_;       ///< First parameters of buckets reduced in this step.
+  std::set<ParamRef> reduced_before_;  ///< First parameters of buckets reduced in this step.
   EventId reduced_ = -1, on_host_ = -1;
 };
 

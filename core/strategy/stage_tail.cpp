@@ -8,8 +8,14 @@ namespace {
 
 class StageTail {
  public:
-  StageTail(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, StageGradients& gradients, RoleEntries& entries)
-      : frame_(frame), step_(step), plan_(plan), gradients_(gradients), entries_(entries), params_(gradients.params()) {}
+  StageTail(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, StageGradients& gradients,
+            RoleEntries& entries)
+      : frame_(frame),
+        step_(step),
+        plan_(plan),
+        gradients_(gradients),
+        entries_(entries),
+        params_(gradients.params()) {}
 
   void add(EventId last_pass, int first_gather) {
     gradients_.reduce_rest(last_pass);
@@ -25,10 +31,13 @@ class StageTail {
     for (const Wait& w : entries_.take_held_back()) norm.waits.push_back(w);
     norm.record = true;
     const EventId norm_done = entries_.add(norm);
-    if (const auto& scales = gradients_.scales(); !scales.empty()) entries_.add({step_.update_scales(scales), frame_.compute, scales.front().first, 0, 0, 0, {{last_pass}}});
+    if (const auto& scales = gradients_.scales(); !scales.empty())
+      entries_.add({step_.update_scales(scales), frame_.compute, scales.front().first, 0, 0, 0, {{last_pass}}});
     const EventId updated = update(norm_done);
-    if (first_gather >= 0) entries_.wait_next_step(entries_.role().step[static_cast<std::size_t>(first_gather)], updated);
-    if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); })) gather_parameters(updated);
+    if (first_gather >= 0)
+      entries_.wait_next_step(entries_.role().step[static_cast<std::size_t>(first_gather)], updated);
+    if (std::any_of(params_.begin(), params_.end(), [this](const ParamRef& p) { return step_.sharded_optimizer(p); }))
+      gather_parameters(updated);
     if (step_.updates_on_host()) wait_for_parameters(updated);
   }
 
@@ -46,7 +55,8 @@ class StageTail {
     };
     sum(step_.reduce_tp(params_, base()), frame_.tp, base());
     if (frame_.chunk_copies > 1) sum(step_.reduce_copies(params_, base()), frame_.dp, base());
-    if (const ParamRef* tied = gradients_.tied_parameter()) sum(step_.reduce_tied(*tied, plan_.shape.stages), frame_.dp, tied->position);
+    if (const ParamRef* tied = gradients_.tied_parameter())
+      sum(step_.reduce_tied(*tied, plan_.shape.stages), frame_.dp, tied->position);
   }
 
   /// Returns the event of the last update.
@@ -71,7 +81,8 @@ class StageTail {
   void gather_parameters(EventId all_updated) {
     std::map<std::pair<int, AxisSet>, std::vector<ParamRef>> by_position;
     for (const ParamRef& p : params_)
-      if (step_.sharded_optimizer(p) && !step_.state(p).sharded) by_position[{p.position, step_.data_axes(p)}].push_back(p);
+      if (step_.sharded_optimizer(p) && !step_.state(p).sharded)
+        by_position[{p.position, step_.data_axes(p)}].push_back(p);
     if (by_position.empty()) return;
     std::map<int, EventId> gathered;
     for (const auto& [at, params] : by_position) {
@@ -108,7 +119,8 @@ class StageTail {
 
 }  // namespace
 
-void add_tail(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, StageGradients& gradients, RoleEntries& entries, EventId last_pass, int first_gather) {
+void add_tail(ProgramFrame& frame, StepBodies& step, const RolePlan& plan, StageGradients& gradients,
+              RoleEntries& entries, EventId last_pass, int first_gather) {
   if (!gradients.params().empty()) StageTail(frame, step, plan, gradients, entries).add(last_pass, first_gather);
 }
 

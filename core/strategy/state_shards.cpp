@@ -14,7 +14,8 @@ StateShards state_shards(const StrategySettings& s, bool experts) {
   StateShards out{stage >= 3 ? shards : 1, stage >= 2 ? shards : 1, stage >= 1 ? shards : 1};
   out.optimizer_on_device = s.offload == Offload::none || s.offload == Offload::activations;
   out.slices_of_weights = !s.fsdp.enabled || s.offload != Offload::none;
-  out.weights_stay = s.fsdp.enabled && !reshards(s.fsdp.reshard_after_forward, s) && !reshards(s.fsdp.reshard_after_backward, s);
+  out.weights_stay =
+      s.fsdp.enabled && !reshards(s.fsdp.reshard_after_forward, s) && !reshards(s.fsdp.reshard_after_backward, s);
   out.gradients_stay = s.fsdp.enabled && !syncs_every_microbatch(s, true);
   return out;
 }

@@ -6,7 +6,8 @@
 
 namespace rehearse {
 
-StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan, int first, int last)
+StepBodies::StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks,
+                       const LayoutPlan& plan, int first, int last)
     : frame_(frame), workload_(workload), blocks_(blocks), plan_(plan) {
   make_states(first, last < 0 ? static_cast<int>(blocks.size()) : last);
   Tensor norm;
@@ -37,12 +38,14 @@ void StepBodies::make_states(int first, int last) {
         updated.alias_of = blocks_[b].param[p];
         updated.alias_offset = slice_start(param);
       }
-      if (s.frozen || !(s.sharded && plan_.gather_master && frame_.mixed)) s.updated = frame_.add_tensor(std::move(updated));
+      if (s.frozen || !(s.sharded && plan_.gather_master && frame_.mixed))
+        s.updated = frame_.add_tensor(std::move(updated));
       states_.emplace(std::pair(static_cast<int>(b), static_cast<int>(p)), std::move(s));
     }
 }
 
-/// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole one.
+/// Where gradients are stored as slices the reduced one has storage of its own, otherwise it is a view of the whole
+/// one.
 int StepBodies::make_reduced(int grad, const Tensor& param) {
   Tensor reduced = frame_.program.tensors[static_cast<std::size_t>(grad)];
   reduced.name += plan_.shard_gradients ? ".shard" : ".reduced";
@@ -88,7 +91,8 @@ StepBodies::Made StepBodies::cached(const std::string& kind, const std::vector<P
   std::string key = kind;
   key.reserve(kind.size() + params.size() * 3 * sizeof(int));
   for (const ParamRef& p : params)
-    for (const int part : {p.position - base, p.block, p.param}) key.append(reinterpret_cast<const char*>(&part), sizeof part);
+    for (const int part : {p.position - base, p.block, p.param})
+      key.append(reinterpret_cast<const char*>(&part), sizeof part);
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, kind, Phase::optimizer);
   (this->*fill)(body, params, base);
@@ -101,7 +105,8 @@ StepBodies::Made StepBodies::input(int block, const std::vector<int>& integer_te
   for (const int t : integer_tensors) {
     const std::string& name = tensors.spec->tensors[static_cast<std::size_t>(t)].name;
     // Labels come with the samples they belong to.
-    bring(body, body.bound(name, tensors.value[static_cast<std::size_t>(t)], {{}, true, false}), name, block == 0 && name != "noise");
+    bring(body, body.bound(name, tensors.value[static_cast<std::size_t>(t)], {{}, true, false}), name,
+          block == 0 && name != "noise");
   }
   return body.finish();
 }
@@ -116,9 +121,15 @@ StepBodies::Made StepBodies::images(int tensor, bool read) {
 void StepBodies::bring(BodyBuilder& body, int device, const std::string& field, bool from_storage) {
   const InputSettings& from = workload_.input;
   const bool with_samples = from.sample > Bytes{0} && !from_storage;
-  const InputTask samples{with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0), frame_.program.first_sample, field};
+  const InputTask samples{with_samples ? ExprPool::kZero : frame_.local(body.tensor(device), 0),
+                          frame_.program.first_sample, field};
   if (from.sample > Bytes{0} && from.gpudirect_storage) {
-    body.add({.name = "read", .kind = samples, .operands = {write(device)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
+    body.add({.name = "read",
+              .kind = samples,
+              .operands = {write(device)},
+              .stream = frame_.io,
+              .phase = Phase::other,
+              .predicate = ExprPool::kOne});
     return;
   }
   Tensor host = body.tensor(device);
@@ -128,10 +139,25 @@ void StepBodies::bring(BodyBuilder& body, int device, const std::string& field, 
   host.per_layer = host.per_microbatch = false;
   const std::string name = host.name;
   const int source = body.scratch(name, frame_.add_tensor(std::move(host)));
-  body.add({.name = "read", .kind = samples, .operands = {write(source)}, .stream = frame_.io, .phase = Phase::other, .predicate = ExprPool::kOne});
+  body.add({.name = "read",
+            .kind = samples,
+            .operands = {write(source)},
+            .stream = frame_.io,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne});
   if (from.sample > Bytes{0} && from.decode_per_core > 0 && !with_samples)
-    body.add({.name = "decode", .kind = HostTask{"data_loader.decode"}, .operands = {update(source)}, .stream = frame_.host, .phase = Phase::other, .predicate = ExprPool::kOne});
-  body.add({.name = "to_device", .kind = CopyTask{}, .operands = {read(source), write(device)}, .stream = frame_.copies, .phase = Phase::other, .predicate = ExprPool::kOne});
+    body.add({.name = "decode",
+              .kind = HostTask{"data_loader.decode"},
+              .operands = {update(source)},
+              .stream = frame_.host,
+              .phase = Phase::other,
+              .predicate = ExprPool::kOne});
+  body.add({.name = "to_device",
+            .kind = CopyTask{},
+            .operands = {read(source), write(device)},
+            .stream = frame_.copies,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne});
 }
 
 StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
@@ -150,7 +176,12 @@ StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
   CollectiveTask c;
   c.op = CollectiveOp::all_reduce;
   c.group = group;
-  Task task{.name = "tied_embedding", .kind = c, .operands = {update(body.bound("reduced", state(param).reduced))}, .stream = frame_.dp, .phase = Phase::other, .predicate = ExprPool::kOne};
+  Task task{.name = "tied_embedding",
+            .kind = c,
+            .operands = {update(body.bound("reduced", state(param).reduced))},
+            .stream = frame_.dp,
+            .phase = Phase::other,
+            .predicate = ExprPool::kOne};
   body.add(std::move(task));
   return body.finish();
 }
@@ -158,12 +189,14 @@ StepBodies::Made StepBodies::reduce_tied(const ParamRef& param, int stages) {
 AxisSet StepBodies::all_axes(bool stages) const {
   AxisSet out;
   for (int a = 0; a < 7; ++a)
-    if (const auto axis = static_cast<Axis>(a); frame_.program.mesh.islands().front().extent(axis) > 1 && (stages || axis != Axis::pp)) out.insert(axis);
+    if (const auto axis = static_cast<Axis>(a);
+        frame_.program.mesh.islands().front().extent(axis) > 1 && (stages || axis != Axis::pp))
+      out.insert(axis);
   return out;
 }
 
-/// Largest values of this step, over the ranks that hold the same layers, become the scales of the next (Transformer Engine's delayed scaling with
-/// a history of one step, Megatron's default).
+/// Largest values of this step, over the ranks that hold the same layers, become the scales of the next (Transformer
+/// Engine's delayed scaling with a history of one step, Megatron's default).
 StepBodies::Made StepBodies::update_scales(const std::vector<std::pair<int, int>>& scales) {
   const int base = scales.front().first;
   std::string key = "scales";
@@ -171,14 +204,20 @@ StepBodies::Made StepBodies::update_scales(const std::vector<std::pair<int, int>
   if (const auto at = made_.find(key); at != made_.end()) return at->second;
   BodyBuilder body(frame_, "fp8_scales", Phase::optimizer);
   std::vector<Operand> operands;
-  for (const auto& [position, tensor] : scales) operands.push_back(update(body.bound("scales", tensor, {{position - base, 0, 0}, false, false})));
+  for (const auto& [position, tensor] : scales)
+    operands.push_back(update(body.bound("scales", tensor, {{position - base, 0, 0}, false, false})));
   const AxisSet axes = all_axes(false);
   if (!axes.empty()) {
     CollectiveTask c;
     c.op = CollectiveOp::all_reduce;
     c.reduce = ReduceOp::max;
     c.group = frame_.group("stage", axes);
-    body.add({.name = "largest_values", .kind = c, .operands = operands, .stream = frame_.dp, .phase = Phase::optimizer, .predicate = ExprPool::kOne});
+    body.add({.name = "largest_values",
+              .kind = c,
+              .operands = operands,
+              .stream = frame_.dp,
+              .phase = Phase::optimizer,
+              .predicate = ExprPool::kOne});
   }
   body.compute("fp8_scales", ops::pass(ComputeOp::quantise, "update_scales"), operands, Phase::optimizer);
   return made_[key] = body.finish();
@@ -189,7 +228,9 @@ ExprId StepBodies::counts_here(const ParamRef& p) {
   ExprPool& e = frame_.program.exprs;
   const Layout& layout = frame_.program.tensors[static_cast<std::size_t>(state(p).reduced)].layout;
   ExprId counts = ExprPool::kOne;
-  const auto only_first = [&](Axis axis) { counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::eq, e.coord(axis), ExprPool::kZero)); };
+  const auto only_first = [&](Axis axis) {
+    counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::eq, e.coord(axis), ExprPool::kZero));
+  };
   // The two views divide the same ranks: an expert's gradient lies on the axes of its own.
   const bool expert = in_expert_view(layout_of(p));
   for (int a = expert ? 7 : 0; a < (expert ? kAxisCount : 7); ++a) {
@@ -198,17 +239,23 @@ ExprId StepBodies::counts_here(const ParamRef& p) {
     if (!std::holds_alternative<Shard>(layout_on(layout, axis))) only_first(axis);
   }
   // The first half of the stages holds every chunk once.
-  if (frame_.chunk_copies > 1) counts = e.apply(ExprOp::logical_and, counts, e.apply(ExprOp::lt, e.coord(Axis::pp), e.apply(ExprOp::div, e.extent(Axis::pp), e.constant(frame_.chunk_copies))));
+  if (frame_.chunk_copies > 1)
+    counts = e.apply(ExprOp::logical_and, counts,
+                     e.apply(ExprOp::lt, e.coord(Axis::pp),
+                             e.apply(ExprOp::div, e.extent(Axis::pp), e.constant(frame_.chunk_copies))));
   // A tied parameter on a stage of its own is the copy of the first stage's.
   const auto& spec = blocks_[static_cast<std::size_t>(p.block)].spec->params[static_cast<std::size_t>(p.param)];
-  if (!spec.tied_to.empty() && blocks_[static_cast<std::size_t>(p.block)].shared_with[static_cast<std::size_t>(p.param)] < 0) counts = ExprPool::kZero;
+  if (!spec.tied_to.empty() &&
+      blocks_[static_cast<std::size_t>(p.block)].shared_with[static_cast<std::size_t>(p.param)] < 0)
+    counts = ExprPool::kZero;
   return counts;
 }
 
 void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& params, int base) {
   const int norm = body.bound("norm", norm_);
   std::vector<Operand> operands;
-  for (const ParamRef& p : params) operands.push_back(read(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
+  for (const ParamRef& p : params)
+    operands.push_back(read(body.bound("reduced", state(p).reduced, {{p.position - base, 0, 0}, false, false})));
   if (workload_.training.precision == Precision::fp16_mixed) {
     // Loss scaling: gradients are divided by the scale and checked for overflow before anything reads them.
     std::vector<Operand> scaled;
@@ -228,10 +275,17 @@ void StepBodies::fill_norm(BodyBuilder& body, const std::vector<ParamRef>& param
   const AxisSet world = all_axes(true);
   if (world.empty() || plan_.central_update) return;
   c.group = frame_.group("world", world);
-  Task task{.name = "gradient_norm", .kind = c, .operands = {update(norm)}, .stream = frame_.dp, .phase = Phase::optimizer, .predicate = ExprPool::kOne};
+  Task task{.name = "gradient_norm",
+            .kind = c,
+            .operands = {update(norm)},
+            .stream = frame_.dp,
+            .phase = Phase::optimizer,
+            .predicate = ExprPool::kOne};
   body.add(std::move(task));
 }
 
-StepBodies::Made StepBodies::gradient_norm(const std::vector<ParamRef>& params, int base) { return cached("gradient_norm", params, base, &StepBodies::fill_norm); }
+StepBodies::Made StepBodies::gradient_norm(const std::vector<ParamRef>& params, int base) {
+  return cached("gradient_norm", params, base, &StepBodies::fill_norm);
+}
 
 }  // namespace rehearse

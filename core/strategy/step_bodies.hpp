@@ -1,5 +1,6 @@
 #pragma once
-// Bodies around the blocks: input, pipeline messages, gradient reduction, gradient norm, parameter update and gathering.
+// Bodies around the blocks: input, pipeline messages, gradient reduction, gradient norm, parameter update and
+// gathering.
 
 #include <map>
 #include <string>
@@ -12,33 +13,40 @@ namespace rehearse {
 /// One parameter of one block position.
 struct ParamRef {
   int position;
-  int block;   ///< Index into Network::blocks.
+  int block;  ///< Index into Network::blocks.
   int param;
   auto operator<=>(const ParamRef&) const = default;
 };
 
 /// Optimizer-side tensors of one parameter.
 struct ParamState {
-  int reduced = -1;             ///< The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage, but
-                                ///< where gradients are stored as slices.
-  std::vector<int> state;       ///< Master copy (mixed precision), then what the update rule keeps.
-  int updated = -1;             ///< The parameter as the update writes it: the shard. Shares the parameter's storage, unless `sharded`; -1 where
-                                ///< the master copy stands for it.
-  int host_gradient = -1;       ///< The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
-  bool sharded = false;         ///< Stored as a slice: the whole parameter lives between a gather and a drop.
-  bool frozen = false;          ///< No gradient, and nothing of the optimizer's: where it is stored as a slice that is `updated`, in the model's type.
+  /// The gradient after reduction: whole, or the shard that this rank updates. Shares the gradient's storage, but
+  /// where gradients are stored as slices.
+  int reduced = -1;
+  std::vector<int> state;  ///< Master copy (mixed precision), then what the update rule keeps.
+  /// The parameter as the update writes it: the shard. Shares the parameter's storage, unless `sharded`; -1 where
+  /// the master copy stands for it.
+  int updated = -1;
+  /// The reduced gradient's copy in host memory, where the optimizer's state is there; else -1.
+  int host_gradient = -1;
+  bool sharded = false;  ///< Stored as a slice: the whole parameter lives between a gather and a drop.
+  /// No gradient, and nothing of the optimizer's: where it is stored as a slice that is `updated`, in the model's type.
+  bool frozen = false;
 };
 
 class StepBodies {
  public:
   using Made = BodyBuilder::Finished;
   /// Of the blocks [first, last), all that follow where last is -1: those that `workload.training` has the update of.
-  StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan, int first = 0, int last = -1);
+  StepBodies(ProgramFrame& frame, const Workload& workload, std::vector<BlockTensors>& blocks, const LayoutPlan& plan,
+             int first = 0, int last = -1);
 
   Made input(int block, const std::vector<int>& integer_tensors);
-  /// Brings the images of the microbatch into `tensor`; `read`: from where samples are stored, otherwise with others that are.
+  /// Brings the images of the microbatch into `tensor`; `read`: from where samples are stored, otherwise with others
+  /// that are.
   Made images(int tensor, bool read);
-  /// What crosses a boundary between blocks: the edge, and skip connections past it, each an instance relative to the boundary's position.
+  /// What crosses a boundary between blocks: the edge, and skip connections past it, each an instance relative to the
+  /// boundary's position.
   struct Passing {
     struct Carried {
       int tensor = -1, delta = 0;
@@ -51,8 +59,8 @@ class StepBodies {
   /// `peer` is the position in the pp group, `stream` the one the message lies on.
   Made send(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream);
   Made receive(bool forward, const Passing& what, ExprId peer, bool scatter, StreamId stream);
-  /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks, as one call.
-  /// `accumulate` adds to slices that hold an earlier microbatch's.
+  /// Reduces the gradients of `params` (positions relative to the entry's layer are kept) over the data-parallel ranks,
+  /// as one call. `accumulate` adds to slices that hold an earlier microbatch's.
   Made reduce(const std::vector<ParamRef>& params, int base, bool accumulate = false);
   /// Sums tensor-parallel partial gradients (norms under sequence parallelism); body -1 when there are none.
   Made reduce_tp(const std::vector<ParamRef>& params, int base);
@@ -73,13 +81,17 @@ class StepBodies {
   Made drop_unit(const std::vector<ParamRef>& params, int base);
 
   [[nodiscard]] const ParamState& state(const ParamRef& p) const { return states_.at({p.block, p.param}); }
-  [[nodiscard]] int param_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)]; }
-  [[nodiscard]] int grad_tensor(const ParamRef& p) const { return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)]; }
+  [[nodiscard]] int param_tensor(const ParamRef& p) const {
+    return blocks_[static_cast<std::size_t>(p.block)].param[static_cast<std::size_t>(p.param)];
+  }
+  [[nodiscard]] int grad_tensor(const ParamRef& p) const {
+    return blocks_[static_cast<std::size_t>(p.block)].grad[static_cast<std::size_t>(p.param)];
+  }
   /// The parameter at `position` that is stored in `tensor`.
   [[nodiscard]] ParamRef owner_of(int tensor, int position) const;
   [[nodiscard]] int norm_tensor() const { return norm_; }
-  /// Axes over whose ranks the gradient is a partial sum, each with samples or tiles of its own: those of the dense view, or edp for experts.
-  /// Parameters of one reduction or gather have the same.
+  /// Axes over whose ranks the gradient is a partial sum, each with samples or tiles of its own: those of the dense
+  /// view, or edp for experts. Parameters of one reduction or gather have the same.
   [[nodiscard]] AxisSet data_axes(const ParamRef& p) const;
   [[nodiscard]] bool needs_dp(const ParamRef& p) const { return !data_axes(p).empty(); }
   /// Of a parameter that is whole, on a rank: without what tp and ep hold elsewhere.
@@ -117,14 +129,19 @@ class StepBodies {
   void fill_to_host(BodyBuilder&, const std::vector<ParamRef>&, int base);
   int make_reduced(int grad, const Tensor& param);
   void make_transient(int tensor);
-  [[nodiscard]] const Layout& layout_of(const ParamRef& p) const { return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout; }
-  [[nodiscard]] const Layout& optimizer_of(const Layout& param) const { return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer; }
+  [[nodiscard]] const Layout& layout_of(const ParamRef& p) const {
+    return frame_.program.tensors[static_cast<std::size_t>(param_tensor(p))].layout;
+  }
+  [[nodiscard]] const Layout& optimizer_of(const Layout& param) const {
+    return in_expert_view(param) ? plan_.expert_optimizer : plan_.optimizer;
+  }
   [[nodiscard]] double elements_here(int tensor) const;
   ExprId slice_start(const Tensor& param);
   ExprId counts_here(const ParamRef& p);
   [[nodiscard]] AxisSet partial_axes(const Layout& layout, bool data) const;
   CollectiveTask grad_collective(CollectiveOp op, AxisSet axes);
-  Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base, void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
+  Made cached(const std::string& kind, const std::vector<ParamRef>& params, int base,
+              void (StepBodies::*fill)(BodyBuilder&, const std::vector<ParamRef>&, int));
   void fill_reduce(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_reduce_tp(BodyBuilder&, const std::vector<ParamRef>&, int base);
   void fill_reduce_copies(BodyBuilder&, const std::vector<ParamRef>&, int base);

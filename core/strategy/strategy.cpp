@@ -10,7 +10,8 @@ Registry<std::shared_ptr<const Strategy>>& strategies() {
 }
 
 bool in_expert_view(const Layout& layout) {
-  return std::any_of(layout.begin(), layout.end(), [](const auto& l) { return l.first == Axis::etp || l.first == Axis::ep || l.first == Axis::edp; });
+  return std::any_of(layout.begin(), layout.end(),
+                     [](const auto& l) { return l.first == Axis::etp || l.first == Axis::ep || l.first == Axis::edp; });
 }
 
 std::vector<std::string> active_strategies(const PlanRequest& request) {

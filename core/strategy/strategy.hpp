@@ -1,6 +1,6 @@
 #pragma once
-// Strategies assign layouts; collectives follow from layout changes. That is how they compose: each strategy adds the axes it
-// owns to the layouts of tensors, parameters and optimizer state, and says which settings it refuses.
+// Strategies assign layouts; collectives follow from layout changes. That is how they compose: each strategy adds the
+// axes it owns to the layouts of tensors, parameters and optimizer state, and says which settings it refuses.
 
 #include <memory>
 #include <vector>
@@ -31,7 +31,8 @@ struct LayoutPlan {
   Layout optimizer;
   /// The same for experts' parameters, whose copies lie along the expert view's axes.
   Layout expert_optimizer;
-  /// Reduced gradients are stored as slices with the optimizer's layout; whole ones live from backward to their reduction.
+  /// Reduced gradients are stored as slices with the optimizer's layout; whole ones live from backward to their
+  /// reduction.
   bool shard_gradients = false;
   /// Parameters are stored as such slices too, and gathered around their use ...
   bool shard_parameters = false;
@@ -39,7 +40,8 @@ struct LayoutPlan {
   bool gather_master = false;
   /// ... but for parameters of fewer elements, which stay whole.
   double whole_below = 0;
-  /// Ranks of a list of tensors that each parameter's gather and each gradient's scatter goes through, one parameter at a time; 0: one call, no lists.
+  /// Ranks of a list of tensors that each parameter's gather and each gradient's scatter goes through, one parameter at
+  /// a time; 0: one call, no lists.
   int lists_of = 0;
   /// One rank updates a parameter for all: gradients come to it, and no norm is taken over ranks.
   bool central_update = false;
@@ -63,7 +65,10 @@ class Strategy {
   [[nodiscard]] virtual bool active(const PlanRequest& request) const = 0;
   /// Throws Error (usage) for combinations that make no sense, with the rule. Called only when active.
   virtual void check(const PlanRequest& request) const { (void)request; }
-  virtual void assign(const PlanRequest& request, LayoutPlan& plan) const { (void)request; (void)plan; }
+  virtual void assign(const PlanRequest& request, LayoutPlan& plan) const {
+    (void)request;
+    (void)plan;
+  }
 };
 
 [[nodiscard]] Registry<std::shared_ptr<const Strategy>>& strategies();

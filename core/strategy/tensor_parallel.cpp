@@ -1,5 +1,6 @@
-// Tensor parallelism (Shoeybi et al. 2019, sec. 3): heads, MLP neurons and the vocabulary are dealt to the ranks of a group.
-// A weight split by output features is column parallel, one split by input features row parallel and its output a partial sum.
+// Tensor parallelism (Shoeybi et al. 2019, sec. 3): heads, MLP neurons and the vocabulary are dealt to the ranks of a
+// group. A weight split by output features is column parallel, one split by input features row parallel and its output
+// a partial sum.
 
 #include <algorithm>
 
@@ -12,7 +13,8 @@ namespace rehearse {
 namespace {
 
 bool splits(DimTag tag) {
-  return tag == DimTag::heads || tag == DimTag::kv_heads || tag == DimTag::ffn || tag == DimTag::vocabulary || tag == DimTag::adapted;
+  return tag == DimTag::heads || tag == DimTag::kv_heads || tag == DimTag::ffn || tag == DimTag::vocabulary ||
+         tag == DimTag::adapted;
 }
 
 int split_dim(const Shape& shape) {
@@ -22,7 +24,8 @@ int split_dim(const Shape& shape) {
 }
 
 std::string_view what(const BlockSpec& block, DimTag tag) {
-  const bool mamba = std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::state_space; });
+  const bool mamba =
+      std::any_of(block.ops.begin(), block.ops.end(), [](const OpSpec& op) { return op.kind == OpKind::state_space; });
   switch (tag) {
     case DimTag::heads: return mamba ? "mamba_num_heads" : "num_attention_heads";
     case DimTag::adapted: return "hidden_size";
@@ -31,7 +34,8 @@ std::string_view what(const BlockSpec& block, DimTag tag) {
   }
 }
 
-/// A vocabulary that does not divide is padded to the next multiple, as frameworks do, so that every rank computes the same.
+/// A vocabulary that does not divide is padded to the next multiple, as frameworks do, so that every rank computes the
+/// same.
 Shard slice_of(const Shape& shape, int d, int tp) {
   Shard s = shard_on(d);
   const Dim& dim = shape[static_cast<std::size_t>(d)];
@@ -53,7 +57,8 @@ class TensorParallel final : public Strategy {
           std::string valid;
           for (int k = 1; k <= dim.size && k <= 64; ++k)
             if (dim.size % k == 0) valid += (valid.empty() ? "" : ", ") + std::to_string(k);
-          throw Error(ErrorKind::usage, fmt::format("tp({}) does not divide {}({})", tp, what(block, dim.tag), dim.size), "strategy.tp",
+          throw Error(ErrorKind::usage,
+                      fmt::format("tp({}) does not divide {}({})", tp, what(block, dim.tag), dim.size), "strategy.tp",
                       fmt::format("valid for this model: {}", valid));
         }
   }
@@ -62,15 +67,19 @@ class TensorParallel final : public Strategy {
     const auto& blocks = request.workload.network.blocks;
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       for (std::size_t t = 0; t < blocks[b].tensors.size(); ++t)
-        if (const int d = split_dim(blocks[b].tensors[t].shape); d >= 0) plan.blocks[b].tensors[t].emplace_back(Axis::tp, slice_of(blocks[b].tensors[t].shape, d, request.settings.tp));
+        if (const int d = split_dim(blocks[b].tensors[t].shape); d >= 0)
+          plan.blocks[b].tensors[t].emplace_back(Axis::tp,
+                                                 slice_of(blocks[b].tensors[t].shape, d, request.settings.tp));
       for (std::size_t p = 0; p < blocks[b].params.size(); ++p)
-        if (const int d = split_dim(blocks[b].params[p].shape); d >= 0) plan.blocks[b].params[p].emplace_back(Axis::tp, slice_of(blocks[b].params[p].shape, d, request.settings.tp));
+        if (const int d = split_dim(blocks[b].params[p].shape); d >= 0)
+          plan.blocks[b].params[p].emplace_back(Axis::tp, slice_of(blocks[b].params[p].shape, d, request.settings.tp));
     }
   }
 };
 
 [[maybe_unused]] const bool registered = strategies().add(
-    {"tensor_parallel", "heads, MLP neurons and vocabulary split over the ranks of a group; all-reduce after each half layer",
+    {"tensor_parallel",
+     "heads, MLP neurons and vocabulary split over the ranks of a group; all-reduce after each half layer",
      {{"tp", "ranks per tensor-parallel group", "1"}},
      std::make_shared<TensorParallel>()});
 

@@ -1,7 +1,8 @@
-// Tiles: the ranks of a group hold slices of every image, height by width, with the same parameters (spatial parallelism: Dryden et al.
-// 2019, arXiv:1903.06681). A window at the edge of a tile reads rows and columns of the neighbours: the halo, exchanged before every
-// convolution and pool, and of the gradient before their backward. At the edge of the image there is padding as without tiles. From the
-// first layer whose tiles would be empty or smaller than a halo on, images are gathered and every rank of the group does the same.
+// Tiles: the ranks of a group hold slices of every image, height by width, with the same parameters (spatial
+// parallelism: Dryden et al. 2019, arXiv:1903.06681). A window at the edge of a tile reads rows and columns of the
+// neighbours: the halo, exchanged before every convolution and pool, and of the gradient before their backward. At the
+// edge of the image there is padding as without tiles. From the first layer whose tiles would be empty or smaller than
+// a halo on, images are gathered and every rank of the group does the same.
 
 #include <algorithm>
 
@@ -14,7 +15,9 @@ namespace rehearse {
 
 namespace {
 
-bool has_window(const OpSpec& op) { return op.kind == OpKind::convolution || op.kind == OpKind::pool || op.kind == OpKind::upsample; }
+bool has_window(const OpSpec& op) {
+  return op.kind == OpKind::convolution || op.kind == OpKind::pool || op.kind == OpKind::upsample;
+}
 
 int dim_of(const Shape& shape, DimTag side) {
   for (std::size_t d = 0; d < shape.size(); ++d)
@@ -39,13 +42,18 @@ class TiledSide {
         const Side& s = sides_[b][t];
         if (!s.tiled) continue;
         const int d = dim_of(network_.blocks[b].tensors[t].shape, side_);
-        if (s.before == 0 && s.after == 0) plan.blocks[b].tensors[t].emplace_back(axis, shard_on(d));
-        else plan.blocks[b].tensors[t].emplace_back(axis, Halo{d, s.before, s.after, {}});
+        if (s.before == 0 && s.after == 0)
+          plan.blocks[b].tensors[t].emplace_back(axis, shard_on(d));
+        else
+          plan.blocks[b].tensors[t].emplace_back(axis, Halo{d, s.before, s.after, {}});
       }
   }
 
  private:
-  struct Side { bool tiled = false; std::int64_t before = 0, after = 0; };
+  struct Side {
+    bool tiled = false;
+    std::int64_t before = 0, after = 0;
+  };
 
   [[nodiscard]] std::int64_t length(std::size_t b, int t) const {
     const Shape& shape = network_.blocks[b].tensors[static_cast<std::size_t>(t)].shape;
@@ -58,8 +66,8 @@ class TiledSide {
 
   [[noreturn]] void refuse(std::size_t b, const std::string& at, const std::string& what) const {
     const char* axis = side_ == DimTag::height ? "tile_h" : "tile_w";
-    throw Error(ErrorKind::usage, fmt::format("{}({}): {}/{}: {}", axis, tiles_, network_.blocks[b].name, at, what), fmt::format("strategy.{}", axis),
-                "choose fewer tiles or a larger image");
+    throw Error(ErrorKind::usage, fmt::format("{}({}): {}/{}: {}", axis, tiles_, network_.blocks[b].name, at, what),
+                fmt::format("strategy.{}", axis), "choose fewer tiles or a larger image");
   }
 
   void walk(std::size_t b) {
@@ -69,8 +77,10 @@ class TiledSide {
       Side& mine = sides_[b][t];
       const std::int64_t n = length(b, static_cast<int>(t));
       if (n == 0) continue;
-      if (static_cast<int>(t) == block.input) mine.tiled = b > 0 && sides_[b - 1][static_cast<std::size_t>(network_.blocks[b - 1].output)].tiled;
-      if (s.is_input() && s.loaded && !(mine.tiled = divides(n))) refuse(b, s.name, fmt::format("an image of {} cannot be cut so", n));
+      if (static_cast<int>(t) == block.input)
+        mine.tiled = b > 0 && sides_[b - 1][static_cast<std::size_t>(network_.blocks[b - 1].output)].tiled;
+      if (s.is_input() && s.loaded && !(mine.tiled = divides(n)))
+        refuse(b, s.name, fmt::format("an image of {} cannot be cut so", n));
       if (!s.from.empty()) {
         const auto [maker, made] = find_skip(network_, s.from);
         mine.tiled = side(static_cast<std::size_t>(maker), made).tiled;
@@ -92,11 +102,14 @@ class TiledSide {
       all &= side(b, t).tiled;
       any |= side(b, t).tiled;
     }
-    if (any != all) refuse(b, op.name, "some of its inputs are gathered, as their tiles are too small, and some are not");
+    if (any != all)
+      refuse(b, op.name, "some of its inputs are gathered, as their tiles are too small, and some are not");
     if (!any) {
       // One pixel spread over the image: every tile fills itself.
-      if (op.kind == OpKind::upsample && length(b, op.inputs[0]) == 1 && divides(out)) side(b, y).tiled = true;
-      else if (out > length(b, op.inputs[0])) refuse(b, op.name, "the image grows again after its tiles have become too small to keep");
+      if (op.kind == OpKind::upsample && length(b, op.inputs[0]) == 1 && divides(out))
+        side(b, y).tiled = true;
+      else if (out > length(b, op.inputs[0]))
+        refuse(b, op.name, "the image grows again after its tiles have become too small to keep");
       return;
     }
     Side& made = side(b, y);
@@ -105,7 +118,8 @@ class TiledSide {
       if (!made.tiled) refuse(b, op.name, fmt::format("a side of {} cannot be cut so", out));
       return;
     }
-    const auto w = static_cast<std::size_t>(dim_of(network_.blocks[b].tensors[static_cast<std::size_t>(y)].shape, side_)) - 2;
+    const auto w =
+        static_cast<std::size_t>(dim_of(network_.blocks[b].tensors[static_cast<std::size_t>(y)].shape, side_)) - 2;
     const std::int64_t in = length(b, op.inputs[0]);
     const HaloNeed need = input_need(op, w, in, out, tiles_), back = gradient_need(op, w, in, out, tiles_);
     made.tiled &= need.fits && back.fits;
@@ -144,15 +158,25 @@ class TiledSide {
 
 class TileParallel final : public Strategy {
  public:
-  bool active(const PlanRequest& request) const override { return request.settings.tile_h > 1 || request.settings.tile_w > 1; }
+  bool active(const PlanRequest& request) const override {
+    return request.settings.tile_h > 1 || request.settings.tile_w > 1;
+  }
 
   void check(const PlanRequest& request) const override {
-    const auto refuse = [](const std::string& what, const std::string& where, const std::string& hint) { throw Error(ErrorKind::usage, what, where, hint); };
+    const auto refuse = [](const std::string& what, const std::string& where, const std::string& hint) {
+      throw Error(ErrorKind::usage, what, where, hint);
+    };
     const Network& net = request.workload.network;
     const Shape& first = net.blocks.front().tensors.front().shape;
-    if (dim_of(first, DimTag::height) < 0) refuse(fmt::format("{} takes no images: there is nothing to tile", net.name), "strategy.tile_h", "set strategy.tile_h and strategy.tile_w to 1");
-    if (request.settings.fsdp.enabled) refuse("fsdp with tiles has no lowering: parameters of one unit are summed over tiles, others are not", "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false");
-    if (request.settings.zero_stage > 0) refuse("zero_stage with tiles has no lowering: the optimizer state would be divided over replicas only", "strategy.zero_stage", "set strategy.zero_stage to 0");
+    if (dim_of(first, DimTag::height) < 0)
+      refuse(fmt::format("{} takes no images: there is nothing to tile", net.name), "strategy.tile_h",
+             "set strategy.tile_h and strategy.tile_w to 1");
+    if (request.settings.fsdp.enabled)
+      refuse("fsdp with tiles has no lowering: parameters of one unit are summed over tiles, others are not",
+             "strategy.fsdp.enabled", "set strategy.fsdp.enabled to false");
+    if (request.settings.zero_stage > 0)
+      refuse("zero_stage with tiles has no lowering: the optimizer state would be divided over replicas only",
+             "strategy.zero_stage", "set strategy.zero_stage to 0");
   }
 
   void assign(const PlanRequest& request, LayoutPlan& plan) const override {
@@ -163,8 +187,11 @@ class TileParallel final : public Strategy {
 };
 
 [[maybe_unused]] const bool registered = strategies().add(
-    {"tile_parallel", "ranks hold tiles of every image; halos exchanged around each convolution and pool, gradients summed over tiles",
-     {{"tile_h", "tiles along the height", "1"}, {"tile_w", "tiles along the width", "1"}, {"statistics", "batch moments are those of the whole image in either scope", "local"}},
+    {"tile_parallel",
+     "ranks hold tiles of every image; halos exchanged around each convolution and pool, gradients summed over tiles",
+     {{"tile_h", "tiles along the height", "1"},
+      {"tile_w", "tiles along the width", "1"},
+      {"statistics", "batch moments are those of the whole image in either scope", "local"}},
      std::make_shared<TileParallel>()});
 
 }  // namespace

@@ -9,7 +9,8 @@ bool reshards(Reshard choice, const StrategySettings& settings) {
   return choice == Reshard::automatic ? settings.pp == 1 : choice == Reshard::always;
 }
 
-UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : settings_(plan.settings), step_(step), plan_(plan) {
+UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage)
+    : settings_(plan.settings), step_(step), plan_(plan) {
   if (!step.shards_parameters()) return;
   if (settings_.fsdp.enabled) {
     drop_after_forward_ = reshards(settings_.fsdp.reshard_after_forward, settings_);
@@ -35,10 +36,13 @@ UnitPlan::UnitPlan(const StepBodies& step, const RolePlan& plan, int stage) : se
     for (const ParamRef& p : u.params) u.elements += step.elements(p);
 }
 
-/// Between the use of a parameter in a layer that runs again and its use in the layer's backward lie the parameters after it, twice. Those of a
-/// recomputed layer stay whole in between where that is less than the reuse distance (DeepSpeed, stage3_max_reuse_distance).
+/// Between the use of a parameter in a layer that runs again and its use in the layer's backward lie the parameters
+/// after it, twice. Those of a recomputed layer stay whole in between where that is less than the reuse distance
+/// (DeepSpeed, stage3_max_reuse_distance).
 std::vector<ParamRef> UnitPlan::used_far_apart(const Unit& unit) const {
-  if (settings_.fsdp.enabled || pass_.forward || !plan_.blocks[static_cast<std::size_t>(unit.params.front().block)].recompute_all) return {};
+  if (settings_.fsdp.enabled || pass_.forward ||
+      !plan_.blocks[static_cast<std::size_t>(unit.params.front().block)].recompute_all)
+    return {};
   std::vector<ParamRef> out;
   double between = 0;
   for (auto p = unit.params.rbegin(); p != unit.params.rend(); ++p) {

@@ -1,6 +1,7 @@
 #pragma once
-// Which parameters stored as slices are gathered before which block of a pass, and dropped after which. A unit is what is gathered in
-// one call: under FSDP a layer, or (the root) all that stands outside the layers of a chunk; under ZeRO-3 any block.
+// Which parameters stored as slices are gathered before which block of a pass, and dropped after which. A unit is what
+// is gathered in one call: under FSDP a layer, or (the root) all that stands outside the layers of a chunk; under
+// ZeRO-3 any block.
 
 #include <map>
 #include <vector>
@@ -22,7 +23,8 @@ class UnitPlan {
   struct Gather {
     int unit = 0;
     std::vector<ParamRef> params;
-    std::vector<ParamRef> again;  ///< Of them: dropped after the layer has run again, and gathered anew for its backward.
+    /// Of them: dropped after the layer has run again, and gathered anew for its backward.
+    std::vector<ParamRef> again;
     int after = -1;  ///< Starts after this position of the pass (an index) is done; -1: as soon as the pass may.
   };
 
@@ -33,7 +35,9 @@ class UnitPlan {
   /// Index of a position's unit, or -1.
   [[nodiscard]] int unit_at(int position) const;
 
-  [[nodiscard]] const std::vector<ParamRef>& params_of(int unit) const { return units_[static_cast<std::size_t>(unit)].params; }
+  [[nodiscard]] const std::vector<ParamRef>& params_of(int unit) const {
+    return units_[static_cast<std::size_t>(unit)].params;
+  }
 
   void begin(UnitPass pass);
   /// What is to be issued before the k-th position of the pass: its own unit and those ahead of it.
@@ -58,9 +62,9 @@ class UnitPlan {
   const StepBodies& step_;
   const RolePlan& plan_;
   std::vector<Unit> units_;
-  std::map<int, std::size_t> unit_at_;        ///< By position.
+  std::map<int, std::size_t> unit_at_;  ///< By position.
   std::map<int, std::size_t> root_of_chunk_;
-  std::map<ParamRef, int> holders_;           ///< Units gathered that share a parameter.
+  std::map<ParamRef, int> holders_;  ///< Units gathered that share a parameter.
   UnitPass pass_;
   bool drop_after_forward_ = true, drop_after_backward_ = true;
 };

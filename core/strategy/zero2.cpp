@@ -1,5 +1,6 @@
-// ZeRO stage 2 (Rajbhandari et al. 2020, sec. 5.2): each replica keeps the slice of the gradients that its optimizer state belongs
-// to. Whole gradients live from a block's backward to the reduction of their bucket, after every microbatch.
+// ZeRO stage 2 (Rajbhandari et al. 2020, sec. 5.2): each replica keeps the slice of the gradients that its optimizer
+// state belongs to. Whole gradients live from a block's backward to the reduction of their bucket, after every
+// microbatch.
 
 #include <fmt/format.h>
 
@@ -14,17 +15,22 @@ class Zero2 final : public Strategy {
   bool active(const PlanRequest& request) const override { return request.settings.zero_stage >= 2; }
   void check(const PlanRequest& request) const override {
     if (request.settings.grad_sync == GradientSync::last && request.microbatches > 1)
-      throw Error(ErrorKind::usage,
-                  fmt::format("zero_stage {} keeps slices of gradients: whole ones of {} microbatches cannot be accumulated", request.settings.zero_stage,
-                              request.microbatches),
-                  "strategy.grad_sync", "set strategy.grad_sync to every, or strategy.zero_stage to 1");
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("zero_stage {} keeps slices of gradients: whole ones of {} microbatches cannot be accumulated",
+                      request.settings.zero_stage, request.microbatches),
+          "strategy.grad_sync", "set strategy.grad_sync to every, or strategy.zero_stage to 1");
   }
-  void assign(const PlanRequest& request, LayoutPlan& plan) const override { plan.shard_gradients = request.settings.dp * request.settings.cp > 1; }
+  void assign(const PlanRequest& request, LayoutPlan& plan) const override {
+    plan.shard_gradients = request.settings.dp * request.settings.cp > 1;
+  }
 };
 
-[[maybe_unused]] const bool registered = strategies().add(
-    {"zero2", "optimizer state and gradients divided over the data-parallel replicas",
-     {{"zero_stage", "2", "0"}, {"bucket", "gradient bucket size", "25MB"}}, std::make_shared<Zero2>()});
+[[maybe_unused]] const bool registered =
+    strategies().add({"zero2",
+                      "optimizer state and gradients divided over the data-parallel replicas",
+                      {{"zero_stage", "2", "0"}, {"bucket", "gradient bucket size", "25MB"}},
+                      std::make_shared<Zero2>()});
 
 }  // namespace
 

@@ -6,9 +6,9 @@ namespace rehearse {
 
 std::string_view name_of(TimeCategory c) {
   constexpr std::array<std::string_view, kTimeCategories> kNames{
-      "matmul",     "attention",  "memory_bound", "loss",       "recompute",  "launch",     "overlap_slowdown", "optimizer",
-      "exposed_tp", "exposed_cp", "exposed_ep",   "exposed_dp", "exposed_pp", "exposed_tile", "exposed_copy", "input",
-      "bubble"};
+      "matmul",           "attention",    "memory_bound", "loss",       "recompute",  "launch",
+      "overlap_slowdown", "optimizer",    "exposed_tp",   "exposed_cp", "exposed_ep", "exposed_dp",
+      "exposed_pp",       "exposed_tile", "exposed_copy", "input",      "bubble"};
   return kNames[static_cast<std::size_t>(c)];
 }
 

@@ -12,11 +12,26 @@
 
 namespace rehearse {
 
-/// Where the time of a rank's step goes; the rows of the breakdown. Everything a rank does while its compute stream waits is
-/// exposed communication of the axis it waits for while bytes move, and bubble while it waits for other ranks.
+/// Where the time of a rank's step goes; the rows of the breakdown. Everything a rank does while its compute stream
+/// waits is exposed communication of the axis it waits for while bytes move, and bubble while it waits for other ranks.
 enum class TimeCategory : std::uint8_t {
-  matmul, attention, memory_bound, loss, recompute, launch, overlap_slowdown, optimizer,
-  exposed_tp, exposed_cp, exposed_ep, exposed_dp, exposed_pp, exposed_tile, exposed_copy, input, bubble
+  matmul,
+  attention,
+  memory_bound,
+  loss,
+  recompute,
+  launch,
+  overlap_slowdown,
+  optimizer,
+  exposed_tp,
+  exposed_cp,
+  exposed_ep,
+  exposed_dp,
+  exposed_pp,
+  exposed_tile,
+  exposed_copy,
+  input,
+  bubble
 };
 inline constexpr int kTimeCategories = 17;
 /// "matmul", "exposed_tp", ...: also the keys of JSON's breakdown.
@@ -39,23 +54,25 @@ struct Span {
   int stream = 0;
   SpanKind kind = SpanKind::compute;
   TimeCategory category = TimeCategory::matmul;
-  std::string name;          ///< "forward", "backward", "layer 3 attention.qkv"
+  std::string name;  ///< "forward", "backward", "layer 3 attention.qkv"
   Seconds begin, end;
   int layer = -1, chunk = -1, microbatch = -1;
   bool backward = false;
-  Bytes bytes;               ///< Payload of one rank, for communication: for collectives the larger of what it puts in and gets out.
-  std::string group;         ///< Communicator name, for communication.
-  std::string collective;    ///< "all_reduce", ...
+  /// Payload of one rank, for communication: for collectives the larger of what it puts in and gets out.
+  Bytes bytes;
+  std::string group;       ///< Communicator name, for communication.
+  std::string collective;  ///< "all_reduce", ...
   int group_size = 0;
   DType dtype = DType::uint8;  ///< Of the elements in `bytes`; uint8 where only their bytes are known.
-  std::int64_t message = -1;   ///< The same number at both ends of one point-to-point message, and at no other span; -1: none.
+  /// The same number at both ends of one point-to-point message, and at no other span; -1: none.
+  std::int64_t message = -1;
 };
 
 /// What one rank did in the measured step.
 struct RankMetrics {
   int rank = 0;
   int role = 0;
-  Breakdown breakdown;       ///< Adds up to the step time.
+  Breakdown breakdown;               ///< Adds up to the step time.
   std::vector<Seconds> stream_busy;  ///< Per stream: time with an op active on it (waiting for partners not counted).
 };
 

@@ -15,7 +15,8 @@ enum class ErrorKind {
   unavailable = 4,   ///< The back end is not built in or finds no device.
 };
 
-/// `what()` is the sentence about the offending value; `where` is "file: /json/path" or the option; `hint` is what to type next.
+/// `what()` is the sentence about the offending value; `where` is "file: /json/path" or the option; `hint` is what to
+/// type next.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind error_kind, const std::string& what, std::string at = {}, std::string advice = {})

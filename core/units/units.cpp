@@ -29,7 +29,8 @@ struct Grammar {
 
 constexpr double kKi = 1024.0, kMi = kKi * kKi, kGi = kMi * kKi, kTi = kGi * kKi, kPi = kTi * kKi, kEi = kPi * kKi;
 
-constexpr std::array<Scale, 7> kSi{{{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}}};
+constexpr std::array<Scale, 7> kSi{
+    {{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}}};
 constexpr std::array<Scale, 9> kSiFlop{
     {{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}, {"Z", 1e21}, {"Y", 1e24}}};
 constexpr std::array<Scale, 13> kSiAndIec{{{"k", 1e3},
@@ -68,11 +69,13 @@ template <class Q>
 constexpr Grammar grammar();
 template <>
 constexpr Grammar grammar<Bytes>() {
-  return {"a size", kByteUnits, kSiAndIec, "B, kB, MB, GB, TB, PB (SI), KiB, MiB, GiB, TiB, PiB (IEC), b, kb, Mb, Gb (bits)", "25MB"};
+  return {"a size", kByteUnits, kSiAndIec,
+          "B, kB, MB, GB, TB, PB (SI), KiB, MiB, GiB, TiB, PiB (IEC), b, kb, Mb, Gb (bits)", "25MB"};
 }
 template <>
 constexpr Grammar grammar<BytesPerSecond>() {
-  return {"a bandwidth", kByteRateUnits, kSiAndIec, "B/s, kB/s, MB/s, GB/s, TB/s, GiB/s, TiB/s, Mb/s, Gb/s, Gbps (bits)", "450GB/s"};
+  return {"a bandwidth", kByteRateUnits, kSiAndIec,
+          "B/s, kB/s, MB/s, GB/s, TB/s, GiB/s, TiB/s, Mb/s, Gb/s, Gbps (bits)", "450GB/s"};
 }
 template <>
 constexpr Grammar grammar<Seconds>() {
@@ -80,11 +83,13 @@ constexpr Grammar grammar<Seconds>() {
 }
 template <>
 constexpr Grammar grammar<Flops>() {
-  return {"a count of operations", kFlopUnits, kSiFlop, "FLOP, kFLOP, MFLOP, GFLOP, TFLOP, PFLOP, EFLOP, ZFLOP, YFLOP", "2.5PFLOP"};
+  return {"a count of operations", kFlopUnits, kSiFlop, "FLOP, kFLOP, MFLOP, GFLOP, TFLOP, PFLOP, EFLOP, ZFLOP, YFLOP",
+          "2.5PFLOP"};
 }
 template <>
 constexpr Grammar grammar<FlopsPerSecond>() {
-  return {"a compute rate", kFlopRateUnits, kSiFlop, "FLOP/s, GFLOP/s, TFLOP/s, PFLOP/s, EFLOP/s; FLOPS means FLOP/s", "312TFLOP/s"};
+  return {"a compute rate", kFlopRateUnits, kSiFlop, "FLOP/s, GFLOP/s, TFLOP/s, PFLOP/s, EFLOP/s; FLOPS means FLOP/s",
+          "312TFLOP/s"};
 }
 template <>
 constexpr Grammar grammar<Watts>() {
@@ -140,7 +145,8 @@ double parse_value(const Grammar& g, std::string_view text) {
   if (!std::isfinite(number)) refuse(g, text, "the number is not finite");
   if (std::signbit(number) && number != 0) refuse(g, text, "it is negative");
 
-  const std::string unit = std::string(trimmed(rest.substr(static_cast<std::size_t>(end - rest.data())))) + (leading_dollar ? "$" : "");
+  const std::string unit =
+      std::string(trimmed(rest.substr(static_cast<std::size_t>(end - rest.data())))) + (leading_dollar ? "$" : "");
   if (unit.empty()) refuse(g, text, "the unit is missing");
   Scale scale;
   if (!find_scale(g, unit, scale)) refuse(g, text, fmt::format("unknown unit '{}'", clipped(unit)));
@@ -173,8 +179,8 @@ struct Printed {
   std::string_view unit;
 };
 
-// The largest unit of the ascending `ladder` that leaves a mantissa of at least one after rounding. The unit is chosen after
-// rounding, so that 999.99 kB prints as 1 MB.
+// The largest unit of the ascending `ladder` that leaves a mantissa of at least one after rounding. The unit is chosen
+// after rounding, so that 999.99 kB prints as 1 MB.
 Printed on_ladder(double v, int digits, std::span<const Scale> ladder) {
   digits = std::clamp(digits, 1, 17);
   if (v == 0 || !std::isfinite(v)) {
@@ -206,17 +212,20 @@ template Watts parse<Watts>(std::string_view);
 template Dollars parse<Dollars>(std::string_view);
 
 std::string to_string(Bytes q, int digits) {
-  static constexpr std::array<Scale, 7> ladder{{{"B"}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"PB", 1e15}, {"EB", 1e18}}};
+  static constexpr std::array<Scale, 7> ladder{
+      {{"B"}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"PB", 1e15}, {"EB", 1e18}}};
   return joined(on_ladder(q.value(), digits, ladder));
 }
 
 std::string to_string_iec(Bytes q, int digits) {
-  static constexpr std::array<Scale, 7> ladder{{{"B"}, {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}, {"PiB", kPi}, {"EiB", kEi}}};
+  static constexpr std::array<Scale, 7> ladder{
+      {{"B"}, {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kTi}, {"PiB", kPi}, {"EiB", kEi}}};
   return joined(on_ladder(q.value(), digits, ladder));
 }
 
 std::string to_string(Seconds q, int digits) {
-  static constexpr std::array<Scale, 5> ladder{{{"ps", 1, 1e12}, {"ns", 1, 1e9}, {"us", 1, 1e6}, {"ms", 1, 1e3}, {"s"}}};
+  static constexpr std::array<Scale, 5> ladder{
+      {{"ps", 1, 1e12}, {"ns", 1, 1e9}, {"us", 1, 1e6}, {"ms", 1, 1e3}, {"s"}}};
   static constexpr std::array<Scale, 1> minutes{{{"min", 60}}}, hours{{{"h", 3600}}}, days{{{"d", 86400}}};
   const double s = std::abs(q.value());
   if (!std::isfinite(s) || s < 600) return joined(on_ladder(q.value(), digits, ladder));

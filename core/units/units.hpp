@@ -23,9 +23,18 @@ class Quantity {
   [[nodiscard]] constexpr double value() const { return value_; }
 
   constexpr auto operator<=>(const Quantity&) const = default;
-  constexpr Quantity& operator+=(Quantity other) { value_ += other.value_; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value_ -= other.value_; return *this; }
-  constexpr Quantity& operator*=(double k) { value_ *= k; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value_ += other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value_ -= other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator*=(double k) {
+    value_ *= k;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity{a.value_ + b.value_}; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity{a.value_ - b.value_}; }
   friend constexpr Quantity operator-(Quantity a) { return Quantity{-a.value_}; }
@@ -67,14 +76,18 @@ using Watts = Quantity<0, 0, -1, 1>;
 using Dollars = Quantity<0, 0, 0, 0, 1>;
 
 template <int B, int F, int S, int J, int D>
-constexpr auto max(Quantity<B, F, S, J, D> a, Quantity<B, F, S, J, D> b) { return a < b ? b : a; }
+constexpr auto max(Quantity<B, F, S, J, D> a, Quantity<B, F, S, J, D> b) {
+  return a < b ? b : a;
+}
 template <int B, int F, int S, int J, int D>
-constexpr auto min(Quantity<B, F, S, J, D> a, Quantity<B, F, S, J, D> b) { return b < a ? b : a; }
+constexpr auto min(Quantity<B, F, S, J, D> a, Quantity<B, F, S, J, D> b) {
+  return b < a ? b : a;
+}
 
 /// Parses text such as "25MB" (25e6), "80GiB" (80 * 2^30), "5us", "450GB/s", "200Gb/s" (bits: 25e9 B/s), "312TFLOP/s".
 /// SI and IEC prefixes; `b` is a bit and `B` a byte. A bare number is refused: the unit must be stated.
-/// Throws Error (kind usage) naming the text, the accepted units and an example. Negative, NaN and infinite values are refused.
-/// Defined for Bytes, Seconds, Flops, BytesPerSecond, FlopsPerSecond, Watts, Dollars.
+/// Throws Error (kind usage) naming the text, the accepted units and an example. Negative, NaN and infinite values are
+/// refused. Defined for Bytes, Seconds, Flops, BytesPerSecond, FlopsPerSecond, Watts, Dollars.
 template <class Q>
 [[nodiscard]] Q parse(std::string_view text);
 

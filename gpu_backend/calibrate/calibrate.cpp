@@ -20,15 +20,15 @@ namespace rehearse {
 
 namespace {
 
-constexpr int kPasses = 2;             // So that a moment of noise does not hold all repetitions of a case.
-constexpr int kLeast = 3, kMost = 200; // Repetitions in one pass.
-constexpr int kMostCold = 30;          // The same of calls that have memory of their own each.
-constexpr std::size_t kTogether = 8;   // Cases whose calls find the same caches emptied.
-constexpr double kColdBytes = 128e6;   // Of their memory.
+constexpr int kPasses = 2;              // So that a moment of noise does not hold all repetitions of a case.
+constexpr int kLeast = 3, kMost = 200;  // Repetitions in one pass.
+constexpr int kMostCold = 30;           // The same of calls that have memory of their own each.
+constexpr std::size_t kTogether = 8;    // Cases whose calls find the same caches emptied.
+constexpr double kColdBytes = 128e6;    // Of their memory.
 constexpr double kCommunicationShare = 0.2, kDispatchSeconds = 0.5;
-constexpr double kApartSeconds = 0.05; // Of computing between two meetings of ranks.
+constexpr double kApartSeconds = 0.05;  // Of computing between two meetings of ranks.
 constexpr int kMeetings = 20;
-constexpr std::int64_t kSide = 256;    // Of a product.
+constexpr std::int64_t kSide = 256;  // Of a product.
 
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
@@ -75,7 +75,8 @@ class Calibration {
     for (const Numerics n : request_.numerics) {
       const auto device = request_.make_device(n);
       Team team(*device, transport_, ranks, n == Numerics::fp64 ? "kernels in fp64" : "kernels");
-      for (DeviceProfile::Setting& made : settings(team, threads, kernels / static_cast<double>(request_.numerics.size()), share)) {
+      for (DeviceProfile::Setting& made :
+           settings(team, threads, kernels / static_cast<double>(request_.numerics.size()), share)) {
         made.taken_by_communication = taken;
         out.settings.push_back(std::move(made));
       }
@@ -92,7 +93,9 @@ class Calibration {
   }
 
   void tell(double part, int ranks, const std::string& what) const {
-    if (request_.progress) request_.progress(std::min(1.0, done_ + part), fmt::format("{} of {} rank{}", what, ranks, ranks == 1 ? "" : "s"));
+    if (request_.progress)
+      request_.progress(std::min(1.0, done_ + part),
+                        fmt::format("{} of {} rank{}", what, ranks, ranks == 1 ? "" : "s"));
   }
 
   /// One per type that operators are filed under.
@@ -105,10 +108,13 @@ class Calibration {
     const OtherMemory other;
     for (int pass = 0; pass < kPasses; ++pass)
       for (std::size_t first = 0; first < cases.size(); first += together) {
-        tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kPasses, team.ranks(), fmt::format("{} kernels", name_of(cases[first].arithmetic)));
+        tell(share * (pass + static_cast<double>(first) / static_cast<double>(cases.size())) / kPasses, team.ranks(),
+             fmt::format("{} kernels", name_of(cases[first].arithmetic)));
         const std::span some = std::span(cases).subspan(first, std::min(together, cases.size() - first));
-        if (team.device().queues()) repeat(team, some[0], each, samples[first]);
-        else repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
+        if (team.device().queues())
+          repeat(team, some[0], each, samples[first]);
+        else
+          repeat_cold(team, other, some, each, std::span(samples).subspan(first, some.size()));
       }
     std::vector<DeviceProfile::Setting> out;
     for (const KernelCase& c : cases)
@@ -124,17 +130,22 @@ class Calibration {
     KernelRun run(team.device(), what);
     (void)run.once();
     team.meet();
-    for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i) samples.push_back(run.once());
+    for (int i = 0; i < kMost && (i < kLeast || team.device().now() - begin < seconds); ++i)
+      samples.push_back(run.once());
   }
 
-  /// Several cases at a time, so that caches are emptied once for all their calls. Those of the first pass tell how many there are time for in the next.
-  static void repeat_cold(Team& team, const OtherMemory& other, std::span<const KernelCase> cases, double seconds, std::span<std::vector<double>> samples) {
+  /// Several cases at a time, so that caches are emptied once for all their calls. Those of the first pass tell how
+  /// many there are time for in the next.
+  static void repeat_cold(Team& team, const OtherMemory& other, std::span<const KernelCase> cases, double seconds,
+                          std::span<std::vector<double>> samples) {
     std::vector<int> calls;
     std::vector<std::unique_ptr<KernelRun>> runs;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const double time_for = samples[i].empty() ? kLeast : seconds / std::max(1e-7, spread_of(samples[i]).median);
-      const double room_for = kColdBytes / kTogether / static_cast<double>(std::max<std::size_t>(1, KernelRun::cold_bytes(cases[i])));
-      calls.push_back(static_cast<int>(std::clamp(std::min(time_for, room_for), static_cast<double>(kLeast), static_cast<double>(kMostCold))));
+      const double room_for =
+          kColdBytes / kTogether / static_cast<double>(std::max<std::size_t>(1, KernelRun::cold_bytes(cases[i])));
+      calls.push_back(static_cast<int>(
+          std::clamp(std::min(time_for, room_for), static_cast<double>(kLeast), static_cast<double>(kMostCold))));
       runs.push_back(std::make_unique<KernelRun>(team.device(), cases[i], calls.back() + 1));
     }
     other.walk();
@@ -145,8 +156,8 @@ class Calibration {
     }
   }
 
-  /// Ranks that share a machine meet when the slowest has come: how much longer that one takes for the same work than their mean. Which one it is changes, so no
-  /// mean of a rank's times shows it.
+  /// Ranks that share a machine meet when the slowest has come: how much longer that one takes for the same work than
+  /// their mean. Which one it is changes, so no mean of a rank's times shows it.
   static double slowest_to_mean(Team& team, const OtherMemory& other) {
     const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
     if (team.ranks() < 2 || team.device().queues() || product.op == nullptr) return 1;
@@ -178,7 +189,8 @@ class Calibration {
     return slowest / mean;
   }
 
-  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples, double slowest, std::vector<DeviceProfile::Setting>& settings) {
+  static void collect(Team& team, const std::vector<KernelCase>& cases, const std::vector<std::vector<double>>& samples,
+                      double slowest, std::vector<DeviceProfile::Setting>& settings) {
     std::vector<double> figures;
     for (const auto& s : samples) {
       const Spread spread = spread_of(s);
@@ -187,22 +199,24 @@ class Calibration {
     team.sum(figures);
     std::map<DType, double> longest;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      DeviceProfile::Setting& out = *std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.arithmetic == cases[i].arithmetic; });
+      DeviceProfile::Setting& out = *std::find_if(settings.begin(), settings.end(),
+                                                  [&](const auto& s) { return s.arithmetic == cases[i].arithmetic; });
       double& copied = longest[out.arithmetic];
       const SizedOperation& what = cases[i].what;
       auto& op = out.operators[what.name];
       op.axes = what.axes;
       const double time = std::max(slowest * figures[2 * i], 1e-9);
       op.rows.push_back({what.size, Seconds{time}, figures[2 * i + 1]});
-      if (what.name == "add" && what.size[0] > copied) {  // Two read, one written, and nothing computed: memory's own pace.
+      // Two read, one written, and nothing computed: memory's own pace.
+      if (what.name == "add" && what.size[0] > copied) {
         copied = what.size[0];
         out.copy_rate = BytesPerSecond{copied * size_of(out.arithmetic) / time};
       }
     }
   }
 
-  /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank. Nothing where calls wait in line: the time of one in
-  /// line has what lies between them.
+  /// What a step takes beyond its kernels, per kernel: by an executor of its own on every rank. Nothing where calls
+  /// wait in line: the time of one in line has what lies between them.
   double dispatch(Team& team) const {
     if (team.device().queues()) return 0;
     const Program program = dispatch_probe();
@@ -246,6 +260,8 @@ std::vector<int> calibrated_ranks(int ranks) {
   return out;
 }
 
-DeviceProfile calibrate(Transport& transport, const CalibrationRequest& request) { return Calibration(transport, request).run(); }
+DeviceProfile calibrate(Transport& transport, const CalibrationRequest& request) {
+  return Calibration(transport, request).run();
+}
 
 }  // namespace rehearse

@@ -1,6 +1,7 @@
 #pragma once
-// Measures what a device profile holds: kernels, collectives and messages, never a network's step. All ranks call it; they work on the same
-// case at the same time, as ranks of a run do, so that what they share (cores, caches, memory) is in the times.
+// Measures what a device profile holds: kernels, collectives and messages, never a network's step. All ranks call it;
+// they work on the same case at the same time, as ranks of a run do, so that what they share (cores, caches, memory) is
+// in the times.
 
 #include <functional>
 #include <memory>
@@ -15,11 +16,12 @@
 namespace rehearse {
 
 struct CalibrationRequest {
-  double budget_s = 60;                 ///< About how long it may take, more than 0; sets the repetitions, not what is measured.
+  /// About how long it may take, more than 0; sets the repetitions, not what is measured.
+  double budget_s = 60;
   std::vector<Numerics> numerics{Numerics::fp32};
   /// On a device that queues, the one that the transport joins: communication goes over its streams.
   std::function<std::shared_ptr<ComputeDevice>(Numerics)> make_device;
-  ProbeGrid grid = small_grid();        ///< At what sizes.
+  ProbeGrid grid = small_grid();  ///< At what sizes.
   /// Ranks have memory and processors to themselves, as GPUs do: 1 rank and all are measured, not what lies between.
   bool apart = false;
   /// Divides the machine: called before `ranks` ranks work at once. Returns the threads of one of them.
@@ -35,7 +37,9 @@ struct CalibrationRequest {
 [[nodiscard]] std::vector<int> calibrated_ranks(int ranks);
 
 /// Median, and half the distance between the quartiles over it. `samples` is not empty.
-struct Spread { double median = 0, relative = 0; };
+struct Spread {
+  double median = 0, relative = 0;
+};
 [[nodiscard]] Spread spread_of(std::vector<double> samples);
 
 }  // namespace rehearse

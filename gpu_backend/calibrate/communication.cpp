@@ -22,12 +22,14 @@ std::vector<std::int64_t> sizes_on(const ComputeDevice& device) {
 constexpr std::int64_t kSide = 256;  // Of a product between calls.
 constexpr int kStream = 1, kNextStream = 2, kLeast = 3, kMost = 40;
 constexpr int kPasses = 2;
-constexpr double kBetween = 2e-3;    // Seconds of computing before a call: tasks between the collectives of a step take about as long.
+// Seconds of computing before a call: tasks between the collectives of a step take about as long.
+constexpr double kBetween = 2e-3;
 
 /// One call of one member, packed and unpacked on the device as tasks do it.
 class Call {
  public:
-  Call(ComputeDevice& device, CollectiveOp op, std::int64_t elements, int members) : device_(device), part_(std::max<std::int64_t>(1, elements / members)) {
+  Call(ComputeDevice& device, CollectiveOp op, std::int64_t elements, int members)
+      : device_(device), part_(std::max<std::int64_t>(1, elements / members)) {
     call_.op = op;
     call_.name = "calibration";
     const std::int64_t all = part_ * members;
@@ -46,7 +48,8 @@ class Call {
 
   /// Within the work of a task.
   void start(Communicator& communicator, const Done& done) {
-    const std::shared_ptr<Storage> receive = device_.allocate(received_), send = in_place_ ? nullptr : device_.allocate(sent_);
+    const std::shared_ptr<Storage> receive = device_.allocate(received_),
+                                   send = in_place_ ? nullptr : device_.allocate(sent_);
     CollectiveCall call = call_;
     call.receive = receive->data();
     device_.copy(in_place_ ? receive->data() : send->data(), in_->data(), sent_);
@@ -58,7 +61,9 @@ class Call {
   }
 
  private:
-  static std::size_t bytes_of(const std::vector<std::int64_t>& counts) { return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) * sizeof(float); }
+  static std::size_t bytes_of(const std::vector<std::int64_t>& counts) {
+    return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) * sizeof(float);
+  }
   [[nodiscard]] std::shared_ptr<Storage> filled(std::size_t bytes, float value) const {
     const std::vector<float> values(bytes / sizeof(float), value);
     std::shared_ptr<Storage> out = device_.allocate(bytes);
@@ -82,8 +87,8 @@ double timed(ComputeDevice& device, const std::function<void(Done)>& start) {
   return device.now() - begin;
 }
 
-/// Mean of repetitions, as many as fit, and over the team, whose ranks agree on how many. Not the median: a step has many of them one after the other, and
-/// the few that the system held up count in their sum.
+/// Mean of repetitions, as many as fit, and over the team, whose ranks agree on how many. Not the median: a step has
+/// many of them one after the other, and the few that the system held up count in their sum.
 double mean_over_team(Team& team, double seconds, const std::function<double()>& once) {
   (void)once();
   const double begin = team.device().now();
@@ -105,7 +110,8 @@ void keep_shorter(std::vector<DeviceProfile::Collective>& all, std::vector<Devic
     return;
   }
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t k = 0; k < all[i].rows.size(); ++k) all[i].rows[k].second = min(all[i].rows[k].second, pass[i].rows[k].second);
+    for (std::size_t k = 0; k < all[i].rows.size(); ++k)
+      all[i].rows[k].second = min(all[i].rows[k].second, pass[i].rows[k].second);
 }
 
 std::vector<int> group_sizes(int ranks) {
@@ -115,11 +121,14 @@ std::vector<int> group_sizes(int ranks) {
   return out;
 }
 
-/// `compute` gets a call's bytes and comes before it, as in a step: calls back to back would find threads that have just been at work, which the system lets wait.
-DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, int pass, double seconds, const std::function<void(Bytes)>& compute) {
+/// `compute` gets a call's bytes and comes before it, as in a step: calls back to back would find threads that have
+/// just been at work, which the system lets wait.
+DeviceProfile::Collective measure_collective(Team& team, Transport& transport, CollectiveOp op, int group, int pass,
+                                             double seconds, const std::function<void(Bytes)>& compute) {
   std::vector<int> members(static_cast<std::size_t>(group));
   std::iota(members.begin(), members.end(), team.rank() / group * group);
-  const auto communicator = transport.communicator(fmt::format("calibrate {} {} {}", name_of(op), group, pass), members);
+  const auto communicator =
+      transport.communicator(fmt::format("calibrate {} {} {}", name_of(op), group, pass), members);
   transport.ready();
   DeviceProfile::Collective out{op, group, {}};
   for (const std::int64_t elements : sizes_on(team.device())) {
@@ -151,16 +160,24 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, int
     const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
     const std::shared_ptr<Storage> data = team.device().allocate(bytes);
     team.device().write(*data, 0, std::vector<std::byte>(bytes));
-    const auto send = [&] { timed(team.device(), [&](Done done) { there->send(data->data(), bytes, 1, std::move(done)); }); };
-    const auto receive = [&] { timed(team.device(), [&](Done done) { back->receive(data->data(), bytes, 1, std::move(done)); }); };
+    const auto send = [&] {
+      timed(team.device(), [&](Done done) { there->send(data->data(), bytes, 1, std::move(done)); });
+    };
+    const auto receive = [&] {
+      timed(team.device(), [&](Done done) { back->receive(data->data(), bytes, 1, std::move(done)); });
+    };
     const auto once = [&] {
       const double begin = team.device().now();
-      if (plays && team.rank() % 2 == 0) send(), receive();
-      else if (plays) receive(), send();
+      if (plays && team.rank() % 2 == 0)
+        send(), receive();
+      else if (plays)
+        receive(), send();
       return (team.device().now() - begin) / 2;
     };
     team.meet();
-    const double players = 2.0 * (team.ranks() / 2), mean = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) * team.ranks() / players;
+    const double players = 2.0 * (team.ranks() / 2),
+                 mean = mean_over_team(team, seconds / static_cast<double>(sizes_on(team.device()).size()), once) *
+                        team.ranks() / players;
     out.rows.emplace_back(Bytes{static_cast<double>(bytes)}, Seconds{mean});
   }
   return out;
@@ -170,31 +187,37 @@ DeviceProfile::Collective measure_messages(Team& team, Transport& transport, int
 
 std::vector<DeviceProfile::Collective> measure_communication(Team& team, Transport& transport, double seconds) {
   const auto groups = group_sizes(team.ranks());
-  const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::broadcast, CollectiveOp::all_to_all};
+  const std::vector<CollectiveOp> ops{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter,
+                                      CollectiveOp::broadcast, CollectiveOp::all_to_all};
   const double each = seconds / kPasses / static_cast<double>(groups.size() * ops.size() + 1);
   std::vector<DeviceProfile::Collective> out;
   const KernelCase product = product_case(team.device(), "linear", kSide, kSide, kSide);
   KernelRun kernel(team.device(), product);
   const bool computes = !team.device().queues() && product.op != nullptr;
-  const int products = computes ? 1 + static_cast<int>(kBetween / mean_over_team(team, kBetween, [&] { return kernel.once(); })) : 0;
+  const int products =
+      computes ? 1 + static_cast<int>(kBetween / mean_over_team(team, kBetween, [&] { return kernel.once(); })) : 0;
   const OtherMemory other;
   const auto compute = [&](Bytes bytes) {
     for (int i = 0; i < products; ++i) (void)kernel.once();
     if (!computes) return;
-    if (bytes >= own_cache()) other.walk();  // Gradients of a whole backward pass are in no cache when they are summed.
-    team.meet();                             // Waiting for the slowest rank is in the pace of kernels.
+    // Gradients of a whole backward pass are in no cache when they are summed.
+    if (bytes >= own_cache()) other.walk();
+    team.meet();  // Waiting for the slowest rank is in the pace of kernels.
   };
   for (int pass = 0; pass < kPasses; ++pass) {
     std::vector<DeviceProfile::Collective> measured;
     for (const int group : groups)
-      for (const CollectiveOp op : ops) measured.push_back(measure_collective(team, transport, op, group, pass, each, compute));
+      for (const CollectiveOp op : ops)
+        measured.push_back(measure_collective(team, transport, op, group, pass, each, compute));
     measured.push_back(measure_messages(team, transport, pass, each));
     keep_shorter(out, std::move(measured));
   }
   return out;
 }
 
-BesideCompute beside_compute(const ComputeDevice& device) { return device.queues() ? BesideCompute{4096, 16777216} : BesideCompute{256, 1048576}; }
+BesideCompute beside_compute(const ComputeDevice& device) {
+  return device.queues() ? BesideCompute{4096, 16777216} : BesideCompute{256, 1048576};
+}
 
 namespace {
 
@@ -202,7 +225,11 @@ namespace {
 class SideBySide {
  public:
   SideBySide(Team& team, Communicator& communicator, const KernelCase& product, std::int64_t elements)
-      : team_(team), device_(team.device()), communicator_(communicator), kernel_(device_, product), call_(device_, CollectiveOp::all_reduce, elements, team.ranks()) {}
+      : team_(team),
+        device_(team.device()),
+        communicator_(communicator),
+        kernel_(device_, product),
+        call_(device_, CollectiveOp::all_reduce, elements, team.ranks()) {}
 
   /// Share of a kernel's speed that is lost.
   double taken(double seconds) {
@@ -211,14 +238,16 @@ class SideBySide {
     const double begin = device_.now();
     while (alone.size() < 5 || device_.now() - begin < seconds / 2) alone.push_back(kernel_.once());
     const double each = (device_.now() - begin) / static_cast<double>(alone.size());
-    const double call = mean_over_team(team_, 0, [&] { return timed(device_, [&](const Done& done) { call_.start(communicator_, done); }); });
+    const double call = mean_over_team(
+        team_, 0, [&] { return timed(device_, [&](const Done& done) { call_.start(communicator_, done); }); });
     const int calls = std::clamp(static_cast<int>(seconds / 2 / call), 4, 100);
     team_.meet();
     const double first = device_.now();
     const std::vector<double> beside = kernels_beside(calls);
     // What was under way when the last calls ended ran alone: the median is not theirs.
     if (device_.queues()) return 1 - spread_of(alone).median / spread_of(beside).median;
-    // A processor's calls and kernels take turns: few kernels are held up, for long. Their loss is told over the time that calls are priced at, in which nothing is beside them.
+    // A processor's calls and kernels take turns: few kernels are held up, for long. Their loss is told over the time
+    // that calls are priced at, in which nothing is beside them.
     return (device_.now() - first - static_cast<double>(beside.size()) * each) / (calls * call);
   }
 
@@ -228,7 +257,9 @@ class SideBySide {
     std::vector<double> out;
     std::vector<EventPtr> under_way;
     device_.measure(true);  // Their times tell when the last has ended.
-    for (int i = 0; i < calls; ++i) under_way.push_back(device_.submit(kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call_.start(communicator_, done); }}));
+    for (int i = 0; i < calls; ++i)
+      under_way.push_back(device_.submit(
+          kNextStream, {}, {.run = {}, .start = [&](const Done& done) { call_.start(communicator_, done); }}));
     while (!device_.times(under_way.back()) || out.size() < 5) out.push_back(kernel_.once());
     for (const EventPtr& e : under_way) device_.wait(e);
     return out;

@@ -28,7 +28,8 @@ struct ProbePlan {
 /// Backward finds what forward has kept after much other work.
 KernelCase::State state_of(const Tensor& tensor, Access access, Phase phase) {
   if (tensor.lifetime == Lifetime::persistent) return KernelCase::State::kept;
-  if (access == Access::write) return tensor.lifetime == Lifetime::saved ? KernelCase::State::saved : KernelCase::State::scratch;
+  if (access == Access::write)
+    return tensor.lifetime == Lifetime::saved ? KernelCase::State::saved : KernelCase::State::scratch;
   const bool backward = phase != Phase::forward && phase != Phase::other;
   return backward && tensor.lifetime == Lifetime::saved ? KernelCase::State::kept : KernelCase::State::passed;
 }
@@ -40,11 +41,14 @@ std::int64_t ids_below(const Program& p, const Instruction& in) {
   if (!looks_up && op != ComputeOp::cross_entropy && op != ComputeOp::cross_entropy_grad) return 1;
   const Held* largest = in.operands.front().held;
   for (const PlannedOperand& o : in.operands)
-    if (looks_up ? p.tensors[static_cast<std::size_t>(o.tensor)].lifetime == Lifetime::persistent : o.held->elements() > largest->elements()) largest = o.held;
+    if (looks_up ? p.tensors[static_cast<std::size_t>(o.tensor)].lifetime == Lifetime::persistent
+                 : o.held->elements() > largest->elements())
+      largest = o.held;
   return std::max<std::int64_t>(1, looks_up ? largest->extents.front() : largest->extents.back());
 }
 
-KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& in, SizedOperation what, const Operator* op, const ComputeDevice& device) {
+KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& in, SizedOperation what,
+                   const Operator* op, const ComputeDevice& device) {
   const Numerics numerics = device.numerics();
   const Program& p = probe->program;
   const auto& c = std::get<ComputeTask>(in.task->kind);
@@ -58,17 +62,21 @@ KernelCase case_of(const std::shared_ptr<ProbePlan>& probe, const Instruction& i
   out.call.random = RandomKey(1).with(c.random);
   std::int64_t walked = 0;
   for (const PlannedOperand& o : in.operands)
-    if (const StorageSlot& s = probe->plan.slots()[static_cast<std::size_t>(o.slot)]; !s.persistent) walked = std::max(walked, s.elements);
+    if (const StorageSlot& s = probe->plan.slots()[static_cast<std::size_t>(o.slot)]; !s.persistent)
+      walked = std::max(walked, s.elements);
   const std::int64_t ids = ids_below(p, in);
   std::map<int, std::size_t> buffer_of_slot;
   for (const PlannedOperand& o : in.operands) {
     const StorageSlot& slot = probe->plan.slots()[static_cast<std::size_t>(o.slot)];
     const ElementType type = stored_as(p.tensors[static_cast<std::size_t>(o.tensor)].dtype, numerics);
     const auto [at, made] = buffer_of_slot.emplace(o.slot, out.buffers.size());
-    if (made) out.buffers.push_back({slot.elements, type, state_of(p.tensors[static_cast<std::size_t>(o.tensor)], o.access, in.task->phase), o.access == Access::update && !slot.persistent,
-                                    slot.persistent || slot.elements < walked, ids});
+    if (made)
+      out.buffers.push_back(
+          {slot.elements, type, state_of(p.tensors[static_cast<std::size_t>(o.tensor)], o.access, in.task->phase),
+           o.access == Access::update && !slot.persistent, slot.persistent || slot.elements < walked, ids});
     out.places.push_back({at->second, static_cast<std::size_t>(o.first) * size_of(type)});
-    out.call.operands.push_back({nullptr, type, o.access, &p.tensors[static_cast<std::size_t>(o.tensor)], o.held, o.layer});
+    out.call.operands.push_back(
+        {nullptr, type, o.access, &p.tensors[static_cast<std::size_t>(o.tensor)], o.held, o.layer});
   }
   out.owner = probe;
   return out;
@@ -87,7 +95,8 @@ Held whole(const std::vector<std::int64_t>& extents) {
 
 double bytes_of(const KernelCase& c) {
   double out = 0;
-  for (const KernelCase::Buffer& b : c.buffers) out += static_cast<double>(b.elements) * static_cast<double>(size_of(b.type));
+  for (const KernelCase::Buffer& b : c.buffers)
+    out += static_cast<double>(b.elements) * static_cast<double>(size_of(b.type));
   return out;
 }
 
@@ -116,8 +125,12 @@ void add_probe_cases(const ComputeDevice& device, const ProbeGrid& grid, std::ve
 
 }  // namespace
 
-KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n, std::int64_t k, bool bias) {
-  struct Made { ComputeTask task; std::vector<Held> held; };
+KernelCase product_case(const ComputeDevice& device, const std::string& variant, std::int64_t m, std::int64_t n,
+                        std::int64_t k, bool bias) {
+  struct Made {
+    ComputeTask task;
+    std::vector<Held> held;
+  };
   auto made = std::make_shared<Made>();
   made->task.op = ComputeOp::matmul;
   made->task.variant = variant;
@@ -126,14 +139,21 @@ KernelCase product_case(const ComputeDevice& device, const std::string& variant,
   const bool forward = variant == "linear", input = variant == "linear_input_grad";
   // x [m, k], weight [n, k], y [m, n]; weight [k, n], dx [m, n], dy [m, k]; x [k, n], dweight [m, n], dy [k, m].
   using Extents = std::vector<std::int64_t>;
-  std::vector<Extents> extents = forward ? std::vector<Extents>{{m, k}, {n, k}, {m, n}} : input ? std::vector<Extents>{{k, n}, {m, n}, {m, k}} : std::vector<Extents>{{k, n}, {m, n}, {k, m}};
-  std::vector<Access> access = forward ? std::vector{Access::read, Access::read, Access::write} : input ? std::vector{Access::read, Access::write, Access::read} : std::vector{Access::read, Access::update, Access::read};
+  std::vector<Extents> extents = forward ? std::vector<Extents>{{m, k}, {n, k}, {m, n}}
+                                 : input ? std::vector<Extents>{{k, n}, {m, n}, {m, k}}
+                                         : std::vector<Extents>{{k, n}, {m, n}, {k, m}};
+  std::vector<Access> access = forward ? std::vector{Access::read, Access::read, Access::write}
+                               : input ? std::vector{Access::read, Access::write, Access::read}
+                                       : std::vector{Access::read, Access::update, Access::read};
   const bool update = !forward && !input;
   const std::size_t weight = forward ? 1 : input ? 0 : 1;
   if (bias) extents.push_back({n}), access.push_back(Access::read);
   KernelCase out;
   out.op = device.find("matmul." + variant);
-  out.what = {measured_name(made->task), {"m", "n", "k"}, {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}, 1};
+  out.what = {measured_name(made->task),
+              {"m", "n", "k"},
+              {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)},
+              1};
   out.call.task = &made->task;
   out.call.dims = {1, m, n, k};
   if (bias) out.call.offsets = {1};
@@ -145,7 +165,9 @@ KernelCase product_case(const ComputeDevice& device, const std::string& variant,
   for (std::size_t i = 0; i < extents.size(); ++i) {
     const bool kept = i == weight || i == 3 || (update && i == 0);  // Parameters, and tokens that forward has kept.
     const bool written = access[i] == Access::write;
-    const KernelCase::State state = written ? (forward ? KernelCase::State::saved : KernelCase::State::scratch) : kept ? KernelCase::State::kept : KernelCase::State::passed;
+    const KernelCase::State state = written ? (forward ? KernelCase::State::saved : KernelCase::State::scratch)
+                                    : kept  ? KernelCase::State::kept
+                                            : KernelCase::State::passed;
     out.buffers.push_back({made->held[i].elements(), type_of(i), state, false, false, 1});
     out.places.push_back({i, 0});
     out.call.operands.push_back({nullptr, type_of(i), access[i], nullptr, &made->held[i], 0});

@@ -9,13 +9,14 @@ namespace rehearse {
 
 namespace {
 
-constexpr std::size_t kSharedCaches = 128u << 20;     // More than a few processors' part of a last-level cache.
-constexpr std::size_t kColdDeviceBytes = 192u << 20;  // GPUs share one cache: 50 MB on H100 (NVIDIA 2022, H100 whitepaper).
+constexpr std::size_t kSharedCaches = 128u << 20;  // More than a few processors' part of a last-level cache.
+// GPUs share one cache: 50 MB on H100 (NVIDIA 2022, H100 whitepaper).
+constexpr std::size_t kColdDeviceBytes = 192u << 20;
 constexpr std::size_t kMostCopies = 32;
-constexpr double kQueuedSeconds = 1e-3;               // So many calls in line that the host is ahead of the device.
+constexpr double kQueuedSeconds = 1e-3;  // So many calls in line that the host is ahead of the device.
 constexpr int kMostQueued = 64;
-constexpr std::size_t kPeriod = 65521;                // Values repeat after so many: no branch predictor learns them.
-constexpr std::size_t kLine = 64;                     // Bytes of a cache line.
+constexpr std::size_t kPeriod = 65521;  // Values repeat after so many: no branch predictor learns them.
+constexpr std::size_t kLine = 64;       // Bytes of a cache line.
 
 void touch(const std::byte* from, std::size_t bytes) {
   unsigned sum = 0;
@@ -38,7 +39,8 @@ void fill(std::vector<std::byte>& bytes, F value) {
   const std::size_t n = bytes.size() / sizeof(T), first = std::min(n, kPeriod);
   std::vector<T> values(first);
   for (std::size_t i = 0; i < first; ++i) values[i] = static_cast<T>(value(drawn()[i], drawn()[kPeriod - 1 - i]));
-  for (std::size_t at = 0; at < n; at += first) std::memcpy(bytes.data() + at * sizeof(T), values.data(), std::min(first, n - at) * sizeof(T));
+  for (std::size_t at = 0; at < n; at += first)
+    std::memcpy(bytes.data() + at * sizeof(T), values.data(), std::min(first, n - at) * sizeof(T));
 }
 
 std::vector<std::byte> contents(const KernelCase::Buffer& b) {
@@ -48,16 +50,27 @@ std::vector<std::byte> contents(const KernelCase::Buffer& b) {
   switch (b.type) {
     case ElementType::real32: fill<float>(out, real); break;
     case ElementType::real64: fill<double>(out, real); break;
-    case ElementType::real16: fill<std::uint16_t>(out, [&](double u, double v) { return to_bfloat16(static_cast<float>(real(u, v))); }); break;
-    case ElementType::int64: fill<std::int64_t>(out, [&](double u, double) { return u * static_cast<double>(b.ids_below); }); break;
-    case ElementType::byte: fill<std::uint8_t>(out, [](double u, double) { return u >= 0.1 ? 1 : 0; }); break;  // Dropout keeps most.
+    case ElementType::real16:
+      fill<std::uint16_t>(out, [&](double u, double v) { return to_bfloat16(static_cast<float>(real(u, v))); });
+      break;
+    case ElementType::int64:
+      fill<std::int64_t>(out, [&](double u, double) { return u * static_cast<double>(b.ids_below); });
+      break;
+    // Dropout keeps most.
+    case ElementType::byte: fill<std::uint8_t>(out, [](double u, double) { return u >= 0.1 ? 1 : 0; }); break;
   }
   return out;
 }
 
-bool written(KernelCase::State state) { return state == KernelCase::State::saved || state == KernelCase::State::scratch; }
-std::size_t bytes_of(const KernelCase::Buffer& b) { return std::max<std::size_t>(1, static_cast<std::size_t>(b.elements) * size_of(b.type)); }
-bool alone_in_a_call(const KernelCase::Buffer& b) { return b.state == KernelCase::State::kept || b.state == KernelCase::State::saved; }
+bool written(KernelCase::State state) {
+  return state == KernelCase::State::saved || state == KernelCase::State::scratch;
+}
+std::size_t bytes_of(const KernelCase::Buffer& b) {
+  return std::max<std::size_t>(1, static_cast<std::size_t>(b.elements) * size_of(b.type));
+}
+bool alone_in_a_call(const KernelCase::Buffer& b) {
+  return b.state == KernelCase::State::kept || b.state == KernelCase::State::saved;
+}
 
 }  // namespace
 
@@ -76,7 +89,8 @@ std::size_t KernelRun::cold_bytes(const KernelCase& what) {
   return out;
 }
 
-KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what, int cold) : device_(device), case_(what), cold_(cold > 0 && !device.queues()) {
+KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what, int cold)
+    : device_(device), case_(what), cold_(cold > 0 && !device.queues()) {
   for (const KernelCase::Buffer& b : what.buffers) {
     auto& copies = memory_.emplace_back();
     auto& original = originals_.emplace_back();
@@ -84,7 +98,8 @@ KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what, int cold) : 
     std::vector<std::byte> values = contents(b);
     values.resize(bytes_of(b));
     std::size_t wanted = 1;
-    if (device.queues() && b.state == KernelCase::State::kept) wanted = std::clamp<std::size_t>(kColdDeviceBytes / values.size(), 1, kMostCopies);
+    if (device.queues() && b.state == KernelCase::State::kept)
+      wanted = std::clamp<std::size_t>(kColdDeviceBytes / values.size(), 1, kMostCopies);
     if (cold_ && alone_in_a_call(b)) wanted = static_cast<std::size_t>(cold);
     for (std::size_t i = 0; i < wanted; ++i) {
       copies.push_back(device.allocate(values.size()));
@@ -97,14 +112,21 @@ KernelRun::KernelRun(ComputeDevice& device, const KernelCase& what, int cold) : 
 
 EventPtr KernelRun::submit() {
   std::vector<std::shared_ptr<Storage>> owners;
-  for (std::size_t i = 0; i < memory_.size(); ++i) owners.push_back(memory_[i].empty() ? device_.allocate(bytes_of(case_.buffers[i])) : memory_[i][turn_ % memory_[i].size()]);
+  for (std::size_t i = 0; i < memory_.size(); ++i)
+    owners.push_back(memory_[i].empty() ? device_.allocate(bytes_of(case_.buffers[i]))
+                                        : memory_[i][turn_ % memory_[i].size()]);
   ++turn_;
-  return device_.submit(0, {}, {.run = [this, owners = std::move(owners)] {
-                                  OperatorCall call = case_.call;
-                                  call.observed = &observed_;
-                                  for (std::size_t i = 0; i < call.operands.size(); ++i) call.operands[i].data = owners[case_.places[i].buffer]->data() + case_.places[i].offset;
-                                  device_.execute(*case_.op, call);
-                                }, .start = {}});
+  return device_.submit(0, {},
+                        {.run =
+                             [this, owners = std::move(owners)] {
+                               OperatorCall call = case_.call;
+                               call.observed = &observed_;
+                               for (std::size_t i = 0; i < call.operands.size(); ++i)
+                                 call.operands[i].data =
+                                     owners[case_.places[i].buffer]->data() + case_.places[i].offset;
+                               device_.execute(*case_.op, call);
+                             },
+                         .start = {}});
 }
 
 void KernelRun::prepare() {
@@ -113,7 +135,8 @@ void KernelRun::prepare() {
   if (!cold_) return;
   touch(own_cache_.data(), own_cache_.size());
   for (std::size_t i = 0; i < memory_.size(); ++i)
-    if (case_.buffers[i].state == KernelCase::State::passed) touch(memory_[i].front()->data(), bytes_of(case_.buffers[i]));
+    if (case_.buffers[i].state == KernelCase::State::passed)
+      touch(memory_[i].front()->data(), bytes_of(case_.buffers[i]));
 }
 
 double KernelRun::once() {
@@ -125,7 +148,8 @@ double KernelRun::once() {
   device_.wait(line.back());
   const auto first = device_.times(line.front()), last = device_.times(line.back());
   const double each = first && last ? (last->end - first->begin) / in_line_ : 0;
-  if (device_.queues() && each > 0) in_line_ = static_cast<int>(std::clamp(kQueuedSeconds / each, 2.0, static_cast<double>(kMostQueued)));
+  if (device_.queues() && each > 0)
+    in_line_ = static_cast<int>(std::clamp(kQueuedSeconds / each, 2.0, static_cast<double>(kMostQueued)));
   return each;
 }
 

@@ -24,8 +24,9 @@ class OtherMemory {
 
 class KernelRun {
  public:
-  /// The first `cold` calls find operands where KernelCase::State says, if OtherMemory was walked over between construction and calls: they have memory of their
-  /// own each. 0: all calls use what the call before has left in caches. On devices that queue, parameters are used in turn either way.
+  /// The first `cold` calls find operands where KernelCase::State says, if OtherMemory was walked over between
+  /// construction and calls: they have memory of their own each. 0: all calls use what the call before has left in
+  /// caches. On devices that queue, parameters are used in turn either way.
   KernelRun(ComputeDevice& device, const KernelCase& what, int cold = 0);
   /// Seconds of one call; on a device that queues, of one among several that wait for it in line.
   double once();
@@ -43,11 +44,12 @@ class KernelRun {
   const KernelCase& case_;
   bool cold_;
   Observations observed_;
-  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  ///< By buffer: copies that are used in turn; none where it is allocated for every call.
-  std::vector<std::vector<std::byte>> originals_;              ///< By buffer: of those that are restored.
-  std::vector<std::byte> own_cache_;                           ///< Walked over to empty it.
+  /// By buffer: copies that are used in turn; none where it is allocated for every call.
+  std::vector<std::vector<std::shared_ptr<Storage>>> memory_;
+  std::vector<std::vector<std::byte>> originals_;  ///< By buffer: of those that are restored.
+  std::vector<std::byte> own_cache_;               ///< Walked over to empty it.
   std::size_t turn_ = 0;
-  int in_line_ = 1;   ///< Calls in one measurement.
+  int in_line_ = 1;  ///< Calls in one measurement.
 };
 
 }  // namespace rehearse

@@ -8,7 +8,8 @@ namespace rehearse {
 namespace {
 
 /// Every rank's numbers, one after the other, on all ranks.
-std::vector<double> gathered(Transport& transport, const std::vector<double>& mine, const std::vector<std::size_t>& sizes) {
+std::vector<double> gathered(Transport& transport, const std::vector<double>& mine,
+                             const std::vector<std::size_t>& sizes) {
   std::size_t begin = 0, total = 0;
   for (std::size_t r = 0; r < sizes.size(); ++r) {
     if (static_cast<int>(r) == transport.rank()) begin = total;
@@ -26,12 +27,14 @@ std::size_t nearest_to(const std::vector<double>& seconds, double median) {
 }
 
 bool computes(const Instruction& in) { return std::holds_alternative<ComputeTask>(in.task->kind); }
-bool communicates(const Instruction& in) { return std::holds_alternative<CollectiveTask>(in.task->kind) || std::holds_alternative<P2pTask>(in.task->kind); }
+bool communicates(const Instruction& in) {
+  return std::holds_alternative<CollectiveTask>(in.task->kind) || std::holds_alternative<P2pTask>(in.task->kind);
+}
 
 }  // namespace
 
-MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data, const StepCounts& counts,
-                            const std::function<void(int)>& on_step) {
+MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Transport& transport, const DataSource& data,
+                            const StepCounts& counts, const std::function<void(int)>& on_step) {
   MeasuredSteps out;
   const int warm_up = counts.warm_up, steps = counts.steps;
   Executor executor(program, device, transport, data, {.replay = counts.replay});
@@ -55,7 +58,8 @@ MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Trans
   }
   device.measure(false);
   std::vector<std::size_t> sizes;
-  for (int r = 0; r < transport.ranks(); ++r) sizes.push_back(2 * RankPlan(program, r).step().size() * static_cast<std::size_t>(steps));
+  for (int r = 0; r < transport.ranks(); ++r)
+    sizes.push_back(2 * RankPlan(program, r).step().size() * static_cast<std::size_t>(steps));
   const std::vector<double> all = gathered(transport, mine, sizes);
   if (transport.rank() != 0) return {};
   std::size_t at = 0;
@@ -63,7 +67,8 @@ MeasuredSteps measure_steps(const Program& program, ComputeDevice& device, Trans
     RankSteps& rank = out.ranks.emplace_back();
     rank.steps.resize(static_cast<std::size_t>(steps));
     for (auto& step : rank.steps)
-      for (std::size_t i = 0; i < size / 2 / static_cast<std::size_t>(steps); ++i, at += 2) step.push_back({all[at], all[at + 1]});
+      for (std::size_t i = 0; i < size / 2 / static_cast<std::size_t>(steps); ++i, at += 2)
+        step.push_back({all[at], all[at + 1]});
   }
   std::vector<double> with_warm_up = out.seconds;
   with_warm_up.insert(with_warm_up.begin(), 0.0);  // summarise() leaves the first out.
@@ -84,7 +89,8 @@ StepShares shares_of(const RankPlan& plan, const std::vector<Interval>& step, do
   busy.push_back({seconds, seconds});
   double free_from = 0;
   for (const Interval& next : busy) {
-    const bool waits = std::any_of(moving.begin(), moving.end(), [&](const Interval& m) { return m.begin < next.begin && m.end > free_from; });
+    const bool waits = std::any_of(moving.begin(), moving.end(),
+                                   [&](const Interval& m) { return m.begin < next.begin && m.end > free_from; });
     if (waits && next.begin > free_from) out.exposed += next.begin - free_from;
     free_from = std::max(free_from, next.end);
   }

@@ -15,15 +15,32 @@ struct Shape {
 };
 
 nlohmann::json gpt(const Shape& s, const std::string& activation, double dropout) {
-  return {{"model_type", "gpt2"}, {"n_layer", s.layers}, {"n_embd", s.width}, {"n_head", s.heads}, {"n_inner", s.width}, {"n_positions", s.length}, {"vocab_size", s.vocabulary},
-          {"activation_function", activation}, {"layer_norm_epsilon", 1e-5}, {"embd_pdrop", dropout}, {"attn_pdrop", dropout}, {"resid_pdrop", dropout},
-          {"initializer_range", 0.02}, {"tie_word_embeddings", true}};
+  return {{"model_type", "gpt2"},       {"n_layer", s.layers},
+          {"n_embd", s.width},          {"n_head", s.heads},
+          {"n_inner", s.width},         {"n_positions", s.length},
+          {"vocab_size", s.vocabulary}, {"activation_function", activation},
+          {"layer_norm_epsilon", 1e-5}, {"embd_pdrop", dropout},
+          {"attn_pdrop", dropout},      {"resid_pdrop", dropout},
+          {"initializer_range", 0.02},  {"tie_word_embeddings", true}};
 }
 
 nlohmann::json llama(const Shape& s) {
-  return {{"model_type", "llama"}, {"num_hidden_layers", s.layers}, {"hidden_size", s.width}, {"intermediate_size", s.width}, {"num_attention_heads", s.heads},
-          {"num_key_value_heads", s.heads}, {"vocab_size", s.vocabulary}, {"max_position_embeddings", s.length}, {"hidden_act", "silu"}, {"rms_norm_eps", 1e-5},
-          {"rope_theta", 1e4}, {"attention_bias", false}, {"mlp_bias", false}, {"attention_dropout", 0.0}, {"initializer_range", 0.02}, {"tie_word_embeddings", false}};
+  return {{"model_type", "llama"},
+          {"num_hidden_layers", s.layers},
+          {"hidden_size", s.width},
+          {"intermediate_size", s.width},
+          {"num_attention_heads", s.heads},
+          {"num_key_value_heads", s.heads},
+          {"vocab_size", s.vocabulary},
+          {"max_position_embeddings", s.length},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 1e4},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"attention_dropout", 0.0},
+          {"initializer_range", 0.02},
+          {"tie_word_embeddings", false}};
 }
 
 struct Variant {
@@ -67,11 +84,26 @@ std::vector<Variant> variants() {
 }  // namespace
 
 ProbeGrid small_grid() {
-  return {{8, 64, 256, 1024}, {16, 64, 256, 1024}, {16, 64, 256, 1024}, {32, 128, 512}, {16, 64}, {2, 8}, {64, 512, 2048}, {{64, 256}, {256, 1024}, {1024, 4096}}};
+  return {{8, 64, 256, 1024},
+          {16, 64, 256, 1024},
+          {16, 64, 256, 1024},
+          {32, 128, 512},
+          {16, 64},
+          {2, 8},
+          {64, 512, 2048},
+          {{64, 256}, {256, 1024}, {1024, 4096}}};
 }
 ProbeGrid large_grid() {
-  return {{64, 512, 4096, 32768}, {128, 1024, 4096, 16384}, {128, 1024, 4096, 16384}, {256, 1024, 4096}, {64, 128}, {16, 128}, {512, 4096, 16384}, {{256, 1024}, {1024, 8192}, {4096, 32768}},
-          false, 3e9};
+  return {{64, 512, 4096, 32768},
+          {128, 1024, 4096, 16384},
+          {128, 1024, 4096, 16384},
+          {256, 1024, 4096},
+          {64, 128},
+          {16, 128},
+          {512, 4096, 16384},
+          {{256, 1024}, {1024, 8192}, {4096, 32768}},
+          false,
+          3e9};
 }
 
 std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
@@ -84,14 +116,16 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
     for (const std::int64_t length : grid.lengths)
       for (const std::int64_t head_dim : grid.head_dims)
         for (const std::int64_t heads : grid.heads) {
-          // Dropout costs as much as a product on a processor, and keeps attention off a GPU's tensor cores. Unfused, it is an operator of its own.
+          // Dropout costs as much as a product on a processor, and keeps attention off a GPU's tensor cores. Unfused,
+          // it is an operator of its own.
           for (const auto model : {gpt_exact, gpt_with_dropout}) {
             if (kernel == AttentionKernel::unfused && model == gpt_exact) continue;
             const Variant v{model, training(Precision::fp32, Optimizer::adamw), {kernel, true, false, false}, 1, false};
             out.push_back({lowered(adapted(v), {1, length, heads * head_dim, heads, 64}), true, false, 0});
           }
         }
-  // Rows and widths. What fills gaps is measured at the corners: an operator at one size says nothing of what a row takes, and what a number in it.
+  // Rows and widths. What fills gaps is measured at the corners: an operator at one size says nothing of what a row
+  // takes, and what a number in it.
   int kind = 0;
   for (const Variant& v : variants()) {
     ++kind;
@@ -100,7 +134,8 @@ std::vector<Probe> calibration_probes(const ProbeGrid& grid) {
         const bool corner = (t == 0 || t + 1 == grid.tokens.size()) && (i == 0 || i + 1 == grid.widths.size());
         if (v.fills_gaps && !corner) continue;
         const ProbeGrid::Width w = grid.widths[i];
-        out.push_back({lowered(adapted(v), {grid.tokens[t] / 64, 64, w.width, w.width / 32, w.vocabulary}), false, v.fills_gaps, kind});
+        out.push_back({lowered(adapted(v), {grid.tokens[t] / 64, 64, w.width, w.width / 32, w.vocabulary}), false,
+                       v.fills_gaps, kind});
       }
   }
   return out;

@@ -1,6 +1,6 @@
 #pragma once
-// Small Programs whose tasks are what calibration measures: every operator gets its operands as a plan gives them. Widths, lengths and
-// numbers of tokens lie on a grid of their own; no network that anybody trains is among them.
+// Small Programs whose tasks are what calibration measures: every operator gets its operands as a plan gives them.
+// Widths, lengths and numbers of tokens lie on a grid of their own; no network that anybody trains is among them.
 
 #include <string>
 #include <vector>
@@ -10,21 +10,25 @@
 namespace rehearse {
 
 struct Probe {
-  Program program;      ///< Of one rank, or seen from the first.
-  bool heads;           ///< Its lengths and heads lie on the grid: operators sized by these are measured in it, and no others.
-  bool fills_gaps;      ///< Only operators that no probe of a kind before it has are measured in it.
-  int kind;             ///< Alike but for their sizes; ascending.
+  Program program;  ///< Of one rank, or seen from the first.
+  /// Its lengths and heads lie on the grid: operators sized by these are measured in it, and no others.
+  bool heads;
+  bool fills_gaps;  ///< Only operators that no probe of a kind before it has are measured in it.
+  int kind;         ///< Alike but for their sizes; ascending.
 };
 
 /// Sizes at which operators are measured.
 struct ProbeGrid {
-  struct Width { std::int64_t width, vocabulary; };
+  struct Width {
+    std::int64_t width, vocabulary;
+  };
   std::vector<std::int64_t> m, n, k;                    ///< Of products.
   std::vector<std::int64_t> lengths, head_dims, heads;  ///< Of attention.
   std::vector<std::int64_t> tokens;                     ///< Multiples of 64.
   std::vector<Width> widths;
-  bool mixed = false;                                   ///< All probes in bf16_mixed, for devices that store what a plan says.
-  double most_bytes = 0;                                ///< Operators on more memory are left out; 0: none are.
+  /// All probes in bf16_mixed, for devices that store what a plan says.
+  bool mixed = false;
+  double most_bytes = 0;  ///< Operators on more memory are left out; 0: none are.
 };
 /// For processors, whose caches and cores are few; and for GPUs, which small sizes leave empty.
 [[nodiscard]] ProbeGrid small_grid();

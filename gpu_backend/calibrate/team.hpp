@@ -13,7 +13,8 @@ namespace rehearse {
 class Team {
  public:
   /// `name`: of one team only; ranks find each other by it.
-  Team(ComputeDevice& device, Transport& transport, int ranks, const std::string& name) : device_(device), rank_(transport.rank()), ranks_(ranks) {
+  Team(ComputeDevice& device, Transport& transport, int ranks, const std::string& name)
+      : device_(device), rank_(transport.rank()), ranks_(ranks) {
     if (ranks < 2) return;
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
@@ -37,7 +38,9 @@ class Team {
     device_.wait(device_.submit(kStream, {}, {.run = {}, .start = [this, there, call](Done done) {
                                                 CollectiveCall placed = call;
                                                 placed.receive = there->data();
-                                                communicator_->start(std::move(placed), [there, done = std::move(done)](std::exception_ptr e) { done(e); });
+                                                communicator_->start(
+                                                    std::move(placed),
+                                                    [there, done = std::move(done)](std::exception_ptr e) { done(e); });
                                               }}));
     device_.read(*there, 0, host);
   }

@@ -31,7 +31,8 @@ Cores::Cores() {
       if (CPU_ISSET(i, &set)) all_.push_back(i);
   if (all_.empty()) all_.push_back(0);
   std::vector<std::tuple<int, int, int>> places;
-  for (const int core : all_) places.emplace_back(topology(core, "physical_package_id"), topology(core, "core_id"), core);
+  for (const int core : all_)
+    places.emplace_back(topology(core, "physical_package_id"), topology(core, "core_id"), core);
   std::sort(places.begin(), places.end());
   std::transform(places.begin(), places.end(), all_.begin(), [](const auto& place) { return std::get<2>(place); });
 }

@@ -36,8 +36,8 @@ class HostStorage final : public Storage {
 
 struct Item final : Event {
   Work work;
-  int pending = 0;                            ///< What it still comes after.
-  std::vector<std::shared_ptr<Item>> then;    ///< What comes after it.
+  int pending = 0;                          ///< What it still comes after.
+  std::vector<std::shared_ptr<Item>> then;  ///< What comes after it.
   bool done = false;
   Interval when;
 };
@@ -45,7 +45,9 @@ using ItemPtr = std::shared_ptr<Item>;
 
 constexpr double kAwake = 2e-3;  // Seconds: most collectives within a step are shorter.
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Communication that has ended, told from other threads.
 class Mailbox {
@@ -55,8 +57,13 @@ class Mailbox {
     items_.push_back({std::move(item), failed, seconds_now()});
     filled_.notify_one();
   }
-  struct Letter { ItemPtr item; std::exception_ptr failed; double at; };
-  /// Waits for one where `block`: awake at first, because a processor that went to sleep takes long to come back, for the transport's threads too.
+  struct Letter {
+    ItemPtr item;
+    std::exception_ptr failed;
+    double at;
+  };
+  /// Waits for one where `block`: awake at first, because a processor that went to sleep takes long to come back, for
+  /// the transport's threads too.
   std::vector<Letter> take(bool block) {
     std::unique_lock lock(mutex_);
     for (const double begin = seconds_now(); block && items_.empty() && seconds_now() - begin < kAwake;) {
@@ -80,13 +87,20 @@ class CpuDevice final : public ComputeDevice {
 
   std::string name() const override { return "cpu"; }
   Numerics numerics() const override { return numerics_; }
-  std::shared_ptr<Storage> allocate(std::size_t bytes) override { return std::make_shared<HostStorage>(memory_, bytes); }
-  void write(Storage& to, std::size_t offset, std::span<const std::byte> from) override { std::memcpy(to.data() + offset, from.data(), from.size()); }
-  void read(Storage& from, std::size_t offset, std::span<std::byte> to) override { std::memcpy(to.data(), from.data() + offset, to.size()); }
+  std::shared_ptr<Storage> allocate(std::size_t bytes) override {
+    return std::make_shared<HostStorage>(memory_, bytes);
+  }
+  void write(Storage& to, std::size_t offset, std::span<const std::byte> from) override {
+    std::memcpy(to.data() + offset, from.data(), from.size());
+  }
+  void read(Storage& from, std::size_t offset, std::span<std::byte> to) override {
+    std::memcpy(to.data(), from.data() + offset, to.size());
+  }
 
   const Operator* find(std::string_view name) const override {
     const auto& all = cpu_operators().entries();
-    const auto at = std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
+    const auto at =
+        std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
     return at != all.end() && at->name == name ? &at->value : nullptr;
   }
 

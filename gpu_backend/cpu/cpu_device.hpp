@@ -11,12 +11,15 @@ namespace rehearse {
 /// Operators of the CPU by name ("matmul.linear"). One file in cpu/ops per family; each registers its entries.
 [[nodiscard]] Registry<Operator>& cpu_operators();
 
-/// An entry for a kernel that is a template over the real type: `both<Kernel>()` where Kernel<T>::run(const OperatorCall&).
+/// An entry for a kernel that is a template over the real type: `both<Kernel>()` where Kernel<T>::run(const
+/// OperatorCall&).
 template <template <class> class Kernel>
-[[nodiscard]] Operator both() { return {&Kernel<float>::run, &Kernel<double>::run}; }
+[[nodiscard]] Operator both() {
+  return {&Kernel<float>::run, &Kernel<double>::run};
+}
 
-/// A device whose streams are queues. wait() works them off: tasks that compute run in the thread that waits, in order of issue among
-/// those that are ready; communication is started as soon as it is ready.
+/// A device whose streams are queues. wait() works them off: tasks that compute run in the thread that waits, in order
+/// of issue among those that are ready; communication is started as soon as it is ready.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_cpu_device(Numerics numerics);
 
 }  // namespace rehearse

@@ -11,12 +11,14 @@ namespace rehearse {
 namespace {
 
 constexpr std::size_t kStepsPerOctave = 8;
-constexpr int kLargestKept = 32 << 20;   // glibc takes no more: larger ones are given back.
+constexpr int kLargestKept = 32 << 20;  // glibc takes no more: larger ones are given back.
 constexpr int kLargestTop = 1 << 30;
 constexpr std::size_t kSpareShare = 2;  // Of the most in use: a half.
 
-std::byte* allocated(std::size_t bytes) { return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{HostMemory::kAlignment})); }
-void freed(std::byte* block) { ::operator delete(block, std::align_val_t{HostMemory::kAlignment}); }
+std::byte* allocated(std::size_t bytes) {
+  return static_cast<std::byte*>(::operator new (bytes, std::align_val_t{HostMemory::kAlignment}));
+}
+void freed(std::byte* block) { ::operator delete (block, std::align_val_t{HostMemory::kAlignment}); }
 
 }  // namespace
 
@@ -34,7 +36,8 @@ std::byte* HostMemory::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   used_ += size;
   most_used_ = std::max(most_used_, used_);
-  if (auto at = idle_.upper_bound(size); at != idle_.begin() && (--at)->first == size) {  // The last given back: it may still be in a cache.
+  // The last given back: it may still be in a cache.
+  if (auto at = idle_.upper_bound(size); at != idle_.begin() && (--at)->first == size) {
     std::byte* block = at->second.block;
     idle_.erase(at);
     idle_bytes_ -= size;
@@ -67,7 +70,8 @@ void HostMemory::give_back(std::byte* block, std::size_t bytes) noexcept {
 }
 
 void HostMemory::release_oldest() noexcept {
-  const auto at = std::min_element(idle_.begin(), idle_.end(), [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
+  const auto at = std::min_element(idle_.begin(), idle_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
   idle_bytes_ -= at->first;
   freed(at->second.block);
   idle_.erase(at);

@@ -1,6 +1,6 @@
 #pragma once
-// Memory of the CPU as a device. What a step gives back is kept for the next one: memory that is new to a process is cleared by the system,
-// page by page, when it is first touched.
+// Memory of the CPU as a device. What a step gives back is kept for the next one: memory that is new to a process is
+// cleared by the system, page by page, when it is first touched.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace rehearse {
 
-/// Blocks, by size. Idle ones are given back to the system, longest idle first, where idle and used memory together would grow past one and a
-/// half times the most that was ever in use. Any thread may call.
+/// Blocks, by size. Idle ones are given back to the system, longest idle first, where idle and used memory together
+/// would grow past one and a half times the most that was ever in use. Any thread may call.
 class HostMemory {
  public:
   HostMemory() = default;
@@ -18,7 +18,8 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  /// Sizes are rounded up by at most an eighth, to at least kAlignment: these are the bytes that a block of so many has.
+  /// Sizes are rounded up by at most an eighth, to at least kAlignment: these are the bytes that a block of so many
+  /// has.
   [[nodiscard]] static std::size_t rounded(std::size_t bytes);
   /// Aligned to kAlignment; contents undefined. Throws std::bad_alloc.
   [[nodiscard]] std::byte* take(std::size_t bytes);
@@ -31,7 +32,10 @@ class HostMemory {
   static constexpr std::size_t kAlignment = 64;  ///< A cache line.
 
  private:
-  struct Idle { std::byte* block; std::uint64_t since; };
+  struct Idle {
+    std::byte* block;
+    std::uint64_t since;
+  };
   void release_oldest() noexcept;
 
   mutable std::mutex mutex_;

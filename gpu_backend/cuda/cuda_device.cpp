@@ -27,7 +27,9 @@ using cuda::Shared;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // What NVIDIA recommends to cuBLASLt on Hopper.
 
-double host_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Ends a profiler's range with its scope.
 struct NamedRange {
@@ -39,12 +41,17 @@ struct NamedRange {
 
 class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
  public:
-  explicit CudaDevice(const CudaOptions& options) : numerics_(options.numerics), shared_(std::make_shared<Shared>(options.index, options.memory_limit)), gemm_(kWorkspace) {
+  explicit CudaDevice(const CudaOptions& options)
+      : numerics_(options.numerics),
+        shared_(std::make_shared<Shared>(options.index, options.memory_limit)),
+        gemm_(kWorkspace) {
     launch_.gemm = &gemm_;
     launch_.scratch = [this](std::size_t bytes) { return scratch(bytes); };
     launch_.observe = [this](std::function<void(double)> then) { return observe(std::move(then)); };
     launch_.listed = [this](const std::vector<cuda::Piece>& pieces) { return lists_.on_device(pieces); };
-    launch_.changing = [this](std::function<std::uint64_t(std::int64_t)> of) -> const void* { return shared_->recording != nullptr ? shared_->recording->changing(std::move(of)) : nullptr; };
+    launch_.changing = [this](std::function<std::uint64_t(std::int64_t)> of) -> const void* {
+      return shared_->recording != nullptr ? shared_->recording->changing(std::move(of)) : nullptr;
+    };
     REHEARSE_CUDA(cudaEventCreate(&zero_));
     set_zero();
   }
@@ -61,7 +68,9 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   std::string name() const override { return "cuda"; }
   Numerics numerics() const override { return numerics_; }
   std::shared_ptr<Storage> allocate(std::size_t bytes) override { return allocate(bytes, MemorySpace::device); }
-  std::shared_ptr<Storage> allocate(std::size_t bytes, MemorySpace space) override { return std::make_shared<CudaStorage>(shared_, bytes, space != MemorySpace::device); }
+  std::shared_ptr<Storage> allocate(std::size_t bytes, MemorySpace space) override {
+    return std::make_shared<CudaStorage>(shared_, bytes, space != MemorySpace::device);
+  }
 
   void write(Storage& to, std::size_t offset, std::span<const std::byte> from) override {
     REHEARSE_CUDA(cudaMemcpyAsync(to.data() + offset, from.data(), from.size(), cudaMemcpyDefault, shared_->own));
@@ -80,7 +89,8 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
 
   const Operator* find(std::string_view name) const override {
     const auto& all = cuda_operators().entries();
-    const auto at = std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
+    const auto at =
+        std::lower_bound(all.begin(), all.end(), name, [](const auto& e, std::string_view n) { return e.name < n; });
     return at != all.end() && at->name == name ? &at->value : nullptr;
   }
 
@@ -89,7 +99,8 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     item->recorded_by = shared_->recording;
     if (shared_->recording != nullptr) shared_->recording->join(item->stream);
     for (const EventPtr& e : after)
-      if (const auto* before = static_cast<const Item*>(e.get()); before != nullptr && before->stream != item->stream && before->recorded_by == item->recorded_by)
+      if (const auto* before = static_cast<const Item*>(e.get());
+          before != nullptr && before->stream != item->stream && before->recorded_by == item->recorded_by)
         REHEARSE_CUDA(cudaStreamWaitEvent(item->stream, before->end, 0));
     const NamedRange range(work.name);
     const bool measures = measuring_ && shared_->recording == nullptr;
@@ -98,8 +109,10 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
       REHEARSE_CUDA(cudaEventRecord(item->begin, item->stream));
     }
     const Issuing issuing(*this, item);
-    if (work.run) work.run();
-    else start(work);
+    if (work.run)
+      work.run();
+    else
+      start(work);
     give_back_scratch();
     item->end = measures ? shared_->timed->take() : shared_->plain->take();
     REHEARSE_CUDA(cudaEventRecord(item->end, item->stream));
@@ -169,11 +182,14 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     op(call, numerics_);
   }
   void put(std::byte* to, std::span<const std::byte> from) override {
-    // Pinned memory was last used before the host could issue this; device memory is written in the stream's order, from a copy the driver makes.
+    // Pinned memory was last used before the host could issue this; device memory is written in the stream's order,
+    // from a copy the driver makes.
     cudaPointerAttributes kind{};
     REHEARSE_CUDA(cudaPointerGetAttributes(&kind, to));
-    if (kind.type == cudaMemoryTypeDevice) REHEARSE_CUDA(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_of_task()));
-    else std::memcpy(to, from.data(), from.size());
+    if (kind.type == cudaMemoryTypeDevice)
+      REHEARSE_CUDA(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_of_task()));
+    else
+      std::memcpy(to, from.data(), from.size());
   }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
     if (bytes > 0 && to != from) REHEARSE_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of_task()));
@@ -183,19 +199,24 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     move(from, to, pieces);
     return to + cuda::bytes_of(pieces);
   }
-  const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type, std::byte* to) override {
+  const std::byte* unpack_blocks(const std::byte* from, const ElementRanges& blocks, ElementType type,
+                                 std::byte* to) override {
     const auto pieces = cuda::unpacking(blocks, size_of(type));
     move(from, to, pieces);
     return from + cuda::bytes_of(pieces);
   }
-  void divide(std::byte* data, std::int64_t n, ElementType type, double by) override { cuda::divide(stream_of_task(), {data, type}, n, by); }
+  void divide(std::byte* data, std::int64_t n, ElementType type, double by) override {
+    cuda::divide(stream_of_task(), {data, type}, n, by);
+  }
   void peek(const std::byte* from, std::span<std::byte> to) override {
     REHEARSE_CUDA(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, stream_of_task()));
     REHEARSE_CUDA(cudaStreamSynchronize(stream_of_task()));
   }
 
   cudaStream_t stream_of_task() const override { return shared_->current ? shared_->current->stream : shared_->own; }
-  [[nodiscard]] CudaMemory memory() const { return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()}; }
+  [[nodiscard]] CudaMemory memory() const {
+    return {shared_->memory.peak(), shared_->memory.used(), shared_->memory.capacity()};
+  }
 
  private:
   /// The task at hand, for the time it is issued.
@@ -206,7 +227,10 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
     Issuing(const Issuing&) = delete;
     Issuing& operator=(const Issuing&) = delete;
   };
-  struct Borrowed { void* block; std::size_t bytes; };
+  struct Borrowed {
+    void* block;
+    std::size_t bytes;
+  };
 
   [[nodiscard]] ItemPtr item_on(int number, cudaStream_t stream) const {
     auto item = std::make_shared<Item>();
@@ -263,7 +287,8 @@ class CudaDevice final : public ComputeDevice, public cuda::StreamOfTask {
   }
 
   void move(const std::byte* from, std::byte* to, const std::vector<cuda::Piece>& pieces) {
-    if (pieces.size() == 1) return copy(to + pieces[0].to, from + pieces[0].from, static_cast<std::size_t>(pieces[0].bytes));
+    if (pieces.size() == 1)
+      return copy(to + pieces[0].to, from + pieces[0].from, static_cast<std::size_t>(pieces[0].bytes));
     lists_.move(stream_of_task(), from, to, pieces);
   }
 

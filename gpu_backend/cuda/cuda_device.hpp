@@ -1,6 +1,6 @@
 #pragma once
-// A GPU as a device: a CUDA stream per stream of the Program, memory taken and given back in order of the streams. Present in every build; where
-// CUDA is missing making one throws.
+// A GPU as a device: a CUDA stream per stream of the Program, memory taken and given back in order of the streams.
+// Present in every build; where CUDA is missing making one throws.
 
 #include <memory>
 
@@ -13,9 +13,9 @@ namespace rehearse {
 [[nodiscard]] Registry<Operator>& cuda_operators();
 
 struct CudaOptions {
-  int index = 0;                         ///< Of the visible devices.
+  int index = 0;  ///< Of the visible devices.
   Numerics numerics = Numerics::plan;
-  Bytes memory_limit{0};                 ///< Device memory this process may take for tensors; 0: all there is.
+  Bytes memory_limit{0};  ///< Device memory this process may take for tensors; 0: all there is.
 };
 
 /// Throws Error (unavailable) with the next step to take where there is no such device, or this build has none.
@@ -24,8 +24,11 @@ struct CudaOptions {
 /// The same without looking for the device first.
 [[nodiscard]] std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions& options);
 
-/// Device memory that tensors and scratch of `device` held at most, and now: what the driver counts. Throws std::logic_error for other devices.
-struct CudaMemory { Bytes peak, now, capacity; };
+/// Device memory that tensors and scratch of `device` held at most, and now: what the driver counts. Throws
+/// std::logic_error for other devices.
+struct CudaMemory {
+  Bytes peak, now, capacity;
+};
 [[nodiscard]] CudaMemory cuda_memory(const ComputeDevice& device);
 
 /// Whether this build can run Programs on GPUs, and why not: "this build has no CUDA compiler"; empty where it can.

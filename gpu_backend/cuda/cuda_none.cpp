@@ -7,7 +7,10 @@ namespace rehearse {
 
 namespace {
 
-Error absent() { return {ErrorKind::unavailable, cuda_missing(), "--device cuda", "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu"}; }
+Error absent() {
+  return {ErrorKind::unavailable, cuda_missing(), "--device cuda",
+          "build where nvcc, cuBLASLt and NCCL are installed, or use --device cpu"};
+}
 
 }  // namespace
 
@@ -21,12 +24,15 @@ Registry<Operator>& cuda_operators() {
 std::unique_ptr<ComputeDevice> make_cuda_device(const CudaOptions&) {
   const DeviceProbe probe = probe_cuda_devices();
   if (probe.devices.empty())
-    throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda", "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
+    throw Error(ErrorKind::unavailable, fmt::format("no CUDA device: {}", probe.none_because), "--device cuda",
+                "run on a machine with an NVIDIA GPU and driver, or use --device cpu");
   throw absent();
 }
 
 std::unique_ptr<ComputeDevice> open_cuda_device(const CudaOptions&) { throw absent(); }
 
-CudaMemory cuda_memory(const ComputeDevice& device) { throw std::logic_error("device '" + device.name() + "' is no GPU"); }
+CudaMemory cuda_memory(const ComputeDevice& device) {
+  throw std::logic_error("device '" + device.name() + "' is no GPU");
+}
 
 }  // namespace rehearse

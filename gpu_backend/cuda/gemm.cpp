@@ -20,12 +20,14 @@ namespace rehearse::cuda {
 namespace {
 
 constexpr int kMostCandidates = 32;
-constexpr std::size_t kMostPlans = 4096;   // Rows of experts differ from step to step.
+constexpr std::size_t kMostPlans = 4096;  // Rows of experts differ from step to step.
 
 #define CUBLASLT(name) REHEARSE_CALL_OF(cublaslt_library, name)
 
 void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw Error(ErrorKind::check_failed, fmt::format("{}: {}", call, CUBLASLT(cublasLtGetStatusString)(status)), "cuda");
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw Error(ErrorKind::check_failed, fmt::format("{}: {}", call, CUBLASLT(cublasLtGetStatusString)(status)),
+                "cuda");
 }
 #define REHEARSE_CUBLAS(call) check((call), #call)
 
@@ -66,7 +68,8 @@ using Matrix = Owned<cublasLtMatrixLayout_t>;
 using Preference = Owned<cublasLtMatmulPreference_t>;
 
 /// What the choice of an algorithm depends on.
-using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>, std::array<int, 3>, int, int>;
+using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::array<std::int64_t, 3>,
+                       std::array<std::int64_t, 3>, std::array<int, 3>, int, int>;
 
 /// The alignment in bytes that an address has, up to 16.
 int alignment(const void* p) {
@@ -74,10 +77,18 @@ int alignment(const void* p) {
   return x % 16 == 0 ? 16 : x % 8 == 0 ? 8 : x % 4 == 0 ? 4 : 2;
 }
 Key key_of(const GemmCall& g) {
-  const int flags = (g.a.transposed ? 1 : 0) + (g.b.transposed ? 2 : 0) + (g.bias != nullptr ? 4 : 0) + (g.tf32 ? 8 : 0) + (g.beta != 0 ? 16 : 0);
+  const int flags = (g.a.transposed ? 1 : 0) + (g.b.transposed ? 2 : 0) + (g.bias != nullptr ? 4 : 0) +
+                    (g.tf32 ? 8 : 0) + (g.beta != 0 ? 16 : 0);
   const int aligned = std::min({alignment(g.a.data), alignment(g.b.data), alignment(g.c.data)});
-  return {g.m, g.n, g.k, g.batch, {g.a.stride, g.b.stride, g.c.stride}, {g.a.next, g.b.next, g.c.next},
-          {static_cast<int>(g.a.type), static_cast<int>(g.b.type), static_cast<int>(g.c.type)}, flags, aligned};
+  return {g.m,
+          g.n,
+          g.k,
+          g.batch,
+          {g.a.stride, g.b.stride, g.c.stride},
+          {g.a.next, g.b.next, g.c.next},
+          {static_cast<int>(g.a.type), static_cast<int>(g.b.type), static_cast<int>(g.c.type)},
+          flags,
+          aligned};
 }
 
 }  // namespace
@@ -85,9 +96,10 @@ Key key_of(const GemmCall& g) {
 struct Gemm::Impl {
   cublasLtHandle_t handle = nullptr;
   std::size_t workspace_bytes;
-  std::map<cudaStream_t, void*> workspaces;   ///< Products of different streams may run at once.
+  std::map<cudaStream_t, void*> workspaces;  ///< Products of different streams may run at once.
 
-  /// A shape, described and decided. cuBLASLt is column-major: it computes C^T = op(B)^T op(A)^T, for which row-major storage needs no copy.
+  /// A shape, described and decided. cuBLASLt is column-major: it computes C^T = op(B)^T op(A)^T, for which row-major
+  /// storage needs no copy.
   struct Plan {
     Description product;
     Matrix first, second, out;
@@ -95,9 +107,7 @@ struct Gemm::Impl {
   };
   std::map<Key, Plan> plans;
 
-  explicit Impl(std::size_t bytes) : workspace_bytes(bytes) {
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtCreate)(&handle));
-  }
+  explicit Impl(std::size_t bytes) : workspace_bytes(bytes) { REHEARSE_CUBLAS(CUBLASLT(cublasLtCreate)(&handle)); }
   ~Impl() {
     plans.clear();
     for (const auto& [stream, memory] : workspaces) cudaFree(memory);
@@ -106,11 +116,14 @@ struct Gemm::Impl {
 
   static void describe(Matrix& to, const GemmOperand& x, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
     // Stored rows are columns to cuBLASLt.
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutCreate)(to.put(), type_of(x.type), static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), x.stride));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutCreate)(to.put(), type_of(x.type), static_cast<std::uint64_t>(columns),
+                                                         static_cast<std::uint64_t>(rows), x.stride));
     if (batch <= 1) return;
     const auto count = static_cast<std::int32_t>(batch);
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutSetAttribute)(to.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutSetAttribute)(to.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &x.next, sizeof x.next));
+    REHEARSE_CUBLAS(
+        CUBLASLT(cublasLtMatrixLayoutSetAttribute)(to.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatrixLayoutSetAttribute)(to.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                               &x.next, sizeof x.next));
   }
 
   static void set(Description& d, cublasLtMatmulDescAttributes_t what, const void* value, std::size_t bytes) {
@@ -120,9 +133,12 @@ struct Gemm::Impl {
   Plan make(const GemmCall& g) {
     Plan plan;
     const bool wide = g.c.type == ElementType::real64;
-    const cublasComputeType_t arithmetic = wide ? CUBLAS_COMPUTE_64F : g.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const cublasComputeType_t arithmetic = wide     ? CUBLAS_COMPUTE_64F
+                                           : g.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                    : CUBLAS_COMPUTE_32F;
     REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulDescCreate)(plan.product.put(), arithmetic, wide ? CUDA_R_64F : CUDA_R_32F));
-    const cublasOperation_t first = g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t first = g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            second = g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     if (g.bias != nullptr) {
@@ -137,7 +153,9 @@ struct Gemm::Impl {
     describe(plan.out, g.c, g.m, g.n, g.batch);
     Preference preference;
     REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulPreferenceCreate)(preference.put()));
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) { REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulPreferenceSetAttribute)(preference.get(), what, &value, sizeof value)); };
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+      REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulPreferenceSetAttribute)(preference.get(), what, &value, sizeof value));
+    };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment(g.b.data)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment(g.a.data)));
@@ -145,10 +163,13 @@ struct Gemm::Impl {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment(g.c.data)));
     plan.candidates.resize(kMostCandidates);
     int found = 0;
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulAlgoGetHeuristic)(handle, plan.product.get(), plan.first.get(), plan.second.get(), plan.out.get(), plan.out.get(), preference.get(), kMostCandidates,
-                                                   plan.candidates.data(), &found));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmulAlgoGetHeuristic)(
+        handle, plan.product.get(), plan.first.get(), plan.second.get(), plan.out.get(), plan.out.get(),
+        preference.get(), kMostCandidates, plan.candidates.data(), &found));
     plan.candidates.resize(static_cast<std::size_t>(found));
-    if (found == 0) throw Error(ErrorKind::unavailable, fmt::format("cuBLASLt has no algorithm for a product of {} x {} x {}", g.m, g.n, g.k), "cuda");
+    if (found == 0)
+      throw Error(ErrorKind::unavailable,
+                  fmt::format("cuBLASLt has no algorithm for a product of {} x {} x {}", g.m, g.n, g.k), "cuda");
     return plan;
   }
 
@@ -172,13 +193,16 @@ struct Gemm::Impl {
   void launch(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
     const float alpha = static_cast<float>(g.alpha), beta = static_cast<float>(g.beta);
     const bool wide = g.c.type == ElementType::real64;
-    const void *times = wide ? static_cast<const void*>(&g.alpha) : &alpha, *plus = wide ? static_cast<const void*>(&g.beta) : &beta;
+    const void *times = wide ? static_cast<const void*>(&g.alpha) : &alpha,
+               *plus = wide ? static_cast<const void*>(&g.beta) : &beta;
     auto* c = const_cast<void*>(g.c.data);
-    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmul)(handle, plan.product.get(), times, g.b.data, plan.first.get(), g.a.data, plan.second.get(), plus, c, plan.out.get(), c, plan.out.get(), &algorithm,
-                                   workspace_of(stream), workspace_bytes, stream));
+    REHEARSE_CUBLAS(CUBLASLT(cublasLtMatmul)(handle, plan.product.get(), times, g.b.data, plan.first.get(), g.a.data,
+                                             plan.second.get(), plus, c, plan.out.get(), c, plan.out.get(), &algorithm,
+                                             workspace_of(stream), workspace_bytes, stream));
   }
 
-  double median_of(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, int repeats) {
+  double median_of(cudaStream_t stream, const GemmCall& g, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                   int repeats) {
     cudaEvent_t begin = nullptr, end = nullptr;
     REHEARSE_CUDA(cudaEventCreate(&begin));
     REHEARSE_CUDA(cudaEventCreate(&end));

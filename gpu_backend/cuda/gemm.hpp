@@ -10,8 +10,8 @@
 
 namespace rehearse::cuda {
 
-/// `data[i * stride + j]` is row i, column j as stored; `transposed` means that the product reads it the other way round. Matrix number b of a
-/// batch lies b * next elements on.
+/// `data[i * stride + j]` is row i, column j as stored; `transposed` means that the product reads it the other way
+/// round. Matrix number b of a batch lies b * next elements on.
 struct GemmOperand {
   const void* data = nullptr;
   ElementType type = ElementType::real32;
@@ -41,8 +41,12 @@ class Gemm {
   /// Throws Error (unavailable) where cuBLASLt knows no way.
   void run(cudaStream_t stream, const GemmCall& call);
 
-  /// Seconds of the algorithm that run() uses and of the fastest of all that cuBLASLt proposes, medians over `repeats`: how good its first choice is.
-  struct Choice { double used_s = 0, best_s = 0; int candidates = 0; };
+  /// Seconds of the algorithm that run() uses and of the fastest of all that cuBLASLt proposes, medians over `repeats`:
+  /// how good its first choice is.
+  struct Choice {
+    double used_s = 0, best_s = 0;
+    int candidates = 0;
+  };
   [[nodiscard]] Choice compare(cudaStream_t stream, const GemmCall& call, int repeats);
 
  private:

@@ -6,17 +6,21 @@
 
 namespace rehearse::cuda {
 
-Library::Library(const std::string& file, const std::string& folder) : file_(file), handle_(::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+Library::Library(const std::string& file, const std::string& folder)
+    : file_(file), handle_(::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (handle_ == nullptr) handle_ = ::dlopen((folder + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ != nullptr) return;
   const char* why = ::dlerror();
-  throw Error(ErrorKind::unavailable, "cannot open " + file + (why != nullptr ? std::string(": ") + why : std::string()), "--device cuda",
+  throw Error(ErrorKind::unavailable,
+              "cannot open " + file + (why != nullptr ? std::string(": ") + why : std::string()), "--device cuda",
               "install it, or name its folder in LD_LIBRARY_PATH");
 }
 
 void* Library::address(const char* name) const {
   void* out = ::dlsym(handle_, name);
-  if (out == nullptr) throw Error(ErrorKind::unavailable, file_ + " has no " + name, "--device cuda", "install the version that this program was built with");
+  if (out == nullptr)
+    throw Error(ErrorKind::unavailable, file_ + " has no " + name, "--device cuda",
+                "install the version that this program was built with");
   return out;
 }
 

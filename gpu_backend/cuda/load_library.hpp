@@ -1,5 +1,6 @@
 #pragma once
-// NVIDIA's libraries are opened when they are first called, so that the program also starts where they are not installed.
+// NVIDIA's libraries are opened when they are first called, so that the program also starts where they are not
+// installed.
 
 #include <string>
 
@@ -7,14 +8,16 @@ namespace rehearse::cuda {
 
 class Library {
  public:
-  /// `file` as the loader finds it ("libnccl.so.2"), else in `folder`, where it lay when this was built. Throws Error (unavailable) with what the
-  /// loader says.
+  /// `file` as the loader finds it ("libnccl.so.2"), else in `folder`, where it lay when this was built. Throws Error
+  /// (unavailable) with what the loader says.
   Library(const std::string& file, const std::string& folder);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   /// Throws Error (unavailable) where the library is too old to have it.
   template <class Function>
-  [[nodiscard]] Function function(const char* name) const { return reinterpret_cast<Function>(address(name)); }
+  [[nodiscard]] Function function(const char* name) const {
+    return reinterpret_cast<Function>(address(name));
+  }
 
  private:
   [[nodiscard]] void* address(const char* name) const;
@@ -28,5 +31,10 @@ class Library {
 
 }  // namespace rehearse::cuda
 
-/// The function of a library that a header declares, looked up once per place: REHEARSE_CALL_OF(nccl_library, ncclGroupStart)().
-#define REHEARSE_CALL_OF(library, name) ([] { static const auto function_of_library = ::rehearse::cuda::library().function<decltype(&name)>(#name); return function_of_library; }())
+/// The function of a library that a header declares, looked up once per place: REHEARSE_CALL_OF(nccl_library,
+/// ncclGroupStart)().
+#define REHEARSE_CALL_OF(library, name)                                                                   \
+  ([] {                                                                                                   \
+    static const auto function_of_library = ::rehearse::cuda::library().function<decltype(&name)>(#name); \
+    return function_of_library;                                                                           \
+  }())

@@ -47,8 +47,10 @@ void* DeviceMemory::take(std::size_t bytes, cudaStream_t stream) {
   const std::size_t size = std::max<std::size_t>(bytes, 1);
   const auto refuse = [&] {
     (void)cudaGetLastError();
-    return OutOfMemory(fmt::format("{} of device memory wanted, {} of {} in use", to_string_iec(Bytes{static_cast<double>(size)}), to_string_iec(used()), to_string_iec(capacity_)),
-                       Bytes{static_cast<double>(size)}, used(), capacity_);
+    return OutOfMemory(
+        fmt::format("{} of device memory wanted, {} of {} in use", to_string_iec(Bytes{static_cast<double>(size)}),
+                    to_string_iec(used()), to_string_iec(capacity_)),
+        Bytes{static_cast<double>(size)}, used(), capacity_);
   };
   if (limit_ > Bytes{0} && asked_ + static_cast<double>(size) > limit_.value()) throw refuse();
   void* out = nullptr;
@@ -67,7 +69,8 @@ void* DeviceMemory::take(std::size_t bytes, cudaStream_t stream) {
 
 void DeviceMemory::give_back(void* block, std::size_t bytes, cudaStream_t stream) noexcept {
   asked_ -= static_cast<double>(std::max<std::size_t>(bytes, 1));
-  if (cudaFreeAsync(block, stream) != cudaSuccess) (void)cudaGetLastError();  // The process is ending or the device has failed.
+  // The process is ending or the device has failed.
+  if (cudaFreeAsync(block, stream) != cudaSuccess) (void)cudaGetLastError();
 }
 
 void DeviceMemory::trim() {
@@ -107,6 +110,8 @@ std::byte* PinnedMemory::take(std::size_t bytes) {
   return static_cast<std::byte*>(out);
 }
 
-void PinnedMemory::give_back(std::byte* block, std::size_t bytes, std::vector<ItemPtr> users) { idle_.emplace(bytes, Idle{block, std::move(users)}); }
+void PinnedMemory::give_back(std::byte* block, std::size_t bytes, std::vector<ItemPtr> users) {
+  idle_.emplace(bytes, Idle{block, std::move(users)});
+}
 
 }  // namespace rehearse::cuda

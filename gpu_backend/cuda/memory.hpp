@@ -32,16 +32,17 @@ class EventPool {
 struct Item final : Event {
   std::shared_ptr<EventPool> plain, timed;
   cudaStream_t stream = nullptr;
-  int number = 0;                         ///< Of the stream.
-  cudaEvent_t end = nullptr;              ///< Without times, unless they are measured.
-  cudaEvent_t begin = nullptr;            ///< Where they are measured.
-  const Recording* recorded_by = nullptr; ///< Whose part it is; null: it was done.
+  int number = 0;                          ///< Of the stream.
+  cudaEvent_t end = nullptr;               ///< Without times, unless they are measured.
+  cudaEvent_t begin = nullptr;             ///< Where they are measured.
+  const Recording* recorded_by = nullptr;  ///< Whose part it is; null: it was done.
   ~Item() override;
 };
 using ItemPtr = std::shared_ptr<Item>;
 
-/// A pool of device memory whose blocks are taken and given back on streams: what the Program frees at a task is there for tasks issued
-/// later, without the host waiting. All of it stays with the process, so that steps after the first take none from the driver.
+/// A pool of device memory whose blocks are taken and given back on streams: what the Program frees at a task is there
+/// for tasks issued later, without the host waiting. All of it stays with the process, so that steps after the first
+/// take none from the driver.
 class DeviceMemory {
  public:
   DeviceMemory(int device, Bytes limit);
@@ -63,7 +64,7 @@ class DeviceMemory {
   int device_;
   cudaMemPool_t pool_ = nullptr;
   Bytes capacity_, limit_;
-  double asked_ = 0;   ///< Bytes of blocks that are out.
+  double asked_ = 0;  ///< Bytes of blocks that are out.
 };
 
 /// Page-locked host memory, which copies overlap with. A block is used again once all that used it is done.
@@ -74,7 +75,10 @@ class PinnedMemory {
   void give_back(std::byte* block, std::size_t bytes, std::vector<ItemPtr> users);
 
  private:
-  struct Idle { std::byte* block; std::vector<ItemPtr> users; };
+  struct Idle {
+    std::byte* block;
+    std::vector<ItemPtr> users;
+  };
   std::multimap<std::size_t, Idle> idle_;
 };
 

@@ -23,13 +23,16 @@ class ObservedNumbers {
 
   /// A place that a kernel of `item` writes to; `then` is called with what it wrote.
   [[nodiscard]] double* place(ItemPtr item, std::function<void(double)> then) {
-    if (waiting_.size() >= kInFlight) throw std::logic_error("more numbers are observed in a step than there is room for");
+    if (waiting_.size() >= kInFlight)
+      throw std::logic_error("more numbers are observed in a step than there is room for");
     double* at = numbers_ + next_++ % kInFlight;
     expect(std::move(item), at, std::move(then));
     return at;
   }
   /// A number that `item` leaves at a place of its own.
-  void expect(ItemPtr item, const double* at, std::function<void(double)> then) { waiting_.push_back({std::move(item), at, std::move(then)}); }
+  void expect(ItemPtr item, const double* at, std::function<void(double)> then) {
+    waiting_.push_back({std::move(item), at, std::move(then)});
+  }
   /// Hands out what is there, in order of issue.
   void hand_out() {
     while (!waiting_.empty() && cudaEventQuery(waiting_.front().item->end) == cudaSuccess) {
@@ -42,8 +45,12 @@ class ObservedNumbers {
 
  private:
   static constexpr std::size_t kInFlight = 65536;
-  struct Waiting { ItemPtr item; const double* at; std::function<void(double)> then; };
-  double* numbers_ = nullptr;   ///< Pinned, so that kernels write to it.
+  struct Waiting {
+    ItemPtr item;
+    const double* at;
+    std::function<void(double)> then;
+  };
+  double* numbers_ = nullptr;  ///< Pinned, so that kernels write to it.
   std::size_t next_ = 0;
   std::deque<Waiting> waiting_;
 };

@@ -8,7 +8,7 @@ namespace rehearse::cuda {
 
 namespace {
 
-constexpr std::size_t kPage = 65536;   // Numbers.
+constexpr std::size_t kPage = 65536;  // Numbers.
 
 template <class T>
 T* pinned() {
@@ -97,7 +97,8 @@ void GraphRecording::launch(cudaStream_t stream, std::int64_t step) {
     const Page& page = pages_[first / kPage];
     const std::size_t n = std::min(kPage, numbers_.size() - first);
     for (std::size_t i = 0; i < n; ++i) page.staged[i] = numbers_[first + i](step);
-    REHEARSE_CUDA(cudaMemcpyAsync(page.on_device, page.staged, n * sizeof(std::uint64_t), cudaMemcpyHostToDevice, stream));
+    REHEARSE_CUDA(
+        cudaMemcpyAsync(page.on_device, page.staged, n * sizeof(std::uint64_t), cudaMemcpyHostToDevice, stream));
   }
   REHEARSE_CUDA(cudaGraphLaunch(graph_, stream));
 }

@@ -1,6 +1,7 @@
 #pragma once
-// A step as a CUDA graph: captured from the streams of its tasks, launched again and again. Numbers that differ from step to step lie in device memory and are
-// written before each launch; numbers that the host observes are written to pinned memory.
+// A step as a CUDA graph: captured from the streams of its tasks, launched again and again. Numbers that differ from
+// step to step lie in device memory and are written before each launch; numbers that the host observes are written to
+// pinned memory.
 
 #include <cuda_runtime_api.h>
 
@@ -29,8 +30,8 @@ class GraphRecording final : public Recording {
 
   // ---- while recording
 
-  /// From here on `origin`, and all streams that join, capture what they are given. Calls that CUDA counts as unsafe stay allowed: NCCL takes memory when it
-  /// first meets a capture, and other ranks of this process may do anything.
+  /// From here on `origin`, and all streams that join, capture what they are given. Calls that CUDA counts as unsafe
+  /// stay allowed: NCCL takes memory when it first meets a capture, and other ranks of this process may do anything.
   void begin(cudaStream_t origin);
   /// Before the first work on a stream.
   void join(cudaStream_t stream);
@@ -55,12 +56,14 @@ class GraphRecording final : public Recording {
   std::set<cudaStream_t> joined_;
   cudaGraphExec_t graph_ = nullptr;
   /// Room for kPage numbers, which stays where it is: kernels know the places.
-  struct Page { std::uint64_t *staged = nullptr, *on_device = nullptr; };   ///< Pinned, and where kernels read them.
+  struct Page {
+    std::uint64_t *staged = nullptr, *on_device = nullptr;
+  };  ///< Pinned, and where kernels read them.
   void add_page();
   void add_observed_page();
 
   std::vector<std::function<std::uint64_t(std::int64_t)>> numbers_;
-  std::vector<Page> pages_;              ///< Of `numbers_`.
+  std::vector<Page> pages_;  ///< Of `numbers_`.
   std::vector<Observation> observations_;
   std::vector<double*> observed_pages_;  ///< Of `observations_`, pinned.
 };

@@ -15,19 +15,23 @@ namespace rehearse::cuda {
 struct Shared {
   DeviceMemory memory;
   PinnedMemory pinned;
-  std::shared_ptr<EventPool> plain = std::make_shared<EventPool>(cudaEventDisableTiming), timed = std::make_shared<EventPool>(cudaEventDefault);
-  cudaStream_t own = nullptr;   ///< For what no task does: initial values, checkpoints.
-  ItemPtr current;              ///< The task that is being issued; null outside of tasks.
-  GraphRecording* recording = nullptr;   ///< Where tasks go while a step is recorded.
+  std::shared_ptr<EventPool> plain = std::make_shared<EventPool>(cudaEventDisableTiming),
+                             timed = std::make_shared<EventPool>(cudaEventDefault);
+  cudaStream_t own = nullptr;           ///< For what no task does: initial values, checkpoints.
+  ItemPtr current;                      ///< The task that is being issued; null outside of tasks.
+  GraphRecording* recording = nullptr;  ///< Where tasks go while a step is recorded.
 
-  Shared(int index, Bytes limit) : memory(index, limit) { REHEARSE_CUDA(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking)); }
+  Shared(int index, Bytes limit) : memory(index, limit) {
+    REHEARSE_CUDA(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+  }
   ~Shared() { cudaStreamDestroy(own); }
 };
 
 /// Memory that is taken when a task first uses it, on that task's stream, and given back after all tasks that used it.
 class CudaStorage final : public Storage {
  public:
-  CudaStorage(std::shared_ptr<Shared> shared, std::size_t bytes, bool on_host) : shared_(std::move(shared)), bytes_(bytes), on_host_(on_host) {}
+  CudaStorage(std::shared_ptr<Shared> shared, std::size_t bytes, bool on_host)
+      : shared_(std::move(shared)), bytes_(bytes), on_host_(on_host) {}
   CudaStorage(const CudaStorage&) = delete;
   CudaStorage& operator=(const CudaStorage&) = delete;
   ~CudaStorage() override {
@@ -56,13 +60,15 @@ class CudaStorage final : public Storage {
       memory_ = shared_->pinned.take(bytes_);
       return;
     }
-    memory_ = static_cast<std::byte*>(shared_->memory.take(bytes_, shared_->current ? shared_->current->stream : shared_->own));
+    memory_ = static_cast<std::byte*>(
+        shared_->memory.take(bytes_, shared_->current ? shared_->current->stream : shared_->own));
     recorded_ = shared_->recording != nullptr && shared_->current != nullptr;
     if (!shared_->current) REHEARSE_CUDA(cudaStreamSynchronize(shared_->own));
   }
   /// The last task of each stream is enough to wait for.
   void note(const ItemPtr& item) {
-    if (item->recorded_by != nullptr && !recorded_) return;  // It was there before the recording and stays: replays wait for all, and all for them.
+    // It was there before the recording and stays: replays wait for all, and all for them.
+    if (item->recorded_by != nullptr && !recorded_) return;
     if (!users_.empty() && users_.back() == item) return;
     std::erase_if(users_, [&](const ItemPtr& u) { return u->stream == item->stream; });
     users_.push_back(item);

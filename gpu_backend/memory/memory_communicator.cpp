@@ -16,7 +16,8 @@ namespace {
 /// Made by the thread that first uses it: ranks make their groups in different orders.
 class LatePipes {
  public:
-  LatePipes(MeetingBoard board, std::string name, int member, int members) : board_(std::move(board)), name_(std::move(name)), member_(member), members_(members) {}
+  LatePipes(MeetingBoard board, std::string name, int member, int members)
+      : board_(std::move(board)), name_(std::move(name)), member_(member), members_(members) {}
   Pipes& get() {
     if (!pipes_) pipes_ = std::make_unique<Pipes>(board_, name_, member_, members_);
     return *pipes_;
@@ -57,7 +58,8 @@ std::vector<std::int64_t> evenly(std::int64_t n, int members) {
 
 class MemoryCommunicator final : public Communicator {
  public:
-  MemoryCommunicator(MeetingBoard board, std::string name, int member, int members) : pipes_(std::move(board), std::move(name), member, members) {}
+  MemoryCommunicator(MeetingBoard board, std::string name, int member, int members)
+      : pipes_(std::move(board), std::move(name), member, members) {}
   void start(CollectiveCall call, Done done) override {
     caller_.call([this, call = std::move(call)] { run(call); }, std::move(done));
   }
@@ -83,7 +85,8 @@ class MemoryCommunicator final : public Communicator {
   void all_reduce(const CollectiveCall& c) {
     const std::int64_t n = c.receive_counts[0];
     if (n == 0) return;
-    // Two members add the other's to their own: as many bytes as in two phases, and one wait less. Both get the same bits, because a + b = b + a.
+    // Two members add the other's to their own: as many bytes as in two phases, and one wait less. Both get the same
+    // bits, because a + b = b + a.
     if (pipes_.members() == 2) {
       const std::size_t bytes = static_cast<std::size_t>(n) * size_of(c.type);
       const int other = 1 - pipes_.member();
@@ -140,8 +143,10 @@ class MemoryCommunicator final : public Communicator {
     const std::size_t bytes = static_cast<std::size_t>(c.receive_counts[0]) * size_of(c.type);
     std::vector<Pipes::Sent> sent;
     std::vector<Pipes::Received> received;
-    if (pipes_.member() == c.root) for_others([&](int i, std::size_t) { sent.push_back({i, c.receive, bytes}); });
-    else received.push_back({c.root, c.receive, bytes});
+    if (pipes_.member() == c.root)
+      for_others([&](int i, std::size_t) { sent.push_back({i, c.receive, bytes}); });
+    else
+      received.push_back({c.root, c.receive, bytes});
     pipes_.get().exchange(sent, received);
   }
 
@@ -152,20 +157,27 @@ class MemoryCommunicator final : public Communicator {
 /// A message is its label, then itself.
 class MemoryChannel final : public Channel {
  public:
-  MemoryChannel(MeetingBoard board, std::string name, bool sends) : name_(name), pipes_(std::move(board), std::move(name), sends ? 0 : 1, 2) {}
+  MemoryChannel(MeetingBoard board, std::string name, bool sends)
+      : name_(name), pipes_(std::move(board), std::move(name), sends ? 0 : 1, 2) {}
   void send(const std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
-    caller_.call([this, data, bytes, label] {
-      put(reinterpret_cast<const std::byte*>(&label), sizeof label);
-      put(data, bytes);
-    }, std::move(done));
+    caller_.call(
+        [this, data, bytes, label] {
+          put(reinterpret_cast<const std::byte*>(&label), sizeof label);
+          put(data, bytes);
+        },
+        std::move(done));
   }
   void receive(std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
-    caller_.call([this, data, bytes, label] {
-      std::uint64_t given = 0;
-      take(reinterpret_cast<std::byte*>(&given), sizeof given);
-      if (given != label) throw Error(ErrorKind::check_failed, fmt::format("message on {}: sender and receiver disagree about which it is", name_));
-      take(data, bytes);
-    }, std::move(done));
+    caller_.call(
+        [this, data, bytes, label] {
+          std::uint64_t given = 0;
+          take(reinterpret_cast<std::byte*>(&given), sizeof given);
+          if (given != label)
+            throw Error(ErrorKind::check_failed,
+                        fmt::format("message on {}: sender and receiver disagree about which it is", name_));
+          take(data, bytes);
+        },
+        std::move(done));
   }
 
  private:
@@ -188,6 +200,8 @@ class MemoryChannel final : public Channel {
 std::unique_ptr<Communicator> memory_communicator(MeetingBoard board, std::string name, int member, int members) {
   return std::make_unique<MemoryCommunicator>(std::move(board), std::move(name), member, members);
 }
-std::unique_ptr<Channel> memory_channel(MeetingBoard board, std::string name, bool sends) { return std::make_unique<MemoryChannel>(std::move(board), std::move(name), sends); }
+std::unique_ptr<Channel> memory_channel(MeetingBoard board, std::string name, bool sends) {
+  return std::make_unique<MemoryChannel>(std::move(board), std::move(name), sends);
+}
 
 }  // namespace rehearse

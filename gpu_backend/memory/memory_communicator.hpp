@@ -1,6 +1,7 @@
 #pragma once
-// Collectives and messages between ranks of one machine, through memory that they share: without the copies into and out of the system that TCP makes, and
-// without a thread that polls beside computing. Calls run one after the other on a thread of the communicator's, or of the channel's end.
+// Collectives and messages between ranks of one machine, through memory that they share: without the copies into and
+// out of the system that TCP makes, and without a thread that polls beside computing. Calls run one after the other on
+// a thread of the communicator's, or of the channel's end.
 
 #include <memory>
 #include <string>
@@ -11,7 +12,8 @@
 namespace rehearse {
 
 /// Member `member` of `members`. Connects with the first call.
-[[nodiscard]] std::unique_ptr<Communicator> memory_communicator(MeetingBoard board, std::string name, int member, int members);
+[[nodiscard]] std::unique_ptr<Communicator> memory_communicator(MeetingBoard board, std::string name, int member,
+                                                                int members);
 /// One end of a channel.
 [[nodiscard]] std::unique_ptr<Channel> memory_channel(MeetingBoard board, std::string name, bool sends);
 

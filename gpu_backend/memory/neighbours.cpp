@@ -11,7 +11,9 @@ namespace rehearse {
 namespace {
 
 /// The rank's machine and where its block is, a line each; empty where it has none.
-std::string offer(const SharedBlock* block) { return block != nullptr ? machine_identity() + "\n" + block->address() : ""; }
+std::string offer(const SharedBlock* block) {
+  return block != nullptr ? machine_identity() + "\n" + block->address() : "";
+}
 
 bool reaches(const std::string& offered, std::size_t bytes) {
   const auto end = offered.find('\n');
@@ -43,8 +45,12 @@ Neighbours::Neighbours(const MeetingBoard& board, int rank, int ranks) {
 }
 
 bool Neighbours::share_memory(const std::vector<int>& ranks) const {
-  const auto reach = [&](int a, int b) { return reached_[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)] == '1'; };
-  return std::all_of(ranks.begin(), ranks.end(), [&](int a) { return std::all_of(ranks.begin(), ranks.end(), [&](int b) { return reach(a, b); }); });
+  const auto reach = [&](int a, int b) {
+    return reached_[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)] == '1';
+  };
+  return std::all_of(ranks.begin(), ranks.end(), [&](int a) {
+    return std::all_of(ranks.begin(), ranks.end(), [&](int b) { return reach(a, b); });
+  });
 }
 
 }  // namespace rehearse

@@ -22,13 +22,22 @@ struct MeetingBoard {
 
 class Pipes {
  public:
-  struct Sent { int to = 0; const std::byte* data = nullptr; std::size_t bytes = 0; };
-  struct Received { int from = 0; std::byte* data = nullptr; std::size_t bytes = 0; };
+  struct Sent {
+    int to = 0;
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  struct Received {
+    int from = 0;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
   /// How what is received joins what is there.
   struct Reduction {
     ElementType type;
     ReduceOp op;
-    bool behind_sent = false;  ///< An element only after the first of `sent` has taken it away: both are the same memory.
+    /// An element only after the first of `sent` has taken it away: both are the same memory.
+    bool behind_sent = false;
   };
 
   /// What one member of a group of `members` shares.
@@ -38,10 +47,12 @@ class Pipes {
   Pipes(const MeetingBoard& board, const std::string& name, int member, int members);
   ~Pipes();
 
-  /// Sends and receives all of it, whatever the order in which members come to it; returns when `sent` may be written again. Every member calls it in
-  /// the same order with sizes that fit; Error (check_failed) where they do not. At most one message to and from each member. With `reduction` messages are
-  /// added one after the other, in their order; else they overwrite.
-  void exchange(std::span<const Sent> sent, std::span<const Received> received, const std::optional<Reduction>& reduction = std::nullopt);
+  /// Sends and receives all of it, whatever the order in which members come to it; returns when `sent` may be written
+  /// again. Every member calls it in the same order with sizes that fit; Error (check_failed) where they do not. At
+  /// most one message to and from each member. With `reduction` messages are added one after the other, in their order;
+  /// else they overwrite.
+  void exchange(std::span<const Sent> sent, std::span<const Received> received,
+                const std::optional<Reduction>& reduction = std::nullopt);
 
   [[nodiscard]] int member() const { return member_; }
   [[nodiscard]] int members() const { return members_; }
@@ -58,8 +69,8 @@ class Pipes {
 
   std::string name_;
   int member_, members_;
-  std::size_t capacity_;                             ///< Of one pipe.
-  std::vector<std::unique_ptr<SharedBlock>> blocks_; ///< By member: its bell, and the pipes to it.
+  std::size_t capacity_;                              ///< Of one pipe.
+  std::vector<std::unique_ptr<SharedBlock>> blocks_;  ///< By member: its bell, and the pipes to it.
 };
 
 }  // namespace rehearse

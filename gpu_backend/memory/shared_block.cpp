@@ -17,7 +17,9 @@ namespace rehearse {
 
 namespace {
 
-Error failed(const std::string& what) { return {ErrorKind::unavailable, fmt::format("{}: {}", what, std::strerror(errno)), "memory between ranks"}; }
+Error failed(const std::string& what) {
+  return {ErrorKind::unavailable, fmt::format("{}: {}", what, std::strerror(errno)), "memory between ranks"};
+}
 
 }  // namespace
 
@@ -62,7 +64,8 @@ std::string machine_identity() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::error_code unreadable;
-  return fmt::format("{} {} {}", boot, std::filesystem::read_symlink("/proc/self/ns/pid", unreadable).string(), geteuid());
+  return fmt::format("{} {} {}", boot, std::filesystem::read_symlink("/proc/self/ns/pid", unreadable).string(),
+                     geteuid());
 }
 
 }  // namespace rehearse

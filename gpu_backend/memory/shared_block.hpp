@@ -1,5 +1,6 @@
 #pragma once
-// Memory that processes of one machine share. It has no name in any file system: it goes when the last process that holds it ends, however that ends.
+// Memory that processes of one machine share. It has no name in any file system: it goes when the last process that
+// holds it ends, however that ends.
 
 #include <cstddef>
 #include <string>
@@ -8,9 +9,11 @@ namespace rehearse {
 
 class SharedBlock {
  public:
-  /// New memory, all zeros; pages are taken when they are first touched. Throws Error (unavailable) where the system gives none.
+  /// New memory, all zeros; pages are taken when they are first touched. Throws Error (unavailable) where the system
+  /// gives none.
   explicit SharedBlock(std::size_t bytes);
-  /// What another process has made, by its address(). Throws Error (unavailable) where this process cannot reach it: another machine or container, or another user's.
+  /// What another process has made, by its address(). Throws Error (unavailable) where this process cannot reach it:
+  /// another machine or container, or another user's.
   explicit SharedBlock(const std::string& address);
   ~SharedBlock();
   SharedBlock(const SharedBlock&) = delete;
@@ -29,7 +32,8 @@ class SharedBlock {
   std::byte* data_ = nullptr;
 };
 
-/// Equal for processes that can reach each other's blocks, as far as the system tells: of one start of one machine, one view of its processes, and one user.
+/// Equal for processes that can reach each other's blocks, as far as the system tells: of one start of one machine, one
+/// view of its processes, and one user.
 [[nodiscard]] std::string machine_identity();
 
 }  // namespace rehearse

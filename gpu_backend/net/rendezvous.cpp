@@ -28,7 +28,7 @@ struct RendezvousServer::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::string> values;
-  std::string cause;      ///< Of the first failure.
+  std::string cause;  ///< Of the first failure.
   bool closing = false;
   std::list<Socket> connections;
   std::list<std::thread> threads;
@@ -67,10 +67,14 @@ struct RendezvousServer::Shared {
     char what = 0;
     std::string key, value;
     while (connection.get(&what, 1) && connection.get_text(key) && connection.get_text(value)) {
-      if (what == kSet) set(key, value);
-      else if (what == kFail) fail(fmt::format("rank {}: {}", key, value));
-      else if (what == kWatch) return watch(connection, key);
-      else if (what != kGet || !answer(connection, key)) return;
+      if (what == kSet)
+        set(key, value);
+      else if (what == kFail)
+        fail(fmt::format("rank {}: {}", key, value));
+      else if (what == kWatch)
+        return watch(connection, key);
+      else if (what != kGet || !answer(connection, key))
+        return;
     }
   }
   void set(const std::string& key, const std::string& value) {
@@ -86,7 +90,8 @@ struct RendezvousServer::Shared {
     lock.unlock();
     return connection.put(found ? "y" : "n", 1) && connection.put_text(value);
   }
-  /// A connection of its own per rank: its end without a goodbye is the rank's death, and what is sent over it is another's.
+  /// A connection of its own per rank: its end without a goodbye is the rank's death, and what is sent over it is
+  /// another's.
   void watch(const Socket& connection, const std::string& rank) {
     std::thread teller([this, &connection] {
       std::unique_lock lock(mutex);
@@ -107,10 +112,13 @@ struct RendezvousServer::Shared {
   }
 };
 
-RendezvousServer::RendezvousServer(int port, bool only_here) : shared_(std::make_unique<Shared>(listen_on(port, only_here))) {}
+RendezvousServer::RendezvousServer(int port, bool only_here)
+    : shared_(std::make_unique<Shared>(listen_on(port, only_here))) {}
 RendezvousServer::~RendezvousServer() = default;
 int RendezvousServer::port() const { return shared_->listener.local_port(); }
-void RendezvousServer::fail(int rank, const std::string& cause) { shared_->fail(fmt::format("rank {}: {}", rank, cause)); }
+void RendezvousServer::fail(int rank, const std::string& cause) {
+  shared_->fail(fmt::format("rank {}: {}", rank, cause));
+}
 
 struct RendezvousClient::Shared {
   std::string host;
@@ -123,7 +131,8 @@ struct RendezvousClient::Shared {
   bool failed_here = false;
 };
 
-RendezvousClient::RendezvousClient(const std::string& host, int port, int rank, OnFailure on_failure) : shared_(std::make_unique<Shared>()) {
+RendezvousClient::RendezvousClient(const std::string& host, int port, int rank, OnFailure on_failure)
+    : shared_(std::make_unique<Shared>()) {
   constexpr double kPatience = 60;
   Shared& s = *shared_;
   s.host = host;
@@ -131,7 +140,8 @@ RendezvousClient::RendezvousClient(const std::string& host, int port, int rank, 
   s.rank = std::to_string(rank);
   s.requests = connect_to(host, port, kPatience);
   s.watched = connect_to(host, port, kPatience);
-  if (!put_request(s.watched, kWatch, s.rank, "")) throw Error(ErrorKind::check_failed, "the rendezvous closed the connection", fmt::format("{}:{}", host, port));
+  if (!put_request(s.watched, kWatch, s.rank, ""))
+    throw Error(ErrorKind::check_failed, "the rendezvous closed the connection", fmt::format("{}:{}", host, port));
   s.watcher = std::thread([&s, on_failure = std::move(on_failure)] {
     std::string cause;
     const bool told = s.watched.get_text(cause);
@@ -155,11 +165,13 @@ RendezvousClient::~RendezvousClient() {
 
 void RendezvousClient::set(const std::string& key, const std::string& value) {
   const std::lock_guard lock(shared_->mutex);
-  if (!put_request(shared_->requests, kSet, key, value)) throw Error(ErrorKind::check_failed, "the process that serves the rendezvous has ended");
+  if (!put_request(shared_->requests, kSet, key, value))
+    throw Error(ErrorKind::check_failed, "the process that serves the rendezvous has ended");
 }
 
 std::string RendezvousClient::get(const std::string& key) {
-  // Threads of one rank wait for keys at the same time as others set them, so that each wait has a connection of its own.
+  // Threads of one rank wait for keys at the same time as others set them, so that each wait has a connection of its
+  // own.
   const Socket connection = connect_to(shared_->host, shared_->port, 10);
   char found = 0;
   std::string value;

@@ -1,6 +1,7 @@
 #pragma once
-// Where the ranks of a run meet: one process serves a small key-value store over TCP, all connect to it. It also tells everyone, within
-// milliseconds, when one of them fails or dies: every rank keeps a connection open, and one that closes without a goodbye is a death.
+// Where the ranks of a run meet: one process serves a small key-value store over TCP, all connect to it. It also tells
+// everyone, within milliseconds, when one of them fails or dies: every rank keeps a connection open, and one that
+// closes without a goodbye is a death.
 
 #include <functional>
 #include <memory>
@@ -27,7 +28,8 @@ class RendezvousServer {
 
 class RendezvousClient {
  public:
-  /// Called once, from a thread of the client's, when any rank fails: "rank 2: was killed". Not called for this rank's own fail().
+  /// Called once, from a thread of the client's, when any rank fails: "rank 2: was killed". Not called for this rank's
+  /// own fail().
   using OnFailure = std::function<void(const std::string& cause)>;
   RendezvousClient(const std::string& host, int port, int rank, OnFailure on_failure);
   /// Says goodbye.

@@ -25,7 +25,8 @@ namespace rehearse::net {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error(ErrorKind::check_failed, fmt::format("{}: {}", what, std::strerror(errno)), "rendezvous", "check MASTER_ADDR and MASTER_PORT");
+  throw Error(ErrorKind::check_failed, fmt::format("{}: {}", what, std::strerror(errno)), "rendezvous",
+              "check MASTER_ADDR and MASTER_PORT");
 }
 
 void no_delay(int fd) {
@@ -46,20 +47,25 @@ Addresses look_up(const std::string& host, int port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0)
-    throw Error(ErrorKind::usage, fmt::format("cannot find host '{}': {}", host, ::gai_strerror(error)), "MASTER_ADDR", "give the address of rank 0's machine");
+    throw Error(ErrorKind::usage, fmt::format("cannot find host '{}': {}", host, ::gai_strerror(error)), "MASTER_ADDR",
+                "give the address of rank 0's machine");
   return {found, ::freeaddrinfo};
 }
 
 }  // namespace
 
-Socket::~Socket() { if (fd_ >= 0) ::close(fd_); }
+Socket::~Socket() {
+  if (fd_ >= 0) ::close(fd_);
+}
 Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(fd_, other.fd_);
   return *this;
 }
 
-void Socket::shut() const { if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR); }
+void Socket::shut() const {
+  if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
+}
 
 bool Socket::put(const void* data, std::size_t bytes) const {
   const auto* at = static_cast<const char*>(data);
@@ -101,15 +107,17 @@ bool Socket::get_text(std::string& text) const {
 std::string Socket::local_address() const {
   const sockaddr_storage name = own_name(fd_);
   std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* address = name.ss_family == AF_INET ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(name).sin_addr)
-                                                  : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(name).sin6_addr);
+  const void* address = name.ss_family == AF_INET
+                            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(name).sin_addr)
+                            : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(name).sin6_addr);
   if (::inet_ntop(name.ss_family, address, text.data(), text.size()) == nullptr) fail("cannot print an address");
   return text.data();
 }
 
 int Socket::local_port() const {
   const sockaddr_storage name = own_name(fd_);
-  return ntohs(name.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(name).sin_port : reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
+  return ntohs(name.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(name).sin_port
+                                         : reinterpret_cast<const sockaddr_in6&>(name).sin6_port);
 }
 
 Socket listen_on(int port, bool only_here) {
@@ -121,7 +129,8 @@ Socket listen_on(int port, bool only_here) {
   at.sin_family = AF_INET;
   at.sin_port = htons(static_cast<std::uint16_t>(port));
   at.sin_addr.s_addr = htonl(only_here ? INADDR_LOOPBACK : INADDR_ANY);
-  if (::bind(out.fd(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || ::listen(out.fd(), SOMAXCONN) != 0) fail(fmt::format("cannot listen on port {}", port));
+  if (::bind(out.fd(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || ::listen(out.fd(), SOMAXCONN) != 0)
+    fail(fmt::format("cannot listen on port {}", port));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Products of the CPU operators beside the BLAS called directly, in turns, on the same sizes. The task's copy of its call and the allocation
-// of its output are the operator's; ratios above 1 are what they cost.
+// Products of the CPU operators beside the BLAS called directly, in turns, on the same sizes. The task's copy of its
+// call and the allocation of its output are the operator's; ratios above 1 are what they cost.
 
 #include <algorithm>
 #include <cstdio>
@@ -18,7 +18,9 @@ using namespace rehearse;
 
 namespace {
 
-struct Shape { std::int64_t m, n, k; };
+struct Shape {
+  std::int64_t m, n, k;
+};
 
 template <class T>
 void direct(const char* variant, const Shape& s, const T* a, const T* b, T* c) {
@@ -27,14 +29,21 @@ void direct(const char* variant, const Shape& s, const T* a, const T* b, T* c) {
   const CBLAS_TRANSPOSE ta = forward || input ? CblasNoTrans : CblasTrans, tb = forward ? CblasTrans : CblasNoTrans;
   const blasint lda = forward || input ? k : m, ldb = forward ? k : n;
   const T beta = forward || input ? T{0} : T{1};
-  if constexpr (sizeof(T) == 4) cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, T{1}, a, lda, b, ldb, beta, c, n);
-  else cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, T{1}, a, lda, b, ldb, beta, c, n);
+  if constexpr (sizeof(T) == 4)
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, T{1}, a, lda, b, ldb, beta, c, n);
+  else
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, T{1}, a, lda, b, ldb, beta, c, n);
 }
 
 template <class T>
 void compare(ComputeDevice& device, double seconds, std::vector<double>& ratios) {
   for (const char* variant : {"linear", "linear_input_grad", "linear_weight_grad"})
-    for (const Shape s : {Shape{64, 64, 64}, {128, 256, 256}, {512, 256, 1024}, {256, 1024, 256}, {1000, 300, 700}, {1024, 1024, 1024}}) {
+    for (const Shape s : {Shape{64, 64, 64},
+                          {128, 256, 256},
+                          {512, 256, 1024},
+                          {256, 1024, 256},
+                          {1000, 300, 700},
+                          {1024, 1024, 1024}}) {
       const KernelCase what = product_case(device, variant, s.m, s.n, s.k);
       KernelRun run(device, what);
       const auto filled = [](std::int64_t n) { return std::vector<T>(static_cast<std::size_t>(n), T{0.5}); };
@@ -50,8 +59,10 @@ void compare(ComputeDevice& device, double seconds, std::vector<double>& ratios)
       }
       const Spread mine = spread_of(ours), blas = spread_of(theirs);
       ratios.push_back(mine.median / blas.median);
-      std::printf("%-4s %-20s %5ld %5ld %5ld  %9.1f us  %9.1f us  %6.1f GFLOP/s  ratio %.3f  spread %.0f %%\n", sizeof(T) == 4 ? "fp32" : "fp64", variant, long(s.m), long(s.n), long(s.k),
-                  mine.median * 1e6, blas.median * 1e6, 2e-9 * double(s.m) * double(s.n) * double(s.k) / mine.median, ratios.back(), 100 * std::max(mine.relative, blas.relative));
+      std::printf("%-4s %-20s %5ld %5ld %5ld  %9.1f us  %9.1f us  %6.1f GFLOP/s  ratio %.3f  spread %.0f %%\n",
+                  sizeof(T) == 4 ? "fp32" : "fp64", variant, long(s.m), long(s.n), long(s.k), mine.median * 1e6,
+                  blas.median * 1e6, 2e-9 * double(s.m) * double(s.n) * double(s.k) / mine.median, ratios.back(),
+                  100 * std::max(mine.relative, blas.relative));
     }
 }
 
@@ -66,6 +77,7 @@ int main(int argc, char** argv) {
   compare<float>(*make_cpu_device(Numerics::fp32), seconds, ratios);
   compare<double>(*make_cpu_device(Numerics::fp64), seconds, ratios);
   std::sort(ratios.begin(), ratios.end());
-  std::printf("ratio operator / BLAS: median %.3f, worst %.3f of %zu\n", ratios[ratios.size() / 2], ratios.back(), ratios.size());
+  std::printf("ratio operator / BLAS: median %.3f, worst %.3f of %zu\n", ratios[ratios.size() / 2], ratios.back(),
+              ratios.size());
   return 0;
 }

@@ -1,7 +1,10 @@
-// Evaluations per second of the closed form on one core: on a lowered Program, with the lowering, and of whole spaces by the quick estimator.
-// Usage: bench_estimate [scenario.json ...]     Default: every scenario that ships, up to 4096 GPUs.
-//        bench_estimate --space [scenario.json] Every (tp, pp, dp, microbatch, virtual stages, recompute, ZeRO 1, sequence parallelism) of
-//                                               GPT-3 175B on 1,024 A100, or of the scenario given, for several global batches.
+// Evaluations per second of the closed form on one core: on a lowered Program, with the lowering, and of whole spaces
+// by the quick estimator. Usage: bench_estimate [scenario.json ...]     Default: every scenario that ships, up to 4096
+// GPUs.
+//        bench_estimate --space [scenario.json] Every (tp, pp, dp, microbatch, virtual stages, recompute, ZeRO 1,
+//        sequence parallelism) of
+//                                               GPT-3 175B on 1,024 A100, or of the scenario given, for several global
+//                                               batches.
 
 #include <cmath>
 #include <ctime>
@@ -37,8 +40,12 @@ void bench(const std::string& file) {
   if (job.site->cluster.device_count() > 4096) return;
   const Program program = lower(job.workload, job.strategy, job.site->cluster);
   double sum = 0;
-  const double estimates = per_second([&] { sum += estimate(program, job.site->cost, job.strategy).step_time.value(); });
-  const double both = per_second([&] { sum += estimate(lower(job.workload, job.strategy, job.site->cluster), job.site->cost, job.strategy).step_time.value(); });
+  const double estimates =
+      per_second([&] { sum += estimate(program, job.site->cost, job.strategy).step_time.value(); });
+  const double both = per_second([&] {
+    sum +=
+        estimate(lower(job.workload, job.strategy, job.site->cluster), job.site->cost, job.strategy).step_time.value();
+  });
   fmt::print("{:<28} {:>6} GPUs {:>5} microbatches   estimate {:>7.0f}/s   lower + estimate {:>7.0f}/s\n", job.name,
              job.site->cluster.device_count(), program.microbatches, estimates, sum > 0 ? both : 0.0);
 }
@@ -63,7 +70,9 @@ std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_
           for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
             for (const int zero : {0, 1})
               for (const bool sp : {false, true}) {
-                if ((v > 1 && (pp == 1 || batch / dp / microbatch % pp != 0)) || (sp && tp == 1) || (zero > 0 && dp == 1)) continue;
+                if ((v > 1 && (pp == 1 || batch / dp / microbatch % pp != 0)) || (sp && tp == 1) ||
+                    (zero > 0 && dp == 1))
+                  continue;
                 StrategySettings s = job.strategy;
                 s.tp = tp;
                 s.pp = pp;
@@ -82,7 +91,8 @@ std::vector<StrategySettings> space_of(const test::ScenarioJob& job, std::int64_
 }
 
 /// One pass over the space of one batch size; prints what it took.
-double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, const TrainingSettings& training, const char* what) {
+double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, const TrainingSettings& training,
+             const char* what) {
   int closed = 0, fits = 0, refused = 0;
   double best = INFINITY;
   const double start = cpu_seconds();
@@ -97,8 +107,11 @@ double sweep(QuickEstimator& quick, const std::vector<StrategySettings>& space, 
     }
   }
   const double seconds = cpu_seconds() - start;
-  fmt::print("  batch {:>5}: {:>6} scenarios, {} in closed form, {} refused, {} fit, best step {:.3f} s; {:.3f} s CPU, {:.0f}/s {}\n", training.global_batch, space.size(), closed, refused, fits,
-             best, seconds, static_cast<double>(space.size()) / seconds, what);
+  fmt::print(
+      "  batch {:>5}: {:>6} scenarios, {} in closed form, {} refused, {} fit, best step {:.3f} s; {:.3f} s CPU, "
+      "{:.0f}/s {}\n",
+      training.global_batch, space.size(), closed, refused, fits, best, seconds,
+      static_cast<double>(space.size()) / seconds, what);
   return seconds;
 }
 
@@ -108,11 +121,14 @@ void bench_space(const std::string& file) {
   fmt::print("{} on {} GPUs\n", job.name, job.site->cluster.device_count());
   double all = 0, warm = 0;
   std::size_t count = 0, known = 0;
-  for (const double factor : {1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 6.0, 8.0, 5.0, 10.0, 12.0, 16.0, 2.5, 20.0, 24.0, 32.0, 14.0, 18.0, 9.0, 7.0}) {
+  for (const double factor :
+       {1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 6.0, 8.0, 5.0, 10.0, 12.0, 16.0, 2.5, 20.0, 24.0, 32.0, 14.0, 18.0, 9.0, 7.0}) {
     TrainingSettings training = job.workload.training;
     training.global_batch = static_cast<std::int64_t>(factor * static_cast<double>(training.global_batch));
     const std::vector<StrategySettings> space = space_of(job, training.global_batch);
-    const double seconds = sweep(quick, space, training, count == 0 ? "with the tables of blocks, meshes and orders" : "with what tables are new");
+    const double seconds =
+        sweep(quick, space, training,
+              count == 0 ? "with the tables of blocks, meshes and orders" : "with what tables are new");
     if (count > 0) {
       known += space.size();
       warm += seconds;
@@ -120,7 +136,8 @@ void bench_space(const std::string& file) {
     all += seconds;
     count += space.size();
   }
-  fmt::print("  {} distinct scenarios in {:.3f} s CPU: {:.0f}/s, all tables included; {:.0f}/s after the first batch\n", count, all, static_cast<double>(count) / all, static_cast<double>(known) / warm);
+  fmt::print("  {} distinct scenarios in {:.3f} s CPU: {:.0f}/s, all tables included; {:.0f}/s after the first batch\n",
+             count, all, static_cast<double>(count) / all, static_cast<double>(known) / warm);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Wall time, peak memory and event counts of whole answers, each in a process of its own: file, cluster, lowering, memory, prices, play.
-// Printed, never judged: the machine's load is not the product's business.
+// Wall time, peak memory and event counts of whole answers, each in a process of its own: file, cluster, lowering,
+// memory, prices, play. Printed, never judged: the machine's load is not the product's business.
 //
 //   bench_scale                  what takes seconds
 //   bench_scale growth           cost by GPUs, layers and microbatches
@@ -38,7 +38,9 @@ double seconds() { return std::chrono::duration<double>(std::chrono::steady_cloc
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto value = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto value = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return value(usage.ru_utime) + value(usage.ru_stime);
 }
 
@@ -67,14 +69,16 @@ void in_child(const std::string& name, const std::function<void()>& work) {
 }
 
 void print_head() {
-  fmt::print("{:>40} {:>7} {:>9} {:>8} {:>8} {:>8} {:>7} {:>7} {:>10} {:>10} {:>10} {:>11}\n", "case", "GPUs", "back end", "wall s", "CPU s", "play s", "MB", "KB/GPU", "operations",
-             "timers", "flows", "step s");
+  fmt::print("{:>40} {:>7} {:>9} {:>8} {:>8} {:>8} {:>7} {:>7} {:>10} {:>10} {:>10} {:>11}\n", "case", "GPUs",
+             "back end", "wall s", "CPU s", "play s", "MB", "KB/GPU", "operations", "timers", "flows", "step s");
 }
 
-void print_row(const std::string& name, int gpus, const std::string& backend, double begun, double playing, const RunResult& run) {
+void print_row(const std::string& name, int gpus, const std::string& backend, double begun, double playing,
+               const RunResult& run) {
   const double now = seconds();
-  fmt::print("{:>40} {:>7} {:>9} {:>8.3f} {:>8.3f} {:>8.3f} {:>7.0f} {:>7.1f} {:>10} {:>10} {:>10} {:>11.6f}\n", name, gpus, backend, now - begun, cpu_seconds(), now - playing,
-             peak_megabytes(), peak_megabytes() * 1000 / gpus, run.tasks, run.timers, run.flows, run.step_time.value());
+  fmt::print("{:>40} {:>7} {:>9} {:>8.3f} {:>8.3f} {:>8.3f} {:>7.0f} {:>7.1f} {:>10} {:>10} {:>10} {:>11.6f}\n", name,
+             gpus, backend, now - begun, cpu_seconds(), now - playing, peak_megabytes(), peak_megabytes() * 1000 / gpus,
+             run.tasks, run.timers, run.flows, run.step_time.value());
 }
 
 struct Case {
@@ -86,14 +90,17 @@ struct Case {
 
 std::string name_of(const Case& c) {
   std::string name = c.scenario;
-  for (const std::string& o : c.overrides) name += " " + (o.starts_with("model=") ? std::filesystem::path(o).parent_path().filename().string() : o.substr(o.find('.') + 1));
+  for (const std::string& o : c.overrides)
+    name += " " + (o.starts_with("model=") ? std::filesystem::path(o).parent_path().filename().string()
+                                           : o.substr(o.find('.') + 1));
   return name + (c.fold ? "" : ", unfolded") + (c.all_flows ? ", all flows" : "");
 }
 
 void play_scenario(const Case& c) {
   in_child(name_of(c), [&] {
     const double begun = seconds();
-    const cli::Session session = cli::open_session(testing::source_path("scenarios/" + c.scenario + ".json"), c.overrides);
+    const cli::Session session =
+        cli::open_session(testing::source_path("scenarios/" + c.scenario + ".json"), c.overrides);
     const Program program = session.lowered();
     (void)cli::check_memory(session, program);
     const CostModel cost = session.cost_model();
@@ -122,9 +129,11 @@ void play_collective(const std::string& name, CollectiveOp op, int ranks, int gr
     p.role_of_rank.assign(static_cast<std::size_t>(ranks), 0);
     testing::Piece call = testing::HandMade::all_reduce(made.tensor(static_cast<std::int64_t>(bytes)), 1);
     std::get<CollectiveTask>(call.kind).op = op;
-    const int kernel = made.body("kernel", {testing::HandMade::copies(made.tensor(1'000'000'000))}), traffic = made.body("traffic", {call});
+    const int kernel = made.body("kernel", {testing::HandMade::copies(made.tensor(1'000'000'000))}),
+              traffic = made.body("traffic", {call});
     for (int i = 0; i < calls; ++i) {
-      const EventId computed = made.call(0, kernel, i == 0 ? std::vector<Wait>{} : std::vector<Wait>{{2 * i - 1}}, true);
+      const EventId computed =
+          made.call(0, kernel, i == 0 ? std::vector<Wait>{} : std::vector<Wait>{{2 * i - 1}}, true);
       made.call(0, traffic, {{computed}}, true, 1);
     }
     Trace nothing({});
@@ -136,7 +145,8 @@ void play_collective(const std::string& name, CollectiveOp op, int ranks, int gr
 
 void quick() {
   for (const char* gpus : {"64", "1024"})
-    for (const char* backend : {"analytic", "simgrid"}) play_scenario({std::string("gpt3_175b_a100_") + gpus, {}, true, false, backend});
+    for (const char* backend : {"analytic", "simgrid"})
+      play_scenario({std::string("gpt3_175b_a100_") + gpus, {}, true, false, backend});
   play_scenario({"gpt3_175b_a100_1024", {}, true, true});
   play_scenario({"gpt3_175b_a100_1024", {}, false});
   play_scenario({"gpt3_175b_a100_16384"});
@@ -151,20 +161,25 @@ void write_gpt3(const std::filesystem::path& folder, int layers) {
   std::stringstream text;
   text << std::ifstream(testing::source_path("scenarios/models/gpt3_175b/config.json")).rdbuf();
   std::filesystem::create_directories(folder);
-  std::ofstream(folder / "config.json") << std::regex_replace(text.str(), std::regex("\"n_layer\": *[0-9]+"), fmt::format("\"n_layer\": {}", layers));
+  std::ofstream(folder / "config.json") << std::regex_replace(text.str(), std::regex("\"n_layer\": *[0-9]+"),
+                                                              fmt::format("\"n_layer\": {}", layers));
 }
 
 void growth() {
   const std::string job = "gpt3_175b_a100_1024";
   for (const int dp : {4, 8, 16, 32, 64})
-    play_scenario({job, {fmt::format("cluster.nodes={}", dp * 8), fmt::format("strategy.dp={}", dp), fmt::format("training.global_batch={}", dp * 96)}});
+    play_scenario({job,
+                   {fmt::format("cluster.nodes={}", dp * 8), fmt::format("strategy.dp={}", dp),
+                    fmt::format("training.global_batch={}", dp * 96)}});
   for (const int layers : {48, 96, 192, 384}) {
     const auto folder = std::filesystem::temp_directory_path() / fmt::format("rehearse_bench_{}_layers", layers);
     write_gpt3(folder, layers);
-    for (const bool all_flows : {false, true}) play_scenario({job, {"model=" + (folder / "config.json").string()}, true, all_flows});
+    for (const bool all_flows : {false, true})
+      play_scenario({job, {"model=" + (folder / "config.json").string()}, true, all_flows});
     std::filesystem::remove_all(folder);
   }
-  for (const int microbatches : {24, 48, 96, 192, 384}) play_scenario({job, {fmt::format("training.global_batch={}", microbatches * 16)}});
+  for (const int microbatches : {24, 48, 96, 192, 384})
+    play_scenario({job, {fmt::format("training.global_batch={}", microbatches * 16)}});
 }
 
 void unfolded() {
@@ -187,9 +202,13 @@ int main(int argc, char** argv) {
   cli::register_simgrid();
   const std::string part = argc > 1 ? argv[1] : "quick";
   print_head();
-  if (part == "growth") growth();
-  else if (part == "unfolded") unfolded();
-  else if (part == "largest") largest();
-  else quick();
+  if (part == "growth")
+    growth();
+  else if (part == "unfolded")
+    unfolded();
+  else if (part == "largest")
+    largest();
+  else
+    quick();
   return 0;
 }

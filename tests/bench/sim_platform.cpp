@@ -1,5 +1,6 @@
 // What SimGrid costs in CPU time: building its platform for clusters of 1k to 100k devices, and one event of each kind.
-// Usage: bench_sim_platform [devices ...]     One line per cluster; each runs in a process of its own, so that memory is its own.
+// Usage: bench_sim_platform [devices ...]     One line per cluster; each runs in a process of its own, so that memory
+// is its own.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -48,7 +49,8 @@ class Chains final : public PlayClock::Handler {
   std::function<void(PlayClock&, PlayClock::Token)> next_;
 };
 
-double microseconds_per_event(PlayClock& clock, int live, int events, std::function<void(PlayClock&, PlayClock::Token)> next) {
+double microseconds_per_event(PlayClock& clock, int live, int events,
+                              std::function<void(PlayClock&, PlayClock::Token)> next) {
   Chains chains(clock, live, events, std::move(next));
   const double start = cpu_seconds();
   clock.run(chains);
@@ -56,23 +58,27 @@ double microseconds_per_event(PlayClock& clock, int live, int events, std::funct
 }
 
 void timer(PlayClock& clock, PlayClock::Token token) {
-  clock.set_timer(clock.now() + Seconds{1e-5 * static_cast<double>(1 + token % 97) + 1e-9 * static_cast<double>(token)}, token);
+  clock.set_timer(clock.now() + Seconds{1e-5 * static_cast<double>(1 + token % 97) + 1e-9 * static_cast<double>(token)},
+                  token);
 }
 
 /// Between neighbouring nodes on the token's own rail: flows of different chains share nothing.
 void rail_flow(PlayClock& clock, PlayClock::Token token, int devices, int lanes) {
   const auto src = static_cast<DeviceId>(lanes == 8 ? token * 8 : token) % devices;
-  clock.start_flow(src, (src + 8) % devices, Bytes{1e6 * static_cast<double>(1 + token % 97)}, BytesPerSecond{9e9}, lanes, 1, token);
+  clock.start_flow(src, (src + 8) % devices, Bytes{1e6 * static_cast<double>(1 + token % 97)}, BytesPerSecond{9e9},
+                   lanes, 1, token);
 }
 
 void events(int devices) {
   const auto cluster = testing::small_cluster(devices / 8, {}, "rail_optimised");
   AnalyticClock analytic(cluster);
-  fmt::print("us per event, {} devices: analytic timer {:.3f}", devices, microseconds_per_event(analytic, 1024, 2000000, timer));
+  fmt::print("us per event, {} devices: analytic timer {:.3f}", devices,
+             microseconds_per_event(analytic, 1024, 2000000, timer));
   sim::SimGridClock clock(cluster);
   fmt::print("; SimGrid timer alone {:.3f}", microseconds_per_event(clock, 1024, 2000000, timer));
   for (PlayClock::Token t : {0, 1}) clock.start_flow(0, 8, Bytes{1e10}, BytesPerSecond{9e9}, 1, 0, (1 << 20) + t);
-  fmt::print(", beside SimGrid flows {:.3f}", microseconds_per_event(clock, 1024, 500000, [](PlayClock& c, PlayClock::Token token) {
+  fmt::print(", beside SimGrid flows {:.3f}",
+             microseconds_per_event(clock, 1024, 500000, [](PlayClock& c, PlayClock::Token token) {
                if (token < 1 << 20) timer(c, token);
              }));
   fmt::print("\n");
@@ -87,7 +93,8 @@ void flows(int devices, sim::Solved solved) {
     for (int lanes : {1, 8})
       if (live * lanes <= devices)
         fmt::print("  {} of {} lanes {:.2f}", live, lanes,
-                   microseconds_per_event(clock, live, 200000, [&](PlayClock& c, PlayClock::Token t) { rail_flow(c, t, devices, lanes); }));
+                   microseconds_per_event(clock, live, 200000,
+                                          [&](PlayClock& c, PlayClock::Token t) { rail_flow(c, t, devices, lanes); }));
   fmt::print("\n");
 }
 
@@ -99,8 +106,8 @@ void platform(int devices) {
   const double built = (cpu_seconds() - start), memory = resident_mb() - before;
   const double end = cpu_seconds();
   clock.reset();
-  fmt::print("platform of {} devices, {} links: built in {:.3f} s, {:.0f} MB, dropped in {:.3f} s\n", devices, cluster.link_count(), built,
-             memory, cpu_seconds() - end);
+  fmt::print("platform of {} devices, {} links: built in {:.3f} s, {:.0f} MB, dropped in {:.3f} s\n", devices,
+             cluster.link_count(), built, memory, cpu_seconds() - end);
 }
 
 void in_child(const std::function<void()>& work) {

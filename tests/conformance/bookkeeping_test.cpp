@@ -15,7 +15,8 @@ TEST_CASE("breakdowns add up to the step on every rank, and streams do one thing
       RunOptions options;
       options.fold = fold;
       const RunResult run = checked_play(bed, clock, s.job.lower(), options);
-      CHECK(run.ranks.size() == static_cast<std::size_t>(run.folded ? s.job.ranks() / s.job.strategy.tp : s.job.ranks()));
+      CHECK(run.ranks.size() ==
+            static_cast<std::size_t>(run.folded ? s.job.ranks() / s.job.strategy.tp : s.job.ranks()));
     }
 }
 
@@ -30,9 +31,11 @@ TEST_CASE("ranks of a tensor-parallel group played as one take as long as each b
     CHECK(folded.folded == (s.job.strategy.tp > 1));
     CHECK(folded.step_time.value() == Approx(unfolded.step_time.value()).epsilon(1e-9));
     for (const RankMetrics& rank : folded.ranks) {
-      const auto same = std::find_if(unfolded.ranks.begin(), unfolded.ranks.end(), [&](const RankMetrics& r) { return r.rank == rank.rank; });
+      const auto same = std::find_if(unfolded.ranks.begin(), unfolded.ranks.end(),
+                                     [&](const RankMetrics& r) { return r.rank == rank.rank; });
       for (std::size_t c = 0; c < rank.breakdown.seconds.size(); ++c)
-        CHECK(rank.breakdown.seconds[c].value() == Approx(same->breakdown.seconds[c].value()).margin(1e-9 * folded.step_time.value()));
+        CHECK(rank.breakdown.seconds[c].value() ==
+              Approx(same->breakdown.seconds[c].value()).margin(1e-9 * folded.step_time.value()));
     }
   }
 }

@@ -9,7 +9,8 @@
 
 namespace rehearse::testing {
 
-/// Breakdowns add up to the step and hold nothing negative; spans of one stream of one rank follow each other within the step.
+/// Breakdowns add up to the step and hold nothing negative; spans of one stream of one rank follow each other within
+/// the step.
 inline void check_books(const RunResult& run, const Trace& trace) {
   const double step = run.step_time.value();
   REQUIRE(step > 0);
@@ -17,7 +18,8 @@ inline void check_books(const RunResult& run, const Trace& trace) {
   for (const RankMetrics& rank : run.ranks) {
     INFO("rank " << rank.rank);
     CHECK(rank.breakdown.total().value() == Approx(step).epsilon(1e-9));
-    CHECK(std::all_of(rank.breakdown.seconds.begin(), rank.breakdown.seconds.end(), [](Seconds s) { return s.value() >= -1e-12; }));
+    CHECK(std::all_of(rank.breakdown.seconds.begin(), rank.breakdown.seconds.end(),
+                      [](Seconds s) { return s.value() >= -1e-12; }));
     for (const Seconds busy : rank.stream_busy) CHECK(busy.value() <= step * (1 + 1e-9));
   }
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> streams;
@@ -39,7 +41,8 @@ inline void check_books(const RunResult& run, const Trace& trace) {
 }
 
 /// Plays with spans of every rank and checks the books.
-inline RunResult checked_play(const Testbed& bed, PlayClock& clock, const Program& program, const RunOptions& options = {}) {
+inline RunResult checked_play(const Testbed& bed, PlayClock& clock, const Program& program,
+                              const RunOptions& options = {}) {
   std::vector<int> ranks;
   for (int r = 0; r < program.mesh.ranks(); ++r) ranks.push_back(r);
   Trace trace(ranks);

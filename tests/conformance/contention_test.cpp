@@ -1,5 +1,5 @@
-// Cases of contention that can be worked out on paper, played flow by flow: rings over one link, incast, a pipeline between
-// oversubscribed pods, routes of unequal latency; and folding, which is claimed only where it changes nothing.
+// Cases of contention that can be worked out on paper, played flow by flow: rings over one link, incast, a pipeline
+// between oversubscribed pods, routes of unequal latency; and folding, which is claimed only where it changes nothing.
 
 #include <limits>
 
@@ -28,7 +28,8 @@ constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
 FluidPlan ring(const std::vector<DeviceId>& group, double bytes) {
   const double n = static_cast<double>(group.size());
   FluidPlan out{{}, kUncapped, Seconds{0}};
-  for (std::size_t i = 0; i < group.size(); ++i) out.edges.push_back({group[i], group[(i + 1) % group.size()], Bytes{2 * (n - 1) / n * bytes}});
+  for (std::size_t i = 0; i < group.size(); ++i)
+    out.edges.push_back({group[i], group[(i + 1) % group.size()], Bytes{2 * (n - 1) / n * bytes}});
   return out;
 }
 
@@ -64,7 +65,8 @@ TEST_CASE("two rings through one NIC take twice as long, two rings on NICs of th
   }
 }
 
-TEST_CASE("of two unequal rings through one NIC the smaller ends at twice its time, the larger when all bytes have crossed") {
+TEST_CASE(
+    "of two unequal rings through one NIC the smaller ends at twice its time, the larger when all bytes have crossed") {
   const auto cluster = small_cluster(4, {2, 1});
   const std::vector<DeviceId> even{0, 2, 4, 6}, odd{1, 3, 5, 7};
   const double small = 1e9, large = 5e9, factor = 2.0 * 3 / 4;
@@ -72,17 +74,21 @@ TEST_CASE("of two unequal rings through one NIC the smaller ends at twice its ti
   Recorder recorder(clock);
   PlayClock::Token token = 0;
   for (const auto* plan : {&even, &odd})
-    for (const FluidEdge& e : ring(*plan, plan == &even ? small : large).edges) clock.start_flow(e.src, e.dst, e.bytes, kUncapped, 1, 1, token++);
+    for (const FluidEdge& e : ring(*plan, plan == &even ? small : large).edges)
+      clock.start_flow(e.src, e.dst, e.bytes, kUncapped, 1, 1, token++);
   clock.run(recorder);
-  for (PlayClock::Token t = 0; t < 4; ++t) CHECK(recorder.time_of(t) == Approx(2 * factor * small / kNic).epsilon(kExact));
-  for (PlayClock::Token t = 4; t < 8; ++t) CHECK(recorder.time_of(t) == Approx(factor * (small + large) / kNic).epsilon(kExact));
+  for (PlayClock::Token t = 0; t < 4; ++t)
+    CHECK(recorder.time_of(t) == Approx(2 * factor * small / kNic).epsilon(kExact));
+  for (PlayClock::Token t = 4; t < 8; ++t)
+    CHECK(recorder.time_of(t) == Approx(factor * (small + large) / kNic).epsilon(kExact));
 }
 
 TEST_CASE("collectives of the model side by side on one NIC share it: the rate cap binds until the NIC does") {
   const auto cluster = small_cluster(4, {2, 1});
   const CollectiveModel model(cluster, {"Ring", "Simple", false});
   const std::vector<DeviceId> even{0, 2, 4, 6}, odd{1, 3, 5, 7};
-  const auto a = model.plan(CollectiveOp::all_reduce, Bytes{1e9}, even), b = model.plan(CollectiveOp::all_reduce, Bytes{1e9}, odd);
+  const auto a = model.plan(CollectiveOp::all_reduce, Bytes{1e9}, even),
+             b = model.plan(CollectiveOp::all_reduce, Bytes{1e9}, odd);
   const double edge = 1.5e9, cap = a.rate_cap.value();
   REQUIRE(cap <= kNic);
   CHECK(played(cluster, a) == Approx(a.latency.value() + edge / cap).epsilon(kExact));
@@ -94,7 +100,8 @@ TEST_CASE("incast: n senders to one receiver each get an n-th of its NIC, and sh
   const auto cluster = small_cluster(senders + 1, {1, 1});
   SimGridClock clock(cluster);
   Recorder recorder(clock);
-  for (int s = 1; s <= senders; ++s) clock.start_flow(s, 0, Bytes{s * 1e8}, kUncapped, 1, 1, static_cast<PlayClock::Token>(s));
+  for (int s = 1; s <= senders; ++s)
+    clock.start_flow(s, 0, Bytes{s * 1e8}, kUncapped, 1, 1, static_cast<PlayClock::Token>(s));
   clock.run(recorder);
   // While k senders are left, the next step of 1e8 bytes per sender takes k 1e8 / rate.
   double end = 0;
@@ -105,8 +112,10 @@ TEST_CASE("incast: n senders to one receiver each get an n-th of its NIC, and sh
 }
 
 TEST_CASE("routes of unequal latency and length share a link alike") {
-  const auto cluster = small_cluster(8, {2, 1}, "fat_tree", {{"nodes_per_leaf", 2}, {"levels", 3}, {"leaves_per_pod", 2}});
-  const double in_leaf = cluster.route(0, 2).latency.value(), in_pod = cluster.route(0, 4).latency.value(), far = cluster.route(0, 12).latency.value();
+  const auto cluster =
+      small_cluster(8, {2, 1}, "fat_tree", {{"nodes_per_leaf", 2}, {"levels", 3}, {"leaves_per_pod", 2}});
+  const double in_leaf = cluster.route(0, 2).latency.value(), in_pod = cluster.route(0, 4).latency.value(),
+               far = cluster.route(0, 12).latency.value();
   REQUIRE(in_leaf < in_pod);
   REQUIRE(in_pod < far);
   SimGridClock clock(cluster);
@@ -123,15 +132,18 @@ namespace {
 constexpr int kPairs = 4;  // Senders in the first pod, receivers in the second.
 enum Stream : StreamId { kCompute, kPp };
 
-/// A pipeline of two stages, one replica per node: in each microbatch the first stage computes and sends, the second receives and computes.
+/// A pipeline of two stages, one replica per node: in each microbatch the first stage computes and sends, the second
+/// receives and computes.
 HandMade pipelines(std::int64_t message, int microbatches) {
   HandMade made(Axis::pp, 2 * kPairs, {"compute", "pp"});
   for (std::size_t r = 0; r < 2 * kPairs; ++r) made.program.device_of_rank[r] = static_cast<int>(8 * r);
   const int work = made.tensor(1'000'000'000), data = made.tensor(message);
   const int compute = made.body("compute", {HandMade::copies(work)});
   for (int r = 0; r < kPairs; ++r) {
-    const int send = made.body(fmt::format("send{}", r), {made.message(P2pTask::Direction::send, r + kPairs, data, kPp)});
-    const int receive = made.body(fmt::format("receive{}", r), {made.message(P2pTask::Direction::receive, r, data, kPp)});
+    const int send =
+        made.body(fmt::format("send{}", r), {made.message(P2pTask::Direction::send, r + kPairs, data, kPp)});
+    const int receive =
+        made.body(fmt::format("receive{}", r), {made.message(P2pTask::Direction::receive, r, data, kPp)});
     for (int m = 0; m < microbatches; ++m) {
       const EventId done = made.call(r, compute, {}, true);
       made.call(r, send, {Wait{done}}, false, kPp);
@@ -178,7 +190,10 @@ std::vector<Scene> jobs_on_64() {
   return {
       scene("tp 8, dp 8", 8, 8, 1),
       scene("tp 8, pp 8", 1, 8, 8),
-      scene("tp 8, pp 4, dp 2", 2, 8, 4, [](auto& s) { s.placement = {"tp", "pp", "dp"}; }),
+      scene("tp 8, pp 4, dp 2", 2, 8, 4,
+            [](auto& s) {
+              s.placement = {"tp", "pp", "dp"};
+            }),
       scene("tp 4, pp 4, dp 4", 4, 4, 4),
       scene("tp 2, pp 8, dp 4, zero 1", 4, 2, 8, [](auto& s) { s.zero_stage = 1; }),
       scene("tp 4, pp 2, dp 8, sequence parallel", 8, 4, 2, [](auto& s) { s.sequence_parallel = true; }),

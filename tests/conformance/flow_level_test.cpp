@@ -66,8 +66,10 @@ TEST_CASE("stages whose gradients cross one leaf's uplinks slow each other down"
     INFO(ratio << ":1");
     const Testbed bed(machines_on(s.nodes, oversubscribed(ratio)));
     const double alone = bed.analytic(p).step_time.value(), shared = flow_level(bed, p).step_time.value();
-    if (ratio == 1) CHECK(shared == Approx(alone).epsilon(0.01));  // Only messages and gradients of one NIC meet.
-    else CHECK(shared > alone * 1.01);
+    if (ratio == 1)
+      CHECK(shared == Approx(alone).epsilon(0.01));  // Only messages and gradients of one NIC meet.
+    else
+      CHECK(shared > alone * 1.01);
     CHECK(shared > before);
     before = shared;
   }
@@ -80,7 +82,8 @@ TEST_CASE("folded play equals unfolded play flow by flow") {
     INFO(s.name);
     const Testbed bed(s.nodes);
     const Program p = s.job.lower();
-    CHECK(flow_level(bed, p).step_time.value() == Approx(flow_level(bed, p, every_rank).step_time.value()).epsilon(1e-9));
+    CHECK(flow_level(bed, p).step_time.value() ==
+          Approx(flow_level(bed, p, every_rank).step_time.value()).epsilon(1e-9));
   }
 }
 

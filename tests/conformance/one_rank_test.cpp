@@ -34,8 +34,10 @@ Sums sums_of(const Testbed& bed, const Program& p) {
         copies += task.time.value();
       }
     }
-    if (kernels > 0) out.launch += bed.cost.price_body(p, body, 0, context_of(p, 0, e)).duration.value() - kernels;
-    else if (out.first_copy == 0) out.first_copy = copies;
+    if (kernels > 0)
+      out.launch += bed.cost.price_body(p, body, 0, context_of(p, 0, e)).duration.value() - kernels;
+    else if (out.first_copy == 0)
+      out.first_copy = copies;
   }
   return out;
 }
@@ -66,7 +68,8 @@ TEST_CASE("a step of one rank is the sum of its kernels, its launches and its fi
       for (Job job : {Job(tiny_gpt()), Job(tiny_llama()), Job(shipped("gpt2"), 1024)}) {
         job.strategy.recompute = recompute;
         job.workload.training.optimizer = optimizer;
-        job.workload.kernels.attention = recompute == Recompute::selective ? AttentionKernel::unfused : AttentionKernel::flash;
+        job.workload.kernels.attention =
+            recompute == Recompute::selective ? AttentionKernel::unfused : AttentionKernel::flash;
         INFO(job.workload.network.name << ", recompute " << name_of(recompute) << ", " << name_of(optimizer));
         check(bed, job.lower());
       }

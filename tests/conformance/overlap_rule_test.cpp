@@ -1,7 +1,7 @@
 // A kernel beside a collective slows down by one rule, whether its body is priced as a whole or played task by task.
 
-#include "tests/support/catch.hpp"
 #include "core/program/body.hpp"
+#include "tests/support/catch.hpp"
 #include "tests/support/hand_made.hpp"
 #include "tests/support/testbed.hpp"
 
@@ -13,7 +13,9 @@ namespace {
 enum Stream : StreamId { kCompute, kTp, kDp };
 constexpr int kRanks = 4;
 
-struct Sizes { std::int64_t kernel, reduced; };
+struct Sizes {
+  std::int64_t kernel, reduced;
+};
 
 /// On every rank a kernel that runs from the start beside a collective that begins after a first kernel.
 /// Collectives on stream "tp" stay inside the priced body; those on "dp" are played.
@@ -38,7 +40,8 @@ double by_hand(const Testbed& bed, const HandMade& made) {
   const Interference load = bed.cost.interference(CollectiveOp::all_reduce, choice, bytes, kRanks, 0, p);
   const double rate = overlap_rate(priced(2).sm_sensitivity, priced(2).hbm_sensitivity, load);
   REQUIRE(rate < 0.99);
-  const double beside = kernel / rate <= collective ? std::max(collective, kernel / rate) : kernel + collective * (1 - rate);
+  const double beside =
+      kernel / rate <= collective ? std::max(collective, kernel / rate) : kernel + collective * (1 - rate);
   return first + beside;
 }
 
@@ -46,7 +49,8 @@ double by_hand(const Testbed& bed, const HandMade& made) {
 
 TEST_CASE("a kernel beside a collective is slowed alike in a priced body and on the player's timers") {
   const Testbed bed(1);
-  for (const Sizes sizes : {Sizes{400'000'000'000, 10'000'000'000}, Sizes{4'000'000'000, 100'000'000'000}, Sizes{100'000'000'000, 30'000'000'000}}) {
+  for (const Sizes sizes : {Sizes{400'000'000'000, 10'000'000'000}, Sizes{4'000'000'000, 100'000'000'000},
+                            Sizes{100'000'000'000, 30'000'000'000}}) {
     const HandMade closed = beside(sizes, kTp), open = beside(sizes, kDp);
     RunOptions every_rank;
     every_rank.fold = false;
@@ -72,6 +76,7 @@ TEST_CASE("a collective that nothing computes beside slows nothing") {
   const int body = made.body("in turn", {collective, kernel});
   for (int r = 0; r < kRanks; ++r) made.call(r, body);
   const RunResult run = bed.analytic(made.program);
-  CHECK(run.ranks[0].breakdown[TimeCategory::overlap_slowdown].value() == Approx(0).margin(1e-12 * run.step_time.value()));
+  CHECK(run.ranks[0].breakdown[TimeCategory::overlap_slowdown].value() ==
+        Approx(0).margin(1e-12 * run.step_time.value()));
   CHECK(run.ranks[0].breakdown[TimeCategory::exposed_dp] > Seconds{0});
 }

@@ -25,9 +25,12 @@ std::string complaint(const Testbed& bed, const Program& p) {
 /// A clock whose flows take no time, and which says that each crossed its links a million times.
 class WirelessClock final : public PlayClock {
  public:
-  explicit WirelessClock(const Cluster& cluster) : cluster_(cluster), bytes_(static_cast<std::size_t>(cluster.link_count())) {}
+  explicit WirelessClock(const Cluster& cluster)
+      : cluster_(cluster), bytes_(static_cast<std::size_t>(cluster.link_count())) {}
   [[nodiscard]] Seconds now() const override { return Seconds{now_}; }
-  TimerId set_timer(Seconds at, Token token) override { return events_.push({at.value(), events_.next_sequence(), token, false}); }
+  TimerId set_timer(Seconds at, Token token) override {
+    return events_.push({at.value(), events_.next_sequence(), token, false});
+  }
   void cancel_timer(TimerId id) override { events_.cancel(id); }
   BundleId prepare(std::span<const Flow> flows, int, int) override {
     bundles_.emplace_back(flows.begin(), flows.end());
@@ -35,15 +38,18 @@ class WirelessClock final : public PlayClock {
   }
   void start(BundleId bundle, Token token) override {
     for (const Flow& flow : bundles_[bundle])
-      for (const LinkId l : cluster_.route(flow.src, flow.dst).links) bytes_[static_cast<std::size_t>(l)] += 1e6 * flow.bytes.value();
+      for (const LinkId l : cluster_.route(flow.src, flow.dst).links)
+        bytes_[static_cast<std::size_t>(l)] += 1e6 * flow.bytes.value();
     events_.push({now_, events_.next_sequence(), token, true});
   }
   void run(Handler& handler) override {
     while (!events_.empty()) {
       const auto e = events_.pop();
       now_ = e.time;
-      if (e.flow) handler.on_flow(e.payload);
-      else handler.on_timer(e.payload);
+      if (e.flow)
+        handler.on_flow(e.payload);
+      else
+        handler.on_timer(e.payload);
     }
   }
   [[nodiscard]] std::vector<double> link_bytes() const override { return bytes_; }
@@ -57,7 +63,8 @@ class WirelessClock final : public PlayClock {
 };
 
 int count(const RunResult& run, const std::string& rule) {
-  return static_cast<int>(std::count_if(run.breaches.begin(), run.breaches.end(), [&](const Breach& b) { return b.rule == rule; }));
+  return static_cast<int>(
+      std::count_if(run.breaches.begin(), run.breaches.end(), [&](const Breach& b) { return b.rule == rule; }));
 }
 
 }  // namespace
@@ -69,7 +76,8 @@ TEST_CASE("two ranks that both send before they receive are named, with what the
     const int data = made.tensor(1000);
     for (int r = 0; r < 2; ++r) {
       const bool sends_first = crossed || r == 0;
-      const int send = made.body("handing over", {made.message(kSend, 1 - r, data, 1)}), receive = made.body("taking", {made.message(kReceive, 1 - r, data, 1)});
+      const int send = made.body("handing over", {made.message(kSend, 1 - r, data, 1)}),
+                receive = made.body("taking", {made.message(kReceive, 1 - r, data, 1)});
       made.call(r, sends_first ? send : receive);
       made.call(r, sends_first ? receive : send);
     }
@@ -119,7 +127,8 @@ TEST_CASE("a kernel priced below its roofline is a breach") {
   const Scene s = scene("one node", 8, 1, 1);
   Testbed honest(1);
   CostModel::Profiles profiles = honest.profiles;
-  profiles.begin()->second.groups.at("alignment").constants.at("slowdown_4_bytes").value = 1e-3;  // Misaligned products a thousand times as fast.
+  // Misaligned products a thousand times as fast.
+  profiles.begin()->second.groups.at("alignment").constants.at("slowdown_4_bytes").value = 1e-3;
   const CostModel dishonest(honest.cluster, profiles, {});
   test::Job job(test::changed("tiny_gpt2", {{"n_embd", 1036}, {"n_inner", 4100}, {"n_head", 4}}), 128);
   job.strategy.dp = job.strategy.dp_replicate = 8;

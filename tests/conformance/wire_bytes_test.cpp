@@ -32,7 +32,8 @@ std::vector<double> sent(const Cluster& cluster, const std::vector<double>& link
     if (link_bytes[l] == 0) continue;
     const std::string name = cluster.link(static_cast<LinkId>(l)).name;
     for (DeviceId d = 0; d < cluster.device_count(); ++d)
-      if (name.starts_with(fmt::format("node{}/GPU{}>", cluster.node_of(d), cluster.local_index(d)))) out[static_cast<std::size_t>(d)] += link_bytes[l];
+      if (name.starts_with(fmt::format("node{}/GPU{}>", cluster.node_of(d), cluster.local_index(d))))
+        out[static_cast<std::size_t>(d)] += link_bytes[l];
   }
   return out;
 }
@@ -43,7 +44,8 @@ std::vector<double> played(const Testbed& bed, const Program& p) {
   return sent(bed.cluster, clock.link_bytes());
 }
 
-/// Bytes of the data-parallel calls of a rank. Calls under 64 KB are latency and nothing else: the player has no flows for them.
+/// Bytes of the data-parallel calls of a rank. Calls under 64 KB are latency and nothing else: the player has no flows
+/// for them.
 double reduced(const Program& p, int rank, CollectiveOp op) {
   double bytes = 0;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
@@ -63,7 +65,8 @@ TEST_CASE("a ring all-reduce moves 2(n-1)/n of the gradients out of every rank")
     const Program p = job_of(nodes, 8).lower();
     const double gradients = persistent_bytes(p, 0, MemoryCategory::gradients);
     CHECK(reduced(p, 0, CollectiveOp::all_reduce) == gradients);
-    for (const double bytes : played(bed, p)) CHECK(bytes == Approx(2.0 * (nodes - 1) / nodes * gradients).epsilon(1e-12));
+    for (const double bytes : played(bed, p))
+      CHECK(bytes == Approx(2.0 * (nodes - 1) / nodes * gradients).epsilon(1e-12));
   }
 }
 
@@ -81,29 +84,40 @@ TEST_CASE("ZeRO-1 moves in reduce-scatter and all-gather what the all-reduce mov
   job.strategy.zero_stage = 1;
   job.workload.training.gradient_dtype = GradientDtype::model;
   const Program p = job.lower();
-  const double scattered = reduced(p, 0, CollectiveOp::reduce_scatter), gathered = reduced(p, 0, CollectiveOp::all_gather);
+  const double scattered = reduced(p, 0, CollectiveOp::reduce_scatter),
+               gathered = reduced(p, 0, CollectiveOp::all_gather);
   CHECK(scattered == persistent_bytes(p, 0, MemoryCategory::gradients));
   CHECK(gathered == Approx(scattered).epsilon(2e-3));  // The head's norm is gathered in a call of 4 KB.
-  for (const double bytes : played(bed, p)) CHECK(bytes == Approx((kNodes - 1.0) / kNodes * (scattered + gathered)).epsilon(1e-12));
+  for (const double bytes : played(bed, p))
+    CHECK(bytes == Approx((kNodes - 1.0) / kNodes * (scattered + gathered)).epsilon(1e-12));
 }
 
 TEST_CASE("experts: out of every rank go (ep-1)/ep of k b s h, four times a layer, and nothing else of the rows") {
   const Testbed bed(2, "single_switch", only("Ring"));  // Without rails no GPU hands on what another sends.
-  Job job(changed("tiny_mixtral", {{"hidden_size", 1024}, {"num_attention_heads", 16}, {"num_key_value_heads", 16}, {"num_local_experts", 16},
+  Job job(changed("tiny_mixtral", {{"hidden_size", 1024},
+                                   {"num_attention_heads", 16},
+                                   {"num_key_value_heads", 16},
+                                   {"num_local_experts", 16},
                                    {"max_position_embeddings", 1024}}),
           1024);
   job.strategy.dp = job.strategy.dp_replicate = job.strategy.ep = 16;
   job.strategy.bucket = Bytes{1e12};
   const Program p = job.lower();
   constexpr double k = 2, layers = 4, microbatches = 4, tokens = 1024, row = 2 * 1024;
-  const double rows = layers * microbatches * k * tokens * (4 * row + 2 * 4.0);  // Two ways carry the weight of a row.
-  for (const double bytes : played(bed, p)) CHECK(bytes == Approx(15.0 / 16 * (rows + 2 * reduced(p, 0, CollectiveOp::all_reduce))).epsilon(1e-12));
+  // Two ways carry the weight of a row.
+  const double rows = layers * microbatches * k * tokens * (4 * row + 2 * 4.0);
+  for (const double bytes : played(bed, p))
+    CHECK(bytes == Approx(15.0 / 16 * (rows + 2 * reduced(p, 0, CollectiveOp::all_reduce))).epsilon(1e-12));
 }
 
 TEST_CASE("experts: hierarchical dispatch puts on the network the copies for other nodes, and no rows") {
   const Testbed bed(4, "selene", only("Ring"));
-  Job job(changed("tiny_mixtral", {{"hidden_size", 1024}, {"num_attention_heads", 16}, {"num_key_value_heads", 16}, {"num_local_experts", 32},
-                                   {"num_experts_per_tok", 8}, {"max_position_embeddings", 1024}}),
+  Job job(changed("tiny_mixtral", {{"hidden_size", 1024},
+                                   {"num_attention_heads", 16},
+                                   {"num_key_value_heads", 16},
+                                   {"num_local_experts", 32},
+                                   {"num_experts_per_tok", 8},
+                                   {"max_position_embeddings", 1024}}),
           1024);
   job.strategy.dp = job.strategy.dp_replicate = job.strategy.ep = 32;
   job.strategy.bucket = Bytes{1e12};
@@ -113,7 +127,8 @@ TEST_CASE("experts: hierarchical dispatch puts on the network the copies for oth
     double out = 0;
     for (std::size_t l = 0; l < clock.link_bytes().size(); ++l) {
       const std::string name = bed.cluster.link(static_cast<LinkId>(l)).name;
-      if (name.find("NIC") != std::string::npos && name.find('>') != std::string::npos && name.find("NIC") < name.find('>') && name.find("GPU") == std::string::npos &&
+      if (name.find("NIC") != std::string::npos && name.find('>') != std::string::npos &&
+          name.find("NIC") < name.find('>') && name.find("GPU") == std::string::npos &&
           name.find("PLX") == std::string::npos && name.find("CPU") == std::string::npos)
         out += clock.link_bytes()[l];
     }

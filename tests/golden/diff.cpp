@@ -65,8 +65,8 @@ Position append_hunk(const std::vector<Edit>& script, std::size_t begin, std::si
     out.push_back(script[i].mark + *script[i].text);
     at.advance(script[i].mark);
   }
-  out[header] =
-      "@@ -" + range(start.expected, at.expected - start.expected) + " +" + range(start.obtained, at.obtained - start.obtained) + " @@";
+  out[header] = "@@ -" + range(start.expected, at.expected - start.expected) + " +" +
+                range(start.obtained, at.obtained - start.obtained) + " @@";
   return at;
 }
 

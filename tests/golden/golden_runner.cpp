@@ -97,7 +97,8 @@ Lines sorted_if_asked(Lines lines, OutputCheck check) {
 void print_mismatch(const Command& command, const Outcome& outcome) {
   if (!command.note.empty()) std::cout << "  " << command.note << "\n";
   if (command.check != OutputCheck::ignored)
-    for (const auto& line : unified_diff(sorted_if_asked(command.expected, command.check), sorted_if_asked(outcome.output, command.check)))
+    for (const auto& line :
+         unified_diff(sorted_if_asked(command.expected, command.check), sorted_if_asked(outcome.output, command.check)))
       std::cout << line << "\n";
   if (outcome.timed_out)
     std::cout << "stopped after " << command.timeout_s << " s\n";
@@ -105,7 +106,8 @@ void print_mismatch(const Command& command, const Outcome& outcome) {
     std::cout << "exit status " << outcome.status << ", expected " << command.expected_status << "\n";
 }
 
-Outcome check_command(const Command& command, const std::string& where, const fs::path& directory, bool update, Count& count) {
+Outcome check_command(const Command& command, const std::string& where, const fs::path& directory, bool update,
+                      Count& count) {
   const auto report = [&](const char* verdict) { std::cout << verdict << " " << where << "  $ " << command.text; };
   if (!command.skipped.empty()) {
     report("SKIP");
@@ -138,7 +140,8 @@ void check_file(const fs::path& file, const Options& options, const fs::path& di
       outcomes.push_back(check_command(command, where, directory, options.update, count));
     }
     if (!options.update) return;
-    if (const auto accepted = accept(transcript, outcomes); accepted != text) std::ofstream(file, std::ios::binary) << accepted;
+    if (const auto accepted = accept(transcript, outcomes); accepted != text)
+      std::ofstream(file, std::ios::binary) << accepted;
   } catch (const ParseError& error) {
     throw UsageError(file.string() + ":" + std::to_string(error.line) + ": " + error.what());
   }
@@ -155,9 +158,10 @@ int run(const std::vector<std::string>& arguments) {
   if (options.scratch) scratch = std::make_unique<ScratchDirectory>(options.directory, options.links);
 
   Count count;
-  for (const auto& file : options.files) check_file(file, options, scratch ? scratch->path() : options.directory, count);
-  std::cout << count.passed << (options.update ? " passed or updated, " : " passed, ") << count.failed << " failed, " << count.skipped
-            << " skipped\n";
+  for (const auto& file : options.files)
+    check_file(file, options, scratch ? scratch->path() : options.directory, count);
+  std::cout << count.passed << (options.update ? " passed or updated, " : " passed, ") << count.failed << " failed, "
+            << count.skipped << " skipped\n";
   if (count.failed == 0) return 0;
   if (options.update) return 1;
   std::cout << "to accept what was obtained:\n  golden_runner --update";

@@ -42,7 +42,8 @@ class MarkdownParser {
     Command shared;
     for (std::string word; info >> word;) read_word(word, shared);
     for (++at_; at_ < count() && !starts_with(line(at_), "```");) {
-      if (!starts_with(line(at_), "$ ")) throw ParseError(at_ + 1, "output before the first `$ COMMAND` of a console block");
+      if (!starts_with(line(at_), "$ "))
+        throw ParseError(at_ + 1, "output before the first `$ COMMAND` of a console block");
       read_command(shared);
     }
     if (at_ == count()) throw ParseError(opened, "a fenced block without an end");
@@ -54,7 +55,8 @@ class MarkdownParser {
       return;
     }
     const auto* end = word.data() + word.size();
-    if (!starts_with(word, "exit=") || std::from_chars(word.data() + 5, end, shared.expected_status).ptr != end || word.size() == 5)
+    if (!starts_with(word, "exit=") || std::from_chars(word.data() + 5, end, shared.expected_status).ptr != end ||
+        word.size() == 5)
       throw ParseError(at_ + 1, "unknown word '" + word + "' after ```console; valid: ignore, exit=N");
   }
 

@@ -5,7 +5,8 @@
 namespace golden {
 namespace {
 
-constexpr std::string_view kMetaCommands = "expect return N, output ignore, output sort, setenv NAME=VALUE, timeout N, timeout no";
+constexpr std::string_view kMetaCommands =
+    "expect return N, output ignore, output sort, setenv NAME=VALUE, timeout N, timeout no";
 
 /// Removes `prefix` from `text` and says whether it was there.
 bool consume(std::string_view& text, std::string_view prefix) {

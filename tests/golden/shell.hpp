@@ -18,11 +18,14 @@ void prepare_environment(const std::vector<std::filesystem::path>& program_direc
 /// Throws std::system_error when it cannot be started.
 [[nodiscard]] Outcome run_command(const Command& command, const std::filesystem::path& directory);
 
-/// A temporary directory that shows what another one holds, by links, and keeps what commands write; removed with the object.
+/// A temporary directory that shows what another one holds, by links, and keeps what commands write; removed with the
+/// object.
 class ScratchDirectory {
  public:
-  /// `links` adds names (which may hold slashes) with the path that each stands for; an entry they share a first part with is left out.
-  ScratchDirectory(const std::filesystem::path& source, const std::vector<std::pair<std::string, std::filesystem::path>>& links);
+  /// `links` adds names (which may hold slashes) with the path that each stands for; an entry they share a first part
+  /// with is left out.
+  ScratchDirectory(const std::filesystem::path& source,
+                   const std::vector<std::pair<std::string, std::filesystem::path>>& links);
   ~ScratchDirectory();
   ScratchDirectory(const ScratchDirectory&) = delete;
   ScratchDirectory& operator=(const ScratchDirectory&) = delete;

@@ -44,12 +44,15 @@ Lines headers(const Lines& diff) {
 
 TEST_CASE("changes far apart are separate hunks, near ones share one") {
   CHECK(headers(unified_diff(counted(30), counted(30, {5, 20}))) == Lines{"@@ -3,7 +3,7 @@", "@@ -18,7 +18,7 @@"});
-  CHECK(headers(unified_diff(counted(30), counted(30, {5, 12}))) == Lines{"@@ -3,14 +3,14 @@"});  // six equal lines between
-  CHECK(headers(unified_diff(counted(30), counted(30, {5, 13}))) == Lines{"@@ -3,7 +3,7 @@", "@@ -11,7 +11,7 @@"});  // seven
+  // six equal lines between
+  CHECK(headers(unified_diff(counted(30), counted(30, {5, 12}))) == Lines{"@@ -3,14 +3,14 @@"});
+  // seven
+  CHECK(headers(unified_diff(counted(30), counted(30, {5, 13}))) == Lines{"@@ -3,7 +3,7 @@", "@@ -11,7 +11,7 @@"});
 }
 
 TEST_CASE("the difference is a shortest one") {
   const auto diff = unified_diff({"a", "b", "c", "a", "b", "b", "a"}, {"c", "b", "a", "b", "a", "c"});
-  const auto changes = std::count_if(diff.begin() + 2, diff.end(), [](const auto& line) { return line[0] == '-' || line[0] == '+'; });
+  const auto changes =
+      std::count_if(diff.begin() + 2, diff.end(), [](const auto& line) { return line[0] == '-' || line[0] == '+'; });
   CHECK(changes == 5);  // their longest common subsequence has 4 lines: 7 + 6 - 2 * 4
 }

@@ -19,7 +19,9 @@ Outcome run(const std::string& text, const fs::path& directory = ".", const std:
 
 }  // namespace
 
-TEST_CASE("a command's two streams are read as one, in order") { CHECK(run("echo 1; echo 2 >&2; echo 3").output == Lines{"1", "2", "3"}); }
+TEST_CASE("a command's two streams are read as one, in order") {
+  CHECK(run("echo 1; echo 2 >&2; echo 3").output == Lines{"1", "2", "3"});
+}
 
 TEST_CASE("a command's status is its own, a signal is 128 and its number") {
   CHECK(run("exit 7").status == 7);
@@ -38,7 +40,9 @@ TEST_CASE("output has no ends of lines that only the terminal sees") {
   CHECK(run("true").output.empty());
 }
 
-TEST_CASE("a directory that isn't there is an error, not a run elsewhere") { CHECK(run("echo here", "/nonexistent/place").status == 127); }
+TEST_CASE("a directory that isn't there is an error, not a run elsewhere") {
+  CHECK(run("echo here", "/nonexistent/place").status == 127);
+}
 
 TEST_CASE("a scratch directory shows the source and keeps it clean") {
   const ScratchDirectory source(fs::current_path() / "..", {});  // any directory that this test may write in

@@ -44,12 +44,13 @@ struct Edits {
 void accept_status(const Transcript& transcript, const Command& command, const Outcome& outcome, Edits& edits) {
   if (outcome.status == command.expected_status) return;
   if (transcript.output_prefix.empty())
-    throw ParseError(command.first_line + 1,
-                     "the command returned " + std::to_string(outcome.status) + "; write exit=N after ```console if that is right");
+    throw ParseError(command.first_line + 1, "the command returned " + std::to_string(outcome.status) +
+                                                 "; write exit=N after ```console if that is right");
   if (command.status_line >= 0) edits.dropped[static_cast<std::size_t>(command.status_line)] = true;
   // Below the command: above it, the line could belong to the block before.
   if (outcome.status != 0)
-    edits.after[static_cast<std::size_t>(command.last_line)].push_back("! expect return " + std::to_string(outcome.status));
+    edits.after[static_cast<std::size_t>(command.last_line)].push_back("! expect return " +
+                                                                       std::to_string(outcome.status));
 }
 
 void accept_output(const Transcript& transcript, const Command& command, const Outcome& outcome, Edits& edits) {

@@ -1,16 +1,19 @@
 #pragma once
-// A transcript: commands and the output they must give, read from a tesh file or from the console blocks of a Markdown file.
+// A transcript: commands and the output they must give, read from a tesh file or from the console blocks of a Markdown
+// file.
 //
-// tesh files are SimGrid's format. The first character of a line says what it is, a block ends at an empty line or at the next `$`:
+// tesh files are SimGrid's format. The first character of a line says what it is, a block ends at an empty line or at
+// the next `$`:
 //     p TEXT                  a note, shown when a command of this block fails       # TEXT    a comment
-//     $ COMMAND               run by bash; a trailing backslash continues it         < TEXT    a line of its standard input
-//     > TEXT                  a line of its output, stdout and stderr together
-//     ! expect return N       the exit status it must have (default 0; a signal is 128 + its number)
-//     ! output ignore         its output is not compared                             ! output sort   lines may come in any order
-//     ! setenv NAME=VALUE     from here on                                           ! timeout N|no  seconds (default 300)
+//     $ COMMAND               run by bash; a trailing backslash continues it         < TEXT    a line of its standard
+//     input > TEXT                  a line of its output, stdout and stderr together ! expect return N       the exit
+//     status it must have (default 0; a signal is 128 + its number) ! output ignore         its output is not compared
+//     ! output sort   lines may come in any order ! setenv NAME=VALUE     from here on ! timeout N|no  seconds (default
+//     300)
 //
-// In Markdown a block fenced as ```console holds `$ COMMAND` lines, each followed by its output up to the next `$` or the end. The info
-// string may add `ignore` (not run) or `exit=N`. Commands that install or fetch (./bootstrap, git clone) are skipped.
+// In Markdown a block fenced as ```console holds `$ COMMAND` lines, each followed by its output up to the next `$` or
+// the end. The info string may add `ignore` (not run) or `exit=N`. Commands that install or fetch (./bootstrap, git
+// clone) are skipped.
 
 #include <stdexcept>
 #include <string>
@@ -69,7 +72,8 @@ class ParseError : public std::runtime_error {
 /// Whether the outcome is what the command must give.
 [[nodiscard]] bool matches(const Command& command, const Outcome& outcome);
 
-/// The transcript's text with the outcomes as its expectations, one per command; those of skipped commands and ignored outputs stay.
+/// The transcript's text with the outcomes as its expectations, one per command; those of skipped commands and ignored
+/// outputs stay.
 [[nodiscard]] std::string accept(const Transcript& transcript, const std::vector<Outcome>& outcomes);
 
 [[nodiscard]] Lines split_lines(std::string_view text);

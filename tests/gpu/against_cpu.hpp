@@ -15,17 +15,18 @@
 
 namespace rehearse::test {
 
-/// What an operand holds. Sums are numbers that are stored in the type of sums (fp32 beside 16-bit operands): gradients, log-sum-exp.
+/// What an operand holds. Sums are numbers that are stored in the type of sums (fp32 beside 16-bit operands):
+/// gradients, log-sum-exp.
 enum class Holds { reals, sums, integers, mask };
 
 struct Slot {
   std::vector<std::int64_t> shape;
   Access access = Access::read;
   Holds holds = Holds::reals;
-  std::vector<double> values{};            ///< Drawn where none are given.
-  std::vector<Runs> global{};              ///< Whole where none are given.
-  std::vector<std::int64_t> all{};         ///< Global shape; `shape` where none is given.
-  std::vector<Run> inner{};                ///< The rank's own, where a halo lies around it.
+  std::vector<double> values{};     ///< Drawn where none are given.
+  std::vector<Runs> global{};       ///< Whole where none are given.
+  std::vector<std::int64_t> all{};  ///< Global shape; `shape` where none is given.
+  std::vector<Run> inner{};         ///< The rank's own, where a halo lies around it.
 };
 
 struct OperatorCase {
@@ -35,7 +36,9 @@ struct OperatorCase {
   std::int64_t first_sample = 0, step = 2;
 };
 
-inline std::size_t count(const std::vector<std::int64_t>& shape) { return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())); }
+inline std::size_t count(const std::vector<std::int64_t>& shape) {
+  return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()));
+}
 
 /// As `type` stores it.
 inline double rounded(double x, ElementType type) {
@@ -107,7 +110,7 @@ inline Laid lay_out(const OperatorCase& c, ElementType type) {
 struct Result {
   std::vector<std::vector<double>> values;
   Observations observed;
-  Bytes peak{};   ///< Of the device's memory.
+  Bytes peak{};  ///< Of the device's memory.
 };
 
 inline Result on_reference(const OperatorCase& c, ElementType type) {
@@ -127,7 +130,9 @@ inline Result on_reference(const OperatorCase& c, ElementType type) {
 }
 
 inline Result on_device(const OperatorCase& c, ElementType type) {
-  const auto device = device_under_test(type == ElementType::real64 ? Numerics::fp64 : type == ElementType::real32 ? Numerics::fp32 : Numerics::plan);
+  const auto device = device_under_test(type == ElementType::real64   ? Numerics::fp64
+                                        : type == ElementType::real32 ? Numerics::fp32
+                                                                      : Numerics::plan);
   Laid laid = lay_out(c, type);
   Result out;
   laid.call.observed = &out.observed;
@@ -136,7 +141,8 @@ inline Result on_device(const OperatorCase& c, ElementType type) {
     const std::vector<std::byte> bytes = encoded(laid.values[i], laid.call.operands[i].type);
     memory.push_back(device->allocate(bytes.size()));
     // What is only written begins as NaN (all bits set).
-    device->write(*memory.back(), 0, c.slots[i].access == Access::write ? std::vector<std::byte>(bytes.size(), std::byte{0xff}) : bytes);
+    device->write(*memory.back(), 0,
+                  c.slots[i].access == Access::write ? std::vector<std::byte>(bytes.size(), std::byte{0xff}) : bytes);
   }
   const Operator* op = device->find(operator_name(c.task));
   REQUIRE(op != nullptr);
@@ -183,7 +189,9 @@ inline double relative(const std::vector<double>& a, const std::vector<double>& 
 }
 
 /// Bounds on that: rounding of a few operations, of sums over some hundred terms.
-inline double tolerance(ElementType type) { return type == ElementType::real64 ? 1e-13 : type == ElementType::real32 ? 3e-6 : 8e-3; }
+inline double tolerance(ElementType type) {
+  return type == ElementType::real64 ? 1e-13 : type == ElementType::real32 ? 3e-6 : 8e-3;
+}
 
 inline void check_against_cpu(const OperatorCase& c, ElementType type) {
   const Result expected = on_reference(c, type), actual = on_device(c, type);
@@ -199,17 +207,20 @@ inline void check_against_cpu(const OperatorCase& c, ElementType type) {
     }
   }
   CHECK(actual.observed.tokens == expected.observed.tokens);
-  CHECK(relative({actual.observed.loss_sum, actual.observed.norm_squared}, {expected.observed.loss_sum, expected.observed.norm_squared}) <= tolerance(type));
+  CHECK(relative({actual.observed.loss_sum, actual.observed.norm_squared},
+                 {expected.observed.loss_sum, expected.observed.norm_squared}) <= tolerance(type));
 }
 
 /// In every type that operators are used in.
 inline void check_all_types(const OperatorCase& c) {
-  for (const ElementType type : {ElementType::real64, ElementType::real32, ElementType::real16}) check_against_cpu(c, type);
+  for (const ElementType type : {ElementType::real64, ElementType::real32, ElementType::real16})
+    check_against_cpu(c, type);
 }
 
 inline std::vector<double> whole_numbers(std::size_t n, std::int64_t below, std::uint64_t seed) {
   std::vector<double> out;
-  for (std::size_t i = 0; i < n; ++i) out.push_back(static_cast<double>(RandomKey(seed).bits(i) % static_cast<std::uint64_t>(below)));
+  for (std::size_t i = 0; i < n; ++i)
+    out.push_back(static_cast<double>(RandomKey(seed).bits(i) % static_cast<std::uint64_t>(below)));
   return out;
 }
 
@@ -219,9 +230,15 @@ inline ComputeTask task_of(ComputeOp op, std::string variant = {}) {
   t.variant = std::move(variant);
   return t;
 }
-inline Slot in(std::vector<std::int64_t> shape, Holds holds = Holds::reals) { return {std::move(shape), Access::read, holds}; }
-inline Slot out(std::vector<std::int64_t> shape, Holds holds = Holds::reals) { return {std::move(shape), Access::write, holds}; }
-inline Slot inout(std::vector<std::int64_t> shape, Holds holds = Holds::reals) { return {std::move(shape), Access::update, holds}; }
+inline Slot in(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
+  return {std::move(shape), Access::read, holds};
+}
+inline Slot out(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
+  return {std::move(shape), Access::write, holds};
+}
+inline Slot inout(std::vector<std::int64_t> shape, Holds holds = Holds::reals) {
+  return {std::move(shape), Access::update, holds};
+}
 inline Slot given(Slot slot, std::vector<double> values) {
   slot.values = std::move(values);
   return slot;

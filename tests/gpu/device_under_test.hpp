@@ -1,5 +1,6 @@
 #pragma once
-// Tests of CUDA operators run on a GPU where there is one, and everywhere on the CPU by on_cpu/: the same kernels, the same cases.
+// Tests of CUDA operators run on a GPU where there is one, and everywhere on the CPU by on_cpu/: the same kernels, the
+// same cases.
 
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
-// Joins devices with memory of their own through the host: ranks are threads of one process, what they send is copied to host memory first and what they
-// receive is copied back. A call returns when it is done, in order of issue, as one on a stream does. So plans for several GPUs are tested on one, or
-// on none, without NCCL.
+// Joins devices with memory of their own through the host: ranks are threads of one process, what they send is copied
+// to host memory first and what they receive is copied back. A call returns when it is done, in order of issue, as one
+// on a stream does. So plans for several GPUs are tested on one, or on none, without NCCL.
 
 #include <future>
 #include <memory>
@@ -25,11 +25,15 @@ void to_its_end(F f) {
 
 class StagedCommunicator final : public Communicator {
  public:
-  StagedCommunicator(std::unique_ptr<Communicator> inner, ComputeDevice& device) : inner_(std::move(inner)), device_(device) {}
+  StagedCommunicator(std::unique_ptr<Communicator> inner, ComputeDevice& device)
+      : inner_(std::move(inner)), device_(device) {}
   void start(CollectiveCall call, Done done) override {
     const bool in_place = call.op == CollectiveOp::all_reduce || call.op == CollectiveOp::broadcast;
     // One part of a reduce-scatter's result and of an all-gather's input.
-    const auto elements = [&](const std::vector<std::int64_t>& counts) { return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) * size_of(call.type); };
+    const auto elements = [&](const std::vector<std::int64_t>& counts) {
+      return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) *
+             size_of(call.type);
+    };
     std::byte* to = call.receive;
     Host received(elements(call.receive_counts)), sent(in_place ? 0 : elements(call.send_counts));
     if (!sent.empty()) device_.peek(call.send, sent);
@@ -74,8 +78,12 @@ class StagedTransport final : public Transport {
   std::unique_ptr<Communicator> communicator(const std::string& name, const std::vector<int>& members) override {
     return std::make_unique<StagedCommunicator>(inner_.communicator(name, members), device_);
   }
-  std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override { return std::make_unique<StagedChannel>(inner_.channel(name, from, to), device_); }
-  std::unique_ptr<Communicator> control(const std::string& name) override { return std::make_unique<Waited>(inner_.control(name)); }
+  std::unique_ptr<Channel> channel(const std::string& name, int from, int to) override {
+    return std::make_unique<StagedChannel>(inner_.channel(name, from, to), device_);
+  }
+  std::unique_ptr<Communicator> control(const std::string& name) override {
+    return std::make_unique<Waited>(inner_.control(name));
+  }
   void ready() override { inner_.ready(); }
   void sum(std::vector<double>& values) override { inner_.sum(values); }
   void fail(const std::string& cause) noexcept override { inner_.fail(cause); }

@@ -36,8 +36,14 @@ TEST_CASE("the best experts of each token, their weights and the losses that kee
     for (const double normalised : {0.0, 1.0}) {
       const std::vector<double> scalars{2.5, 1e-2, 1e-3, normalised};
       const std::vector<std::int64_t> dims{kTokens, kExperts, kChosen, 4, normalised != 0 ? 2 : 4, kTokens, 2, 1};
-      check_all_types({with(ComputeOp::route, variant, scalars), {in({2, 5, kExperts}), out({2, 5, kChosen}), out({2, 5, kChosen}, Holds::integers), out({kExperts}, Holds::sums)}, dims});
-      check_all_types({with(ComputeOp::route_grad, variant, scalars), {in({2, 5, kChosen}), in({2, 5, kExperts}), choice(), out({2, 5, kExperts}), in({kExperts}, Holds::sums)}, dims});
+      check_all_types({with(ComputeOp::route, variant, scalars),
+                       {in({2, 5, kExperts}), out({2, 5, kChosen}), out({2, 5, kChosen}, Holds::integers),
+                        out({kExperts}, Holds::sums)},
+                       dims});
+      check_all_types(
+          {with(ComputeOp::route_grad, variant, scalars),
+           {in({2, 5, kChosen}), in({2, 5, kExperts}), choice(), out({2, 5, kExperts}), in({kExperts}, Holds::sums)},
+           dims});
     }
 }
 
@@ -46,13 +52,17 @@ TEST_CASE("rows in expert order, dropped beyond a capacity, and back") {
   for (const double capacity : {0.0, 3.0}) {
     const std::int64_t rows = capacity > 0 ? kExperts * 3 : kTokens * kChosen;
     const std::vector<double> scalars{kExperts, capacity, capacity > 0 ? 1.0 : 0.0};
-    check_all_types({with(ComputeOp::permute, "permute", scalars), {in({2, 5, 12}), in({2, 5, kChosen}), out({rows, 12}), out({rows}), choice()}});
-    check_all_types({with(ComputeOp::permute_grad, "permute_grad", scalars), {in({rows, 12}), in({rows}), out({2, 5, 12}), out({2, 5, kChosen}), choice()}});
+    check_all_types({with(ComputeOp::permute, "permute", scalars),
+                     {in({2, 5, 12}), in({2, 5, kChosen}), out({rows, 12}), out({rows}), choice()}});
+    check_all_types({with(ComputeOp::permute_grad, "permute_grad", scalars),
+                     {in({rows, 12}), in({rows}), out({2, 5, 12}), out({2, 5, kChosen}), choice()}});
     check_all_types({with(ComputeOp::unpermute, "unpermute", scalars), {in({rows, 12}), out({2, 5, 12}), choice()}});
-    check_all_types({with(ComputeOp::permute_grad, "unpermute_grad", scalars), {in({2, 5, 12}), out({rows, 12}), choice()}});
+    check_all_types(
+        {with(ComputeOp::permute_grad, "unpermute_grad", scalars), {in({2, 5, 12}), out({rows, 12}), choice()}});
   }
   check_all_types({with(ComputeOp::histogram, "per_expert", {0}), {choice(), out({kExperts}, Holds::integers)}});
-  check_all_types({task_of(ComputeOp::histogram, "sum"), {given(in({kExperts}, Holds::integers), whole_numbers(kExperts, 7, 2)), out({1}, Holds::integers)}});
+  check_all_types({task_of(ComputeOp::histogram, "sum"),
+                   {given(in({kExperts}, Holds::integers), whole_numbers(kExperts, 7, 2)), out({1}, Holds::integers)}});
 }
 
 TEST_CASE("rows by peer and by expert, in equal parts and as counts say") {
@@ -79,14 +89,17 @@ TEST_CASE("every row by its expert's weight, in equal parts and as counts say") 
     };
     check_all_types({task("linear"), counted({in({12, 8}), in({3, 16, 8}), out({12, 8}), out({12, 8})})});
     check_all_types({task("linear_input_grad"), counted({in({3, 16, 8}), out({12, 8}), in({12, 8}), in({12, 8})})});
-    check_all_types({task("linear_weight_grad"), counted({in({12, 8}), inout({3, 16, 8}, Holds::sums), in({12, 8}), in({12, 8})})});
+    check_all_types(
+        {task("linear_weight_grad"), counted({in({12, 8}), inout({3, 16, 8}, Holds::sums), in({12, 8}), in({12, 8})})});
   }
 }
 
 TEST_CASE("weighted activations of rows, vectors after every head") {
   ON_A_DEVICE();
-  check_all_types({task_of(ComputeOp::activation, "weighted_silu_mul"), {in({9, 33}), in({9, 33}), in({9}), out({9, 33})}});
-  check_all_types({task_of(ComputeOp::activation_grad, "weighted_silu_mul"), {in({9, 33}), in({9, 33}), in({9, 33}), in({9}), out({9, 33}), out({9, 33}), out({9})}});
+  check_all_types(
+      {task_of(ComputeOp::activation, "weighted_silu_mul"), {in({9, 33}), in({9, 33}), in({9}), out({9, 33})}});
+  check_all_types({task_of(ComputeOp::activation_grad, "weighted_silu_mul"),
+                   {in({9, 33}), in({9, 33}), in({9, 33}), in({9}), out({9, 33}), out({9, 33}), out({9})}});
   check_all_types({task_of(ComputeOp::copy, "append"), {in({2, 5, 3, 6}), in({2, 5, 4}), out({2, 5, 3, 10})}});
   check_all_types({task_of(ComputeOp::add, "append_grad"), {in({2, 5, 3, 10}), out({2, 5, 3, 6}), out({2, 5, 4})}});
 }

@@ -1,4 +1,5 @@
-// Steps that are replayed leave the bits that issued ones leave: losses, parameters, moments. What may not be replayed says why.
+// Steps that are replayed leave the bits that issued ones leave: losses, parameters, moments. What may not be replayed
+// says why.
 #include "gpu_backend/repeats.hpp"
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/gpu/staged_transport.hpp"
@@ -25,7 +26,8 @@ struct Left {
 /// `one_by_one`: the step that is issued although others are replayed.
 Left train(const Program& program, int steps, Numerics numerics, bool replay, int one_by_one = -1) {
   Left out;
-  const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary) : synthetic_images(program.seed, kClasses);
+  const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary)
+                                                : synthetic_images(program.seed, kClasses);
   const auto device = device_under_test(numerics);
   LocalWorld world(1);
   const auto transport = world.transport(0);
@@ -98,10 +100,11 @@ TEST_CASE("every optimizer's numbers of the step are those of the step that is r
 
 TEST_CASE("numbers that change from step to step are as many as a step has", "[graphs]") {
   ON_A_DEVICE();
-  OperatorCase adam{task_of(ComputeOp::optimizer, "adamw"), {in({60}), inout({60}), inout({60}), given(inout({60}), whole_numbers(60, 9, 5))}};
+  OperatorCase adam{task_of(ComputeOp::optimizer, "adamw"),
+                    {in({60}), inout({60}), inout({60}), given(inout({60}), whole_numbers(60, 9, 5))}};
   adam.task.scalars = {1e-2, 0.1, 0.9, 0.999, 1e-8};
   adam.step = 6;
-  for (const int others : {0, 40'000}) {   // Updates of no tensor: two numbers each.
+  for (const int others : {0, 40'000}) {  // Updates of no tensor: two numbers each.
     INFO(others << " others before it");
     const auto device = device_under_test(Numerics::fp64);
     Laid laid = lay_out(adam, ElementType::real64);
@@ -110,7 +113,7 @@ TEST_CASE("numbers that change from step to step are as many as a step has", "[g
       memory.push_back(device->allocate(values.size() * sizeof(double)));
       device->write(*memory.back(), 0, encoded(values, ElementType::real64));
     }
-    laid.call.step = 0;   // The step it is recorded in; it is replayed as another.
+    laid.call.step = 0;  // The step it is recorded in; it is replayed as another.
     const Operator* op = device->find(operator_name(adam.task));
     REQUIRE(op != nullptr);
     const auto run = [&] {
@@ -120,7 +123,8 @@ TEST_CASE("numbers that change from step to step are as many as a step has", "[g
       for (std::size_t i = 0; i < memory.size(); ++i) laid.call.operands[i].data = memory[i]->data();
       device->execute(*op, laid.call);
     };
-    const auto recording = device->record([&] { (void)device->submit(0, {}, {.run = run, .start = {}, .name = "update"}); });
+    const auto recording =
+        device->record([&] { (void)device->submit(0, {}, {.run = run, .start = {}, .name = "update"}); });
     device->wait(device->replay(*recording, adam.step));
     std::vector<std::byte> weights(60 * sizeof(double));
     device->read(*memory[1], 0, weights);
@@ -132,7 +136,8 @@ TEST_CASE("what the host has a part in is issued task by task, and says so", "[g
   ON_A_DEVICE();
   Job offloads = small_job(Net::gpt);
   offloads.strategy.offload = Offload::activations;
-  const Left on_host = train(offloads.lower(), 3, Numerics::fp32, true), dropless = train(small_job(Net::mixtral).lower(), 3, Numerics::fp32, true);
+  const Left on_host = train(offloads.lower(), 3, Numerics::fp32, true),
+             dropless = train(small_job(Net::mixtral).lower(), 3, Numerics::fp32, true);
   CHECK(on_host.because.find("in host memory") != std::string::npos);
   CHECK(dropless.because.find("sizes that only the data decides") != std::string::npos);
   for (const Left& one : {on_host, dropless}) CHECK(one.replayed == std::vector<bool>{false, false, false});

@@ -14,8 +14,10 @@ using namespace rehearse;
 using namespace rehearse::test;
 
 TEST_CASE("communicators: every rank makes the same calls, each with groups that share no rank") {
-  // Two tensor-parallel pairs, two data-parallel pairs, and a ring of messages, as four ranks ask for them in orders of their own.
-  const Wanted tp01{"tp", {0, 1}}, tp23{"tp", {2, 3}}, dp02{"dp", {0, 2}}, dp13{"dp", {1, 3}}, up{"pp", {0, 2}}, down{"pp", {2, 0}};
+  // Two tensor-parallel pairs, two data-parallel pairs, and a ring of messages, as four ranks ask for them in orders of
+  // their own.
+  const Wanted tp01{"tp", {0, 1}}, tp23{"tp", {2, 3}}, dp02{"dp", {0, 2}}, dp13{"dp", {1, 3}}, up{"pp", {0, 2}},
+      down{"pp", {2, 0}};
   const auto rounds = rounds_of({{up, tp01, dp02, down}, {dp13, tp01}, {down, up, dp02, tp23}, {tp23, dp13}});
   std::multiset<Wanted> made;
   for (const auto& round : rounds) {
@@ -35,7 +37,8 @@ TEST_CASE("the order in which ranks ask for communicators does not matter") {
 }
 
 TEST_CASE("wishes survive the rendezvous, whatever their names hold") {
-  const std::vector<Wanted> wanted{{"dp_replicate#0@compute", {0, 4, 8}}, {"a name with spaces\nand lines", {3, 1}}, {"", {0}}};
+  const std::vector<Wanted> wanted{
+      {"dp_replicate#0@compute", {0, 4, 8}}, {"a name with spaces\nand lines", {3, 1}}, {"", {0}}};
   CHECK(wanted_from(to_text(wanted)) == wanted);
   CHECK(wanted_from("").empty());
 }
@@ -58,7 +61,7 @@ TEST_CASE("a variable of NCCL's that the user has set stays") {
 
 TEST_CASE("bfloat16 keeps eight bits of a number, ties to even") {
   CHECK(from_bfloat16(to_bfloat16(1.0f)) == 1.0f);
-  CHECK(from_bfloat16(to_bfloat16(1.0f + 0x1p-8f)) == 1.0f);            // Half way: to the even one.
+  CHECK(from_bfloat16(to_bfloat16(1.0f + 0x1p-8f)) == 1.0f);  // Half way: to the even one.
   CHECK(from_bfloat16(to_bfloat16(1.0f + 0x1.8p-7f)) == 1.0f + 0x1p-6f);
   CHECK(from_bfloat16(to_bfloat16(1.0f + 0x1.02p-8f)) == 1.0f + 0x1p-7f);
   CHECK(std::isinf(from_bfloat16(to_bfloat16(3.4e38f))));
@@ -79,11 +82,14 @@ TEST_CASE("out of memory: the table adds up to the predicted peak, and names ran
   const RoleMemory predicted = peak_memory(program, Bytes{0}, Bytes{0}).at(0);
   CategoryBytes used{};
   used[static_cast<std::size_t>(MemoryCategory::weights)] = Bytes{12345678.0};
-  const Error e = explained(OutOfMemory("no", Bytes{1 << 20}, Bytes{3.0 * (1 << 20)}, Bytes{4.0 * (1 << 20)}), program, 0, used, "layer.forward/attention");
+  const Error e = explained(OutOfMemory("no", Bytes{1 << 20}, Bytes{3.0 * (1 << 20)}, Bytes{4.0 * (1 << 20)}), program,
+                            0, used, "layer.forward/attention");
   const std::string text = e.what();
   CHECK(e.kind == ErrorKind::infeasible);
-  for (const std::string& part : {std::string("rank 0"), std::string("'layer.forward/attention'"), to_string_iec(Bytes{1 << 20}), to_string_iec(predicted.peak), to_string_iec(Bytes{12345678.0}),
-                                  to_string_iec(predicted.by_category[static_cast<std::size_t>(MemoryCategory::activations)])})
+  for (const std::string& part :
+       {std::string("rank 0"), std::string("'layer.forward/attention'"), to_string_iec(Bytes{1 << 20}),
+        to_string_iec(predicted.peak), to_string_iec(Bytes{12345678.0}),
+        to_string_iec(predicted.by_category[static_cast<std::size_t>(MemoryCategory::activations)])})
     CHECK(text.find(part) != std::string::npos);
   CHECK_FALSE(e.hint.empty());
 }

@@ -1,4 +1,5 @@
-// Operators over images give what the CPU's give in fp64, in each type: strides, dilation, groups, sides that are no multiple of anything, tiles with halos.
+// Operators over images give what the CPU's give in fp64, in each type: strides, dilation, groups, sides that are no
+// multiple of anything, tiles with halos.
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/support/skip.hpp"
 
@@ -39,7 +40,8 @@ TEST_CASE("convolutions: strides, padding, dilation, groups") {
   const std::vector<double> strided{3, 2, 1, 1, 3, 2, 1, 1, 2, 0, 3, 2}, dilated{3, 1, 2, 2, 2, 1, 0, 1, 1, 0, 6, 4};
   check_all_types({with(ComputeOp::convolution, "", strided), {in({2, 4, 7, 6}), in({6, 2, 3, 3}), out({2, 6, 4, 3})}});
   check_all_types({with(ComputeOp::convolution, "", dilated), {in({2, 4, 7, 6}), in({6, 4, 3, 2}), out({2, 6, 7, 5})}});
-  check_all_types({with(ComputeOp::convolution_grad, "input", strided), {in({2, 6, 4, 3}), in({6, 2, 3, 3}), out({2, 4, 7, 6})}});
+  check_all_types(
+      {with(ComputeOp::convolution_grad, "input", strided), {in({2, 6, 4, 3}), in({6, 2, 3, 3}), out({2, 4, 7, 6})}});
   ComputeTask weight = with(ComputeOp::convolution_grad, "weight", strided);
   weight.accumulates = true;
   check_all_types({weight, {in({2, 4, 7, 6}), in({2, 6, 4, 3}), inout({6, 2, 3, 3}, Holds::sums)}});
@@ -48,10 +50,12 @@ TEST_CASE("convolutions: strides, padding, dilation, groups") {
 TEST_CASE("pools") {
   ON_A_DEVICE();
   const std::vector<double> window{3, 2, 1, 1, 2, 2, 0, 1};
-  const OperatorCase most{with(ComputeOp::pool, "max", window), {in({2, 3, 7, 6}), out({2, 3, 4, 3}, Holds::integers), out({2, 3, 4, 3})}};
+  const OperatorCase most{with(ComputeOp::pool, "max", window),
+                          {in({2, 3, 7, 6}), out({2, 3, 4, 3}, Holds::integers), out({2, 3, 4, 3})}};
   check_all_types(most);
   const std::vector<double> positions = on_reference(most, ElementType::real32).values[1];
-  check_all_types({with(ComputeOp::pool_grad, "max", window), {in({2, 3, 4, 3}), given(in({2, 3, 4, 3}, Holds::integers), positions), out({2, 3, 7, 6})}});
+  check_all_types({with(ComputeOp::pool_grad, "max", window),
+                   {in({2, 3, 4, 3}), given(in({2, 3, 4, 3}, Holds::integers), positions), out({2, 3, 7, 6})}});
   check_all_types({with(ComputeOp::pool, "average", window), {in({2, 3, 7, 6}), out({2, 3, 4, 3})}});
   check_all_types({with(ComputeOp::pool_grad, "average", window), {in({2, 3, 4, 3}), out({2, 3, 7, 6})}});
   check_all_types({with(ComputeOp::pool, "global", {}), {in({2, 3, 7, 6}), out({2, 3})}});
@@ -61,22 +65,30 @@ TEST_CASE("pools") {
 TEST_CASE("batch norm from the sums of all ranks") {
   ON_A_DEVICE();
   const std::vector<double> sums{3, -5, 2, 60, 80, 70}, gradient_sums{2, -1, 4, 3, 5, -2};
-  ComputeTask norm = task_of(ComputeOp::norm, "batch_norm"), grad = task_of(ComputeOp::norm_grad, "batch_norm"), backward = task_of(ComputeOp::statistics, "backward");
+  ComputeTask norm = task_of(ComputeOp::norm, "batch_norm"), grad = task_of(ComputeOp::norm_grad, "batch_norm"),
+              backward = task_of(ComputeOp::statistics, "backward");
   norm.epsilon = grad.epsilon = backward.epsilon = 1e-5;
   const Slot image = in({2, 3, 5, 6}), per_channel = in({3}, Holds::sums);
   check_all_types({task_of(ComputeOp::statistics, "forward"), {image, out({6}, Holds::sums)}});
   check_all_types({norm, {image, given(in({6}, Holds::sums), sums), per_channel, per_channel, out({2, 3, 5, 6})}});
-  check_all_types({backward, {image, image, given(in({6}, Holds::sums), sums), out({6}, Holds::sums), inout({3}, Holds::sums), inout({3}, Holds::sums)}});
-  check_all_types({grad, {image, image, given(in({6}, Holds::sums), sums), given(in({6}, Holds::sums), gradient_sums), per_channel, out({2, 3, 5, 6})}});
+  check_all_types({backward,
+                   {image, image, given(in({6}, Holds::sums), sums), out({6}, Holds::sums), inout({3}, Holds::sums),
+                    inout({3}, Holds::sums)}});
+  check_all_types({grad,
+                   {image, image, given(in({6}, Holds::sums), sums), given(in({6}, Holds::sums), gradient_sums),
+                    per_channel, out({2, 3, 5, 6})}});
 }
 
-TEST_CASE("batch norm whose weights do not learn: a gradient that only passes through, over the replicas of a rank or of all") {
+TEST_CASE(
+    "batch norm whose weights do not learn: a gradient that only passes through, over the replicas of a rank or of "
+    "all") {
   ON_A_DEVICE();
   Slot image = tile(in({})), gradient = own_rows(in({}));
-  image.all[0] = gradient.all[0] = 4;   // Two of four images.
+  image.all[0] = gradient.all[0] = 4;  // Two of four images.
   const Slot sums = given(in({6}, Holds::sums), {30, -50, 20, 600, 800, 700});
   for (const char* scope : {"replica", "global"}) {
-    ComputeTask forward = task_of(ComputeOp::statistics, "forward"), backward = task_of(ComputeOp::statistics, "backward");
+    ComputeTask forward = task_of(ComputeOp::statistics, "forward"),
+                backward = task_of(ComputeOp::statistics, "backward");
     forward.scope = backward.scope = scope;
     backward.epsilon = 1e-5;
     check_all_types({forward, {image, out({6}, Holds::sums)}});
@@ -88,15 +100,19 @@ TEST_CASE("activations of images, of tiles too") {
   ON_A_DEVICE();
   for (const std::vector<double>& slope : {std::vector<double>{}, std::vector<double>{0.2}}) {
     const char* variant = slope.empty() ? "relu" : "leaky_relu";
-    check_all_types({with(ComputeOp::activation, variant, slope), {tile(in({})), own_rows(out({}, Holds::mask)), tile(out({}))}});
+    check_all_types(
+        {with(ComputeOp::activation, variant, slope), {tile(in({})), own_rows(out({}, Holds::mask)), tile(out({}))}});
     check_all_types({with(ComputeOp::activation, variant, slope), {in({2, 7}), out({2, 7})}});
-    check_all_types({with(ComputeOp::activation_grad, variant, slope), {own_rows(in({})), given(own_rows(in({}, Holds::mask)), whole_numbers(150, 2, 3)), tile(out({}))}});
+    check_all_types(
+        {with(ComputeOp::activation_grad, variant, slope),
+         {own_rows(in({})), given(own_rows(in({}, Holds::mask)), whole_numbers(150, 2, 3)), tile(out({}))}});
     check_all_types({with(ComputeOp::activation_grad, variant, slope), {in({2, 7}), in({2, 7}), out({2, 7})}});
   }
   check_all_types({task_of(ComputeOp::activation, "tanh"), {tile(in({})), own_rows(out({}))}});
   check_all_types({task_of(ComputeOp::activation_grad, "tanh"), {own_rows(in({})), tile(in({})), tile(out({}))}});
   check_all_types({task_of(ComputeOp::activation, "gate"), {own_rows(in({})), own_rows(in({})), tile(out({}))}});
-  check_all_types({task_of(ComputeOp::activation_grad, "gate"), {tile(in({})), own_rows(in({})), own_rows(in({})), own_rows(out({})), own_rows(out({}))}});
+  check_all_types({task_of(ComputeOp::activation_grad, "gate"),
+                   {tile(in({})), own_rows(in({})), own_rows(in({})), own_rows(out({})), own_rows(out({}))}});
   check_all_types({task_of(ComputeOp::add), {tile(in({})), own_rows(in({})), tile(out({}))}});
   check_all_types({task_of(ComputeOp::add, "bias"), {in({3}), tile(inout({}))}});
   check_all_types({task_of(ComputeOp::add, "channel_sum"), {tile(in({})), inout({3}, Holds::sums)}});
@@ -111,10 +127,12 @@ TEST_CASE("dropout of a tile draws for its own elements, by their numbers in the
   check_all_types({drop, {tile(in({})), tile(out({}, Holds::mask)), own_rows(out({}))}, {}, {}, 5});
   ComputeTask with_residual = drop;
   with_residual.op = ComputeOp::dropout_add;
-  check_all_types({with_residual, {own_rows(in({})), tile(in({})), tile(out({}, Holds::mask)), tile(out({}))}, {}, {}, 5});
+  check_all_types(
+      {with_residual, {own_rows(in({})), tile(in({})), tile(out({}, Holds::mask)), tile(out({}))}, {}, {}, 5});
   ComputeTask grad = drop;
   grad.op = ComputeOp::dropout_grad;
-  check_all_types({grad, {tile(in({})), given(own_rows(in({}, Holds::mask)), whole_numbers(150, 2, 7)), tile(out({}))}});
+  check_all_types(
+      {grad, {tile(in({})), given(own_rows(in({}, Holds::mask)), whole_numbers(150, 2, 7)), tile(out({}))}});
 }
 
 TEST_CASE("channels joined and split, pixels repeated and interpolated") {
@@ -130,13 +148,17 @@ TEST_CASE("channels joined and split, pixels repeated and interpolated") {
 TEST_CASE("losses of pixels and of scores") {
   ON_A_DEVICE();
   for (const std::int64_t classes : {4, 1}) {
-    const Slot labels = given(in({2, 3, 5}, Holds::integers), whole_numbers(30, classes == 1 ? 2 : 4, 5)), logits = in({2, classes, 3, 5});
+    const Slot labels = given(in({2, 3, 5}, Holds::integers), whole_numbers(30, classes == 1 ? 2 : 4, 5)),
+               logits = in({2, classes, 3, 5});
     check_all_types({task_of(ComputeOp::cross_entropy, "pixels"), {logits, labels, out({1}, Holds::sums)}});
-    check_all_types({task_of(ComputeOp::cross_entropy_grad, "pixels"), {logits, labels, out({2, classes, 3, 5})}, {60}});
+    check_all_types(
+        {task_of(ComputeOp::cross_entropy_grad, "pixels"), {logits, labels, out({2, classes, 3, 5})}, {60}});
   }
   for (const double form : {0.0, 1.0, 2.0})
     for (const double sign : {1.0, -1.0}) {
-      check_all_types({with(ComputeOp::cross_entropy, "adversarial", {sign, form}), {in({40, 1}), out({1}, Holds::sums)}});
-      check_all_types({with(ComputeOp::cross_entropy_grad, "adversarial", {sign, form}), {in({40, 1}), out({40, 1})}, {80}});
+      check_all_types(
+          {with(ComputeOp::cross_entropy, "adversarial", {sign, form}), {in({40, 1}), out({1}, Holds::sums)}});
+      check_all_types(
+          {with(ComputeOp::cross_entropy_grad, "adversarial", {sign, form}), {in({40, 1}), out({40, 1})}, {80}});
     }
 }

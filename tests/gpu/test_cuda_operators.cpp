@@ -1,5 +1,5 @@
-// Every CUDA operator gives what the CPU's gives in fp64, in each type it is used in: rows that are no multiple of a vector, of a warp or of a block,
-// slices of a vocabulary, shared key heads, dropout, positions in two pieces.
+// Every CUDA operator gives what the CPU's gives in fp64, in each type it is used in: rows that are no multiple of a
+// vector, of a warp or of a block, slices of a vocabulary, shared key heads, dropout, positions in two pieces.
 #include <algorithm>
 
 #include "gpu_backend/device_probe.hpp"
@@ -29,16 +29,21 @@ TEST_CASE("both devices have the transformers' operators under the same names") 
   std::vector<std::string> lacking;
   const std::vector<std::string> cuda = cuda_operators().names();
   for (const std::string& name : cuda)
-    if (const auto cpu = cpu_operators().names(); std::find(cpu.begin(), cpu.end(), name) == cpu.end()) lacking.push_back(name);
+    if (const auto cpu = cpu_operators().names(); std::find(cpu.begin(), cpu.end(), name) == cpu.end())
+      lacking.push_back(name);
   CHECK(lacking.empty());
   if (cuda_missing().empty()) CHECK(cuda.size() >= 50);
 }
 
 TEST_CASE("linear layers with several outputs") {
   ON_A_DEVICE();
-  check({task_of(ComputeOp::matmul, "linear"), {in({2, 3, 8}), in({24, 8}), out({2, 3, 16}), out({2, 3, 8}), in({24})}, {}, {1}});
+  check({task_of(ComputeOp::matmul, "linear"),
+         {in({2, 3, 8}), in({24, 8}), out({2, 3, 16}), out({2, 3, 8}), in({24})},
+         {},
+         {1}});
   check({task_of(ComputeOp::matmul, "linear"), {in({2, 3, 8}), in({16, 8}), out({2, 3, 16}), in({16})}, {}, {0}});
-  check({task_of(ComputeOp::matmul, "linear_input_grad"), {in({24, 8}), out({2, 3, 8}), in({2, 3, 16}), in({2, 3, 8})}});
+  check(
+      {task_of(ComputeOp::matmul, "linear_input_grad"), {in({24, 8}), out({2, 3, 8}), in({2, 3, 16}), in({2, 3, 8})}});
   ComputeTask weight = task_of(ComputeOp::matmul, "linear_weight_grad");
   weight.accumulates = true;
   check({weight, {in({2, 8, 8}), inout({24, 8}, Holds::sums), in({2, 8, 16}), in({2, 8, 8})}});
@@ -67,13 +72,18 @@ TEST_CASE("attention in pieces, with key heads that are shared") {
 TEST_CASE("norms of rows of any width") {
   ON_A_DEVICE();
   for (const std::int64_t width : {24, 33, 1040}) {
-    check({norm_task(ComputeOp::norm, "layer_norm"), {in({2, 3, width}), in({width}), in({width}), out({2, 3, width})}});
+    check(
+        {norm_task(ComputeOp::norm, "layer_norm"), {in({2, 3, width}), in({width}), in({width}), out({2, 3, width})}});
     check({norm_task(ComputeOp::norm, "rms_norm"), {in({2, 3, width}), in({width}), out({2, 3, width})}});
-    check({norm_task(ComputeOp::norm_grad, "layer_norm"), {in({2, 3, width}), in({2, 3, width}), in({width}), out({2, 3, width})}});
-    check({norm_task(ComputeOp::norm_grad, "rms_norm"), {in({2, 3, width}), in({2, 3, width}), in({width}), out({2, 3, width})}});
+    check({norm_task(ComputeOp::norm_grad, "layer_norm"),
+           {in({2, 3, width}), in({2, 3, width}), in({width}), out({2, 3, width})}});
+    check({norm_task(ComputeOp::norm_grad, "rms_norm"),
+           {in({2, 3, width}), in({2, 3, width}), in({width}), out({2, 3, width})}});
   }
-  check({norm_task(ComputeOp::norm_grad, "layer_norm", true), {in({2, 75, 24}), in({2, 75, 24}), inout({24}, Holds::sums), inout({24}, Holds::sums)}});
-  check({norm_task(ComputeOp::norm_grad, "rms_norm", true), {in({2, 75, 33}), in({2, 75, 33}), inout({33}, Holds::sums)}});
+  check({norm_task(ComputeOp::norm_grad, "layer_norm", true),
+         {in({2, 75, 24}), in({2, 75, 24}), inout({24}, Holds::sums), inout({24}, Holds::sums)}});
+  check({norm_task(ComputeOp::norm_grad, "rms_norm", true),
+         {in({2, 75, 33}), in({2, 75, 33}), inout({33}, Holds::sums)}});
 }
 
 TEST_CASE("activations") {
@@ -83,7 +93,8 @@ TEST_CASE("activations") {
     check({task_of(ComputeOp::activation_grad, variant), {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
   }
   check({task_of(ComputeOp::activation, "silu_mul"), {in({2, 5, 33}), in({2, 5, 33}), out({2, 5, 33})}});
-  check({task_of(ComputeOp::activation_grad, "silu_mul"), {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
+  check({task_of(ComputeOp::activation_grad, "silu_mul"),
+         {in({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32}), in({2, 5, 32}), out({2, 5, 32})}});
   check({task_of(ComputeOp::add), {in({3, 7, 11}), in({3, 7, 11}), out({3, 7, 11})}});
   ComputeTask accumulate = task_of(ComputeOp::add);
   accumulate.accumulates = true;
@@ -107,7 +118,11 @@ TEST_CASE("dropout takes the numbers of global elements") {
   check({drop, {shard(in({2, 6, 8})), shard(out({2, 6, 8}, Holds::mask)), shard(out({2, 6, 8}))}, {}, {}, 5});
   ComputeTask with_residual = drop;
   with_residual.op = ComputeOp::dropout_add;
-  check({with_residual, {shard(in({2, 6, 8})), shard(in({2, 6, 8})), shard(out({2, 6, 8}, Holds::mask)), shard(out({2, 6, 8}))}, {}, {}, 5});
+  check({with_residual,
+         {shard(in({2, 6, 8})), shard(in({2, 6, 8})), shard(out({2, 6, 8}, Holds::mask)), shard(out({2, 6, 8}))},
+         {},
+         {},
+         5});
   ComputeTask grad = drop;
   grad.op = ComputeOp::dropout_grad;
   check({grad, {in({2, 6, 9}), given(in({2, 6, 9}, Holds::mask), whole_numbers(108, 2, 7)), out({2, 6, 9})}});
@@ -143,17 +158,22 @@ TEST_CASE("cross-entropy over a padded slice of the vocabulary") {
     return s;
   };
   const Slot labels = given(in({2, 5}, Holds::integers), whole_numbers(10, 500, 11));
-  const Slot sums = given(in({2, 5, 2}, Holds::sums), std::vector<double>(20, 60.0)), per_token = given(in({2, 5}, Holds::sums), std::vector<double>(10, 3.5));
+  const Slot sums = given(in({2, 5, 2}, Holds::sums), std::vector<double>(20, 60.0)),
+             per_token = given(in({2, 5}, Holds::sums), std::vector<double>(10, 3.5));
   check({task_of(ComputeOp::cross_entropy, "max"), {slice(in({2, 5, 300})), out({2, 5}, Holds::sums)}});
-  check({task_of(ComputeOp::cross_entropy, "sums"), {slice(in({2, 5, 300})), labels, per_token, out({2, 5, 2}, Holds::sums)}});
-  check({task_of(ComputeOp::cross_entropy, "exponential"), {slice(inout({2, 5, 300})), labels, per_token, out({2, 5}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "sums"),
+         {slice(in({2, 5, 300})), labels, per_token, out({2, 5, 2}, Holds::sums)}});
+  check({task_of(ComputeOp::cross_entropy, "exponential"),
+         {slice(inout({2, 5, 300})), labels, per_token, out({2, 5}, Holds::sums)}});
   check({task_of(ComputeOp::cross_entropy, "sum_exp"), {slice(in({2, 5, 300})), out({2, 5}, Holds::sums)}});
   check({task_of(ComputeOp::cross_entropy, "normalise"), {slice(inout({2, 5, 300})), per_token}});
   check({task_of(ComputeOp::cross_entropy, "loss"), {per_token, in({2, 5}, Holds::sums), out({1}, Holds::sums)}});
   check({task_of(ComputeOp::cross_entropy, "loss_of_sums"), {sums, out({1}, Holds::sums)}});
   check({task_of(ComputeOp::cross_entropy_grad), {slice(in({2, 5, 300})), labels, slice(out({2, 5, 300}))}, {40}});
   check({task_of(ComputeOp::cross_entropy_grad, "in_place"), {labels, slice(inout({2, 5, 300}))}, {40}});
-  check({task_of(ComputeOp::cross_entropy_grad, "fused"), {slice(in({2, 5, 300})), labels, slice(out({2, 5, 300})), per_token, sums}, {40}});
+  check({task_of(ComputeOp::cross_entropy_grad, "fused"),
+         {slice(in({2, 5, 300})), labels, slice(out({2, 5, 300})), per_token, sums},
+         {40}});
 }
 
 TEST_CASE("updates of many tensors") {
@@ -166,8 +186,11 @@ TEST_CASE("updates of many tensors") {
   OperatorCase squares{task_of(ComputeOp::square_sum, "l2"), {}}, clip{task_of(ComputeOp::scale, "clip"), {}};
   clip.task.scalars = {0.5};
   for (std::int64_t i = 0; i < 45; ++i) {  // More than one launch takes.
-    const std::vector<std::int64_t> shape = i % 2 == 0 ? std::vector<std::int64_t>{5, 12} : std::vector<std::int64_t>{60};
-    for (const Slot& s : {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums), given(inout(shape, Holds::sums), positive)}) adam.slots.push_back(s);
+    const std::vector<std::int64_t> shape =
+        i % 2 == 0 ? std::vector<std::int64_t>{5, 12} : std::vector<std::int64_t>{60};
+    for (const Slot& s :
+         {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums), given(inout(shape, Holds::sums), positive)})
+      adam.slots.push_back(s);
     for (const Slot& s : {in(shape), inout(shape, Holds::sums), inout(shape, Holds::sums)}) sgd.slots.push_back(s);
     squares.slots.push_back(in(shape, Holds::sums));
     squares.offsets.push_back(i % 3 == 0 ? 0 : 1);
@@ -187,12 +210,18 @@ TEST_CASE("updates of many tensors") {
 
 TEST_CASE("LAMB: moments, norms of whole tensors, the step by their ratio") {
   ON_A_DEVICE();
-  OperatorCase moments{task_of(ComputeOp::optimizer, "lamb_moments"), {}}, step{task_of(ComputeOp::optimizer, "lamb"), {}};
+  OperatorCase moments{task_of(ComputeOp::optimizer, "lamb_moments"), {}},
+      step{task_of(ComputeOp::optimizer, "lamb"), {}};
   moments.task.scalars = step.task.scalars = {1e-2, 0.1, 0.9, 0.999, 1e-6};
-  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{70, 130}, {60}}) {  // More than one block; a vector.
+  // More than one block; a vector.
+  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{70, 130}, {60}}) {
     const std::vector<double> positive = whole_numbers(count(shape), 9, 5);
-    for (const Slot& s : {in(shape), in(shape, Holds::sums), inout(shape, Holds::sums), given(inout(shape, Holds::sums), positive), out({2}, Holds::sums)}) moments.slots.push_back(s);
-    for (const Slot& s : {inout(shape, Holds::sums), in(shape, Holds::sums), given(in(shape, Holds::sums), positive), given(in({2}, Holds::sums), {40.0, 900.0})}) step.slots.push_back(s);
+    for (const Slot& s : {in(shape), in(shape, Holds::sums), inout(shape, Holds::sums),
+                          given(inout(shape, Holds::sums), positive), out({2}, Holds::sums)})
+      moments.slots.push_back(s);
+    for (const Slot& s : {inout(shape, Holds::sums), in(shape, Holds::sums), given(in(shape, Holds::sums), positive),
+                          given(in({2}, Holds::sums), {40.0, 900.0})})
+      step.slots.push_back(s);
   }
   check(moments);
   check(step);
@@ -204,14 +233,22 @@ TEST_CASE("casts to fp8: by the scale of the step before, of the tensor, of rows
   ON_A_DEVICE();
   const auto cast = [](const char* variant, double role) {
     ComputeTask t = task_of(ComputeOp::quantise, variant);
-    t.scalars = role == 2 ? std::vector<double>{2, -14, 57344, role, 1, 1} : std::vector<double>{3, -6, 448, role, 1, 1};
+    t.scalars =
+        role == 2 ? std::vector<double>{2, -14, 57344, role, 1, 1} : std::vector<double>{3, -6, 448, role, 1, 1};
     return t;
   };
   for (const double role : {0.0, 1.0, 2.0}) {
-    check({cast("delayed", role), {given(inout({6}, Holds::sums), {100, 50, 2000, 0, 9, 0}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}), out({40})}});
-    check({cast("delayed", role), {given(inout({6}, Holds::sums), {0, 0, 0, 0, 0, 0}), in({5, 130}), out({5, 130}), out({5, 130})}});  // The first step: no scale yet.
-    check({cast("tensorwise", role), {given(in({2}, Holds::sums), {3.5, 0.75}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}), out({40})}});
-    for (const char* variant : {"rowwise", "blockwise", "mxfp8"}) check({cast(variant, role), {in({140, 150}), out({140, 150}), out({140, 150})}, {150}});
+    check({cast("delayed", role),
+           {given(inout({6}, Holds::sums), {100, 50, 2000, 0, 9, 0}), in({5, 130}), out({5, 130}), out({5, 130}),
+            in({40}), out({40}), out({40})}});
+    // The first step: no scale yet.
+    check({cast("delayed", role),
+           {given(inout({6}, Holds::sums), {0, 0, 0, 0, 0, 0}), in({5, 130}), out({5, 130}), out({5, 130})}});
+    check({cast("tensorwise", role),
+           {given(in({2}, Holds::sums), {3.5, 0.75}), in({5, 130}), out({5, 130}), out({5, 130}), in({40}), out({40}),
+            out({40})}});
+    for (const char* variant : {"rowwise", "blockwise", "mxfp8"})
+      check({cast(variant, role), {in({140, 150}), out({140, 150}), out({140, 150})}, {150}});
   }
   check({task_of(ComputeOp::quantise, "amax"), {in({70, 130}), in({40}), out({2}, Holds::sums)}});
   check({task_of(ComputeOp::quantise, "update_scales"), {given(inout({6}, Holds::sums), {1, 2, 3, 4, 0, 5})}});
@@ -220,7 +257,9 @@ TEST_CASE("casts to fp8: by the scale of the step before, of the tensor, of rows
 namespace {
 
 /// A part of a weight and of its statistics: whole, rows or columns of it, or a slice of the flattened matrix.
-struct Factored { Slot weight, rows, columns; };
+struct Factored {
+  Slot weight, rows, columns;
+};
 void check_adafactor(const Factored& f) {
   const std::vector<double> scalars{1e-2, 0.1, 1e-30, 1e-3, 1.0, 0.8, 1, 1};
   const auto as = [](Slot s, Access access, Holds holds, std::vector<double> values = {}) {
@@ -238,13 +277,21 @@ void check_adafactor(const Factored& f) {
     return t;
   };
   const Slot vector = in({60}), size = given(in({1}, Holds::sums), {30.0});
-  const auto wide = [&](Slot s, Access access) { return as(s, access, Holds::sums, access == Access::write ? std::vector<double>{} : positive(s)); };
-  check({task(ComputeOp::square_sum), {as(f.weight, Access::read, Holds::reals), as(f.weight, Access::read, Holds::sums), out({1}, Holds::sums), wide(f.rows, Access::write), wide(f.columns, Access::write),
-                                       vector, in({60}, Holds::sums), out({1}, Holds::sums)}});
-  check({task(ComputeOp::statistics), {as(f.weight, Access::read, Holds::reals), out({1}, Holds::sums), wide(f.rows, Access::read), wide(f.rows, Access::update), wide(f.columns, Access::read),
-                                       wide(f.columns, Access::update), vector, out({1}, Holds::sums), wide(vector, Access::update)}});
-  check({task(ComputeOp::optimizer), {as(f.weight, Access::read, Holds::reals), as(f.weight, Access::update, Holds::sums), size, given(size, {7000.0}), wide(f.rows, Access::read), wide(f.columns, Access::read),
-                                      vector, inout({60}, Holds::sums), size, given(size, {3.0}), wide(vector, Access::read)}});
+  const auto wide = [&](Slot s, Access access) {
+    return as(s, access, Holds::sums, access == Access::write ? std::vector<double>{} : positive(s));
+  };
+  check({task(ComputeOp::square_sum),
+         {as(f.weight, Access::read, Holds::reals), as(f.weight, Access::read, Holds::sums), out({1}, Holds::sums),
+          wide(f.rows, Access::write), wide(f.columns, Access::write), vector, in({60}, Holds::sums),
+          out({1}, Holds::sums)}});
+  check({task(ComputeOp::statistics),
+         {as(f.weight, Access::read, Holds::reals), out({1}, Holds::sums), wide(f.rows, Access::read),
+          wide(f.rows, Access::update), wide(f.columns, Access::read), wide(f.columns, Access::update), vector,
+          out({1}, Holds::sums), wide(vector, Access::update)}});
+  check({task(ComputeOp::optimizer),
+         {as(f.weight, Access::read, Holds::reals), as(f.weight, Access::update, Holds::sums), size,
+          given(size, {7000.0}), wide(f.rows, Access::read), wide(f.columns, Access::read), vector,
+          inout({60}, Holds::sums), size, given(size, {3.0}), wide(vector, Access::read)}});
 }
 /// `s` as a part of a tensor of shape `all`: along each dimension these runs.
 Slot part(Slot s, std::vector<std::int64_t> all, std::vector<Runs> global) {
@@ -257,10 +304,14 @@ Slot part(Slot s, std::vector<std::int64_t> all, std::vector<Runs> global) {
 TEST_CASE("Adafactor: statistics of rows and columns of what a rank holds") {
   ON_A_DEVICE();
   check_adafactor({in({70, 130}), in({70}), in({130})});
-  check_adafactor({part(in({7, 13}), {28, 13}, {{{7, 7}}, {{0, 13}}}), part(in({7}), {28}, {{{7, 7}}}), in({13})});                 // Some rows.
-  check_adafactor({part(in({7, 13}), {7, 26}, {{{0, 7}}, {{13, 13}}}), in({7}), part(in({13}), {26}, {{{13, 13}}})});               // Some columns.
-  check_adafactor({part(in({8, 6}), {14, 6}, {{{8, 8}}, {{0, 6}}}), part(in({8}), {14}, {{{8, 8}}}), in({6})});                     // Two rows of padding.
-  check_adafactor({in({6, 4, 3, 3}), in({6}), in({4, 3, 3})});                                                                      // A convolution's.
+  // Some rows.
+  check_adafactor({part(in({7, 13}), {28, 13}, {{{7, 7}}, {{0, 13}}}), part(in({7}), {28}, {{{7, 7}}}), in({13})});
+  // Some columns.
+  check_adafactor({part(in({7, 13}), {7, 26}, {{{0, 7}}, {{13, 13}}}), in({7}), part(in({13}), {26}, {{{13, 13}}})});
+  // Two rows of padding.
+  check_adafactor({part(in({8, 6}), {14, 6}, {{{8, 8}}, {{0, 6}}}), part(in({8}), {14}, {{{8, 8}}}), in({6})});
+  // A convolution's.
+  check_adafactor({in({6, 4, 3, 3}), in({6}), in({4, 3, 3})});
 }
 
 TEST_CASE("an update of many tensors takes scratch for one of them at a time") {
@@ -272,7 +323,9 @@ TEST_CASE("an update of many tensors takes scratch for one of them at a time") {
     OperatorCase squares{task_of(ComputeOp::square_sum, "adafactor"), {}};
     squares.task.scalars = {1e-2, 0.1, 1e-30, 1e-3, 1.0, 0.8, 1, 1};
     for (int i = 0; i < tensors; ++i)
-      for (const Slot& s : {in(shape, Holds::sums), in(shape, Holds::sums), out({1}, Holds::sums), out({1024}, Holds::sums), out({64}, Holds::sums)}) squares.slots.push_back(s);
+      for (const Slot& s : {in(shape, Holds::sums), in(shape, Holds::sums), out({1}, Holds::sums),
+                            out({1024}, Holds::sums), out({64}, Holds::sums)})
+        squares.slots.push_back(s);
     return on_device(squares, ElementType::real32).peak.value();
   };
   CHECK(peak(6) - peak(1) < 5 * (operands + 5 * rounding) + scratch);
@@ -280,9 +333,12 @@ TEST_CASE("an update of many tensors takes scratch for one of them at a time") {
 
 namespace {
 
-OperatorCase attention_case(std::int64_t sequence, std::int64_t heads, std::int64_t kv_heads, std::int64_t width, double dropped, bool zigzag = false) {
-  OperatorCase c{task_of(ComputeOp::attention, "flash"), {in({2, sequence, heads, width}), in({2, sequence, kv_heads, width}), in({2, sequence, kv_heads, width}), out({2, sequence, heads, width}),
-                                                          out({2, sequence, heads}, Holds::sums)}};
+OperatorCase attention_case(std::int64_t sequence, std::int64_t heads, std::int64_t kv_heads, std::int64_t width,
+                            double dropped, bool zigzag = false) {
+  OperatorCase c{
+      task_of(ComputeOp::attention, "flash"),
+      {in({2, sequence, heads, width}), in({2, sequence, kv_heads, width}), in({2, sequence, kv_heads, width}),
+       out({2, sequence, heads, width}), out({2, sequence, heads}, Holds::sums)}};
   c.task.causal = true;
   c.task.scalars = {1 / std::sqrt(static_cast<double>(width))};
   c.task.probability = dropped;
@@ -303,7 +359,8 @@ OperatorCase attention_grad_case(const OperatorCase& forward, ElementType type) 
   const Result made = on_reference(forward, type);
   OperatorCase c = forward;
   c.task.op = ComputeOp::attention_grad;
-  std::vector<Slot> slots{forward.slots[3], forward.slots[0], forward.slots[1], forward.slots[2], forward.slots[3], forward.slots[4], forward.slots[0], forward.slots[1], forward.slots[2]};
+  std::vector<Slot> slots{forward.slots[3], forward.slots[0], forward.slots[1], forward.slots[2], forward.slots[3],
+                          forward.slots[4], forward.slots[0], forward.slots[1], forward.slots[2]};
   for (std::size_t i = 0; i < slots.size(); ++i) slots[i].access = i < 6 ? Access::read : Access::write;
   const Laid laid = lay_out(forward, type);
   for (std::size_t i = 0; i < 3; ++i) slots[1 + i].values = laid.values[i];

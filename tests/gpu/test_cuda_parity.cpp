@@ -1,5 +1,6 @@
-// The parity suite on a CUDA device: every strategy and schedule at 2 ranks (4 where one takes as many) gives what one rank gives on the CPU, in fp64.
-// Ranks are threads with a device each that are joined through the host; share_gpu.sh joins processes through NCCL.
+// The parity suite on a CUDA device: every strategy and schedule at 2 ranks (4 where one takes as many) gives what one
+// rank gives on the CPU, in fp64. Ranks are threads with a device each that are joined through the host; share_gpu.sh
+// joins processes through NCCL.
 #include "tests/gpu/device_under_test.hpp"
 #include "tests/gpu/staged_transport.hpp"
 #include "tests/parity/jobs.hpp"
@@ -15,9 +16,12 @@ namespace {
   if (const auto none = no_device()) REHEARSE_SKIP(*none)
 
 const Elsewhere kDevice{[](Numerics numerics) { return device_under_test(numerics); },
-                        [](Transport& inner, ComputeDevice& device) -> std::unique_ptr<Transport> { return std::make_unique<StagedTransport>(inner, device); }};
+                        [](Transport& inner, ComputeDevice& device) -> std::unique_ptr<Transport> {
+                          return std::make_unique<StagedTransport>(inner, device);
+                        }};
 
-constexpr Net kNets[] = {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::mlp, Net::cnn, Net::segmenter, Net::gan};
+constexpr Net kNets[] = {Net::gpt, Net::llama, Net::neox,      Net::mixtral, Net::deepseek,
+                         Net::mlp, Net::cnn,   Net::segmenter, Net::gan};
 
 const Outcome& on_cpu_alone(Net net, int steps) {
   static std::map<std::pair<Net, int>, Outcome> done;
@@ -63,7 +67,7 @@ TEST_CASE("products in fp8 on a device multiply what they multiply on the CPU") 
     Job job = small_job(Net::gpt);
     job.workload.training.precision = Precision::fp8_mixed;
     job.workload.training.fp8.recipe = recipe;
-    const int steps = recipe == Fp8Recipe::delayed ? 2 : 1;   // The first has no scales yet.
+    const int steps = recipe == Fp8Recipe::delayed ? 2 : 1;  // The first has no scales yet.
     check_on_device(job, run(spread(job, {}), steps, Numerics::fp64), kOneRank, steps);
   }
 }
@@ -71,10 +75,14 @@ TEST_CASE("products in fp8 on a device multiply what they multiply on the CPU") 
 TEST_CASE("what devices exchange and compute in parts gives the result of one rank", "[parity]") {
   ON_A_DEVICE();
   // One of each kind: threads of a GPU are slow on a CPU. All of them below.
-  check_on_device(Net::gpt, variations().at("context_parallel").front(), 1);             // Blocks of attention, merged.
-  check_on_device(Net::llama, variations().at("overlapped_tensor_parallel").front(), 1); // Pieces of products.
-  check_on_device(Net::deepseek, variations().at("expert_parallel").front(), 1);         // Exchanges that the data sizes.
-  for (const Variation& v : variations().at("tile_parallel")) check_on_device(v.name == "tile_h" ? Net::cnn : Net::segmenter, v, 1);  // Halos.
+  // Blocks of attention, merged.
+  check_on_device(Net::gpt, variations().at("context_parallel").front(), 1);
+  check_on_device(Net::llama, variations().at("overlapped_tensor_parallel").front(), 1);  // Pieces of products.
+  // Exchanges that the data sizes.
+  check_on_device(Net::deepseek, variations().at("expert_parallel").front(), 1);
+  // Halos.
+  for (const Variation& v : variations().at("tile_parallel"))
+    check_on_device(v.name == "tile_h" ? Net::cnn : Net::segmenter, v, 1);
 }
 
 TEST_CASE("every strategy and schedule on devices, for every network, over steps", "[.slow]") {

@@ -1,4 +1,5 @@
-// Operators of layers with state-space mixers give what the CPU's give in fp64, in each type, and the same bits every time.
+// Operators of layers with state-space mixers give what the CPU's give in fp64, in each type, and the same bits every
+// time.
 #include "tests/gpu/against_cpu.hpp"
 #include "tests/support/skip.hpp"
 
@@ -12,12 +13,15 @@ namespace {
 
 struct Mixer {
   std::int64_t batch, tokens, heads, head_dim, groups, state, window, chunk;
-  [[nodiscard]] std::vector<std::int64_t> dims() const { return {batch, tokens, heads, head_dim, groups, state, window, chunk}; }
+  [[nodiscard]] std::vector<std::int64_t> dims() const {
+    return {batch, tokens, heads, head_dim, groups, state, window, chunk};
+  }
   /// z, x, b, c, dt, convolution's weight and bias, a_log, d, dt_bias
   [[nodiscard]] std::vector<std::vector<std::int64_t>> shapes() const {
     const std::int64_t channels = heads * head_dim + 2 * groups * state;
     const std::vector<std::int64_t> inner{batch, tokens, heads, head_dim}, shared{batch, tokens, groups, state};
-    return {inner, inner, shared, shared, {batch, tokens, heads}, {channels, window}, {channels}, {heads}, {heads}, {heads}};
+    return {inner,      inner,   shared,  shared, {batch, tokens, heads}, {channels, window},
+            {channels}, {heads}, {heads}, {heads}};
   }
 };
 
@@ -32,11 +36,13 @@ OperatorCase backward(const Mixer& m, bool frozen = false) {
   c.task.accumulates = !frozen;
   const auto shapes = m.shapes();
   for (const auto& shape : shapes) c.slots.push_back(in(shape));
-  for (std::size_t i = 0; i < (frozen ? 5 : shapes.size()); ++i) c.slots.push_back(i < 5 ? out(shapes[i]) : inout(shapes[i], Holds::sums));
+  for (std::size_t i = 0; i < (frozen ? 5 : shapes.size()); ++i)
+    c.slots.push_back(i < 5 ? out(shapes[i]) : inout(shapes[i], Holds::sums));
   return c;
 }
 
-/// Several chunks and a rest, rows of the state longer than a warp, more tokens than one part of a weight's gradient sums.
+/// Several chunks and a rest, rows of the state longer than a warp, more tokens than one part of a weight's gradient
+/// sums.
 constexpr Mixer kLong{2, 45, 4, 10, 2, 40, 4, 16};
 /// More samples and groups than backward works on at a time.
 constexpr Mixer kWide{7, 3, 40, 2, 20, 3, 4, 2};
@@ -81,5 +87,6 @@ TEST_CASE("norms of runs of features") {
 TEST_CASE("squared ReLU of rows by their weights") {
   ON_A_DEVICE();
   check_all_types({task_of(ComputeOp::activation, "weighted_squared_relu"), {in({9, 33}), in({9}), out({9, 33})}});
-  check_all_types({task_of(ComputeOp::activation_grad, "weighted_squared_relu"), {in({9, 33}), in({9, 33}), in({9}), out({9, 33}), out({9})}});
+  check_all_types({task_of(ComputeOp::activation_grad, "weighted_squared_relu"),
+                   {in({9, 33}), in({9, 33}), in({9}), out({9, 33}), out({9})}});
 }

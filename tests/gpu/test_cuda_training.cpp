@@ -1,4 +1,5 @@
-// Whole networks on a CUDA device, one rank: the same losses and gradients as on the CPU, memory as the plan counts it, types as the plan says.
+// Whole networks on a CUDA device, one rank: the same losses and gradients as on the CPU, memory as the plan counts it,
+// types as the plan says.
 #include <array>
 #include <cmath>
 
@@ -42,8 +43,10 @@ Trained train_on_device(const Program& program, int steps, Numerics numerics) {
       TensorView copy = x;
       copy.data = host.data();
       Gradients& into = out.gradients.at(static_cast<std::size_t>(call.step));
-      if (x.type == ElementType::real64) collect<double>(copy, into);
-      else collect<float>(copy, into);
+      if (x.type == ElementType::real64)
+        collect<double>(copy, into);
+      else
+        collect<float>(copy, into);
     }
   };
   {
@@ -142,9 +145,10 @@ TEST_CASE("what communication takes of compute is measured by as many calls on e
     const auto device = device_under_test(Numerics::fp32);
     StagedTransport transport(plain, *device);
     Team team(*device, transport, 2, "beside");
-    taken[static_cast<std::size_t>(plain.rank())] = taken_by_communication(team, transport, 0.01, {.side = 16, .elements = 256});
+    taken[static_cast<std::size_t>(plain.rank())] =
+        taken_by_communication(team, transport, 0.01, {.side = 16, .elements = 256});
   });
-  CHECK(taken[0] == taken[1]);   // The team's, on both.
+  CHECK(taken[0] == taken[1]);  // The team's, on both.
 }
 
 TEST_CASE("a device without room says how much the plan expected to use") {

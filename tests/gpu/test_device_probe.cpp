@@ -20,5 +20,6 @@ TEST_CASE("a second probe sees the same machine") {
   CHECK(first.none_because == second.none_because);
   CHECK(first.driver_version == second.driver_version);
   REQUIRE(first.devices.size() == second.devices.size());
-  for (std::size_t i = 0; i < first.devices.size(); ++i) CHECK(first.devices[i].pci_bus_id == second.devices[i].pci_bus_id);
+  for (std::size_t i = 0; i < first.devices.size(); ++i)
+    CHECK(first.devices[i].pci_bus_id == second.devices[i].pci_bus_id);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The strategies that parity is shown for, found from the registries, and the settings that turn each on at a number of ranks.
+// The strategies that parity is shown for, found from the registries, and the settings that turn each on at a number of
+// ranks.
 
 #include "core/model/adapters.hpp"
 #include "core/schedule/schedule.hpp"
@@ -16,51 +17,195 @@ struct Variation {
   std::function<void(StrategySettings&)> apply;
 };
 
-/// Settings of every registered strategy by name; a strategy without an entry here fails the test that walks the registry.
+/// Settings of every registered strategy by name; a strategy without an entry here fails the test that walks the
+/// registry.
 inline const std::map<std::string, std::vector<Variation>>& variations() {
   static const std::map<std::string, std::vector<Variation>> kAll{
       {"data_parallel",
        {{"dp", 2, [](StrategySettings& s) { s.dp_replicate *= 2; }},
-        {"dp, one bucket at the end", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.overlap.grad_reduce = false; }},
-        {"dp, reduced after every microbatch", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.grad_sync = GradientSync::every; }},
-        {"dp, unequal replicas", 2, [](StrategySettings& s) { s.dp_replicate *= 2; if (s.dp_replicate * s.dp_shard == 2) s.batch_per_replica = {kSamples / 2 + 1, kSamples / 2 - 1}; }},
-        {"dp_shard", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.bucket = Bytes{1e3}; }}}},
-      {"tensor_parallel", {{"tp", 2, [](StrategySettings& s) { s.tp *= 2; }}, {"tp, reductions after weight gradients", 2, [](StrategySettings& s) { s.tp *= 2; s.overlap.tp_backward = false; }}}},
-      {"sequence_parallel", {{"tp with sequence parallelism", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; }}}},
+        {"dp, one bucket at the end", 2,
+         [](StrategySettings& s) {
+           s.dp_replicate *= 2;
+           s.overlap.grad_reduce = false;
+         }},
+        {"dp, reduced after every microbatch", 2,
+         [](StrategySettings& s) {
+           s.dp_replicate *= 2;
+           s.grad_sync = GradientSync::every;
+         }},
+        {"dp, unequal replicas", 2,
+         [](StrategySettings& s) {
+           s.dp_replicate *= 2;
+           if (s.dp_replicate * s.dp_shard == 2) s.batch_per_replica = {kSamples / 2 + 1, kSamples / 2 - 1};
+         }},
+        {"dp_shard", 2,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.bucket = Bytes{1e3};
+         }}}},
+      {"tensor_parallel",
+       {{"tp", 2, [](StrategySettings& s) { s.tp *= 2; }},
+        {"tp, reductions after weight gradients", 2,
+         [](StrategySettings& s) {
+           s.tp *= 2;
+           s.overlap.tp_backward = false;
+         }}}},
+      {"sequence_parallel",
+       {{"tp with sequence parallelism", 2,
+         [](StrategySettings& s) {
+           s.tp *= 2;
+           s.sequence_parallel = true;
+         }}}},
       {"context_parallel",
        {{"cp, ring", 2, [](StrategySettings& s) { s.cp *= 2; }},
-        {"cp, Ulysses", 2, [](StrategySettings& s) { s.cp *= 2; s.context = ContextExchange::ulysses; }},
-        {"cp, all-gather", 2, [](StrategySettings& s) { s.cp *= 2; s.context = ContextExchange::allgather; }}}},
-      {"overlapped_tensor_parallel", {{"tp in pieces", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.overlap.tp = true; }}}},
+        {"cp, Ulysses", 2,
+         [](StrategySettings& s) {
+           s.cp *= 2;
+           s.context = ContextExchange::ulysses;
+         }},
+        {"cp, all-gather", 2,
+         [](StrategySettings& s) {
+           s.cp *= 2;
+           s.context = ContextExchange::allgather;
+         }}}},
+      {"overlapped_tensor_parallel",
+       {{"tp in pieces", 2,
+         [](StrategySettings& s) {
+           s.tp *= 2;
+           s.sequence_parallel = true;
+           s.overlap.tp = true;
+         }}}},
       {"zero1",
-       {{"zero1", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.zero_stage = 1; }},
-        {"zero1, gathered late", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.zero_stage = 1; s.overlap.param_gather = true; }}}},
-      {"zero2", {{"zero2", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.zero_stage = 2; }}}},
-      {"zero3", {{"zero3", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.zero_stage = 3; }}}},
+       {{"zero1", 2,
+         [](StrategySettings& s) {
+           s.dp_replicate *= 2;
+           s.zero_stage = 1;
+         }},
+        {"zero1, gathered late", 2,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.zero_stage = 1;
+           s.overlap.param_gather = true;
+         }}}},
+      {"zero2",
+       {{"zero2", 2,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.zero_stage = 2;
+         }}}},
+      {"zero3",
+       {{"zero3", 2,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.zero_stage = 3;
+         }}}},
       {"fsdp",
-       {{"fsdp", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.fsdp.enabled = true; }},
-        {"fsdp, kept after forward", 2, [](StrategySettings& s) { s.dp_shard *= 2; s.fsdp.enabled = true; s.fsdp.reshard_after_forward = Reshard::never; }}}},
-      {"hsdp", {{"hsdp", 4, [](StrategySettings& s) { s.dp_shard *= 2; s.dp_replicate *= 2; s.fsdp.enabled = true; }}}},
-      {"pipeline_parallel", {{"pp", 2, [](StrategySettings& s) { s.pp *= 2; }}, {"pp, blocking", 2, [](StrategySettings& s) { s.pp *= 2; s.overlap.pp = false; }},
-                             {"pp, uneven stages", 2, [](StrategySettings& s) { s.pp *= 2; s.layers_per_stage = s.pp == 2 ? std::vector<std::int64_t>{3, 1} : std::vector<std::int64_t>(static_cast<std::size_t>(s.pp), 1); }},
-                             {"pp, scattered messages", 2, [](StrategySettings& s) { s.pp *= 2; s.scatter_gather = true; }},
-                             {"pp, deferred head gradients", 2, [](StrategySettings& s) { s.pp *= 2; s.deferred_head_gradients = 1; }}}},
-      {"model_parallel", {{"model parallelism", 2, [](StrategySettings& s) { s.pp *= 2; s.schedule = "model_parallel"; }}}},
+       {{"fsdp", 2,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.fsdp.enabled = true;
+         }},
+        {"fsdp, kept after forward", 2,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.fsdp.enabled = true;
+           s.fsdp.reshard_after_forward = Reshard::never;
+         }}}},
+      {"hsdp",
+       {{"hsdp", 4,
+         [](StrategySettings& s) {
+           s.dp_shard *= 2;
+           s.dp_replicate *= 2;
+           s.fsdp.enabled = true;
+         }}}},
+      {"pipeline_parallel",
+       {{"pp", 2, [](StrategySettings& s) { s.pp *= 2; }},
+        {"pp, blocking", 2,
+         [](StrategySettings& s) {
+           s.pp *= 2;
+           s.overlap.pp = false;
+         }},
+        {"pp, uneven stages", 2,
+         [](StrategySettings& s) {
+           s.pp *= 2;
+           s.layers_per_stage = s.pp == 2 ? std::vector<std::int64_t>{3, 1}
+                                          : std::vector<std::int64_t>(static_cast<std::size_t>(s.pp), 1);
+         }},
+        {"pp, scattered messages", 2,
+         [](StrategySettings& s) {
+           s.pp *= 2;
+           s.scatter_gather = true;
+         }},
+        {"pp, deferred head gradients", 2,
+         [](StrategySettings& s) {
+           s.pp *= 2;
+           s.deferred_head_gradients = 1;
+         }}}},
+      {"model_parallel",
+       {{"model parallelism", 2,
+         [](StrategySettings& s) {
+           s.pp *= 2;
+           s.schedule = "model_parallel";
+         }}}},
       {"expert_parallel",
-       {{"ep", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.ep *= 2; }},
-        {"ep over tp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.ep *= 2; }},
-        {"etp", 2, [](StrategySettings& s) { s.tp *= 2; s.sequence_parallel = true; s.etp *= 2; }}}},
-      {"parameter_server", {{"parameter server", 2, [](StrategySettings& s) { s.dp_replicate *= 2; s.data_parallel = DataParallelism::parameter_server; s.bucket = Bytes{1e3}; }}}},
+       {{"ep", 2,
+         [](StrategySettings& s) {
+           s.dp_replicate *= 2;
+           s.ep *= 2;
+         }},
+        {"ep over tp", 2,
+         [](StrategySettings& s) {
+           s.tp *= 2;
+           s.sequence_parallel = true;
+           s.ep *= 2;
+         }},
+        {"etp", 2,
+         [](StrategySettings& s) {
+           s.tp *= 2;
+           s.sequence_parallel = true;
+           s.etp *= 2;
+         }}}},
+      {"parameter_server",
+       {{"parameter server", 2,
+         [](StrategySettings& s) {
+           s.dp_replicate *= 2;
+           s.data_parallel = DataParallelism::parameter_server;
+           s.bucket = Bytes{1e3};
+         }}}},
       {"adversarial", {}},  // A kind of network, Net::gan, spread by the others.
-      {"tile_parallel", {{"tile_h", 2, [](StrategySettings& s) { s.tile_h *= 2; }}, {"tile_w", 2, [](StrategySettings& s) { s.tile_w *= 2; }}}},
-      {"offload_activations", {{"activations in host memory", 1, [](StrategySettings& s) { s.offload = Offload::activations; }}}},
-      {"recompute", {{"recomputation of modules", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = {"layernorm", "mlp", "core_attn"}; }},
-                     {"checkpoint of a layer", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = {"layer"}; }},
-                     {"checkpoint by operator", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = {"every_second_product"}; }},
-                     {"recomputation in groups", 1, [](StrategySettings& s) { s.recompute = Recompute::full; s.recompute_layers = 2; }},
-                     {"recomputation of one layer", 1, [](StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = RecomputeMethod::block; }},
-                     {"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
-                     {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
+      {"tile_parallel",
+       {{"tile_h", 2, [](StrategySettings& s) { s.tile_h *= 2; }},
+        {"tile_w", 2, [](StrategySettings& s) { s.tile_w *= 2; }}}},
+      {"offload_activations",
+       {{"activations in host memory", 1, [](StrategySettings& s) { s.offload = Offload::activations; }}}},
+      {"recompute",
+       {{"recomputation of modules", 1,
+         [](StrategySettings& s) {
+           s.recompute = Recompute::selective;
+           s.recompute_modules = {"layernorm", "mlp", "core_attn"};
+         }},
+        {"checkpoint of a layer", 1,
+         [](StrategySettings& s) {
+           s.recompute = Recompute::selective;
+           s.recompute_modules = {"layer"};
+         }},
+        {"checkpoint by operator", 1,
+         [](StrategySettings& s) {
+           s.recompute = Recompute::selective;
+           s.recompute_modules = {"every_second_product"};
+         }},
+        {"recomputation in groups", 1,
+         [](StrategySettings& s) {
+           s.recompute = Recompute::full;
+           s.recompute_layers = 2;
+         }},
+        {"recomputation of one layer", 1,
+         [](StrategySettings& s) {
+           s.recompute = Recompute::full;
+           s.recompute_method = RecomputeMethod::block;
+         }},
+        {"full recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::full; }},
+        {"selective recomputation", 1, [](StrategySettings& s) { s.recompute = Recompute::selective; }}}}};
   return kAll;
 }
 
@@ -94,7 +239,8 @@ inline constexpr bool takes_images(Net net) { return net >= Net::mlp; }
 
 /// A layer list over images of 3 x 12 x 8, or vectors.
 inline Network layers(const char* input, const char* blocks) {
-  const std::string text = std::string(R"({"schema": "rehearse/network/v1", "classes": 4, "input": )") + input + R"(, "blocks": )" + blocks + "}";
+  const std::string text = std::string(R"({"schema": "rehearse/network/v1", "classes": 4, "input": )") + input +
+                           R"(, "blocks": )" + blocks + "}";
   return ModelLibrary({}).load(text);
 }
 
@@ -106,60 +252,136 @@ inline Network small_mlp() {
     {"name": "d", "layers": [{"op": "linear", "name": "logits", "out": 4}, {"op": "softmax_loss", "name": "loss"}]}])");
 }
 
-/// Strides, groups, dilation, every pool, batch norm, a residual sum, dropout of images (whose tiles have halos) and of vectors.
+/// Strides, groups, dilation, every pool, batch norm, a residual sum, dropout of images (whose tiles have halos) and of
+/// vectors.
 inline Network small_cnn() {
   return layers(R"({"channels": 3, "height": 12, "width": 8})", R"([
-    {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "then": ["batch_norm", "relu"]},
+    {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "then":
+    ["batch_norm", "relu"]},
                              {"op": "max_pool", "kernel": 3, "stride": 1, "padding": 1}, {"op": "dropout", "p": 0.2}]},
-    {"name": "b", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "padding": 2, "dilation": 2, "groups": 2, "bias": true, "then": ["relu"]},
+    {"name": "b", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "padding": 2, "dilation": 2,
+    "groups": 2, "bias": true, "then": ["relu"]},
                              {"op": "add", "name": "sum", "from": ["input", "conv.relu"]}]},
-    {"name": "c", "layers": [{"op": "conv2d", "name": "conv", "out": 6, "kernel": [3, 1], "stride": [2, 1], "padding": [1, 0], "then": ["batch_norm", "relu"]},
+    {"name": "c", "layers": [{"op": "conv2d", "name": "conv", "out": 6, "kernel": [3, 1], "stride": [2, 1],
+    "padding": [1, 0], "then": ["batch_norm", "relu"]},
                              {"op": "average_pool", "kernel": 2, "stride": 2}]},
-    {"name": "d", "layers": [{"op": "global_pool"}, {"op": "dropout", "p": 0.2}, {"op": "linear", "name": "logits", "out": 4},
+    {"name": "d", "layers": [{"op": "global_pool"}, {"op": "dropout", "p": 0.2}, {"op": "linear", "name": "logits",
+    "out": 4},
                              {"op": "softmax_loss", "name": "loss"}]}])");
 }
 
 /// Down and up again, with a skip connection past the middle; a class for every pixel.
 inline Network small_segmenter() {
   return layers(R"({"channels": 3, "height": 12, "width": 8})", R"([
-    {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "bias": true, "then": ["relu"]},
+    {"name": "a", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "bias": true,
+    "then": ["relu"]},
                              {"op": "conv2d", "name": "again", "out": 4, "kernel": 3, "same": true, "then": ["relu"]}]},
-    {"name": "b", "layers": [{"op": "max_pool", "kernel": 2, "stride": 2}, {"op": "conv2d", "name": "conv", "out": 6, "kernel": 3, "same": true, "then": ["relu"]},
+    {"name": "b", "layers": [{"op": "max_pool", "kernel": 2, "stride": 2}, {"op": "conv2d", "name": "conv", "out": 6,
+    "kernel": 3, "same": true, "then": ["relu"]},
                              {"op": "gated_conv", "name": "gated", "out": 6, "kernel": 3, "same": true}]},
     {"name": "c", "layers": [{"op": "transposed_conv", "name": "up", "out": 4, "kernel": 2, "stride": 2, "bias": true},
                              {"op": "concat", "name": "both", "from": ["up", "a.conv.relu"]},
-                             {"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "then": ["batch_norm", "relu"]}]},
-    {"name": "d", "layers": [{"op": "max_pool", "kernel": 2, "stride": 2}, {"op": "upsample", "scale": 2, "mode": "bilinear"},
-                             {"op": "conv2d", "name": "logits", "out": 4, "kernel": 1, "bias": true}, {"op": "softmax_loss", "name": "loss"}]}])");
+                             {"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "same": true, "then":
+                             ["batch_norm", "relu"]}]},
+    {"name": "d", "layers": [{"op": "max_pool", "kernel": 2, "stride": 2}, {"op": "upsample", "scale": 2,
+    "mode": "bilinear"},
+                             {"op": "conv2d", "name": "logits", "out": 4, "kernel": 1, "bias": true},
+                             {"op": "softmax_loss", "name": "loss"}]}])");
 }
 
 /// A small network, a vocabulary that four ranks must pad, dropout on for GPT, gradients clipped.
 inline Job small_job(Net which, Optimizer optimizer = Optimizer::adamw) {
   const auto network = [which] {
     switch (which) {
-      case Net::gpt: return changed("tiny_gpt2", {{"n_layer", 4}, {"n_embd", 16}, {"n_head", 4}, {"n_inner", 32}, {"n_positions", 16}, {"vocab_size", kVocabulary},
-                                                  {"embd_pdrop", 0.1}, {"attn_pdrop", 0.1}, {"resid_pdrop", 0.1}});
-      case Net::llama: return changed("tiny_llama", {{"num_hidden_layers", 4}, {"hidden_size", 16}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
-                                                     {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
-      case Net::neox: return changed("gpt_neox_20b", {{"num_hidden_layers", 4}, {"hidden_size", 32}, {"num_attention_heads", 4}, {"intermediate_size", 32},
-                                                      {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
-      case Net::mixtral: return changed("tiny_mixtral", {{"hidden_size", 16}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 12}, {"num_local_experts", 4},
-                                                         {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
-      case Net::deepseek: return changed("tiny_deepseek", {{"hidden_size", 16}, {"intermediate_size", 24}, {"moe_intermediate_size", 12}, {"q_lora_rank", 8}, {"kv_lora_rank", 8}, {"qk_nope_head_dim", 4},
-                                                           {"qk_rope_head_dim", 4}, {"v_head_dim", 6}, {"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"num_nextn_predict_layers", 0},
-                                                           {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      case Net::gpt:
+        return changed("tiny_gpt2", {{"n_layer", 4},
+                                     {"n_embd", 16},
+                                     {"n_head", 4},
+                                     {"n_inner", 32},
+                                     {"n_positions", 16},
+                                     {"vocab_size", kVocabulary},
+                                     {"embd_pdrop", 0.1},
+                                     {"attn_pdrop", 0.1},
+                                     {"resid_pdrop", 0.1}});
+      case Net::llama:
+        return changed("tiny_llama", {{"num_hidden_layers", 4},
+                                      {"hidden_size", 16},
+                                      {"num_attention_heads", 8},
+                                      {"num_key_value_heads", 4},
+                                      {"intermediate_size", 24},
+                                      {"vocab_size", kVocabulary},
+                                      {"max_position_embeddings", 16}});
+      case Net::neox:
+        return changed("gpt_neox_20b", {{"num_hidden_layers", 4},
+                                        {"hidden_size", 32},
+                                        {"num_attention_heads", 4},
+                                        {"intermediate_size", 32},
+                                        {"vocab_size", kVocabulary},
+                                        {"max_position_embeddings", 16}});
+      case Net::mixtral:
+        return changed("tiny_mixtral", {{"hidden_size", 16},
+                                        {"num_attention_heads", 4},
+                                        {"num_key_value_heads", 2},
+                                        {"intermediate_size", 12},
+                                        {"num_local_experts", 4},
+                                        {"vocab_size", kVocabulary},
+                                        {"max_position_embeddings", 16}});
+      case Net::deepseek:
+        return changed("tiny_deepseek", {{"hidden_size", 16},
+                                         {"intermediate_size", 24},
+                                         {"moe_intermediate_size", 12},
+                                         {"q_lora_rank", 8},
+                                         {"kv_lora_rank", 8},
+                                         {"qk_nope_head_dim", 4},
+                                         {"qk_rope_head_dim", 4},
+                                         {"v_head_dim", 6},
+                                         {"n_routed_experts", 8},
+                                         {"num_experts_per_tok", 2},
+                                         {"num_nextn_predict_layers", 0},
+                                         {"vocab_size", kVocabulary},
+                                         {"max_position_embeddings", 16}});
       // A window shorter than a sequence, and a bound that some gates and ups meet.
-      case Net::gpt_oss: return changed("tiny_gpt_oss", {{"hidden_size", 16}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 4}, {"intermediate_size", 12}, {"num_local_experts", 4},
-                                                         {"sliding_window", 3}, {"swiglu_limit", 0.004}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      case Net::gpt_oss:
+        return changed("tiny_gpt_oss", {{"hidden_size", 16},
+                                        {"num_attention_heads", 4},
+                                        {"num_key_value_heads", 2},
+                                        {"head_dim", 4},
+                                        {"intermediate_size", 12},
+                                        {"num_local_experts", 4},
+                                        {"sliding_window", 3},
+                                        {"swiglu_limit", 0.004},
+                                        {"vocab_size", kVocabulary},
+                                        {"max_position_embeddings", 16}});
       // Chunks shorter than a sequence, and one that it does not fill.
-      case Net::hybrid: return changed("tiny_nemotron_h", {{"hybrid_override_pattern", "ME*-"}, {"num_hidden_layers", 4}, {"hidden_size", 16}, {"mamba_num_heads", 4}, {"mamba_head_dim", 4}, {"n_groups", 2},
-                                                           {"ssm_state_size", 4}, {"chunk_size", 3}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 4}, {"intermediate_size", 24},
-                                                           {"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}, {"moe_shared_expert_intermediate_size", 16},
-                                                           {"moe_latent_size", 8}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}});
+      case Net::hybrid:
+        return changed("tiny_nemotron_h", {{"hybrid_override_pattern", "ME*-"},
+                                           {"num_hidden_layers", 4},
+                                           {"hidden_size", 16},
+                                           {"mamba_num_heads", 4},
+                                           {"mamba_head_dim", 4},
+                                           {"n_groups", 2},
+                                           {"ssm_state_size", 4},
+                                           {"chunk_size", 3},
+                                           {"num_attention_heads", 4},
+                                           {"num_key_value_heads", 2},
+                                           {"head_dim", 4},
+                                           {"intermediate_size", 24},
+                                           {"n_routed_experts", 4},
+                                           {"num_experts_per_tok", 2},
+                                           {"moe_intermediate_size", 12},
+                                           {"moe_shared_expert_intermediate_size", 16},
+                                           {"moe_latent_size", 8},
+                                           {"vocab_size", kVocabulary},
+                                           {"max_position_embeddings", 16}});
       case Net::adapted:
       case Net::exchanged:
-        return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4}, {"hidden_size", 16}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
-                                                    {"intermediate_size", 24}, {"vocab_size", kVocabulary}, {"max_position_embeddings", 16}}),
+        return with_adapters(changed("tiny_llama", {{"num_hidden_layers", 4},
+                                                    {"hidden_size", 16},
+                                                    {"num_attention_heads", 8},
+                                                    {"num_key_value_heads", 4},
+                                                    {"intermediate_size", 24},
+                                                    {"vocab_size", kVocabulary},
+                                                    {"max_position_embeddings", 16}}),
                              {2, 3, {"qkv", "proj", "fc1", "fc2"}, 0.1, which == Net::exchanged});
       case Net::mlp: return small_mlp();
       case Net::cnn: return small_cnn();

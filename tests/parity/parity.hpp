@@ -1,5 +1,6 @@
 #pragma once
-// Runs a job for real on threads and gathers what parity compares: losses, and gradients put together from the ranks' slices.
+// Runs a job for real on threads and gathers what parity compares: losses, and gradients put together from the ranks'
+// slices.
 
 #include <cmath>
 #include <cstring>
@@ -42,9 +43,11 @@ struct Outcome {
 
 /// Name of the parameter that a gradient belongs to; a tied head's is the word table's.
 inline std::string parameter_of(const TensorView& gradient) {
-  std::string name = instance_name(gradient.tensor->initial_key.empty() ? gradient.tensor->name : gradient.tensor->initial_key, gradient.layer);
+  std::string name = instance_name(
+      gradient.tensor->initial_key.empty() ? gradient.tensor->name : gradient.tensor->initial_key, gradient.layer);
   for (const char* end : {".reduced", ".shard", ".grad"})
-    if (name.size() > std::strlen(end) && name.compare(name.size() - std::strlen(end), std::string::npos, end) == 0) name.resize(name.size() - std::strlen(end));
+    if (name.size() > std::strlen(end) && name.compare(name.size() - std::strlen(end), std::string::npos, end) == 0)
+      name.resize(name.size() - std::strlen(end));
   return name;
 }
 
@@ -79,19 +82,24 @@ struct Elsewhere {
   std::function<std::unique_ptr<Transport>(Transport&, ComputeDevice&)> transport;
 };
 
-inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {}, const Elsewhere& elsewhere = {}) {
+inline Outcome run(const Program& program, int steps, Numerics numerics, const Wrap& wrap = {},
+                   const Elsewhere& elsewhere = {}) {
   set_blas_threads(1);
   Outcome out;
   out.losses.resize(static_cast<std::size_t>(steps));
-  out.norms.assign(static_cast<std::size_t>(steps), std::vector<double>(static_cast<std::size_t>(program.mesh.ranks())));
+  out.norms.assign(static_cast<std::size_t>(steps),
+                   std::vector<double>(static_cast<std::size_t>(program.mesh.ranks())));
   out.gradients.resize(static_cast<std::size_t>(steps));
   out.last.resize(static_cast<std::size_t>(program.mesh.ranks()));
   out.routing.resize(static_cast<std::size_t>(steps));
   std::mutex mutex;
-  const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary) : synthetic_images(program.seed, kClasses);
+  const auto data = program.tokens_per_step > 0 ? synthetic_tokens(program.seed, kVocabulary)
+                                                : synthetic_images(program.seed, kClasses);
   run_locally(program.mesh.ranks(), [&](Transport& plain) {
     const auto device = elsewhere.device ? elsewhere.device(numerics) : make_cpu_device(numerics);
-    const std::unique_ptr<Transport> wrapped = wrap ? wrap(plain) : elsewhere.transport ? elsewhere.transport(plain, *device) : nullptr;
+    const std::unique_ptr<Transport> wrapped = wrap                  ? wrap(plain)
+                                               : elsewhere.transport ? elsewhere.transport(plain, *device)
+                                                                     : nullptr;
     Transport& transport = wrapped ? *wrapped : plain;
     ExecutorOptions options;
     options.on_update = [&](const OperatorCall& call) {
@@ -102,8 +110,10 @@ inline Outcome run(const Program& program, int steps, Numerics numerics, const W
           device->peek(x.data, host);
           TensorView there = x;
           there.data = host.data();
-          if (numerics == Numerics::fp64) collect<double>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
-          else collect<float>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
+          if (numerics == Numerics::fp64)
+            collect<double>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
+          else
+            collect<float>(there, out.gradients.at(static_cast<std::size_t>(call.step)));
         }
     };
     if (!elsewhere.device)

@@ -1,5 +1,5 @@
-// A parity test that cannot fail proves nothing: without any one of a plan's communication tasks, or with half of what it carries, the
-// result is another.
+// A parity test that cannot fail proves nothing: without any one of a plan's communication tasks, or with half of what
+// it carries, the result is another.
 
 #include <fmt/format.h>
 
@@ -14,15 +14,20 @@ namespace {
 
 constexpr int kMutantSteps = 2;
 
-bool communicates(const Task& task) { return std::holds_alternative<CollectiveTask>(task.kind) || std::holds_alternative<P2pTask>(task.kind); }
+bool communicates(const Task& task) {
+  return std::holds_alternative<CollectiveTask>(task.kind) || std::holds_alternative<P2pTask>(task.kind);
+}
 
 /// Every communication task of a Program.
-struct Site { std::size_t body, task; };
+struct Site {
+  std::size_t body, task;
+};
 std::vector<Site> sites(const Program& p) {
   std::vector<Site> out;
   for (std::size_t b = 0; b < p.bodies.size(); ++b) {
     const bool called = std::any_of(p.roles.begin(), p.roles.end(), [b](const Role& r) {
-      return std::any_of(r.step.begin(), r.step.end(), [b](const Entry& e) { return static_cast<std::size_t>(e.body) == b; });
+      return std::any_of(r.step.begin(), r.step.end(),
+                         [b](const Entry& e) { return static_cast<std::size_t>(e.body) == b; });
     });
     for (std::size_t t = 0; called && t < boost::num_vertices(p.bodies[b].graph); ++t)
       if (communicates(p.bodies[b].graph[t])) out.push_back({b, t});
@@ -30,14 +35,15 @@ std::vector<Site> sites(const Program& p) {
   return out;
 }
 
-/// Takes a task away from all its ranks: a collective from every body that makes the same call, a message at both ends. What one rank alone
-/// leaves out the others would wait for in vain.
+/// Takes a task away from all its ranks: a collective from every body that makes the same call, a message at both ends.
+/// What one rank alone leaves out the others would wait for in vain.
 void leave_out(Program& p, const std::string& body, const Task& task) {
   const auto* message = std::get_if<P2pTask>(&task.kind);
   for (Body& b : p.bodies)
     for (const auto t : boost::make_iterator_range(boost::vertices(b.graph))) {
       const auto* m = std::get_if<P2pTask>(&b.graph[t].kind);
-      const bool same = message != nullptr ? m != nullptr && m->edge == message->edge : b.name == body && b.graph[t].name == task.name;
+      const bool same = message != nullptr ? m != nullptr && m->edge == message->edge
+                                           : b.name == body && b.graph[t].name == task.name;
       if (same) b.graph[t].predicate = ExprPool::kZero;
     }
 }
@@ -81,13 +87,15 @@ class HalvingTransport final : public Transport {
  private:
   class Members final : public Communicator {
    public:
-    Members(std::unique_ptr<Communicator> real, std::string victim) : real_(std::move(real)), victim_(std::move(victim)) {}
+    Members(std::unique_ptr<Communicator> real, std::string victim)
+        : real_(std::move(real)), victim_(std::move(victim)) {}
     void start(CollectiveCall call, Done done) override {
       if (call.name != victim_) return real_->start(std::move(call), std::move(done));
       std::size_t bytes = 0;
       for (const std::int64_t n : call.receive_counts) bytes += static_cast<std::size_t>(n) * size_of(call.type);
       std::byte* second = call.receive + bytes / 2;
-      // What is not received is what was there where that is reduced in place, else nothing: fresh memory may hold the right numbers by chance.
+      // What is not received is what was there where that is reduced in place, else nothing: fresh memory may hold the
+      // right numbers by chance.
       const bool in_place = call.op == CollectiveOp::all_reduce || call.op == CollectiveOp::broadcast;
       const auto before = std::make_shared<std::vector<std::byte>>(bytes - bytes / 2);
       if (in_place) std::copy(second, call.receive + bytes, before->begin());
@@ -104,7 +112,9 @@ class HalvingTransport final : public Transport {
   class End final : public Channel {
    public:
     explicit End(std::unique_ptr<Channel> real) : real_(std::move(real)) {}
-    void send(const std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override { real_->send(data, bytes, label, std::move(done)); }
+    void send(const std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
+      real_->send(data, bytes, label, std::move(done));
+    }
     void receive(std::byte* data, std::size_t bytes, std::uint64_t label, Done done) override {
       real_->receive(data, bytes, label, [data, bytes, done = std::move(done)](std::exception_ptr failed) {
         std::memset(data + bytes / 2, 0, bytes - bytes / 2);
@@ -127,7 +137,10 @@ std::string victim_of(const Program& p, const Site& site) {
 }
 
 /// Every variation on the first network it is for; and two networks, with reductions and updates of their own.
-struct Mutated { Net net; Variation variation; };
+struct Mutated {
+  Net net;
+  Variation variation;
+};
 std::vector<Mutated> mutated() {
   std::vector<Mutated> out;
   for (const Variation& v : all_variations())

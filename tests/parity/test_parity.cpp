@@ -34,7 +34,10 @@ double counted_bytes(const Program& p, int rank, const Body& body, const Task& t
     sent += static_cast<double>(p.exprs.evaluate(c.count_to_peer, at));
     received += static_cast<double>(p.exprs.evaluate(c.count_from_peer, at));
   }
-  return std::max(sent, received) * size_of(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(task.operands[0].formal)].like)].dtype);
+  return std::max(sent, received) *
+         size_of(
+             p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(task.operands[0].formal)].like)]
+                 .dtype);
 }
 
 /// Bytes that a rank's tasks communicate in a step, counted from the Program.
@@ -42,7 +45,8 @@ double communicated(const Program& p, int rank) {
   double bytes = 0;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
     const ExprContext at = context_of(p, rank, e);
-    if (const auto* c = std::get_if<CollectiveTask>(&task.kind)) bytes += c->variable_counts ? counted_bytes(p, rank, body, task, at) : collective_bytes(p, body, task, at);
+    if (const auto* c = std::get_if<CollectiveTask>(&task.kind))
+      bytes += c->variable_counts ? counted_bytes(p, rank, body, task, at) : collective_bytes(p, body, task, at);
     if (const auto* m = std::get_if<P2pTask>(&task.kind); m != nullptr && m->direction == P2pTask::Direction::send)
       for (const Operand& o : task.operands) bytes += bytes_of(p, body, o, at);
   });
@@ -53,11 +57,13 @@ void check_accounts(const Program& p, const Outcome& outcome) {
   for (const RoleMemory& m : peak_memory(at_bounds(p), Bytes{0}, Bytes{0})) {
     CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak_bytes.value() == Approx(m.peak.value()).epsilon(0));
     for (int c = 0; c < kMemoryCategories; ++c)
-      CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak[static_cast<std::size_t>(c)].value() == Approx(m.by_category[static_cast<std::size_t>(c)].value()).margin(0.5));
+      CHECK(outcome.last[static_cast<std::size_t>(m.rank)].peak[static_cast<std::size_t>(c)].value() ==
+            Approx(m.by_category[static_cast<std::size_t>(c)].value()).margin(0.5));
   }
   // What only the data decides is known by its sum alone: none is sent twice and none is lost.
   if (!p.dynamic_dims.empty()) return;
-  for (int r = 0; r < p.mesh.ranks(); ++r) CHECK(outcome.last[static_cast<std::size_t>(r)].communicated.value() == Approx(communicated(p, r)).epsilon(1e-12));
+  for (int r = 0; r < p.mesh.ranks(); ++r)
+    CHECK(outcome.last[static_cast<std::size_t>(r)].communicated.value() == Approx(communicated(p, r)).epsilon(1e-12));
 }
 
 void check_equal(const Outcome& expected, const Outcome& got, double tolerance) {
@@ -155,8 +161,10 @@ TEST_CASE("experts that drop tokens drop the same ones however they are dealt", 
     job.workload.training.experts.capacity_factor = 0.75;
     job.workload.training.experts.pad_to_capacity = padded;
     const Outcome expected = run(spread(job, {}), kSteps, Numerics::fp64);
-    check_equal(expected, run(spread(job, {variations().at("data_parallel").front()}), kSteps, Numerics::fp64), kTolerance);
-    check_equal(expected, run(spread(job, {variations().at("expert_parallel").front()}), kSteps, Numerics::fp64), kTolerance);
+    check_equal(expected, run(spread(job, {variations().at("data_parallel").front()}), kSteps, Numerics::fp64),
+                kTolerance);
+    check_equal(expected, run(spread(job, {variations().at("expert_parallel").front()}), kSteps, Numerics::fp64),
+                kTolerance);
   }
 }
 
@@ -170,8 +178,10 @@ TEST_CASE("statistics over all replicas are those of one rank with their samples
     split.strategy.dp_replicate = split.strategy.dp = 2;
     const Outcome expected = run(job.lower(), kSteps, Numerics::fp64);
     check_equal(expected, run(split.lower(), kSteps, Numerics::fp64), kTolerance);
-    if (takes_images(net)) split.strategy.tile_h = 2;
-    else split.strategy.ep = 2;
+    if (takes_images(net))
+      split.strategy.tile_h = 2;
+    else
+      split.strategy.ep = 2;
     check_equal(expected, run(split.lower(), kSteps, Numerics::fp64), kTolerance);
   }
 }
@@ -190,7 +200,8 @@ TEST_CASE("two networks spread over replicas give the result of one rank, each w
 }
 
 TEST_CASE("a discriminator learns, and a generator changes what it is shown", "[parity]") {
-  // Scores of 0 cost log 2 in each of the three passes: a discriminator that tells real from made pays less for two of them.
+  // Scores of 0 cost log 2 in each of the three passes: a discriminator that tells real from made pays less for two of
+  // them.
   Job job = small_job(Net::gan);
   const Outcome both = run(spread(job, {}), kSteps, Numerics::fp64);
   job.workload.training.learning_rate = 0;
@@ -217,7 +228,8 @@ TEST_CASE("two networks take batch statistics over all replicas", "[parity]") {
 }
 
 TEST_CASE("loss falls on one rank", "[parity]") {
-  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid, Net::mlp, Net::segmenter}) {
+  for (const Net net : {Net::gpt, Net::llama, Net::neox, Net::mixtral, Net::deepseek, Net::gpt_oss, Net::hybrid,
+                        Net::mlp, Net::segmenter}) {
     INFO(static_cast<int>(net));
     const std::vector<double>& losses = one_rank(net).losses;
     const auto mean = [](auto from) { return std::accumulate(from, from + 5, 0.0) / 5; };
@@ -229,12 +241,14 @@ TEST_CASE("loss falls where a global mean stands before the classes, in more ste
   Job job = small_job(Net::cnn);
   job.workload.training.learning_rate = 3e-2;
   const std::vector<double> losses = run(spread(job, {}), 120, Numerics::fp32).losses;
-  CHECK(std::accumulate(losses.end() - 20, losses.end(), 0.0) / 20 < std::accumulate(losses.begin(), losses.begin() + 20, 0.0) / 20 - 0.1);
+  CHECK(std::accumulate(losses.end() - 20, losses.end(), 0.0) / 20 <
+        std::accumulate(losses.begin(), losses.begin() + 20, 0.0) / 20 - 0.1);
 }
 
 TEST_CASE("two strategies together give the result of one rank", "[parity]") {
   // Each pair on one of the networks that can be split so.
-  const std::vector<std::vector<Net>> kinds{{Net::gpt, Net::llama}, {Net::mixtral, Net::deepseek}, {Net::cnn, Net::segmenter, Net::mlp}};
+  const std::vector<std::vector<Net>> kinds{
+      {Net::gpt, Net::llama}, {Net::mixtral, Net::deepseek}, {Net::cnn, Net::segmenter, Net::mlp}};
   const std::vector<Variation> all = all_variations();
   int pairs = 0;
   for (std::size_t a = 0; a < all.size(); ++a)
@@ -286,7 +300,8 @@ TEST_CASE("kernels that fuse differently compute the same", "[parity]") {
             job.workload.kernels.fused_norm = fused_norm;
             job.workload.kernels.fused_cross_entropy = fused_loss;
             job.workload.training.precision = precision;
-            INFO("attention " << static_cast<int>(attention) << " norm " << fused_norm << " loss " << fused_loss << " precision " << static_cast<int>(precision));
+            INFO("attention " << static_cast<int>(attention) << " norm " << fused_norm << " loss " << fused_loss
+                              << " precision " << static_cast<int>(precision));
             for (const int tp : {1, 2}) {
               job.strategy.tp = tp;
               check_equal(one_rank(net), run(spread(job, {}), 3, Numerics::fp64), kTolerance);
@@ -295,15 +310,19 @@ TEST_CASE("kernels that fuse differently compute the same", "[parity]") {
 }
 
 TEST_CASE("every optimizer gives the result of one rank", "[parity]") {
-  // zero1 slices what is updated, tp splits it, and both divide the numbers that LAMB and Adafactor take of whole tensors.
+  // zero1 slices what is updated, tp splits it, and both divide the numbers that LAMB and Adafactor take of whole
+  // tensors.
   const auto& all = variations();
-  const std::vector<std::vector<Variation>> ways{all.at("zero1"), all.at("tensor_parallel"), {all.at("zero1")[0], all.at("tensor_parallel")[0]}};
-  for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw, Optimizer::adafactor, Optimizer::lamb}) {
+  const std::vector<std::vector<Variation>> ways{
+      all.at("zero1"), all.at("tensor_parallel"), {all.at("zero1")[0], all.at("tensor_parallel")[0]}};
+  for (const Optimizer optimizer :
+       {Optimizer::sgd, Optimizer::adam, Optimizer::adamw, Optimizer::adafactor, Optimizer::lamb}) {
     INFO(name_of(optimizer));
     const Job job = small_job(Net::gpt, optimizer);
     const Outcome expected = run(spread(job, {}), kSteps, Numerics::fp64);
     CHECK(expected.losses.back() < expected.losses.front());
-    for (const std::vector<Variation>& way : ways) check_equal(expected, run(spread(job, way), kSteps, Numerics::fp64), kTolerance);
+    for (const std::vector<Variation>& way : ways)
+      check_equal(expected, run(spread(job, way), kSteps, Numerics::fp64), kTolerance);
   }
 }
 
@@ -313,7 +332,8 @@ TEST_CASE("fp8 with scales of the step before gives the result of one rank", "[p
   job.workload.training.precision = Precision::fp8_mixed;
   const Outcome expected = run(spread(job, {}), kSteps, Numerics::fp64);
   CHECK(expected.losses.back() < expected.losses.front() - 0.1);
-  for (const char* strategy : {"data_parallel", "tensor_parallel", "sequence_parallel", "zero1", "pipeline_parallel", "recompute", "offload_activations", "overlapped_tensor_parallel"})
+  for (const char* strategy : {"data_parallel", "tensor_parallel", "sequence_parallel", "zero1", "pipeline_parallel",
+                               "recompute", "offload_activations", "overlapped_tensor_parallel"})
     for (const Variation& v : variations().at(strategy)) {
       INFO(v.name);
       check_equal(expected, run(spread(job, {v}), kSteps, Numerics::fp64), kTolerance);
@@ -363,9 +383,11 @@ TEST_CASE("every fp8 recipe trains near what fp32 does", "[parity]") {
     INFO(recipe);
     Job job = small_job(Net::llama);
     job.workload.training.precision = Precision::fp8_mixed;
-    job.workload.training.fp8.recipe = static_cast<Fp8Recipe>(std::find(names_of<Fp8Recipe>().begin(), names_of<Fp8Recipe>().end(), recipe) - names_of<Fp8Recipe>().begin());
+    job.workload.training.fp8.recipe = static_cast<Fp8Recipe>(
+        std::find(names_of<Fp8Recipe>().begin(), names_of<Fp8Recipe>().end(), recipe) - names_of<Fp8Recipe>().begin());
     const Outcome got = run(spread(job, {}), kSteps, Numerics::fp64);
-    CHECK(got.losses.at(1) != one_rank(Net::llama).losses.at(1));  // Rounding is there, for delayed scales from the second step on ...
+    // Rounding is there, for delayed scales from the second step on ...
+    CHECK(got.losses.at(1) != one_rank(Net::llama).losses.at(1));
     CHECK(got.losses.back() == Approx(one_rank(Net::llama).losses.back()).epsilon(0.05));  // ... and small.
   }
 }

@@ -1,4 +1,5 @@
-// A byte-level model learns a real text: below what single bytes' frequencies give, and the same curve however it is split.
+// A byte-level model learns a real text: below what single bytes' frequencies give, and the same curve however it is
+// split.
 
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ using namespace rehearse::test;
 
 namespace {
 
-/// Real text that every machine with a compiler has: its library's headers, one after the other. Empty where they are fewer than a megabyte.
+/// Real text that every machine with a compiler has: its library's headers, one after the other. Empty where they are
+/// fewer than a megabyte.
 std::string gather_text() {
   namespace fs = std::filesystem;
   std::set<fs::path> files;
@@ -65,7 +67,8 @@ TEST_CASE("a text is learned, the same on one rank, dp 2 and tp 2", "[.slow]") {
   for (const char* strategy : {"data_parallel", "tensor_parallel"}) {
     const auto split = curve(spread(job, {variations().at(strategy).front()}), *data, kSteps);
     // Rounding, which differs with the processor's BLAS, grows from step to step.
-    for (std::size_t s = 0; s < one.size(); ++s) CHECK(split[s] == Approx(one[s]).epsilon(s < 10 ? 1e-4 : s < 20 ? 1e-3 : 2e-2));
+    for (std::size_t s = 0; s < one.size(); ++s)
+      CHECK(split[s] == Approx(one[s]).epsilon(s < 10 ? 1e-4 : s < 20 ? 1e-3 : 2e-2));
   }
   std::filesystem::remove(file);
 }

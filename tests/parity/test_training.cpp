@@ -22,7 +22,9 @@ namespace {
 /// A folder that vanishes with the test.
 class Folder {
  public:
-  Folder() : path_((fs::temp_directory_path() / fmt::format("rehearse-checkpoints-{}", ::getpid())).string()) { fs::remove_all(path_); }
+  Folder() : path_((fs::temp_directory_path() / fmt::format("rehearse-checkpoints-{}", ::getpid())).string()) {
+    fs::remove_all(path_);
+  }
   ~Folder() { fs::remove_all(path_); }
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -31,7 +33,8 @@ class Folder {
 };
 
 /// Losses of a run on threads, by step.
-std::map<std::int64_t, double> losses(const Program& p, const TrainingRun& settings, Numerics numerics = Numerics::fp32) {
+std::map<std::int64_t, double> losses(const Program& p, const TrainingRun& settings,
+                                      Numerics numerics = Numerics::fp32) {
   std::map<std::int64_t, double> out;
   const auto data = synthetic_tokens(1, 50);
   run_locally(p.mesh.ranks(), [&](Transport& transport) {
@@ -105,7 +108,8 @@ TEST_CASE("a checkpoint of another plan, precision or length is refused", "[trai
   (void)losses(plan(), settings);
   settings.steps = 2;
   settings.resume = true;
-  CHECK_THROWS_WITH(losses(spread(small_job(Net::gpt), {variations().at("data_parallel").front()}), settings), Catch::Contains("another plan"));
+  CHECK_THROWS_WITH(losses(spread(small_job(Net::gpt), {variations().at("data_parallel").front()}), settings),
+                    Catch::Contains("another plan"));
   CHECK_THROWS_WITH(losses(plan(), settings, Numerics::fp64), Catch::Contains("another precision"));
   fs::resize_file(fs::path(folder.path()) / "step-000001" / "rank-0001.bin", 200);
   CHECK_THROWS_WITH(losses(plan(), settings), Catch::Contains("shorter"));

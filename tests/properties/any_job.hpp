@@ -11,13 +11,21 @@
 namespace rehearse::test {
 
 template <class T>
-T any_of(std::vector<T> values) { return *rc::gen::elementOf(std::move(values)); }
+T any_of(std::vector<T> values) {
+  return *rc::gen::elementOf(std::move(values));
+}
 
 inline bool coin() { return *rc::gen::arbitrary<bool>(); }
 
 inline Network any_network() {
-  static const std::vector<Network> kNetworks{tiny_gpt(),           tiny_gpt(4, 0.0),        tiny_llama(),            tiny_neox(),
-                                              shipped("tiny_bert"), shipped("tiny_mixtral"), shipped("tiny_deepseek"), shipped("tiny_nemotron_h")};
+  static const std::vector<Network> kNetworks{tiny_gpt(),
+                                              tiny_gpt(4, 0.0),
+                                              tiny_llama(),
+                                              tiny_neox(),
+                                              shipped("tiny_bert"),
+                                              shipped("tiny_mixtral"),
+                                              shipped("tiny_deepseek"),
+                                              shipped("tiny_nemotron_h")};
   return any_of(kNetworks);
 }
 
@@ -32,7 +40,10 @@ inline bool runs(const Schedule& schedule, const PipelineShape& shape) {
 
 /// A registered schedule with a shape that it accepts.
 inline void draw_pipeline(Job& job) {
-  struct Choice { std::string schedule; PipelineShape shape; };
+  struct Choice {
+    std::string schedule;
+    PipelineShape shape;
+  };
   static const std::vector<Choice> kChoices = [] {
     std::vector<Choice> all;
     for (const auto& entry : schedules().entries())
@@ -71,22 +82,39 @@ inline void draw_experts(Job& job) {
 /// Small networks over images: a chain, skip connections, residual stages, a branch with a loss of its own.
 inline Network any_image_network() {
   static const std::vector<Network> kNetworks{
-      ModelLibrary({}).load(R"({"schema": "rehearse/network/v1", "input": {"channels": 3, "height": 32, "width": 48}, "classes": 10, "blocks": [
-        {"name": "stem", "layers": [{"op": "conv2d", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm", "relu"]}]},
-        {"name": "body", "repeat": 3, "layers": [{"op": "conv2d", "name": "a", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm", "relu"]},
-                                                 {"op": "conv2d", "name": "b", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm"]},
+      ModelLibrary({}).load(
+          R"({"schema": "rehearse/network/v1", "input": {"channels": 3, "height": 32, "width": 48}, "classes": 10,
+          "blocks": [
+        {"name": "stem", "layers": [{"op": "conv2d", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm",
+        "relu"]}]},
+        {"name": "body", "repeat": 3, "layers": [{"op": "conv2d", "name": "a", "out": 8, "kernel": 3, "padding": 1,
+        "then": ["batch_norm", "relu"]},
+                                                 {"op": "conv2d", "name": "b", "out": 8, "kernel": 3, "padding": 1,
+                                                 "then": ["batch_norm"]},
                                                  {"op": "add", "from": ["input", "b.batch_norm"], "then": ["relu"]}]},
-        {"name": "down", "layers": [{"op": "gated_conv", "out": 16, "kernel": 5, "stride": 2, "padding": 2}, {"op": "max_pool", "kernel": 3, "stride": 2, "padding": 1}]},
-        {"name": "head", "layers": [{"op": "global_pool"}, {"op": "dropout"}, {"op": "linear"}, {"op": "softmax_loss"}]}]})"),
-      ModelLibrary({}).load(R"({"schema": "rehearse/network/v1", "input": {"channels": 1, "height": 32, "width": 32}, "classes": 2, "blocks": [
-        {"name": "down1", "layers": [{"op": "conv2d", "name": "c", "out": 4, "kernel": 3, "same": true, "bias": true, "then": ["relu"]}, {"op": "max_pool", "kernel": 2}]},
-        {"name": "down2", "layers": [{"op": "conv2d", "name": "c", "out": 8, "kernel": 3, "same": true, "then": ["relu"]}, {"op": "max_pool", "kernel": 2}]},
+        {"name": "down", "layers": [{"op": "gated_conv", "out": 16, "kernel": 5, "stride": 2, "padding": 2},
+        {"op": "max_pool", "kernel": 3, "stride": 2, "padding": 1}]},
+        {"name": "head", "layers": [{"op": "global_pool"}, {"op": "dropout"}, {"op": "linear"},
+        {"op": "softmax_loss"}]}]})"),
+      ModelLibrary({}).load(
+          R"({"schema": "rehearse/network/v1", "input": {"channels": 1, "height": 32, "width": 32}, "classes": 2,
+          "blocks": [
+        {"name": "down1", "layers": [{"op": "conv2d", "name": "c", "out": 4, "kernel": 3, "same": true, "bias": true,
+        "then": ["relu"]}, {"op": "max_pool", "kernel": 2}]},
+        {"name": "down2", "layers": [{"op": "conv2d", "name": "c", "out": 8, "kernel": 3, "same": true, "then":
+        ["relu"]}, {"op": "max_pool", "kernel": 2}]},
         {"name": "bottom", "layers": [{"op": "conv2d", "out": 16, "kernel": 3, "same": true, "then": ["relu"]}]},
-        {"name": "up2", "layers": [{"op": "upsample"}, {"op": "concat", "from": ["down2.c.relu", "upsample"]}, {"op": "conv2d", "out": 8, "kernel": 3, "same": true, "then": ["relu"]}]},
-        {"name": "up1", "layers": [{"op": "transposed_conv", "out": 4, "kernel": 2, "stride": 2}, {"op": "add", "from": ["down1.c.relu", "transposed_conv"]}]},
+        {"name": "up2", "layers": [{"op": "upsample"}, {"op": "concat", "from": ["down2.c.relu", "upsample"]},
+        {"op": "conv2d", "out": 8, "kernel": 3, "same": true, "then": ["relu"]}]},
+        {"name": "up1", "layers": [{"op": "transposed_conv", "out": 4, "kernel": 2, "stride": 2}, {"op": "add",
+        "from": ["down1.c.relu", "transposed_conv"]}]},
         {"name": "head", "layers": [{"op": "conv2d", "out": 2, "kernel": 1}, {"op": "softmax_loss"}]}]})"),
-      ModelLibrary({}).load(R"({"model_type": "resnet", "depths": [1, 2], "hidden_sizes": [16, 32], "embedding_size": 8, "image_size": 64, "num_labels": 7})"),
-      ModelLibrary({}).load(R"({"model_type": "resnet", "depths": [2, 1, 1], "hidden_sizes": [8, 16, 24], "embedding_size": 8, "layer_type": "basic", "image_size": 96})")};
+      ModelLibrary({}).load(
+          R"({"model_type": "resnet", "depths": [1, 2], "hidden_sizes": [16, 32], "embedding_size": 8,
+          "image_size": 64, "num_labels": 7})"),
+      ModelLibrary({}).load(
+          R"({"model_type": "resnet", "depths": [2, 1, 1], "hidden_sizes": [8, 16, 24], "embedding_size": 8,
+          "layer_type": "basic", "image_size": 96})")};
   return any_of(kNetworks);
 }
 
@@ -117,8 +145,10 @@ inline void draw_context(Job& job) {
   bool enough = true;
   for (const BlockSpec& block : job.workload.network.blocks)
     for (const TensorSpec& t : block.tensors)
-      for (const Dim& d : t.shape) enough = enough && ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) || d.size % (s.cp * s.tp) == 0);
-  s.context = any_of<ContextExchange>({ContextExchange::ring, ContextExchange::allgather, enough ? ContextExchange::ulysses : ContextExchange::ring});
+      for (const Dim& d : t.shape)
+        enough = enough && ((d.tag != DimTag::heads && d.tag != DimTag::kv_heads) || d.size % (s.cp * s.tp) == 0);
+  s.context = any_of<ContextExchange>(
+      {ContextExchange::ring, ContextExchange::allgather, enough ? ContextExchange::ulysses : ContextExchange::ring});
 }
 
 inline Job any_job() {
@@ -166,7 +196,8 @@ inline Job any_job() {
   s.first_bucket = Bytes{any_of<double>({0, 1e3})};
   s.recompute = any_of<Recompute>({Recompute::none, Recompute::selective, Recompute::full});
   s.scatter_gather = coin();
-  if (s.pp > 1 && s.zero_stage < 2 && !s.fsdp.enabled && coin() && coin()) s.deferred_head_gradients = any_of<int>({1, 3, 99});
+  if (s.pp > 1 && s.zero_stage < 2 && !s.fsdp.enabled && coin() && coin())
+    s.deferred_head_gradients = any_of<int>({1, 3, 99});
   s.bucket = Bytes{any_of<double>({1e3, 2e4, 25e6})};
   s.overlap.grad_reduce = coin();
   s.overlap.param_gather = coin();
@@ -178,7 +209,8 @@ inline Job any_job() {
   job.workload.kernels.fused_cross_entropy = coin();
   job.workload.kernels.fused_gradient_accumulation = coin();
   job.workload.kernels.gather_per_product = coin() && coin();
-  job.workload.training.precision = any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
+  job.workload.training.precision =
+      any_of<Precision>({Precision::fp32, Precision::bf16, Precision::fp16_mixed, Precision::bf16_mixed});
   job.workload.training.optimizer = any_of<Optimizer>({Optimizer::sgd, Optimizer::adamw});
   job.workload.training.clip_gradients = coin();
   draw_experts(job);
@@ -187,19 +219,28 @@ inline Job any_job() {
 
 inline std::string describe(const Job& job) {
   const StrategySettings& s = job.strategy;
-  return fmt::format("{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={}{} cp={} {} dp={}*{} sp={} zero={} fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} attention={} fused={},{},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
-                     job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
-                     job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance), name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.overlap.tp ? " in pieces" : "", s.cp, name_of(s.context), s.dp_replicate, s.dp_shard,
-                     s.sequence_parallel, s.zero_stage, s.fsdp.enabled, name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward),
-                     s.fsdp.prefetch_forward, s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold, name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute), name_of(job.workload.kernels.attention),
-                     job.workload.kernels.fused_norm, job.workload.kernels.fused_cross_entropy, job.workload.kernels.fused_gradient_accumulation, s.scatter_gather, s.overlap.grad_reduce,
-                     s.overlap.param_gather, s.overlap.pp, s.bucket.value(), fmt::join(s.layers_per_stage, "+"), fmt::join(s.batch_per_replica, "+"));
+  return fmt::format(
+      "{} ep={} etp={} capacity={}{} imbalance={} {} {} pp={} v={} m={} tp={}{} cp={} {} dp={}*{} sp={} zero={} "
+      "fsdp={} {}/{} prefetch={},{} limit={} zero3={:g},{:g} sync={} {} servers={} offload={} recompute={} "
+      "attention={} fused={},{},{} scatter={} overlap={},{},{} bucket={} layers={} batch={}",
+      job.workload.network.name, s.ep, s.etp, job.workload.training.experts.capacity_factor,
+      job.workload.training.experts.pad_to_capacity ? " padded" : "", name_of(job.workload.training.experts.imbalance),
+      name_of(s.dispatch), s.schedule, s.pp, s.virtual_stages, job.microbatches, s.tp, s.overlap.tp ? " in pieces" : "",
+      s.cp, name_of(s.context), s.dp_replicate, s.dp_shard, s.sequence_parallel, s.zero_stage, s.fsdp.enabled,
+      name_of(s.fsdp.reshard_after_forward), name_of(s.fsdp.reshard_after_backward), s.fsdp.prefetch_forward,
+      s.fsdp.prefetch_backward, s.fsdp.limit_all_gathers, s.zero3.prefetch_bucket, s.zero3.persistence_threshold,
+      name_of(s.grad_sync), name_of(s.data_parallel), s.servers, name_of(s.offload), name_of(s.recompute),
+      name_of(job.workload.kernels.attention), job.workload.kernels.fused_norm,
+      job.workload.kernels.fused_cross_entropy, job.workload.kernels.fused_gradient_accumulation, s.scatter_gather,
+      s.overlap.grad_reduce, s.overlap.param_gather, s.overlap.pp, s.bucket.value(), fmt::join(s.layers_per_stage, "+"),
+      fmt::join(s.batch_per_replica, "+"));
 }
 
 /// The Program of a drawn job over images; combinations that a strategy refuses are drawn again.
 inline Program any_image_program(Job& job) {
   job = any_image_job();
-  RC_LOG(fmt::format("{} tiles {}x{} statistics {}", describe(job), job.strategy.tile_h, job.strategy.tile_w, name_of(job.workload.training.statistics)));
+  RC_LOG(fmt::format("{} tiles {}x{} statistics {}", describe(job), job.strategy.tile_h, job.strategy.tile_w,
+                     name_of(job.workload.training.statistics)));
   try {
     return job.lower();
   } catch (const Error&) {
@@ -226,7 +267,8 @@ inline Program any_adversarial_program(Job& job) {
   t.discriminator.optimizer = any_of<OwnOptimizer>({OwnOptimizer::same, OwnOptimizer::sgd, OwnOptimizer::adafactor});
   t.statistics = any_of<StatisticsScope>({StatisticsScope::local, StatisticsScope::global});
   t.clip_gradients = coin();
-  RC_LOG(fmt::format("{} discriminator by {}, statistics {}", describe(job), name_of(t.discriminator.optimizer), name_of(t.statistics)));
+  RC_LOG(fmt::format("{} discriminator by {}, statistics {}", describe(job), name_of(t.discriminator.optimizer),
+                     name_of(t.statistics)));
   return job.lower();
 }
 

@@ -22,11 +22,13 @@ TEST_CASE("every lowered Program over images is valid, keeps what it must and co
     validate(p);
     // The image needs no gradient; layers from which images are gathered on are computed by every tile.
     const double model = p.model_flops_per_step;
-    if (job.strategy.recompute == Recompute::none) RC_ASSERT(executed_matmul_flops(p).value() < model * job.strategy.tile_h * job.strategy.tile_w);
+    if (job.strategy.recompute == Recompute::none)
+      RC_ASSERT(executed_matmul_flops(p).value() < model * job.strategy.tile_h * job.strategy.tile_w);
     RC_ASSERT(executed_matmul_flops(p).value() > 0.6 * model);
     for (const RoleMemory& m : peak_memory(p, Bytes{0}, Bytes{0})) {
       double persistent = 0;
-      for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer}) persistent += persistent_bytes(p, m.rank, c);
+      for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer})
+        persistent += persistent_bytes(p, m.rank, c);
       RC_ASSERT(m.peak.value() >= persistent);
     }
   });
@@ -55,7 +57,8 @@ TEST_CASE("what tiles send their neighbours is what these expect") {
   check_property("counts to and from every pair of neighbours agree", [] {
     Job job(tiny_gpt());
     const Program p = any_image_program(job);
-    using Counts = std::map<std::tuple<int, int, int>, std::vector<std::int64_t>>;  // By group, sender and receiver, in order.
+    // By group, sender and receiver, in order.
+    using Counts = std::map<std::tuple<int, int, int>, std::vector<std::int64_t>>;
     Counts sent, awaited;
     for (int rank = 0; rank < p.mesh.ranks(); ++rank)
       for_each_task(p, rank, [&](const Entry& e, const Body&, const Task& task) {
@@ -75,22 +78,32 @@ TEST_CASE("what tiles send their neighbours is what these expect") {
 
 /// A vocabulary that tp does not divide is filled up with rows that belong to no token.
 bool pads(const Program& p) {
-  const auto padded = [](const auto& l) { const auto* s = std::get_if<Shard>(&l.second); return s != nullptr && s->padded; };
-  return std::any_of(p.tensors.begin(), p.tensors.end(), [&](const Tensor& t) { return std::any_of(t.layout.begin(), t.layout.end(), padded); });
+  const auto padded = [](const auto& l) {
+    const auto* s = std::get_if<Shard>(&l.second);
+    return s != nullptr && s->padded;
+  };
+  return std::any_of(p.tensors.begin(), p.tensors.end(),
+                     [&](const Tensor& t) { return std::any_of(t.layout.begin(), t.layout.end(), padded); });
 }
 
 TEST_CASE("a step executes the model's FLOPs, and no fewer for recomputing") {
   check_property("executed >= model, equal without recomputation", [] {
     Job job(tiny_gpt());
     const Program p = any_program(job);
-    const bool again = job.strategy.recompute == Recompute::full ||
-                       (job.strategy.recompute == Recompute::selective && job.workload.kernels.attention == AttentionKernel::unfused);
-    if (job.workload.training.experts.capacity_factor > 0 && job.workload.network.routing() != nullptr) return;  // Rows are dropped or filled up.
+    const bool again =
+        job.strategy.recompute == Recompute::full ||
+        (job.strategy.recompute == Recompute::selective && job.workload.kernels.attention == AttentionKernel::unfused);
+    // Rows are dropped or filled up.
+    if (job.workload.training.experts.capacity_factor > 0 && job.workload.network.routing() != nullptr) return;
     // BERT's head transforms h to h: without sequence parallelism every tensor-parallel rank does all of it.
-    const bool repeated = job.strategy.tp > 1 && !job.strategy.sequence_parallel && job.workload.network.name == "tiny_bert";
-    if (again || repeated) RC_ASSERT(executed_matmul_flops(p).value() > p.model_flops_per_step);
-    else if (pads(p)) RC_ASSERT(executed_matmul_flops(p).value() >= p.model_flops_per_step);
-    else RC_ASSERT(executed_matmul_flops(p).value() == p.model_flops_per_step);
+    const bool repeated =
+        job.strategy.tp > 1 && !job.strategy.sequence_parallel && job.workload.network.name == "tiny_bert";
+    if (again || repeated)
+      RC_ASSERT(executed_matmul_flops(p).value() > p.model_flops_per_step);
+    else if (pads(p))
+      RC_ASSERT(executed_matmul_flops(p).value() >= p.model_flops_per_step);
+    else
+      RC_ASSERT(executed_matmul_flops(p).value() == p.model_flops_per_step);
   });
 }
 
@@ -101,17 +114,21 @@ TEST_CASE("shards add up to the model on every replica") {
     double elements = 0;
     for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
       const ExprContext at = p.mesh.context(rank);
-      for (const Role::Persistent& held : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent) {
+      for (const Role::Persistent& held :
+           p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].persistent) {
         const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
         // FSDP in mixed precision stores the master copy only.
-        const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled && job.strategy.dp_shard * job.strategy.cp > 1 && t.name.find(".master") != std::string::npos;
+        const bool master = job.strategy.offload == Offload::none && job.strategy.fsdp.enabled &&
+                            job.strategy.dp_shard * job.strategy.cp > 1 && t.name.find(".master") != std::string::npos;
         if (t.category != MemoryCategory::weights && !master) continue;
         // Experts' copies lie along edp, unless that slices them.
-        const bool copied = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas && std::holds_alternative<Replicate>(layout_on(t.layout, Axis::edp));
+        const bool copied = in_expert_view(t.layout) && job.strategy.data_parallel == DataParallelism::replicas &&
+                            std::holds_alternative<Replicate>(layout_on(t.layout, Axis::edp));
         double copies = copied ? at.extent[static_cast<std::size_t>(Axis::edp)] : 1;
         for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp}) {
           const bool kept = axis == Axis::tp || job.strategy.data_parallel == DataParallelism::replicas;
-          if (!in_expert_view(t.layout) && kept && std::holds_alternative<Replicate>(layout_on(t.layout, axis))) copies *= at.extent[static_cast<std::size_t>(axis)];
+          if (!in_expert_view(t.layout) && kept && std::holds_alternative<Replicate>(layout_on(t.layout, axis)))
+            copies *= at.extent[static_cast<std::size_t>(axis)];
         }
         elements += static_cast<double>(p.local_elements(t, at)) / copies;
       }
@@ -122,12 +139,14 @@ TEST_CASE("shards add up to the model on every replica") {
     const PipelineShape shape{job.strategy.pp, job.strategy.virtual_stages, job.microbatches};
     std::set<int> ends;
     for (int copy = 0; copy < schedule.copies(); ++copy)
-      for (const int chunk : {0, shape.stages * shape.virtual_stages - 1}) ends.insert(schedule.stage_of(chunk, shape, copy));
+      for (const int chunk : {0, shape.stages * shape.virtual_stages - 1})
+        ends.insert(schedule.stage_of(chunk, shape, copy));
     const double tied = schedule.copies() > 1 ? 0 : static_cast<double>(ends.size()) - 1;
     double expected = static_cast<double>(net.parameter_count());
     for (const BlockSpec& b : net.blocks)
       for (const ParamSpec& q : b.params)
-        if (!q.tied_to.empty() && !q.tied_to.starts_with(b.name + ".")) expected += tied * static_cast<double>(q.elements());
+        if (!q.tied_to.empty() && !q.tied_to.starts_with(b.name + "."))
+          expected += tied * static_cast<double>(q.elements());
     expected *= schedule.copies();
     RC_ASSERT(elements >= expected * (1 - 1e-6));
     if (!pads(p)) RC_ASSERT(elements <= expected * (1 + 1e-6));
@@ -140,7 +159,8 @@ TEST_CASE("memory never falls below what persists") {
     const Program p = any_program(job);
     for (const RoleMemory& m : peak_memory(p, Bytes{0}, Bytes{0})) {
       double persistent = 0, sum = 0;
-      for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer}) persistent += persistent_bytes(p, m.rank, c);
+      for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer})
+        persistent += persistent_bytes(p, m.rank, c);
       for (const Bytes& b : m.by_category) sum += b.value();
       RC_ASSERT(m.peak.value() > persistent);
       RC_ASSERT(std::abs(sum - m.peak.value()) < 1e-6 * sum);

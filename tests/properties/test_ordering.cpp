@@ -1,5 +1,5 @@
-// No race inside a rank: whoever reads or overwrites storage starts after those who wrote or read it before, by the order of
-// streams, the dependencies of bodies and the events between entries.
+// No race inside a rank: whoever reads or overwrites storage starts after those who wrote or read it before, by the
+// order of streams, the dependencies of bodies and the events between entries.
 
 #include <array>
 #include <map>
@@ -20,12 +20,19 @@ void join(Clock& a, const Clock& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::max(a[i], b[i]);
 }
 
-struct Use { StreamId stream; int number; std::string task; };
-struct History { std::vector<Use> writes, reads; };
+struct Use {
+  StreamId stream;
+  int number;
+  std::string task;
+};
+struct History {
+  std::vector<Use> writes, reads;
+};
 
 class Ordering {
  public:
-  Ordering(const Program& p, const Role& role) : p_(p), role_(role), now_(p.streams.size(), Clock(p.streams.size(), 0)), issued_(p.streams.size(), 0) {}
+  Ordering(const Program& p, const Role& role)
+      : p_(p), role_(role), now_(p.streams.size(), Clock(p.streams.size(), 0)), issued_(p.streams.size(), 0) {}
 
   /// Issues one step; returns the first race, or nothing.
   std::string step() {
@@ -58,9 +65,12 @@ class Ordering {
       const auto s = static_cast<std::size_t>(task.stream);
       Clock clock = now_[s];
       join(clock, start);
-      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph))) join(clock, finished[boost::source(in, body.graph)]);
+      for (const auto in : boost::make_iterator_range(boost::in_edges(v, body.graph)))
+        join(clock, finished[boost::source(in, body.graph)]);
       const int number = ++issued_[s];
-      for (const Operand& o : task.operands) touch(storage(body, binding, static_cast<std::size_t>(o.formal), e, index), o.access, clock, {task.stream, number, body.name + "/" + task.name});
+      for (const Operand& o : task.operands)
+        touch(storage(body, binding, static_cast<std::size_t>(o.formal), e, index), o.access, clock,
+              {task.stream, number, body.name + "/" + task.name});
       clock[s] = number;
       now_[s] = finished[v] = clock;
       join(all, clock);
@@ -71,9 +81,10 @@ class Ordering {
   using Storage = std::tuple<int, int, int, int, int>;  // tensor, layer, microbatch, entry (scratch only), piece
   static constexpr int kWhole = -1;
 
-  /// What a formal's elements lie in: views lead to what they look at. Views that begin at different places along a dimension are different
-  /// pieces of it.
-  Storage storage(const Body& body, const std::vector<const Binding*>& binding, std::size_t f, const Entry& e, int index) const {
+  /// What a formal's elements lie in: views lead to what they look at. Views that begin at different places along a
+  /// dimension are different pieces of it.
+  Storage storage(const Body& body, const std::vector<const Binding*>& binding, std::size_t f, const Entry& e,
+                  int index) const {
     InstanceRef at = binding[f] != nullptr ? binding[f]->instance : InstanceRef{};
     int id = binding[f] != nullptr ? binding[f]->tensor : body.formals[f].like, piece = kWhole;
     while (p_.tensors[static_cast<std::size_t>(id)].alias_of >= 0) {
@@ -85,7 +96,8 @@ class Ordering {
     }
     const Tensor& t = p_.tensors[static_cast<std::size_t>(id)];
     if (t.lifetime == Lifetime::scratch) return {id, steps_, 0, index, piece};
-    return {id, t.per_layer ? e.layer + at.layer_delta : -1, t.per_microbatch ? e.microbatch + at.microbatch_delta : -1, -1, piece};
+    return {id, t.per_layer ? e.layer + at.layer_delta : -1, t.per_microbatch ? e.microbatch + at.microbatch_delta : -1,
+            -1, piece};
   }
 
   void forget(Storage where) {
@@ -96,12 +108,17 @@ class Ordering {
   void touch(const Storage& where, Access access, const Clock& clock, const Use& me) {
     const auto ordered = [&](const std::vector<Use>& before, const char* what) {
       for (const Use& b : before)
-        if (b.number != me.number && clock[static_cast<std::size_t>(b.stream)] < b.number && b.stream != me.stream && race_.empty())
-          race_ = fmt::format("{} of {} by {} is not ordered after {}", what, p_.tensors[static_cast<std::size_t>(std::get<0>(where))].name, me.task, b.task);
+        if (b.number != me.number && clock[static_cast<std::size_t>(b.stream)] < b.number && b.stream != me.stream &&
+            race_.empty())
+          race_ = fmt::format("{} of {} by {} is not ordered after {}", what,
+                              p_.tensors[static_cast<std::size_t>(std::get<0>(where))].name, me.task, b.task);
     };
     Storage first = where;
     std::get<4>(first) = kWhole;
-    const auto same_storage = [&](const Storage& s) { return std::tie(std::get<0>(s), std::get<1>(s), std::get<2>(s), std::get<3>(s)) == std::tie(std::get<0>(first), std::get<1>(first), std::get<2>(first), std::get<3>(first)); };
+    const auto same_storage = [&](const Storage& s) {
+      return std::tie(std::get<0>(s), std::get<1>(s), std::get<2>(s), std::get<3>(s)) ==
+             std::tie(std::get<0>(first), std::get<1>(first), std::get<2>(first), std::get<3>(first));
+    };
     // Pieces overlap the whole, not each other.
     for (auto at = history_.lower_bound(first); at != history_.end() && same_storage(at->first); ++at) {
       const bool overlap = at->first == where || std::get<4>(where) == kWhole || std::get<4>(at->first) == kWhole;

@@ -1,4 +1,5 @@
-// What holds for every plan: figures that follow from one another, and what dearer, slower and less reliable machines cannot do.
+// What holds for every plan: figures that follow from one another, and what dearer, slower and less reliable machines
+// cannot do.
 #include <cmath>
 
 #include "tests/support/property.hpp"
@@ -54,8 +55,10 @@ double expected_cost(const Plan& plan, const AnySite& a, const PlanPoint& p) {
   const Economics& e = plan.economics;
   const double hours = p.duration.value() / 3600, machines = p.machines + p.spares;
   if (a.rented) return machines * 8 * hours * a.rental;
-  const double write_off = machines * (a.purchase + 20e3) * hours / 24 / (e.amortisation_years * 365.25 * e.utilisation);
-  return write_off + p.machines * 10 * e.power_share * (1 + e.network_power_share) * e.pue * hours * e.electricity.value();
+  const double write_off =
+      machines * (a.purchase + 20e3) * hours / 24 / (e.amortisation_years * 365.25 * e.utilisation);
+  return write_off +
+         p.machines * 10 * e.power_share * (1 + e.network_power_share) * e.pue * hours * e.electricity.value();
 }
 
 bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
@@ -63,55 +66,62 @@ bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::
 }  // namespace
 
 TEST_CASE("figures of a plan follow from one another") {
-  check_property("days = tokens / throughput / goodput; parts add up; goodput is a share; a size in time is in time", [] {
-    const Plan plan = any_plan();
-    const AnySite a;
-    const CandidateAnswer c = answer(plan, a);
-    RC_ASSERT(c.point.has_value());
-    for (const PlanPoint& p : c.curve) {
-      const double tokens_per_s = static_cast<double>(p.step.global_batch) * 4096 / p.step.step_time.value();
-      RC_ASSERT(close(p.duration.value(), plan.base.training.tokens / tokens_per_s / p.goodput.total));
-      RC_ASSERT(p.goodput.total >= 0 && p.goodput.total <= 1);
-      RC_ASSERT(close(p.goodput.total, p.goodput.stragglers * p.goodput.checkpoints * p.goodput.spares));
-      const CostParts& k = p.cost.parts;
-      RC_ASSERT(close(k.total().value(), expected_cost(plan, a, p)));
-      RC_ASSERT((a.rented ? k.purchase : k.rental) == Dollars{0});
-      RC_ASSERT(p.gpus == 8 * p.machines);
-    }
-    RC_ASSERT(c.meets_deadline == (c.point->duration <= plan.deadline));
-    RC_ASSERT(!c.meets_deadline_high || c.meets_deadline);
-    RC_ASSERT(c.meets_deadline == c.why_not.empty());
-  });
+  check_property(
+      "days = tokens / throughput / goodput; parts add up; goodput is a share; a size in time is in time", [] {
+        const Plan plan = any_plan();
+        const AnySite a;
+        const CandidateAnswer c = answer(plan, a);
+        RC_ASSERT(c.point.has_value());
+        for (const PlanPoint& p : c.curve) {
+          const double tokens_per_s = static_cast<double>(p.step.global_batch) * 4096 / p.step.step_time.value();
+          RC_ASSERT(close(p.duration.value(), plan.base.training.tokens / tokens_per_s / p.goodput.total));
+          RC_ASSERT(p.goodput.total >= 0 && p.goodput.total <= 1);
+          RC_ASSERT(close(p.goodput.total, p.goodput.stragglers * p.goodput.checkpoints * p.goodput.spares));
+          const CostParts& k = p.cost.parts;
+          RC_ASSERT(close(k.total().value(), expected_cost(plan, a, p)));
+          RC_ASSERT((a.rented ? k.purchase : k.rental) == Dollars{0});
+          RC_ASSERT(p.gpus == 8 * p.machines);
+        }
+        RC_ASSERT(c.meets_deadline == (c.point->duration <= plan.deadline));
+        RC_ASSERT(!c.meets_deadline_high || c.meets_deadline);
+        RC_ASSERT(c.meets_deadline == c.why_not.empty());
+      });
 }
 
 TEST_CASE("no size tried is better") {
-  check_property("of the points of the curve that are in time none is better by the objective, but for fewer machines at 5 % more cost or energy; more machines are never slower", [] {
-    Plan plan = any_plan();
-    plan.objective = *rc::gen::element(PlanObjective::cost, PlanObjective::days, PlanObjective::energy);
-    const CandidateAnswer c = answer(plan, {});
-    const double margin = plan.objective == PlanObjective::days ? 0 : 0.05;
-    if (c.meets_deadline)
-      for (const PlanPoint& p : c.curve)
-        RC_ASSERT(p.duration > plan.deadline || objective_value(plan.objective, p) * (1 + margin + 1e-6) >= objective_value(plan.objective, *c.point));
-    for (std::size_t i = 1; i < c.curve.size(); ++i) RC_ASSERT(c.curve[i].machines > c.curve[i - 1].machines && c.curve[i].duration < c.curve[i - 1].duration);
-  });
+  check_property(
+      "of the points of the curve that are in time none is better by the objective, but for fewer machines at 5 % more "
+      "cost or energy; more machines are never slower",
+      [] {
+        Plan plan = any_plan();
+        plan.objective = *rc::gen::element(PlanObjective::cost, PlanObjective::days, PlanObjective::energy);
+        const CandidateAnswer c = answer(plan, {});
+        const double margin = plan.objective == PlanObjective::days ? 0 : 0.05;
+        if (c.meets_deadline)
+          for (const PlanPoint& p : c.curve)
+            RC_ASSERT(p.duration > plan.deadline || objective_value(plan.objective, p) * (1 + margin + 1e-6) >=
+                                                        objective_value(plan.objective, *c.point));
+        for (std::size_t i = 1; i < c.curve.size(); ++i)
+          RC_ASSERT(c.curve[i].machines > c.curve[i - 1].machines && c.curve[i].duration < c.curve[i - 1].duration);
+      });
 }
 
 TEST_CASE("money follows prices") {
-  check_property("a higher price never makes a run cheaper, nor changes its size or days; twice the price is twice its part", [] {
-    const Plan plan = any_plan();
-    AnySite a;
-    const CandidateAnswer before = answer(plan, a);
-    a.purchase *= 2;
-    a.rental *= 2;
-    const CandidateAnswer after = answer(plan, a);
-    RC_ASSERT(after.point->machines == before.point->machines);
-    RC_ASSERT(after.point->duration == before.point->duration);
-    RC_ASSERT(after.point->cost.energy == before.point->cost.energy);
-    RC_ASSERT(close(after.point->cost.parts.purchase.value(), 2 * before.point->cost.parts.purchase.value()));
-    RC_ASSERT(close(after.point->cost.parts.rental.value(), 2 * before.point->cost.parts.rental.value()));
-    RC_ASSERT(after.point->cost.parts.total() >= before.point->cost.parts.total());
-  });
+  check_property(
+      "a higher price never makes a run cheaper, nor changes its size or days; twice the price is twice its part", [] {
+        const Plan plan = any_plan();
+        AnySite a;
+        const CandidateAnswer before = answer(plan, a);
+        a.purchase *= 2;
+        a.rental *= 2;
+        const CandidateAnswer after = answer(plan, a);
+        RC_ASSERT(after.point->machines == before.point->machines);
+        RC_ASSERT(after.point->duration == before.point->duration);
+        RC_ASSERT(after.point->cost.energy == before.point->cost.energy);
+        RC_ASSERT(close(after.point->cost.parts.purchase.value(), 2 * before.point->cost.parts.purchase.value()));
+        RC_ASSERT(close(after.point->cost.parts.rental.value(), 2 * before.point->cost.parts.rental.value()));
+        RC_ASSERT(after.point->cost.parts.total() >= before.point->cost.parts.total());
+      });
 }
 
 TEST_CASE("time follows failures and work") {
@@ -124,11 +134,13 @@ TEST_CASE("time follows failures and work") {
     AnySite worse = a;
     worse.mtbf_hours /= 4;
     const CandidateAnswer after = answer(plan, worse);
-    if (before.meets_deadline && after.meets_deadline) RC_ASSERT(fewest_in_time(plan, after) >= fewest_in_time(plan, before));
+    if (before.meets_deadline && after.meets_deadline)
+      RC_ASSERT(fewest_in_time(plan, after) >= fewest_in_time(plan, before));
     Plan later = plan;
     later.deadline = 2 * plan.deadline;
     const CandidateAnswer relaxed = answer(later, a);
-    if (before.meets_deadline) RC_ASSERT(relaxed.meets_deadline && fewest_in_time(later, relaxed) <= fewest_in_time(plan, before));
+    if (before.meets_deadline)
+      RC_ASSERT(relaxed.meets_deadline && fewest_in_time(later, relaxed) <= fewest_in_time(plan, before));
   });
 }
 
@@ -142,7 +154,9 @@ TEST_CASE("the ranking is by the objective") {
     const PlanAnswer ranked = rank_candidates(plan, "m", 1e9, {a, b});
     const CandidateAnswer &first = ranked.ranked[0], &second = ranked.ranked[1];
     RC_ASSERT(first.meets_deadline || !second.meets_deadline);
-    if (first.meets_deadline && second.meets_deadline) RC_ASSERT(objective_value(plan.objective, *first.point) <= objective_value(plan.objective, *second.point));
-    RC_ASSERT(ranked.why.find(first.meets_deadline ? "First is " + first.candidate.name : "Nearest is " + first.candidate.name) != std::string::npos);
+    if (first.meets_deadline && second.meets_deadline)
+      RC_ASSERT(objective_value(plan.objective, *first.point) <= objective_value(plan.objective, *second.point));
+    RC_ASSERT(ranked.why.find(first.meets_deadline ? "First is " + first.candidate.name
+                                                   : "Nearest is " + first.candidate.name) != std::string::npos);
   });
 }

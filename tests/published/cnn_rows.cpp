@@ -14,7 +14,9 @@ using nlohmann::json;
 
 bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-struct Place { std::string machine, generation; };
+struct Place {
+  std::string machine, generation;
+};
 
 std::optional<Place> place_of(const json& c) {
   const std::string text = c.value("gpu_type", "") + c.value("system", "");
@@ -28,7 +30,10 @@ std::optional<Place> place_of(const json& c) {
 
 const std::map<std::string, std::string>& models() {
   static const std::map<std::string, std::string> known{
-      {"AlexNet", "alexnet"}, {"VGG16", "vgg16"}, {"ResNet-50", "resnet50_v1"}, {"ResNet-50 v1.5", "resnet50"},
+      {"AlexNet", "alexnet"},
+      {"VGG16", "vgg16"},
+      {"ResNet-50", "resnet50_v1"},
+      {"ResNet-50 v1.5", "resnet50"},
       {"ResNet-152", R"({"model_type": "resnet", "depths": [3, 8, 36, 3], "downsample_in_bottleneck": true})"},
       {"InceptionV3", R"({"model_type": "inception_v3", "aux_logits": false})"}};
   return known;
@@ -42,8 +47,10 @@ std::string obstacle(const json& row) {
   if (!c.contains("gpus") || !c.contains("batch_per_gpu")) return "no batch or number of GPUs";
   const auto place = place_of(c);
   const auto machines = catalogue().names(Catalogue::Kind::machine);
-  if (!place || std::find(machines.begin(), machines.end(), place->machine) == machines.end()) return "no machine for its GPUs";
-  if (c.at("gpus").get<int>() > c.value("gpus_per_node", 8)) return "several nodes over a network whose rate is not stated";
+  if (!place || std::find(machines.begin(), machines.end(), place->machine) == machines.end())
+    return "no machine for its GPUs";
+  if (c.at("gpus").get<int>() > c.value("gpus_per_node", 8))
+    return "several nodes over a network whose rate is not stated";
   return {};
 }
 
@@ -58,7 +65,9 @@ CnnRow read_row(const json& row) {
   const std::string precision = c.value("precision", "fp32");
   out.precision = precision == "TF32" ? "tf32" : holds(precision, "mixed") ? "fp16_mixed" : "fp32";
   const json& batch = c.at("batch_per_gpu");
-  out.batch = batch.is_number() ? batch.get<std::int64_t>() : out.generation == "volta" && out.precision == "fp32" ? 128 : 256;
+  out.batch = batch.is_number()                                      ? batch.get<std::int64_t>()
+              : out.generation == "volta" && out.precision == "fp32" ? 128
+                                                                     : 256;
   out.gpus = c.at("gpus");
   out.images_per_s = row.at("measured").at("images_per_s");
   return out;
@@ -73,7 +82,8 @@ struct Bench {
   Cluster cluster;
   CalibrationProfile profile;
   explicit Bench(const ClusterSpec& spec)
-      : cluster(make_cluster(catalogue(), spec)), profile(load_calibration(kSource + "/topologies/calibration", *cluster.parts().front().gpu)) {}
+      : cluster(make_cluster(catalogue(), spec)),
+        profile(load_calibration(kSource + "/topologies/calibration", *cluster.parts().front().gpu)) {}
 };
 
 const Bench& bench(const std::string& machine) {
@@ -123,8 +133,10 @@ CnnRows read_cnn_rows() {
   const json data = json::parse(file);
   CnnRows out;
   for (const json& row : data.at("entries")) {
-    if (const std::string why = obstacle(row); !why.empty()) ++out.skipped[why];
-    else out.rows.push_back(read_row(row));
+    if (const std::string why = obstacle(row); !why.empty())
+      ++out.skipped[why];
+    else
+      out.rows.push_back(read_row(row));
   }
   return out;
 }
@@ -134,11 +146,16 @@ std::vector<CnnJob> make_jobs(const std::vector<CnnRow>& rows) {
   std::vector<CnnJob> out;
   std::map<std::string, std::shared_ptr<const Program>> programs;
   for (const CnnRow& row : rows) {
-    CnnJob job{row, &bench(row.machine).cluster, {}, fmt::format("{} {} {} {} x {}", row.machine, row.model, row.precision, row.batch, row.gpus), {}};
+    CnnJob job{row,
+               &bench(row.machine).cluster,
+               {},
+               fmt::format("{} {} {} {} x {}", row.machine, row.model, row.precision, row.batch, row.gpus),
+               {}};
     job.strategy.dp = job.strategy.dp_replicate = row.gpus;
     job.strategy.microbatch = row.batch;
     std::shared_ptr<const Program>& program = programs[job.key];
-    if (program == nullptr) program = std::make_shared<const Program>(lower(workload_of(library, row), job.strategy, row.gpus));
+    if (program == nullptr)
+      program = std::make_shared<const Program>(lower(workload_of(library, row), job.strategy, row.gpus));
     job.program = program;
     out.push_back(std::move(job));
   }

@@ -1,17 +1,20 @@
 #pragma once
-// Rows of tests/published/data/cnn_throughput.json as jobs: what of each row becomes which setting, and what is assumed where it is silent.
+// Rows of tests/published/data/cnn_throughput.json as jobs: what of each row becomes which setting, and what is assumed
+// where it is silent.
 //
-//   model           AlexNet (one tower), VGG16, ResNet-50 and -152 with the stride in the first 1 x 1 (as TensorFlow's benchmark scripts of 2017
-//                   build them), Inception-v3 without its auxiliary loss (likewise); "ResNet-50 v1.5" with the stride in the 3 x 3
-//   gpu_type,       P100: dgx1p; K80: pcie8_k80, of Google's and Amazon's instances alike (8 chips behind PCIe switches);
-//   system          V100: dgx1v_16gb or dgx1v; A100: dgx_a100_80gb. The first `gpus` of the machine's GPUs
+//   model           AlexNet (one tower), VGG16, ResNet-50 and -152 with the stride in the first 1 x 1 (as TensorFlow's
+//   benchmark scripts of 2017
+//                   build them), Inception-v3 without its auxiliary loss (likewise); "ResNet-50 v1.5" with the stride
+//                   in the 3 x 3
+//   gpu_type,       P100: dgx1p; K80: pcie8_k80, of Google's and Amazon's instances alike (8 chips behind PCIe
+//   switches); system          V100: dgx1v_16gb or dgx1v; A100: dgx_a100_80gb. The first `gpus` of the machine's GPUs
 //   batch_per_gpu   microbatch; "256 (see launch configs)" is 256, and 128 for FP32 on V100, which 16 GB hold
 //   precision       fp32, tf32 (TF32), fp16_mixed (mixed precision); SGD with momentum, gradients not clipped
-//   variable_update every variant is taken as a ring all-reduce in buckets under backward: variables on a CPU or on another GPU are not
-//   data            modelled here, nor is reading images: real and synthetic data are the same job
+//   variable_update every variant is taken as a ring all-reduce in buckets under backward: variables on a CPU or on
+//   another GPU are not data            modelled here, nor is reading images: real and synthetic data are the same job
 //
-// Skipped, with the reason: models that are no image classifiers, rows without images per second, several nodes (their network's rate is a
-// range), GPUs without a machine here.
+// Skipped, with the reason: models that are no image classifiers, rows without images per second, several nodes (their
+// network's rate is a range), GPUs without a machine here.
 
 #include <map>
 #include <memory>
@@ -38,7 +41,8 @@ struct CnnRows {
 
 [[nodiscard]] CnnRows read_cnn_rows();
 
-/// One row ready to be priced. Rows that differ in nothing but their data or provider are one job: `key` tells, and they share the Program.
+/// One row ready to be priced. Rows that differ in nothing but their data or provider are one job: `key` tells, and
+/// they share the Program.
 struct CnnJob {
   CnnRow row;
   const Cluster* cluster = nullptr;

@@ -1,5 +1,5 @@
-// rehearse_fit DATA_DIRECTORY TOPOLOGIES_DIRECTORY [write]: fits the constants of the kernel model to the measurements, prints them
-// with their errors and, asked to write, replaces TOPOLOGIES_DIRECTORY/calibration.
+// rehearse_fit DATA_DIRECTORY TOPOLOGIES_DIRECTORY [write]: fits the constants of the kernel model to the measurements,
+// prints them with their errors and, asked to write, replaces TOPOLOGIES_DIRECTORY/calibration.
 
 #include <cstdio>
 #include <exception>

@@ -1,5 +1,6 @@
-// rehearse_fit_steps TOPOLOGIES MODELS FILE...: fits the constants of TOPOLOGIES/calibration/steps.json on the measured steps of FILEs, one after the
-// other and twice over, and writes them back. A constant sees every `every`-th row of its source, on GPUs of its generation (and, where it names one, on that GPU), and no other.
+// rehearse_fit_steps TOPOLOGIES MODELS FILE...: fits the constants of TOPOLOGIES/calibration/steps.json on the measured
+// steps of FILEs, one after the other and twice over, and writes them back. A constant sees every `every`-th row of its
+// source, on GPUs of its generation (and, where it names one, on that GPU), and no other.
 
 #include <cmath>
 #include <cstdio>
@@ -21,13 +22,18 @@ using namespace rehearse;
 /// A copy of the data whose step constants can be changed.
 class Workbench {
  public:
-  Workbench(const fs::path& topologies, const fs::path& models) : root_(fs::temp_directory_path() / ("fit_steps" + std::to_string(std::hash<std::string>{}(topologies.string())))), models_(models) {
+  Workbench(const fs::path& topologies, const fs::path& models)
+      : root_(fs::temp_directory_path() /
+              ("fit_steps" + std::to_string(std::hash<std::string>{}(topologies.string())))),
+        models_(models) {
     fs::remove_all(root_);
     fs::create_directories(root_ / "calibration");
     for (const auto& entry : fs::directory_iterator(topologies))
-      if (entry.path().filename() != "calibration") fs::create_symlink(fs::absolute(entry.path()), root_ / entry.path().filename());
+      if (entry.path().filename() != "calibration")
+        fs::create_symlink(fs::absolute(entry.path()), root_ / entry.path().filename());
     for (const auto& entry : fs::directory_iterator(topologies / "calibration"))
-      if (entry.path().filename() != "steps.json") fs::create_symlink(fs::absolute(entry.path()), root_ / "calibration" / entry.path().filename());
+      if (entry.path().filename() != "steps.json")
+        fs::create_symlink(fs::absolute(entry.path()), root_ / "calibration" / entry.path().filename());
   }
   ~Workbench() {
     std::error_code ignored;
@@ -50,15 +56,19 @@ class Workbench {
     return n > 0 ? sum / n : 0;
   }
 
-  std::vector<Measurement> fitted_rows(const nlohmann::ordered_json& constant, const std::vector<Measurement>& all) const {
-    const std::string generation = constant.value("generation", std::string()), model = constant.value("model", std::string());
+  std::vector<Measurement> fitted_rows(const nlohmann::ordered_json& constant,
+                                       const std::vector<Measurement>& all) const {
+    const std::string generation = constant.value("generation", std::string()),
+                      model = constant.value("model", std::string());
     const std::string gpu = constant.value("gpu", std::string());
     std::vector<Measurement> named, out;
     for (const Measurement& m : all)
       if (holds(m.source, constant.at("rows_of").get<std::string>())) named.push_back(m);
     const std::vector<ScoredRow> scored = score(named, {root_, models_}).rows;
     for (std::size_t i = 0; i < named.size(); i += constant.at("every").get<std::size_t>())
-      if (scored[i].counts() && (generation.empty() || scored[i].row.job->generation == generation) && (model.empty() || scored[i].row.job->model_kind == model) && (gpu.empty() || scored[i].row.job->gpu == gpu)) out.push_back(named[i]);
+      if (scored[i].counts() && (generation.empty() || scored[i].row.job->generation == generation) &&
+          (model.empty() || scored[i].row.job->model_kind == model) && (gpu.empty() || scored[i].row.job->gpu == gpu))
+        out.push_back(named[i]);
     return out;
   }
 
@@ -114,7 +124,8 @@ int main(int argc, char* argv[]) try {
         return bench.loss(tried, rows);
       }));
       constant["rows"] = rows.size();
-      std::printf("%s %s.%s: %g -> %g on %zu rows\n", constant.value("generation", "").c_str(), constant.at("group").get<std::string>().c_str(), constant.at("constant").get<std::string>().c_str(),
+      std::printf("%s %s.%s: %g -> %g on %zu rows\n", constant.value("generation", "").c_str(),
+                  constant.at("group").get<std::string>().c_str(), constant.at("constant").get<std::string>().c_str(),
                   before, constant.at("value").get<double>(), rows.size());
       std::fflush(stdout);
     }

@@ -1,5 +1,6 @@
-// Step times of Korthikanti et al. 2022 (arXiv 2205.05198), Table 5: eight runs on Selene, played from the scenarios that ship.
-// Held out: no constant is fitted on them (test_fit.cpp). The best published model has 3.65 % mean and 8.87 % worst error.
+// Step times of Korthikanti et al. 2022 (arXiv 2205.05198), Table 5: eight runs on Selene, played from the scenarios
+// that ship. Held out: no constant is fitted on them (test_fit.cpp). The best published model has 3.65 % mean and 8.87
+// % worst error.
 
 #include <fstream>
 
@@ -38,7 +39,8 @@ std::vector<Row> rows_with(const std::string& part) {
   std::vector<Row> out;
   for (const auto& e : data.at("entries"))
     if (const std::string id = e.at("id"); id.find(part) != std::string::npos)
-      out.push_back({id, part == "_t5_" ? scenario_of(id) : "", e.at("config"), e.at("measured").at("iteration_time_s")});
+      out.push_back(
+          {id, part == "_t5_" ? scenario_of(id) : "", e.at("config"), e.at("measured").at("iteration_time_s")});
   return out;
 }
 
@@ -47,7 +49,8 @@ cli::Session open(const std::string& scenario, const std::vector<std::string>& o
 }
 
 const BlockSpec& block(const Network& network, const std::string& name) {
-  return *std::find_if(network.blocks.begin(), network.blocks.end(), [&](const BlockSpec& b) { return b.name == name; });
+  return *std::find_if(network.blocks.begin(), network.blocks.end(),
+                       [&](const BlockSpec& b) { return b.name == name; });
 }
 
 /// The scenario runs what the row says was run.
@@ -79,7 +82,8 @@ void check_settings(const cli::Session& session, const nlohmann::json& row) {
   CHECK(session.cluster.gpu(0).peak(DType::fp16).value() == row.at("peak_flops").get<double>());
   const double h = row.at("hidden"), v = row.at("vocab"), l = row.at("layers"), seq = row.at("seq_len");
   // 12h^2 of weights and 13h of biases and norms per layer; words, positions and the last norm.
-  CHECK(static_cast<double>(session.workload.network.parameter_count()) == Approx(l * (12 * h * h + 13 * h) + v * h + seq * h + 2 * h).epsilon(1e-6));
+  CHECK(static_cast<double>(session.workload.network.parameter_count()) ==
+        Approx(l * (12 * h * h + 13 * h) + v * h + seq * h + 2 * h).epsilon(1e-6));
   CHECK(block(session.workload.network, "layer").params.size() == 12);
 }
 
@@ -109,7 +113,8 @@ struct Errors {
 };
 
 /// Prints one line of the table.
-void play_row(const std::string& label, double measured, const cli::Session& session, std::map<std::string, Errors>* errors) {
+void play_row(const std::string& label, double measured, const cli::Session& session,
+              std::map<std::string, Errors>* errors) {
   const Program program = session.lowered();
   fmt::print("{:<24} {:8.2f}", label, measured);
   for (const std::string& backend : backends().names()) {
@@ -155,5 +160,7 @@ TEST_CASE("for information: 530B on 2,240 GPUs, eight replicas whose gradients a
   REQUIRE(rows.size() == 1);
   print_head();
   play_row("530b_selective, dp 8", rows[0].measured,
-           open("korthikanti_530b_selective", {"cluster.nodes=280", "training.global_batch=2240", "strategy.dp=8", "strategy.overlap.grad_reduce=false"}), nullptr);
+           open("korthikanti_530b_selective", {"cluster.nodes=280", "training.global_batch=2240", "strategy.dp=8",
+                                               "strategy.overlap.grad_reduce=false"}),
+           nullptr);
 }

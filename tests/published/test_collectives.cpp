@@ -1,10 +1,10 @@
 // Published runs of nccl-tests and the like (data/nccl_collectives.json) against the model, on the clusters that
 // data/nccl_collectives_map.json says they ran on.
 //
-// Rows are told apart by size (below 1 MiB, from 1 MiB) and, before anything is fitted, by a fixed rule: of each table's rows the second,
-// fourth, ... belong to the fitting half (a table's first row carries the warm-up), the others to the reported half. Of the fitting half
-// only rows below 1 MiB are used, for one number per network, the time of a crossing. Its median is what topologies/networks states; the
-// test holds the file to it.
+// Rows are told apart by size (below 1 MiB, from 1 MiB) and, before anything is fitted, by a fixed rule: of each
+// table's rows the second, fourth, ... belong to the fitting half (a table's first row carries the warm-up), the others
+// to the reported half. Of the fitting half only rows below 1 MiB are used, for one number per network, the time of a
+// crossing. Its median is what topologies/networks states; the test holds the file to it.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,9 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024;
 
-std::string data_file(const std::string& name) { return rehearse::testing::source_path("tests/published/data/") + name; }
+std::string data_file(const std::string& name) {
+  return rehearse::testing::source_path("tests/published/data/") + name;
+}
 
 json read(const std::string& name) {
   std::ifstream in(data_file(name));
@@ -47,8 +49,8 @@ std::shared_ptr<const MachineSpec> machine(const std::string& id) {
   const auto known = catalogue().names(Catalogue::Kind::machine);
   if (std::find(known.begin(), known.end(), id) != known.end()) return catalogue().machine(id);
   const std::string local = "machines/" + id + ".json";
-  return std::make_shared<const MachineSpec>(
-      read_machine(read(local), local, id, catalogue().interconnects(), [](const std::string& gpu) { return catalogue().gpu(gpu); }));
+  return std::make_shared<const MachineSpec>(read_machine(read(local), local, id, catalogue().interconnects(),
+                                                          [](const std::string& gpu) { return catalogue().gpu(gpu); }));
 }
 
 /// A cluster with its prices.
@@ -56,7 +58,8 @@ struct Site {
   Cluster cluster;
   CollectiveModel model;
   std::vector<DeviceId> group;
-  Site(Cluster made, const CollectiveModel::Options& options, int nodes, int per_node) : cluster(std::move(made)), model(cluster, options) {
+  Site(Cluster made, const CollectiveModel::Options& options, int nodes, int per_node)
+      : cluster(std::move(made)), model(cluster, options) {
     for (int n = 0; n < nodes; ++n)
       for (int g = 0; g < per_node; ++g) group.push_back(cluster.first_device(n) + g);
   }
@@ -76,7 +79,8 @@ struct Run {
     if (made) return *made;
     NetworkSpec spec = *catalogue().network(network);
     if (crossing) spec.collectives.crossing = crossing;
-    made = std::make_unique<Site>(Cluster(id, {{machine, catalogue().gpu(machine->gpu), nodes}}, spec), options, nodes, per_node);
+    made = std::make_unique<Site>(Cluster(id, {{machine, catalogue().gpu(machine->gpu), nodes}}, spec), options, nodes,
+                                  per_node);
     return *made;
   }
   mutable std::map<double, std::unique_ptr<Site>> sites{};
@@ -115,8 +119,10 @@ void add_table(Measurements& out, const std::shared_ptr<Run>& run, const json& t
   int place = 0;
   for (const json& r : table) {
     const bool derived = !r.contains("time_us");
-    if (derived && r.at("busbw_GBps").get<double>() < 0.1) ++out.skipped["rounded: computed from a bus bandwidth printed below 0.1 GB/s"];
-    else out.rows.push_back({run, r.at("size_bytes"), r.at(derived ? "time_us_derived" : "time_us"), place});
+    if (derived && r.at("busbw_GBps").get<double>() < 0.1)
+      ++out.skipped["rounded: computed from a bus bandwidth printed below 0.1 GB/s"];
+    else
+      out.rows.push_back({run, r.at("size_bytes"), r.at(derived ? "time_us_derived" : "time_us"), place});
     ++place;
   }
 }
@@ -128,7 +134,8 @@ void add_figures(Measurements& out, const json& m, const json& entry) {
     run->options.algorithm = f.value("algorithm", "");
     const std::string name = f.at("figure");
     const double value = entry.at("measured").at(name);
-    const double us = name == "time_s" ? value * 1e6 : bus_factor(run->op, run->nodes * run->per_node) * bytes / value / 1e3;
+    const double us =
+        name == "time_s" ? value * 1e6 : bus_factor(run->op, run->nodes * run->per_node) * bytes / value / 1e3;
     out.rows.push_back({run, bytes, us, 0});
   }
 }
@@ -145,8 +152,10 @@ Measurements load() {
   }
   for (const json& m : map.at("runs")) {
     const json& e = entries.at(m.at("id"));
-    if (m.contains("figures")) add_figures(out, m, e);
-    else add_table(out, run_of(m), e.at("measured").at("table"));
+    if (m.contains("figures"))
+      add_figures(out, m, e);
+    else
+      add_table(out, run_of(m), e.at("measured").at("table"));
     entries.erase(m.at("id"));
   }
   for (const auto& [id, e] : entries) FAIL_CHECK(id << " is neither mapped nor skipped");
@@ -158,7 +167,8 @@ double median(std::vector<double> v) {
   return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
 }
 
-/// Crossing times that each row of the fitting half below 1 MiB asks for, by network: predicted times are linear in it there.
+/// Crossing times that each row of the fitting half below 1 MiB asks for, by network: predicted times are linear in it
+/// there.
 std::map<std::string, std::vector<double>> asked_crossings(const Measurements& m) {
   std::map<std::string, std::vector<double>> out;
   for (const Row& r : m.rows) {
@@ -171,24 +181,32 @@ std::map<std::string, std::vector<double>> asked_crossings(const Measurements& m
 
 }  // namespace
 
-TEST_CASE("Published collectives: every row is predicted or skipped for a stated reason, and the errors stay in bounds") {
+TEST_CASE(
+    "Published collectives: every row is predicted or skipped for a stated reason, and the errors stay in bounds") {
   const Measurements m = load();
   std::map<std::string, std::vector<double>> errors;  // By class of row.
   std::map<std::string, std::vector<double>> by_run;
-  std::printf("%-36s %5s %4s %12s %-9s %-6s %11s %11s %7s %s\n", "run", "ranks", "n", "bytes", "choice", "", "measured us", "model us", "error", "half");
+  std::printf("%-36s %5s %4s %12s %-9s %-6s %11s %11s %7s %s\n", "run", "ranks", "n", "bytes", "choice", "",
+              "measured us", "model us", "error", "half");
   for (const Row& r : m.rows) {
     const auto got = r.predict();
     const double model = got.time.value() * 1e6, error = model / r.us - 1;
-    std::printf("%-36s %5d %4d %12.0f %-9s %-6s %11.1f %11.1f %+6.1f%% %s\n", r.run->id.c_str(), r.run->nodes * r.run->per_node, r.run->nodes, r.bytes,
-                got.algorithm.c_str(), got.protocol.c_str(), r.us, model, error * 100, r.fitting() ? "fitting" : "reported");
+    std::printf("%-36s %5d %4d %12.0f %-9s %-6s %11.1f %11.1f %+6.1f%% %s\n", r.run->id.c_str(),
+                r.run->nodes * r.run->per_node, r.run->nodes, r.bytes, got.algorithm.c_str(), got.protocol.c_str(),
+                r.us, model, error * 100, r.fitting() ? "fitting" : "reported");
     errors[r.large() ? "from 1 MiB" : "below 1 MiB"].push_back(std::abs(error));
-    errors[std::string(r.large() ? "from 1 MiB, " : "below 1 MiB, ") + (r.fitting() ? "fitting half" : "reported half")].push_back(std::abs(error));
+    errors[std::string(r.large() ? "from 1 MiB, " : "below 1 MiB, ") + (r.fitting() ? "fitting half" : "reported half")]
+        .push_back(std::abs(error));
     by_run[r.run->id].push_back(std::abs(error));
   }
   std::printf("\n%-36s %5s %8s %8s\n", "run", "rows", "median", "worst");
-  for (const auto& [id, e] : by_run) std::printf("%-36s %5zu %7.1f%% %7.1f%%\n", id.c_str(), e.size(), median(e) * 100, *std::max_element(e.begin(), e.end()) * 100);
+  for (const auto& [id, e] : by_run)
+    std::printf("%-36s %5zu %7.1f%% %7.1f%%\n", id.c_str(), e.size(), median(e) * 100,
+                *std::max_element(e.begin(), e.end()) * 100);
   std::printf("\n%-36s %5s %8s %8s\n", "rows", "", "median", "worst");
-  for (const auto& [what, e] : errors) std::printf("%-36s %5zu %7.1f%% %7.1f%%\n", what.c_str(), e.size(), median(e) * 100, *std::max_element(e.begin(), e.end()) * 100);
+  for (const auto& [what, e] : errors)
+    std::printf("%-36s %5zu %7.1f%% %7.1f%%\n", what.c_str(), e.size(), median(e) * 100,
+                *std::max_element(e.begin(), e.end()) * 100);
   for (const auto& [reason, rows] : m.skipped) std::printf("skipped %3d  %s\n", rows, reason.c_str());
   CHECK(median(errors["from 1 MiB"]) < 0.10);
   CHECK(median(errors["from 1 MiB, reported half"]) < 0.10);

@@ -59,9 +59,14 @@ std::string doubled_times(const std::string& json) {
 
 /// Seconds of a square product of 4,096 on the GPU that most rows of the profile's generation were measured on.
 double time_of_a_product(const CalibrationProfile& profile) {
-  const CalibrationProfile fallback = parse_calibration(text_of(kRoot / "topologies/calibration/fallback.json"), "fallback.json");
-  const GpuSpec gpu = published::gpu(profile.generation == "ampere" ? "a100_sxm4_80" : profile.generation == "hopper" ? "h100_sxm5_80" : "b200_sxm");
-  return KernelModel(gpu, resolve_calibration(fallback, &profile, gpu)).price(make_gemm({1, 4096, 4096, 4096}, DType::bf16, DType::bf16, false)).time.value();
+  const CalibrationProfile fallback =
+      parse_calibration(text_of(kRoot / "topologies/calibration/fallback.json"), "fallback.json");
+  const GpuSpec gpu = published::gpu(profile.generation == "ampere"   ? "a100_sxm4_80"
+                                     : profile.generation == "hopper" ? "h100_sxm5_80"
+                                                                      : "b200_sxm");
+  return KernelModel(gpu, resolve_calibration(fallback, &profile, gpu))
+      .price(make_gemm({1, 4096, 4096, 4096}, DType::bf16, DType::bf16, false))
+      .time.value();
 }
 
 const FitReport& rebuilt() {
@@ -115,7 +120,8 @@ TEST_CASE("doubling every time of Table 5 moves no constant") {
   FitReader reader(copy / "data");
   const auto report = fit_profiles(reader, published::gpu);
   REQUIRE(report.profiles.size() == rebuilt().profiles.size());
-  for (std::size_t i = 0; i < report.profiles.size(); ++i) CHECK(to_json(report.profiles[i]) == to_json(rebuilt().profiles[i]));
+  for (std::size_t i = 0; i < report.profiles.size(); ++i)
+    CHECK(to_json(report.profiles[i]) == to_json(rebuilt().profiles[i]));
   fs::remove_all(copy);
 }
 
@@ -147,7 +153,8 @@ TEST_CASE("a fit does see its own rows: where products took a tenth longer, so d
     if (generation != "ampere" && generation != "hopper" && generation != "blackwell") continue;
     ++fitted;
     INFO(generation);
-    CHECK(time_of_a_product(report.profiles[i]) / time_of_a_product(rebuilt().profiles[i]) == Approx(1.1).epsilon(0.03));
+    CHECK(time_of_a_product(report.profiles[i]) / time_of_a_product(rebuilt().profiles[i]) ==
+          Approx(1.1).epsilon(0.03));
   }
   CHECK(fitted == 3);
   fs::remove_all(copy);

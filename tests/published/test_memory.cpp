@@ -1,5 +1,5 @@
-// Memory of Korthikanti et al. 2022 (arXiv 2205.05198): Table 2's formulas, figure 1's bars, figure 7's percentages, against what
-// the lowered Programs of the four models keep. Layers only, as the paper counts.
+// Memory of Korthikanti et al. 2022 (arXiv 2205.05198): Table 2's formulas, figure 1's bars, figure 7's percentages,
+// against what the lowered Programs of the four models keep. Layers only, as the paper counts.
 
 #include <cstdio>
 #include <map>
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "tests/support/catch.hpp"
-#include "tests/unit/program/lowered.hpp"
 #include "tests/support/source_path.hpp"
+#include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -21,10 +21,15 @@ struct Setup {
 };
 
 Setup setup_of(const nlohmann::json& config) {
-  static const std::map<int, std::string> kModels{{6144, "megatron_22b"}, {12288, "gpt3_175b"}, {20480, "megatron_530b"}, {25600, "megatron_1t"}};
+  static const std::map<int, std::string> kModels{
+      {6144, "megatron_22b"}, {12288, "gpt3_175b"}, {20480, "megatron_530b"}, {25600, "megatron_1t"}};
   const int microbatch = config.at("micro_batch");
-  return {kModels.at(config.at("hidden")), microbatch,          config.at("tp"), config.at("pp"),
-          config.at("vpp"),                config.at("global_batch").get<int>() / microbatch};
+  return {kModels.at(config.at("hidden")),
+          microbatch,
+          config.at("tp"),
+          config.at("pp"),
+          config.at("vpp"),
+          config.at("global_batch").get<int>() / microbatch};
 }
 
 Program program_of(const Setup& s, bool sequence_parallel, Recompute recompute) {
@@ -44,7 +49,10 @@ Program program_of(const Setup& s, bool sequence_parallel, Recompute recompute) 
 
 /// Block positions of the layers that a stage holds.
 std::set<int> layers_of(const Program& p, int stage) {
-  const int last = std::max_element(p.chunks.begin(), p.chunks.end(), [](auto& a, auto& b) { return a.last_layer < b.last_layer; })->last_layer - 1;
+  const int last =
+      std::max_element(p.chunks.begin(), p.chunks.end(), [](auto& a, auto& b) { return a.last_layer < b.last_layer; })
+          ->last_layer -
+      1;
   std::set<int> out;
   for (const ChunkPlacement& c : p.chunks)
     for (int l = c.first_layer; c.stage == stage && l < c.last_layer; ++l)
@@ -124,9 +132,12 @@ TEST_CASE("figure 1: parameters, optimizer state and activations of the first st
     const Setup s = setup_of(e.at("config"));
     const auto& paper = e.at("measured");
     const Program none = program_of(s, false, Recompute::none), both = program_of(s, true, Recompute::selective);
-    CHECK(std::abs(row(s.model + " parameters+optimizer", persistent_of_layers(none) / kGiB, paper.at("params_optimizer_GiB"), "GiB")) < 0.005);
-    CHECK(std::abs(row(s.model + " no recomputation", saved_by_layers(none) / kGiB, paper.at("activations_GiB_no_recompute"), "GiB")) < 0.005);
-    CHECK(std::abs(row(s.model + " sequence + selective", saved_by_layers(both) / kGiB, paper.at("activations_GiB_seqpar_selective"), "GiB")) < 0.005);
+    CHECK(std::abs(row(s.model + " parameters+optimizer", persistent_of_layers(none) / kGiB,
+                       paper.at("params_optimizer_GiB"), "GiB")) < 0.005);
+    CHECK(std::abs(row(s.model + " no recomputation", saved_by_layers(none) / kGiB,
+                       paper.at("activations_GiB_no_recompute"), "GiB")) < 0.005);
+    CHECK(std::abs(row(s.model + " sequence + selective", saved_by_layers(both) / kGiB,
+                       paper.at("activations_GiB_seqpar_selective"), "GiB")) < 0.005);
   }
 }
 
@@ -140,7 +151,8 @@ TEST_CASE("figure 7: activations as a percentage of tensor parallelism alone") {
     if (baseline.count(s.model) == 0) baseline[s.model] = saved_by_layers(program_of(s, false, Recompute::none));
     const bool sequence = c.at("sequence_parallel");
     const auto kinds = names_of<Recompute>();
-    const auto kind = static_cast<Recompute>(std::find(kinds.begin(), kinds.end(), c.at("recompute").get<std::string>()) - kinds.begin());
+    const auto kind = static_cast<Recompute>(
+        std::find(kinds.begin(), kinds.end(), c.at("recompute").get<std::string>()) - kinds.begin());
     const double saved = saved_by_layers(program_of(s, sequence, kind));
     const double paper = e.at("measured").at("activation_memory_pct_of_tp_baseline");
     const double percent = 100 * saved / baseline.at(s.model);

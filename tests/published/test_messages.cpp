@@ -1,4 +1,5 @@
-// Messages between the stages of a Megatron-LM pipeline whose hosts wait for each (Qi et al. 2024, arXiv:2401.10241, table 9, T_comm), against the model.
+// Messages between the stages of a Megatron-LM pipeline whose hosts wait for each (Qi et al. 2024, arXiv:2401.10241,
+// table 9, T_comm), against the model.
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +29,8 @@ std::vector<Measured> measured_messages() {
   std::vector<Measured> out;
   for (const auto& row : file.at("entries"))
     if (row.at("measured").contains("t_comm_ms"))
-      out.push_back({row.at("config").at("pp"), Bytes{row.at("config").at("message_bytes").get<double>()}, row.at("measured").at("t_comm_ms").get<double>() * 1e-3});
+      out.push_back({row.at("config").at("pp"), Bytes{row.at("config").at("message_bytes").get<double>()},
+                     row.at("measured").at("t_comm_ms").get<double>() * 1e-3});
   return out;
 }
 
@@ -36,8 +38,13 @@ std::vector<Measured> measured_messages() {
 class Pipeline {
  public:
   explicit Pipeline(int stages)
-      : catalogue_(rehearse::testing::source_path("topologies")), stages_(stages), cluster_(make_cluster(catalogue_, spec(stages))),
-        cost_(cluster_, {{"a100_sxm4_80", load_calibration(rehearse::testing::source_path("topologies/calibration"), *catalogue_.gpu("a100_sxm4_80"), {.host = "megatron"})}}, {}) {}
+      : catalogue_(rehearse::testing::source_path("topologies")),
+        stages_(stages),
+        cluster_(make_cluster(catalogue_, spec(stages))),
+        cost_(cluster_,
+              {{"a100_sxm4_80", load_calibration(rehearse::testing::source_path("topologies/calibration"),
+                                                 *catalogue_.gpu("a100_sxm4_80"), {.host = "megatron"})}},
+              {}) {}
 
   /// Mean over the hops of a chain there and back, wires alone.
   [[nodiscard]] double wires(Bytes bytes) const {
@@ -72,7 +79,8 @@ TEST_CASE("what a blocking message costs its hosts is what twelve measured chain
     const Pipeline pipeline(row.stages);
     left += row.seconds - pipeline.wires(row.bytes);
     errors.push_back(std::abs((pipeline.wires(row.bytes) + pipeline.wait()) / row.seconds - 1));
-    INFO(row.stages << " stages, " << row.bytes.value() << " bytes: " << row.seconds * 1e3 << " ms, predicted " << (pipeline.wires(row.bytes) + pipeline.wait()) * 1e3);
+    INFO(row.stages << " stages, " << row.bytes.value() << " bytes: " << row.seconds * 1e3 << " ms, predicted "
+                    << (pipeline.wires(row.bytes) + pipeline.wait()) * 1e3);
     CHECK(errors.back() < 0.35);
   }
   CHECK_THAT(Pipeline(8).wait(), Catch::Matchers::WithinRel(left / static_cast<double>(rows.size()), 0.05));

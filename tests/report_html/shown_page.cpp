@@ -35,7 +35,8 @@ std::string text_of(const std::string& file) {
 }
 
 void replace(std::string& text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
 }
 
 /// Text of an element's content: without tags, with a space for the hard one.
@@ -65,18 +66,21 @@ void read_figures(const std::string& dom, ShownPage& page) {
     const std::size_t open = dom.rfind('<', at), end = dom.find('>', at);
     const std::string tag = dom.substr(open, end - open);
     const std::string close = "</" + tag.substr(1, tag.find(' ') - 1) + ">";
-    const ShownFigure figure{attribute(tag, "data-path"), attribute(tag, "data-value"), plain(dom.substr(end + 1, dom.find(close, end) - end - 1))};
+    const ShownFigure figure{attribute(tag, "data-path"), attribute(tag, "data-value"),
+                             plain(dom.substr(end + 1, dom.find(close, end) - end - 1))};
     (figure.path.empty() ? page.derived : page.figures).push_back(figure);
     at = end;
   }
 }
 
-/// Points at one mark of each picture and leaves what the picture says of it as an attribute: the first mark that has something to say.
+/// Points at one mark of each picture and leaves what the picture says of it as an attribute: the first mark that has
+/// something to say.
 constexpr const char* kPointer = R"(<script>
 for (const host of document.querySelectorAll('.chart')) {
   const chart = typeof echarts === 'undefined' ? undefined : echarts.getInstanceByDom(host);
   for (const [i, series] of chart ? chart.getOption().series.entries() : []) {
-    const marks = (series.data || []).length; // Some lie outside of what is zoomed at: tried are up to 60, spread over all.
+    // Some lie outside of what is zoomed at: tried are up to 60, spread over all.
+    const marks = (series.data || []).length;
     for (let k = 0; k < marks && !host.dataset.tip; k += Math.max(1, Math.floor(marks / 60))) {
       chart.dispatchAction({ type: 'showTip', seriesIndex: i, dataIndex: k });
       const tip = [...host.children].slice(1).map((e) => e.innerText).join(' ').trim();
@@ -98,18 +102,19 @@ void read_pictures(const std::string& dom, ShownPage& page) {
 
 /// What one of a unit is in the JSON. Days are seconds or days, percent a share, GB/s as they stand or bytes.
 const std::map<std::string, std::vector<double>>& units() {
-  static const std::map<std::string, std::vector<double>> all{{"s", {1, 1e6}},      {"ms", {1e-3, 1e3}},
-                                                              {"µs", {1e-6, 1}},    {"ns", {1e-9, 1e-3}},
-                                                              {"days", {1, 86400}}, {"day", {1, 86400}},
-                                                              {"%", {0.01}},        {"GiB", {1073741824.0}},
-                                                              {"MiB", {1048576.0}}, {"KiB", {1024.0}},
-                                                              {"B", {1}},           {"kB", {1e3}},
-                                                              {"MB", {1e6}},        {"GB", {1e9}},
-                                                              {"TB", {1e12}},       {"PB", {1e15}},
-                                                              {"TFLOP/s", {1e12}},  {"GB/s", {1, 1e9}},
-                                                              {"MWh", {1}},         {"million", {1e6}},
-                                                              {"h", {1, 3600}},     {"min", {60}},
-                                                              {"/s", {1}},          {"", {1, 1e-3, 1e-6, 1e-9, 0.01, 1073741824.0, 1e9}}};
+  static const std::map<std::string, std::vector<double>> all{
+      {"s", {1, 1e6}},      {"ms", {1e-3, 1e3}},
+      {"µs", {1e-6, 1}},    {"ns", {1e-9, 1e-3}},
+      {"days", {1, 86400}}, {"day", {1, 86400}},
+      {"%", {0.01}},        {"GiB", {1073741824.0}},
+      {"MiB", {1048576.0}}, {"KiB", {1024.0}},
+      {"B", {1}},           {"kB", {1e3}},
+      {"MB", {1e6}},        {"GB", {1e9}},
+      {"TB", {1e12}},       {"PB", {1e15}},
+      {"TFLOP/s", {1e12}},  {"GB/s", {1, 1e9}},
+      {"MWh", {1}},         {"million", {1e6}},
+      {"h", {1, 3600}},     {"min", {60}},
+      {"/s", {1}},          {"", {1, 1e-3, 1e-6, 1e-9, 0.01, 1073741824.0, 1e9}}};
   return all;
 }
 
@@ -118,16 +123,19 @@ const std::map<std::string, std::vector<double>>& units() {
 bool has_browser() { return std::string(REHEARSE_BROWSER) != ""; }
 
 ShownPage show(const std::string& file) {
-  const std::string folder = (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid()))).string(),
+  const std::string folder = (std::filesystem::temp_directory_path() / ("rehearse_browser_" + std::to_string(getpid())))
+                                 .string(),
                     said = folder + ".log";
   std::string pointed = text_of(file);
   pointed.insert(pointed.rfind("</body>"), kPointer);
   const std::string copy = folder + ".html";
   std::ofstream(copy, std::ios::binary) << pointed;
-  const std::string dom = output_of(
-      std::string(REHEARSE_BROWSER) +
-      " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --window-size=1400,2000 --user-data-dir='" +
-      folder + "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + copy + "' 2>'" + said + "'");
+  const std::string dom =
+      output_of(std::string(REHEARSE_BROWSER) +
+                " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars "
+                "--window-size=1400,2000 --user-data-dir='" +
+                folder + "' --enable-logging=stderr --v=0 --virtual-time-budget=3000 --dump-dom 'file://" + copy +
+                "' 2>'" + said + "'");
   ShownPage page;
   std::istringstream lines(text_of(said));
   for (std::string line; std::getline(lines, line);)
@@ -137,12 +145,15 @@ ShownPage show(const std::string& file) {
   std::filesystem::remove(copy);
   const std::size_t body = dom.find("<main");
   const std::size_t data = dom.find("id=\"report-data\">");
-  if (body == std::string::npos || data == std::string::npos) throw std::runtime_error("the browser showed nothing: " + dom.substr(0, 200));
+  if (body == std::string::npos || data == std::string::npos)
+    throw std::runtime_error("the browser showed nothing: " + dom.substr(0, 200));
   page.data = dom.substr(data + 17, dom.find("</script>", data) - data - 17);
-  if (const std::string ready = attribute(dom.substr(0, dom.find('>', dom.find("<html"))), "data-ready"); !ready.empty())
+  if (const std::string ready = attribute(dom.substr(0, dom.find('>', dom.find("<html"))), "data-ready");
+      !ready.empty())
     page.pictures = std::atoi(ready.c_str());
   const std::string shown = dom.substr(body, data - body);
-  for (std::size_t at = 0; (at = shown.find("This picture could not be drawn", at)) != std::string::npos; ++at) ++page.failed;
+  for (std::size_t at = 0; (at = shown.find("This picture could not be drawn", at)) != std::string::npos; ++at)
+    ++page.failed;
   page.text = plain(shown);
   page.title = plain(shown.substr(shown.find("<h1"), shown.find("</h1>") - shown.find("<h1")));
   read_figures(shown, page);
@@ -161,9 +172,11 @@ bool says(const std::string& text, double value) {
   const auto known = units().find(unit);
   if (number.empty() || known == units().end()) return false;
   const std::size_t point = number.find('.');
-  const double half = 0.5 * std::pow(10.0, point == std::string::npos ? 0 : -static_cast<double>(number.size() - point - 1));
+  const double half =
+      0.5 * std::pow(10.0, point == std::string::npos ? 0 : -static_cast<double>(number.size() - point - 1));
   for (const double factor : known->second)
-    if (std::abs(std::atof(number.c_str()) - value / factor) <= half * 1.0001 + 1e-9 * std::abs(value / factor)) return true;
+    if (std::abs(std::atof(number.c_str()) - value / factor) <= half * 1.0001 + 1e-9 * std::abs(value / factor))
+      return true;
   // Whole numbers of more than the digits shown: 151,800 for 151,828 is not said by any page.
   return false;
 }

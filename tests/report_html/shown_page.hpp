@@ -16,23 +16,24 @@ struct ShownFigure {
 };
 
 struct ShownPage {
-  std::string complaints;  ///< What the browser's console said.
-  int pictures = -1;       ///< Drawn; -1 where the script did not get to its end.
-  int failed = 0;          ///< Hosts of pictures that were not drawn.
-  int unnamed = 0;         ///< Pictures without a sentence for those who do not see them.
+  std::string complaints;         ///< What the browser's console said.
+  int pictures = -1;              ///< Drawn; -1 where the script did not get to its end.
+  int failed = 0;                 ///< Hosts of pictures that were not drawn.
+  int unnamed = 0;                ///< Pictures without a sentence for those who do not see them.
   std::vector<std::string> tips;  ///< What each picture says of one of its marks, pointed at.
   std::string title;
-  std::string text;        ///< Of the whole page.
+  std::string text;  ///< Of the whole page.
   std::vector<ShownFigure> figures;
   std::vector<ShownFigure> derived;  ///< Numbers that the page works out; their path is empty.
-  std::string data;  ///< The JSON in the page.
+  std::string data;                  ///< The JSON in the page.
 };
 
 /// Whether there is a browser to show pages.
 [[nodiscard]] bool has_browser();
 [[nodiscard]] ShownPage show(const std::string& file);
 
-/// Whether `text` is `value` rounded to the digits shown, in the unit shown or, without one, in some unit of a column's heading.
+/// Whether `text` is `value` rounded to the digits shown, in the unit shown or, without one, in some unit of a column's
+/// heading.
 [[nodiscard]] bool says(const std::string& text, double value);
 
 /// The number at "answer.rows.3.x" in `data`; throws where there is none.

@@ -1,4 +1,5 @@
-// Pages that the program writes, in a browser: they are drawn, nothing complains, and the numbers on them are those of the JSON.
+// Pages that the program writes, in a browser: they are drawn, nothing complains, and the numbers on them are those of
+// the JSON.
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,7 +35,8 @@ struct Folder {
 test::ShownPage page_of(const std::string& words, int expected = 0) {
   const Folder folder;
   const std::string file = (folder.path / "page.html").string();
-  const std::string command = "cd '" REHEARSE_SOURCE_DIR "' && '" REHEARSE_PROGRAM "' " + words + " --html '" + file + "' > /dev/null 2>&1";
+  const std::string command =
+      "cd '" REHEARSE_SOURCE_DIR "' && '" REHEARSE_PROGRAM "' " + words + " --html '" + file + "' > /dev/null 2>&1";
   const int status = std::system(command.c_str());
   INFO(command);
   REQUIRE(WEXITSTATUS(status) == expected);
@@ -90,13 +92,15 @@ TEST_CASE("without the charting library a page has its sentences and tables, and
   NEEDS_A_BROWSER();
   const Folder folder;
   const std::string file = (folder.path / "page.html").string();
-  std::string text = html_text(
-      {"collectives",
-       "9.9",
-       R"({"op": "all_reduce", "cluster": "a", "ranks": 8, "nodes": 1, "type": "float", "backend": "model", "average_busbw_GBps": 1.5,
-    "rows": [{"bytes": 1024, "time_us": 10, "algbw_GBps": 0.1, "busbw_GBps": 0.2, "algorithm": "Ring", "protocol": "LL", "channels": 1}], "rests_on": []})",
-       "",
-       {}});
+  std::string text =
+      html_text({"collectives",
+                 "9.9",
+                 R"({"op": "all_reduce", "cluster": "a", "ranks": 8, "nodes": 1, "type": "float", "backend": "model",
+       "average_busbw_GBps": 1.5,
+    "rows": [{"bytes": 1024, "time_us": 10, "algbw_GBps": 0.1, "busbw_GBps": 0.2, "algorithm": "Ring",
+    "protocol": "LL", "channels": 1}], "rests_on": []})",
+                 "",
+                 {}});
   const std::size_t library = text.find("<script>/*!"), end = text.find("</script>", library);
   REQUIRE(library != std::string::npos);
   text.erase(library, end + 9 - library);
@@ -122,29 +126,54 @@ const std::vector<Example> kExamples{
     {"experts", "simulate scenarios/mixtral_8x7b_h100_64.json", 5, 60},
     {"a CNN", "simulate scenarios/resnet50_v100_8.json", 5, 30},
     {"machines of two kinds", "simulate scenarios/mixed_a100_v100.json", 5, 40},
-    {"a plan that does not fit", "simulate scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none", 1, 30, {}, 3},
+    {"a plan that does not fit",
+     "simulate scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none",
+     1,
+     30,
+     {},
+     3},
     {"a closed form without a pipeline", "estimate scenarios/llama3_70b_h100_64.json", 2, 40},
     {"memory alone", "memory scenarios/llama3_70b_h100_64.json", 1, 30},
-    {"a run on this machine: loss, step by step, and the pipeline of the last one", "run scenarios/tiny_gpt2.json --device cpu --ranks 2 --steps 3", 3, 12, {"The last step took"}},
+    {"a run on this machine: loss, step by step, and the pipeline of the last one",
+     "run scenarios/tiny_gpt2.json --device cpu --ranks 2 --steps 3",
+     3,
+     12,
+     {"The last step took"}},
     {"lesson: plans side by side", "lesson naive_pipeline", 3, 8},
     {"replay: predictions beside measurements", "replay goyal_p100", 2, 8},
-    {"search: the front, the best plans and where their steps go", "search scenarios/llama3_8b_h100_8.json --fix tp=8 --simulate 2", 2, 20, {"Time against memory"}},
-    {"compare: where each step goes, and what makes the difference", "compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8", 4, 20, {"llama3_8b_h100_8 tp=8"}},
+    {"search: the front, the best plans and where their steps go",
+     "search scenarios/llama3_8b_h100_8.json --fix tp=8 --simulate 2",
+     2,
+     20,
+     {"Time against memory"}},
+    {"compare: where each step goes, and what makes the difference",
+     "compare scenarios/llama3_8b_h100_8.json scenarios/llama3_8b_h100_8.json@strategy.tp=8",
+     4,
+     20,
+     {"llama3_8b_h100_8 tp=8"}},
     {"validate: the scoreboard", "validate --measurements tests/published/data/torchtitan.json", 2, 20},
     {"curves of a collective", "collectives --cluster dgx_h100 --nodes 4 --network rail_ndr -b 1K -e 4G -f 16", 2, 10},
     {"how a machine is wired", "topology show dgx_a100_80gb", 1, 3},
     {"the buyer's question: cost and days with their ranges", "plan scenarios/plans/llama3_8b_two_weeks.json", 3, 10},
-    {"sweep over machines: the pace beside growth in proportion", "sweep scenarios/llama3_70b_h100_64.json --vary cluster.nodes=8,16,32", 4, 20, {"of growth in proportion (dashed)"}},
-    {"sweep: curves of what varies", "sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2", 2, 20},
-    {"sweep where nothing fits: every point with its memory against the capacity", "sweep scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none --vary strategy.microbatch=1,2,4", 1, 6,
-     {"3 do not fit", "What this rests on"}, 3}};
+    {"sweep over machines: the pace beside growth in proportion",
+     "sweep scenarios/llama3_70b_h100_64.json --vary cluster.nodes=8,16,32",
+     4,
+     20,
+     {"of growth in proportion (dashed)"}},
+    {"sweep: curves of what varies",
+     "sweep scenarios/llama3_8b_h100_8.json --vary strategy.tp=1,2,4,8 --vary strategy.microbatch=1,2", 2, 20},
+    {"sweep where nothing fits: every point with its memory against the capacity",
+     "sweep scenarios/gpt3_175b_a100_64.json --set strategy.recompute=none --vary strategy.microbatch=1,2,4",
+     1,
+     6,
+     {"3 do not fit", "What this rests on"},
+     3}};
 
 }  // namespace
 
 TEST_CASE("pages of commands that go through to their end", "[browser]") {
   NEEDS_A_BROWSER();
-  for (const Example& e : kExamples)
-    DYNAMIC_SECTION(e.what) {
+  for (const Example& e : kExamples) DYNAMIC_SECTION(e.what) {
       const test::ShownPage page = page_of(e.command, e.exit);
       check(page, e.pictures, e.figures);
       CHECK(page.text.find("Interrupted") == std::string::npos);
@@ -159,14 +188,26 @@ TEST_CASE("what was interrupted says so, with and without a result", "[browser]"
   NEEDS_A_BROWSER();
   const Folder folder;
   const std::string file = (folder.path / "page.html").string();
-  const std::string point = R"({"number": 0, "values": {"strategy.tp": 2}, "memory_bytes": 2e9, "memory_capacity_bytes": 4e9, "fits": true, "step_time_s": 1.5, "mfu": 0.25})";
+  const std::string point =
+      R"({"number": 0, "values": {"strategy.tp": 2}, "memory_bytes": 2e9, "memory_capacity_bytes": 4e9, "fits": true,
+      "step_time_s": 1.5, "mfu": 0.25})";
   for (const std::string& points : {std::string(), point}) {
-    std::ofstream(file) << html_text({"sweep", "9.9", R"({"file": "a.json", "interrupted": true, "vary": {"strategy.tp": [1, 2]}, "points": [)" + points + "]}", "", {}});
+    std::ofstream(file) << html_text(
+        {"sweep",
+         "9.9",
+         R"({"file": "a.json", "interrupted": true, "vary": {"strategy.tp": [1, 2]}, "points": [)" + points + "]}",
+         "",
+         {}});
     const test::ShownPage page = test::show(file);
     check(page, points.empty() ? 0 : 3, points.empty() ? 0 : 3);
     CHECK(page.text.find("Interrupted") != std::string::npos);
   }
-  std::ofstream(file) << html_text({"search", "9.9", R"({"scenario": "a", "gpus": 8, "interrupted": true, "space": {"legal": 9}, "candidates": [], "pareto": []})", "", {}});
+  std::ofstream(file) << html_text(
+      {"search",
+       "9.9",
+       R"({"scenario": "a", "gpus": 8, "interrupted": true, "space": {"legal": 9}, "candidates": [], "pareto": []})",
+       "",
+       {}});
   const test::ShownPage page = test::show(file);
   check(page, 0, 0);
   CHECK(page.text.find("Interrupted") != std::string::npos);

@@ -55,7 +55,8 @@ TEST_CASE("a course ends where it began but for what a step keeps", "[memory]") 
   const auto weights = static_cast<std::size_t>(MemoryCategory::weights);
   const std::vector<MemoryPoint> course = memory_course(program, 0, Bytes{0}, Bytes{0});
   CHECK(course.front().by_category[weights] == course.back().by_category[weights]);
-  CHECK(course.back().by_category[static_cast<std::size_t>(MemoryCategory::activations)] < course.front().by_category[weights]);
+  CHECK(course.back().by_category[static_cast<std::size_t>(MemoryCategory::activations)] <
+        course.front().by_category[weights]);
 }
 
 TEST_CASE("thinned, a course keeps its peak and its order in time", "[memory]") {

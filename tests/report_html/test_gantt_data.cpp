@@ -1,4 +1,5 @@
-// What a picture of a pipeline is made of: 1F1B with two stages and three microbatches, a forward pass 1 s, a backward pass 2 s.
+// What a picture of a pipeline is made of: 1F1B with two stages and three microbatches, a forward pass 1 s, a backward
+// pass 2 s.
 
 #include <nlohmann/json.hpp>
 
@@ -50,7 +51,8 @@ TEST_CASE("a row's seconds are its passes, and idle is the schedule's bubble", "
   }
 }
 
-TEST_CASE("blocks cover the time of the passes, with their microbatch, and chunks count from 0 on each rank", "[gantt]") {
+TEST_CASE("blocks cover the time of the passes, with their microbatch, and chunks count from 0 on each rank",
+          "[gantt]") {
   const json gantt = data(two_stages()), row = gantt["rows"][1];
   REQUIRE(row["spans"].size() == 6 * 5);
   CHECK(drawn(row, gantt) == Approx(9));
@@ -113,8 +115,9 @@ TEST_CASE("thinned, a slice shows what filled most of it", "[gantt]") {
 
 TEST_CASE("simulated and measured rows of a rank stand under each other, on one clock", "[gantt]") {
   const Trace trace = two_stages();
-  const json gantt = json::parse(gantt_json({{&trace, {{"simulated 0", 0}, {"simulated 1", 1}}, Seconds{0}, Seconds{12}},
-                                             {&trace, {{"measured 0", 0}, {"measured 1", 1}}, Seconds{0}, Seconds{24}}}));
+  const json gantt =
+      json::parse(gantt_json({{&trace, {{"simulated 0", 0}, {"simulated 1", 1}}, Seconds{0}, Seconds{12}},
+                              {&trace, {{"measured 0", 0}, {"measured 1", 1}}, Seconds{0}, Seconds{24}}}));
   CHECK(gantt["period_s"] == 24.0);
   CHECK(gantt["rows"][0]["label"] == "simulated 0");
   CHECK(gantt["rows"][0]["period_s"] == 12.0);  // Idle is a share of the row's own step.

@@ -18,7 +18,11 @@ namespace fs = std::filesystem;
 namespace {
 
 HtmlReport report() {
-  return {"collectives", "9.9", R"({"rows": [], "odd": "</script><!-- & \u00e9", "x": 0.1234567890123456})", "", {{"more", "[1, 2]"}}};
+  return {"collectives",
+          "9.9",
+          R"({"rows": [], "odd": "</script><!-- & \u00e9", "x": 0.1234567890123456})",
+          "",
+          {{"more", "[1, 2]"}}};
 }
 
 std::string text_of(const fs::path& path) {
@@ -54,7 +58,8 @@ TEST_CASE("the page carries the answer unchanged, whatever its strings hold", "[
 
 TEST_CASE("a page loads nothing from anywhere", "[html]") {
   const std::string text = html_text(report());
-  for (const char* loading : {" src=", "@import", "url(http", "<link rel=\"stylesheet\"", "fetch(", "XMLHttpRequest("}) {
+  for (const char* loading :
+       {" src=", "@import", "url(http", "<link rel=\"stylesheet\"", "fetch(", "XMLHttpRequest("}) {
     CAPTURE(loading);
     CHECK(between(text, "<style>", "</style>").find(loading) == std::string::npos);
     CHECK(between(text, "(() => {\n'use strict'", "</script>").find(loading) == std::string::npos);
@@ -84,7 +89,8 @@ TEST_CASE("where writing fails, what was there stays and no half file is left", 
 TEST_CASE("what is not whole goes when a signal ends the program, what is whole stays", "[html]") {
   const Folder folder;
   write_file((folder.path / "whole.json").string(), "{}");
-  const auto plain = open_output((folder.path / "plain.json").string()), packed = open_output((folder.path / "packed.json.gz").string());
+  const auto plain = open_output((folder.path / "plain.json").string()),
+             packed = open_output((folder.path / "packed.json.gz").string());
   plain->write("half"), packed->write("half");
   CHECK(folder.files() == 3);
   remove_drafts();
@@ -107,7 +113,8 @@ TEST_CASE("a path that cannot be is refused before the work", "[html]") {
   const Folder folder;
   CHECK_THROWS_AS(check_output_path((folder.path / "none" / "report.html").string()), Error);
   CHECK_THROWS_AS(check_output_path(folder.path.string()), Error);
-  CHECK_THROWS_AS(check_output_path((folder.path / std::string(5000, 'a')).string()), Error);  // A longer name than any system takes.
+  // A longer name than any system takes.
+  CHECK_THROWS_AS(check_output_path((folder.path / std::string(5000, 'a')).string()), Error);
   CHECK_NOTHROW(check_output_path((folder.path / "report.html").string()));
   CHECK(folder.files() == 0);
 }

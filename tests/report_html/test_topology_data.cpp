@@ -39,7 +39,8 @@ TEST_CASE("a link at half its rate is half used, and the picture shows its node"
   const json& c = find(picture["classes"], "NVSwitch – GPU");
   CHECK(c["most_used"].get<double>() == Approx(0.5));
   CHECK(c["mean_used"].get<double>() == Approx(0.5 / c["links"].get<int>()));
-  CHECK(c["bytes"].get<double>() == Approx(0.5 * use.bytes[static_cast<std::size_t>(link)]));  // Per step: two were played.
+  // Per step: two were played.
+  CHECK(c["bytes"].get<double>() == Approx(0.5 * use.bytes[static_cast<std::size_t>(link)]));
   double most = 0;
   for (const json& l : picture["links"]) most = std::max(most, l["used"].get<double>());
   CHECK(most == Approx(0.5));

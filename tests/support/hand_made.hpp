@@ -1,6 +1,6 @@
 #pragma once
-// Programs written by hand: ranks along one axis, a role for each, bodies of a few tasks. For tests that need to know exactly
-// what is played.
+// Programs written by hand: ranks along one axis, a role for each, bodies of a few tasks. For tests that need to know
+// exactly what is played.
 
 #include <string>
 #include <utility>
@@ -11,7 +11,10 @@
 
 namespace rehearse::testing {
 
-struct Use { int tensor; Access access; };
+struct Use {
+  int tensor;
+  Access access;
+};
 
 /// A task of a body and what it comes after, by position in the body.
 struct Piece {
@@ -56,7 +59,12 @@ class HandMade {
     Body made;
     made.name = name;
     for (const Piece& piece : pieces) {
-      Task task{.name = piece.name, .kind = piece.kind, .operands = {}, .stream = piece.stream, .phase = Phase::forward, .predicate = piece.predicate};
+      Task task{.name = piece.name,
+                .kind = piece.kind,
+                .operands = {},
+                .stream = piece.stream,
+                .phase = Phase::forward,
+                .predicate = piece.predicate};
       for (const Use& use : piece.uses) {
         task.operands.push_back({static_cast<int>(made.formals.size()), use.access});
         made.formals.push_back({"formal", use.tensor, false});
@@ -80,7 +88,9 @@ class HandMade {
     const bool sends = direction == P2pTask::Direction::send;
     return {sends ? "send" : "receive", task, {{tensor, sends ? Access::read : Access::write}}, stream};
   }
-  static Piece all_reduce(int tensor, StreamId stream) { return {"all_reduce", CollectiveTask{}, {{tensor, Access::update}}, stream}; }
+  static Piece all_reduce(int tensor, StreamId stream) {
+    return {"all_reduce", CollectiveTask{}, {{tensor, Access::update}}, stream};
+  }
 
   /// Appends a call; with `record` its event is returned, else -1.
   EventId call(int rank, int body, const std::vector<Wait>& waits = {}, bool record = false, StreamId stream = 0) {

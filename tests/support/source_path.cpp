@@ -2,6 +2,8 @@
 
 namespace rehearse::testing {
 
-std::string source_path(const std::string& below) { return below.empty() ? REHEARSE_SOURCE_DIR : REHEARSE_SOURCE_DIR "/" + below; }
+std::string source_path(const std::string& below) {
+  return below.empty() ? REHEARSE_SOURCE_DIR : REHEARSE_SOURCE_DIR "/" + below;
+}
 
 }  // namespace rehearse::testing

@@ -1,5 +1,6 @@
 #pragma once
-// Where this source tree lies. One file knows, so that the objects of tests are the same in every copy of the tree (and ccache finds them).
+// Where this source tree lies. One file knows, so that the objects of tests are the same in every copy of the tree (and
+// ccache finds them).
 
 #include <string>
 

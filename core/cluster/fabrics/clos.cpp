@@ -24,9 +24,12 @@ std::string ClosFabric::switch_name(int index) const {
   if (index < shape_.leaves) return leaf_name(index);
   int spine = index - shape_.leaves;
   if (spine < pods_ * shape_.paths)
-    return shape_.paths == 1 ? fmt::format("spine{}", spine) : fmt::format("spine{}.{}", spine / shape_.paths, spine % shape_.paths);
+    return shape_.paths == 1 ? fmt::format("spine{}", spine)
+                             : fmt::format("spine{}.{}", spine / shape_.paths, spine % shape_.paths);
   int core = spine - pods_ * shape_.paths;
-  return shape_.paths * shape_.core_paths == 1 ? "core" : fmt::format("core{}.{}", core / shape_.core_paths, core % shape_.core_paths);
+  return shape_.paths * shape_.core_paths == 1
+             ? "core"
+             : fmt::format("core{}.{}", core / shape_.core_paths, core % shape_.core_paths);
 }
 
 int ClosFabric::trunk_count() const {
@@ -74,7 +77,9 @@ void ClosFabric::climb(int from_leaf, int to_leaf, std::uint64_t flow, std::vect
   trunks.push_back(2 * (from_leaf * shape_.paths + path));
   if (from_pod != to_pod) {
     int core = static_cast<int>(mixed(hash) % static_cast<std::uint64_t>(shape_.core_paths));
-    auto to_core = [&](int pod) { return 2 * (shape_.leaves * shape_.paths + (pod * shape_.paths + path) * shape_.core_paths + core); };
+    auto to_core = [&](int pod) {
+      return 2 * (shape_.leaves * shape_.paths + (pod * shape_.paths + path) * shape_.core_paths + core);
+    };
     trunks.push_back(to_core(from_pod));
     trunks.push_back(to_core(to_pod) + 1);
   }
@@ -111,7 +116,9 @@ BytesPerSecond ClosFabric::bisection() const {
   return BytesPerSecond{carried + std::min(up_from_pods, down_to_pods)};
 }
 
-int ClosFabric::first_leaf_of(std::size_t part) const { return shape_.sections.size() == 1 ? 0 : shape_.sections[part].first_leaf; }
+int ClosFabric::first_leaf_of(std::size_t part) const {
+  return shape_.sections.size() == 1 ? 0 : shape_.sections[part].first_leaf;
+}
 
 NodeId ClosFabric::first_node_of(std::size_t part) const {
   NodeId node = 0;
@@ -142,14 +149,17 @@ void read_clos_parameters(const FabricSite& site, ClosShape& shape) {
   shape.paths = std::max(1, paths);
   shape.core_paths = integer_parameter(site, "ecmp_core_paths", 1);
   if (!shape.hashed && shape.core_paths > 1)
-    throw Error(ErrorKind::usage, "network parameter 'ecmp_core_paths' needs 'ecmp_paths'", "network.parameters.ecmp_core_paths");
+    throw Error(ErrorKind::usage, "network parameter 'ecmp_core_paths' needs 'ecmp_paths'",
+                "network.parameters.ecmp_core_paths");
   shape.seed = static_cast<std::uint64_t>(integer_parameter(site, "ecmp_seed", 0, 0));
 }
 
-void lay_out_sections(const FabricSite& site, ClosShape& shape, const std::function<SectionSize(const std::vector<FabricPorts>&)>& size_of) {
+void lay_out_sections(const FabricSite& site, ClosShape& shape,
+                      const std::function<SectionSize(const std::vector<FabricPorts>&)>& size_of) {
   int own = integer_parameter(site, "sections", 0, 0);
   if (own > 1)
-    throw Error(ErrorKind::usage, fmt::format("network parameter 'sections' is {}, not 0 or 1", own), "network.parameters.sections");
+    throw Error(ErrorKind::usage, fmt::format("network parameter 'sections' is {}, not 0 or 1", own),
+                "network.parameters.sections");
   shape.leaves = 0;
   auto add = [&shape](const SectionSize& size) {
     shape.sections.push_back({shape.leaves, size.leaf_down});

@@ -1,9 +1,11 @@
 #pragma once
-// The tree that fat trees and rail-optimised fabrics share: leaves, one stage of spines per pod, and a core between pods.
+// The tree that fat trees and rail-optimised fabrics share: leaves, one stage of spines per pod, and a core between
+// pods.
 //
-// Traffic spreads evenly over the switches of a stage (adaptive routing at its best), so that the bundle of cables from a leaf to its spines is
-// one trunk per direction, and so is the bundle from a pod to the core. With `ecmp_paths` the stage is drawn out instead: every flow takes the
-// one spine that a hash gives it (equal-cost multipath, RFC 2992), and unlucky flows share a cable while others idle.
+// Traffic spreads evenly over the switches of a stage (adaptive routing at its best), so that the bundle of cables from
+// a leaf to its spines is one trunk per direction, and so is the bundle from a pod to the core. With `ecmp_paths` the
+// stage is drawn out instead: every flow takes the one spine that a hash gives it (equal-cost multipath, RFC 2992), and
+// unlucky flows share a cable while others idle.
 
 #include "core/cluster/fabric.hpp"
 
@@ -12,21 +14,25 @@ namespace rehearse {
 /// Sizes of the tree. A bundle is cabled for a full leaf or pod, also where the last one is only partly filled.
 struct ClosShape {
   /// Leaves with equal ports. One section unless every part of a mixed cluster has leaves of its own.
-  struct Section { int first_leaf = 0; BytesPerSecond leaf_down; };  ///< leaf_down: sum of the NIC ports that a leaf serves.
+  /// leaf_down: sum of the NIC ports that a leaf serves.
+  struct Section {
+    int first_leaf = 0;
+    BytesPerSecond leaf_down;
+  };
   std::vector<Section> sections;
   int leaves = 1;
-  int leaves_per_pod = 1;           ///< All leaves of a pod share its spines.
-  bool has_core = false;            ///< Three levels; without it every leaf is in one pod.
-  double oversubscription = 1;      ///< Leaf: bandwidth down over bandwidth up (2 = half of the traffic can leave).
-  double core_oversubscription = 1; ///< Pod: bandwidth down over bandwidth up.
-  bool hashed = false;              ///< ECMP: a flow takes one spine; otherwise it spreads over all.
-  int paths = 1;                    ///< Spines per pod that are told apart.
-  int core_paths = 1;               ///< Core switches per spine that are told apart.
+  int leaves_per_pod = 1;            ///< All leaves of a pod share its spines.
+  bool has_core = false;             ///< Three levels; without it every leaf is in one pod.
+  double oversubscription = 1;       ///< Leaf: bandwidth down over bandwidth up (2 = half of the traffic can leave).
+  double core_oversubscription = 1;  ///< Pod: bandwidth down over bandwidth up.
+  bool hashed = false;               ///< ECMP: a flow takes one spine; otherwise it spreads over all.
+  int paths = 1;                     ///< Spines per pod that are told apart.
+  int core_paths = 1;                ///< Core switches per spine that are told apart.
   std::uint64_t seed = 0;
 };
 
-/// Trunks: leaf l and spine s own 2(l * paths + s) (up) and the next (down); then pod p, spine s and core switch c, likewise. A tree of one leaf
-/// has none. Core switch c of spine s joins the spines s of all pods.
+/// Trunks: leaf l and spine s own 2(l * paths + s) (up) and the next (down); then pod p, spine s and core switch c,
+/// likewise. A tree of one leaf has none. Core switch c of spine s joins the spines s of all pods.
 class ClosFabric : public SwitchedFabric {
  public:
   ClosFabric(FabricSite site, const ClosShape& shape);
@@ -55,12 +61,18 @@ class ClosFabric : public SwitchedFabric {
   int pods_;
 };
 
-/// Fills in what the two generators read the same way: `levels` (2 or 3), `oversubscription`, `core_oversubscription`, `ecmp_*`.
+/// Fills in what the two generators read the same way: `levels` (2 or 3), `oversubscription`, `core_oversubscription`,
+/// `ecmp_*`.
 void read_clos_parameters(const FabricSite& site, ClosShape& shape);
 
-/// Lays out the sections: `leaves_for(part or all parts)` says how many leaves nodes need, `down` what a full leaf serves.
-struct SectionSize { int leaves; BytesPerSecond leaf_down; };
-void lay_out_sections(const FabricSite& site, ClosShape& shape, const std::function<SectionSize(const std::vector<FabricPorts>&)>& size_of);
+/// Lays out the sections: `leaves_for(part or all parts)` says how many leaves nodes need, `down` what a full leaf
+/// serves.
+struct SectionSize {
+  int leaves;
+  BytesPerSecond leaf_down;
+};
+void lay_out_sections(const FabricSite& site, ClosShape& shape,
+                      const std::function<SectionSize(const std::vector<FabricPorts>&)>& size_of);
 
 /// Help for those parameters.
 [[nodiscard]] std::vector<ParameterHelp> clos_parameter_help();

@@ -1,6 +1,7 @@
-// A dragonfly (J. Kim, W. Dally, S. Scott, D. Abts, ISCA 2008): groups of routers that are all joined inside, and groups that are all joined to one
-// another by the global links of their routers. Minimal routes take one global link; Valiant's (L. Valiant, SIAM J. Computing 11, 1982) go by way
-// of a third group that a hash chooses, which halves what a route can carry and keeps two groups from flooding the links between them.
+// A dragonfly (J. Kim, W. Dally, S. Scott, D. Abts, ISCA 2008): groups of routers that are all joined inside, and
+// groups that are all joined to one another by the global links of their routers. Minimal routes take one global link;
+// Valiant's (L. Valiant, SIAM J. Computing 11, 1982) go by way of a third group that a hash chooses, which halves what
+// a route can carry and keeps two groups from flooding the links between them.
 
 #include <algorithm>
 
@@ -22,21 +23,26 @@ class Dragonfly final : public SwitchedFabric {
         seed_(static_cast<std::uint64_t>(integer_parameter(site, "seed", 0, 0))) {
     for (const char* needed : {"nodes_per_router", "routers_per_group", "global_links"})
       if (!site.parameters.contains(needed))
-        throw Error(ErrorKind::usage, fmt::format("a dragonfly needs the parameter '{}'", needed), "network.parameters");
+        throw Error(ErrorKind::usage, fmt::format("a dragonfly needs the parameter '{}'", needed),
+                    "network.parameters");
     long long per_group = 1LL * nodes_per_router_ * routers_;
     auto needed = static_cast<int>((node_count() + per_group - 1) / per_group);
     groups_ = integer_parameter(site, "groups", needed);
     if (groups_ < needed)
-      throw Error(ErrorKind::usage, fmt::format("{} groups of {} routers with {} nodes each hold {} nodes, not {}", groups_, routers_,
-                                                nodes_per_router_, groups_ * per_group, node_count()),
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} groups of {} routers with {} nodes each hold {} nodes, not {}", groups_, routers_,
+                              nodes_per_router_, groups_ * per_group, node_count()),
                   "network.parameters.groups");
-    if (groups_ > 1) between_ = static_cast<int>(std::min<long long>(1LL * routers_ * global_per_router_ / (groups_ - 1), 1'000'000));
+    if (groups_ > 1)
+      between_ = static_cast<int>(std::min<long long>(1LL * routers_ * global_per_router_ / (groups_ - 1), 1'000'000));
     if (groups_ > 1 && between_ < 1)
-      throw Error(ErrorKind::usage, fmt::format("routers_per_group({}) * global_links({}) = {} cannot reach {} other groups", routers_,
-                                                global_per_router_, routers_ * global_per_router_, groups_ - 1),
+      throw Error(ErrorKind::usage,
+                  fmt::format("routers_per_group({}) * global_links({}) = {} cannot reach {} other groups", routers_,
+                              global_per_router_, routers_ * global_per_router_, groups_ - 1),
                   "network.parameters.global_links", "every group needs a global link to every other");
     if (1LL * groups_ * routers_ * (routers_ + global_per_router_) > 100'000'000)
-      throw Error(ErrorKind::usage, "a dragonfly of so many links is more than a cluster can hold", "network.parameters");
+      throw Error(ErrorKind::usage, "a dragonfly of so many links is more than a cluster can hold",
+                  "network.parameters");
     BytesPerSecond fastest;
     for (const auto& p : site.parts) fastest = max(fastest, p.rate);
     local_rate_ = fastest * ratio_parameter(site, "local_width", 1);
@@ -47,14 +53,16 @@ class Dragonfly final : public SwitchedFabric {
   [[nodiscard]] std::string switch_name(int index) const override {
     return fmt::format("group{}/router{}", index / routers_, index % routers_);
   }
-  /// Half of the groups to the other half: every pair of groups has its own global links. With an odd number of groups, of those below the middle.
+  /// Half of the groups to the other half: every pair of groups has its own global links. With an odd number of groups,
+  /// of those below the middle.
   [[nodiscard]] BytesPerSecond bisection() const override {
     if (groups_ == 1) return min(half_of_nics(), local_rate_ * (routers_ / 2 * (routers_ - routers_ / 2)));
     return min(half_of_nics(), global_rate_ * (1.0 * (groups_ / 2) * (groups_ - groups_ / 2) * between_));
   }
   [[nodiscard]] std::string summary() const override {
-    return fmt::format("dragonfly: {} groups of {} routers with {} nodes each, {} global links between two groups, {} routes", groups_, routers_,
-                       nodes_per_router_, between_, valiant_ ? "Valiant's" : "minimal");
+    return fmt::format(
+        "dragonfly: {} groups of {} routers with {} nodes each, {} global links between two groups, {} routes", groups_,
+        routers_, nodes_per_router_, between_, valiant_ ? "Valiant's" : "minimal");
   }
 
  private:
@@ -92,7 +100,8 @@ class Dragonfly final : public SwitchedFabric {
     if (from != to) trunks.push_back(local_link(from, to));
   }
 
-  /// To another group: its router where the global link ends, of those with the fewest hops to `to` (-1: anywhere) the one that `flow` gives.
+  /// To another group: its router where the global link ends, of those with the fewest hops to `to` (-1: anywhere) the
+  /// one that `flow` gives.
   int cross(int from, int to, int other, std::uint64_t flow, std::vector<int>& trunks) const {
     int group = from / routers_, best = 0, best_hops = 3;
     for (int i = 0; i < between_; ++i) {
@@ -137,9 +146,9 @@ std::vector<ParameterHelp> help() {
           {"seed", "other seeds are other hashes", "0"}};
 }
 
-[[maybe_unused]] const bool registered =
-    fabric_registry().add({"dragonfly", "groups of fully joined routers, fully joined groups; minimal or Valiant's routes", help(),
-                           [](const FabricSite& site) { return std::make_unique<Dragonfly>(site); }});
+[[maybe_unused]] const bool registered = fabric_registry().add(
+    {"dragonfly", "groups of fully joined routers, fully joined groups; minimal or Valiant's routes", help(),
+     [](const FabricSite& site) { return std::make_unique<Dragonfly>(site); }});
 
 }  // namespace
 }  // namespace rehearse

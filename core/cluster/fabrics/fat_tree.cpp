@@ -35,7 +35,8 @@ SectionSize section_of(const std::vector<FabricPorts>& parts, const LeafSize& si
   }
   int members = size.nodes ? nodes : ports;
   int per_leaf = size.nodes ? size.nodes : size.ports;
-  return {std::max(1, (members - 1) / per_leaf + 1), size.nodes ? size.nodes * fastest_node : size.ports * fastest_port};
+  return {std::max(1, (members - 1) / per_leaf + 1),
+          size.nodes ? size.nodes * fastest_node : size.ports * fastest_port};
 }
 
 ClosShape shape_of(const FabricSite& site) {

@@ -63,9 +63,9 @@ std::vector<ParameterHelp> help() {
   return all;
 }
 
-[[maybe_unused]] const bool registered =
-    fabric_registry().add({"rail_optimised", "one leaf per NIC index and scalable unit; NVLink carries traffic to the right rail",
-                           help(), [](const FabricSite& site) { return std::make_unique<RailOptimised>(site); }});
+[[maybe_unused]] const bool registered = fabric_registry().add(
+    {"rail_optimised", "one leaf per NIC index and scalable unit; NVLink carries traffic to the right rail", help(),
+     [](const FabricSite& site) { return std::make_unique<RailOptimised>(site); }});
 
 }  // namespace
 }  // namespace rehearse

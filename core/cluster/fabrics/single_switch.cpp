@@ -22,9 +22,10 @@ class SingleSwitch final : public SwitchedFabric {
   void climb(int, int, std::uint64_t, std::vector<int>&) const override {}
 };
 
-[[maybe_unused]] const bool registered = fabric_registry().add(
-    {"single_switch", "every NIC on one non-blocking switch", {},
-     [](const FabricSite& site) { return std::make_unique<SingleSwitch>(site); }});
+[[maybe_unused]] const bool registered =
+    fabric_registry().add({"single_switch", "every NIC on one non-blocking switch", {}, [](const FabricSite& site) {
+                             return std::make_unique<SingleSwitch>(site);
+                           }});
 
 }  // namespace
 }  // namespace rehearse

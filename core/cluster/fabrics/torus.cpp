@@ -1,5 +1,5 @@
-// A torus: every node has a router, joined to its neighbours along two or three rings. Routes go along x, then y, then z, each the shorter way round
-// (dimension-ordered routing; W. Dally and C. Seitz, IEEE Trans. Computers C-36, 1987).
+// A torus: every node has a router, joined to its neighbours along two or three rings. Routes go along x, then y, then
+// z, each the shorter way round (dimension-ordered routing; W. Dally and C. Seitz, IEEE Trans. Computers C-36, 1987).
 
 #include <array>
 
@@ -27,7 +27,9 @@ class Torus final : public SwitchedFabric {
       links_per_router_ += ring_links(d);
     }
     if (routers != node_count())
-      throw Error(ErrorKind::usage, fmt::format("a torus of {} x {} x {} joins {} nodes, not {}", size_[0], size_[1], size_[2], routers, node_count()),
+      throw Error(ErrorKind::usage,
+                  fmt::format("a torus of {} x {} x {} joins {} nodes, not {}", size_[0], size_[1], size_[2], routers,
+                              node_count()),
                   "network.parameters", "x * y * z is the number of nodes");
     BytesPerSecond widest;
     for (const auto& p : site.parts) widest = max(widest, p.nics * p.rate);
@@ -37,10 +39,12 @@ class Torus final : public SwitchedFabric {
   [[nodiscard]] int switch_count() const override { return node_count(); }
   [[nodiscard]] std::string switch_name(int index) const override {
     Place at = place(index);
-    return size_[2] == 1 ? fmt::format("router{}.{}", at[0], at[1]) : fmt::format("router{}.{}.{}", at[0], at[1], at[2]);
+    return size_[2] == 1 ? fmt::format("router{}.{}", at[0], at[1])
+                         : fmt::format("router{}.{}.{}", at[0], at[1], at[2]);
   }
 
-  /// The cut through the middle of the last dimension longer than 1 crosses each of its rings twice (once where the ring is two nodes).
+  /// The cut through the middle of the last dimension longer than 1 crosses each of its rings twice (once where the
+  /// ring is two nodes).
   [[nodiscard]] BytesPerSecond bisection() const override {
     std::size_t last = kDimensions - 1;
     while (last > 0 && size_[last] == 1) --last;
@@ -104,8 +108,8 @@ std::vector<ParameterHelp> help() {
 }
 
 [[maybe_unused]] const bool registered =
-    fabric_registry().add({"torus", "a router per node, rings in two or three dimensions, dimension-ordered routes", help(),
-                           [](const FabricSite& site) { return std::make_unique<Torus>(site); }});
+    fabric_registry().add({"torus", "a router per node, rings in two or three dimensions, dimension-ordered routes",
+                           help(), [](const FabricSite& site) { return std::make_unique<Torus>(site); }});
 
 }  // namespace
 }  // namespace rehearse

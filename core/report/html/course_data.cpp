@@ -45,13 +45,15 @@ double total(const CategoryBytes& bytes) {
 }
 
 /// The memory of `counted`, a rank of the same kind, at the times of `traced`.
-std::vector<Point> course_of(const Program& program, int counted, int traced, const MemoryRule& rule, const Trace& trace) {
+std::vector<Point> course_of(const Program& program, int counted, int traced, const MemoryRule& rule,
+                             const Trace& trace) {
   CallTimes times = call_times(trace, traced);
   std::vector<Point> out;
   std::optional<double> now;
   for (const MemoryPoint& p : memory_course(program, counted, rule.workspace, rule.framework)) {
     const Body& body = program.bodies[static_cast<std::size_t>(p.body)];
-    const auto found = times.find({std::string(body.name), p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
+    const auto found =
+        times.find({std::string(body.name), p.layer, p.chunk, body.phase == Phase::optimizer ? -1 : p.microbatch});
     if (found != times.end() && !found->second.empty()) {
       now = std::max(now.value_or(found->second.front()), found->second.front());
       found->second.pop_front();
@@ -66,7 +68,8 @@ std::vector<Point> fullest(const std::vector<Point>& points, double begin, doubl
   std::map<std::int64_t, Point> slices;
   for (const Point& p : points) {
     const double share = std::clamp((p.at - begin) / period, 0.0, 1.0);
-    const auto slice = std::min(static_cast<std::int64_t>(share * static_cast<double>(most)), static_cast<std::int64_t>(most) - 1);
+    const auto slice =
+        std::min(static_cast<std::int64_t>(share * static_cast<double>(most)), static_cast<std::int64_t>(most) - 1);
     const auto [at, fresh] = slices.try_emplace(slice, Point{share, p.bytes});
     if (!fresh && total(p.bytes) > total(at->second.bytes)) at->second = {share, p.bytes};
   }
@@ -98,17 +101,17 @@ ordered_json row_json(const StageMemory& stage, int rank, const std::vector<Poin
 
 }  // namespace
 
-std::string course_json(const Program& program, const MemoryReport& memory, const Trace& trace, Seconds begin, Seconds period,
-                        std::size_t most_points) {
+std::string course_json(const Program& program, const MemoryReport& memory, const Trace& trace, Seconds begin,
+                        Seconds period, std::size_t most_points) {
   ordered_json rows = ordered_json::array(), categories = ordered_json::array();
   int tightest = 0;
   for (const StageMemory& stage : memory.stages) {
     const std::optional<int> rank = traced_rank(program, trace, stage.memory.role);
     if (!rank) continue;
     if (&stage == &memory.tightest()) tightest = static_cast<int>(rows.size());
-    rows.push_back(
-        row_json(stage, *rank,
-                 fullest(course_of(program, stage.memory.rank, *rank, memory.rule, trace), begin.value(), period.value(), most_points)));
+    rows.push_back(row_json(stage, *rank,
+                            fullest(course_of(program, stage.memory.rank, *rank, memory.rule, trace), begin.value(),
+                                    period.value(), most_points)));
   }
   for (int c = 0; c < kMemoryCategories; ++c) categories.push_back(name_of(static_cast<MemoryCategory>(c)));
   return ordered_json{{"unit_s", period.value() / kUnits},

@@ -1,4 +1,5 @@
-// Build tool: files as functions that return their text. `embed OUTPUT NAME FILE... -- NAME FILE... -- ...`; files of one name are joined.
+// Build tool: files as functions that return their text. `embed OUTPUT NAME FILE... -- NAME FILE... -- ...`; files of
+// one name are joined.
 
 #include <cstdlib>
 #include <fstream>
@@ -22,7 +23,8 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// One pass over the bytes: what a literal cannot hold is an octal escape, of three digits so that nothing runs into it.
+/// One pass over the bytes: what a literal cannot hold is an octal escape, of three digits so that nothing runs into
+/// it.
 void write_literal(std::ostream& out, std::string_view text) {
   out << '"';
   for (const char c : text) {
@@ -30,7 +32,8 @@ void write_literal(std::ostream& out, std::string_view text) {
     if (c == '"' || c == '\\')
       out << '\\' << c;
     else if (c == '?' || byte < 32 || byte > 126)
-      out << '\\' << static_cast<char>('0' + byte / 64) << static_cast<char>('0' + byte / 8 % 8) << static_cast<char>('0' + byte % 8);
+      out << '\\' << static_cast<char>('0' + byte / 64) << static_cast<char>('0' + byte / 8 % 8)
+          << static_cast<char>('0' + byte % 8);
     else
       out << c;
   }

@@ -39,9 +39,13 @@ Pass pass_of(const Span& s) {
   return s.name.find("backward_weight") != std::string::npos ? weight_gradient : backward;
 }
 
-int talk_of(SpanKind kind) { return kind == SpanKind::collective ? 0 : kind == SpanKind::send || kind == SpanKind::receive ? 1 : 2; }
+int talk_of(SpanKind kind) {
+  return kind == SpanKind::collective ? 0 : kind == SpanKind::send || kind == SpanKind::receive ? 1 : 2;
+}
 
-bool same(const Block& a, const Block& b) { return a.pass == b.pass && a.microbatch == b.microbatch && a.chunk == b.chunk; }
+bool same(const Block& a, const Block& b) {
+  return a.pass == b.pass && a.microbatch == b.microbatch && a.chunk == b.chunk;
+}
 
 /// Blocks of one kind that touch within `gap` become one.
 std::vector<Block> joined(const std::vector<Block>& blocks, std::int64_t gap) {
@@ -98,8 +102,8 @@ class RowMaker {
       const double begin = std::max(0.0, (s.begin - side_.begin).value()),
                    end = std::min((s.end - side_.begin).value(), side_.period.value());
       if (end <= begin) continue;
-      const Block block{std::llround(begin / unit_), std::max(std::llround(end / unit_), std::llround(begin / unit_) + 1), 0, s.microbatch,
-                        s.chunk};
+      const Block block{std::llround(begin / unit_),
+                        std::max(std::llround(end / unit_), std::llround(begin / unit_) + 1), 0, s.microbatch, s.chunk};
       if (s.kind == SpanKind::compute) {
         const Pass pass = pass_of(s);
         row.busy[pass] += end - begin;
@@ -127,7 +131,9 @@ class RowMaker {
 
   static void sort_and_join(Row& row) {
     number_chunks(row);
-    const auto by_begin = [](const Block& a, const Block& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); };
+    const auto by_begin = [](const Block& a, const Block& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    };
     std::stable_sort(row.blocks.begin(), row.blocks.end(), by_begin);
     row.blocks = joined(row.blocks, 2);
     for (auto& talk : row.talks) {
@@ -159,8 +165,8 @@ bool thin_out(std::vector<Row>& rows, std::size_t most) {
 ordered_json row_json(const Row& row) {
   ordered_json spans = ordered_json::array(), talks = ordered_json::array();
   for (const Block& b : row.blocks)
-    for (const std::int64_t v :
-         {b.begin, b.end - b.begin, std::int64_t{b.pass}, std::int64_t{b.pass == optimizer ? -1 : b.microbatch}, std::int64_t{b.chunk}})
+    for (const std::int64_t v : {b.begin, b.end - b.begin, std::int64_t{b.pass},
+                                 std::int64_t{b.pass == optimizer ? -1 : b.microbatch}, std::int64_t{b.chunk}})
       spans.push_back(v);
   for (std::size_t kind = 0; kind < row.talks.size(); ++kind)
     for (const Block& b : row.talks[kind])

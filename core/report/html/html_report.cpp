@@ -14,11 +14,13 @@ using nlohmann::ordered_json;
 
 constexpr const char* kHowToDraw = "./bootstrap install-deps && ./bootstrap build";
 constexpr const char* kMemoryDefinition =
-    "Needed is what tensors and workspace hold at the peak, with the allocator's reserve, and the CUDA context, communicators and "
+    "Needed is what tensors and workspace hold at the peak, with the allocator's reserve, and the CUDA context, "
+    "communicators and "
     "libraries.";
 // Both are used unchanged, as their licenses allow with this notice.
 constexpr const char* kChartNotice =
-    "/*! Apache ECharts, Copyright The Apache Software Foundation, Apache License 2.0; ZRender, Copyright Baidu Inc., BSD 3-Clause "
+    "/*! Apache ECharts, Copyright The Apache Software Foundation, Apache License 2.0; ZRender, Copyright Baidu Inc., "
+    "BSD 3-Clause "
     "License. */\n";
 
 ordered_json words() {
@@ -65,13 +67,15 @@ bool has_pictures() { return html::chart_library().size() > 100; }
 
 std::string html_text(const HtmlReport& report) {
   std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, "
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width, "
       "initial-scale=1\">\n<title>Rehearse</title>\n"
       "<link rel=\"icon\" href=\"data:,\">\n<style>\n";
   out += html::page_style();
   out +=
       "</style>\n</head>\n<body>\n<header class=\"masthead\"></header>\n<main></main>\n"
-      "<noscript>This page draws itself: it needs JavaScript. Its figures are in its source, as JSON.</noscript>\n<script "
+      "<noscript>This page draws itself: it needs JavaScript. Its figures are in its source, as "
+      "JSON.</noscript>\n<script "
       "type=\"application/json\" id=\"report-data\">";
   out += inside_script(data_of(report));
   out += "</script>\n";

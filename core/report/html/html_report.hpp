@@ -1,6 +1,6 @@
 #pragma once
-// An answer as one HTML file that needs nothing else: no network, no folder beside it. The page's own script (page/) draws what the JSON in it
-// says, and reads nothing else, so that a number on the page is a number of the answer.
+// An answer as one HTML file that needs nothing else: no network, no folder beside it. The page's own script (page/)
+// draws what the JSON in it says, and reads nothing else, so that a number on the page is a number of the answer.
 
 #include <string>
 #include <utility>

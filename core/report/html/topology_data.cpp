@@ -30,7 +30,8 @@ int level_of_kind(const std::string& kind) {
 }
 
 std::string level_name(int level) {
-  static const std::array<std::string, 7> kNames{"NVSwitch", "GPU", "PCIe switch", "CPU", "NIC", "leaf switch", "spine switch"};
+  static const std::array<std::string, 7> kNames{"NVSwitch", "GPU",         "PCIe switch", "CPU",
+                                                 "NIC",      "leaf switch", "spine switch"};
   const auto at = static_cast<std::size_t>(level);
   return at < kNames.size() ? kNames[at] : fmt::format("switch of level {}", level - kFabric + 1);
 }
@@ -63,8 +64,12 @@ class Drawing {
   using Edge = ClusterGraph::edge_descriptor;
 
   [[nodiscard]] bool known() const { return !use_.bytes.empty() && use_.time > Seconds{0}; }
-  [[nodiscard]] double bytes(const Edge& e) const { return known() ? use_.bytes[static_cast<std::size_t>(graph_[e].link)] : 0; }
-  [[nodiscard]] double used(const Edge& e) const { return known() ? bytes(e) / (graph_[e].rate.value() * use_.time.value()) : 0; }
+  [[nodiscard]] double bytes(const Edge& e) const {
+    return known() ? use_.bytes[static_cast<std::size_t>(graph_[e].link)] : 0;
+  }
+  [[nodiscard]] double used(const Edge& e) const {
+    return known() ? bytes(e) / (graph_[e].rate.value() * use_.time.value()) : 0;
+  }
   [[nodiscard]] double per_step(double bytes) const { return known() ? bytes * (use_.step / use_.time) : 0; }
 
   void find_levels() {
@@ -76,12 +81,15 @@ class Drawing {
       if (level_[v] == kNic) next.push(v);
     for (; !next.empty(); next.pop())
       for (const Edge e : boost::make_iterator_range(out_edges(next.front(), graph_)))
-        if (int& there = level_[target(e, graph_)]; there < 0) there = level_[next.front()] + 1, next.push(target(e, graph_));
+        if (int& there = level_[target(e, graph_)]; there < 0)
+          there = level_[next.front()] + 1, next.push(target(e, graph_));
     for (int& level : level_) level = level < 0 ? kFabric : level;
   }
 
   /// Machine vertices are written node by node, "node3/GPU0".
-  [[nodiscard]] NodeId node_of(Vertex v) const { return graph_[v].kind == "switch" ? -1 : std::stoi(graph_[v].name.substr(4)); }
+  [[nodiscard]] NodeId node_of(Vertex v) const {
+    return graph_[v].kind == "switch" ? -1 : std::stoi(graph_[v].name.substr(4));
+  }
 
   void choose_node() {
     std::vector<double> load(static_cast<std::size_t>(cluster_.node_count()), 0.0);
@@ -90,7 +98,8 @@ class Drawing {
     for (const Edge e : boost::make_iterator_range(edges(graph_)))
       for (const Vertex v : {source(e, graph_), target(e, graph_)})
         if (node_of_vertex_[v] >= 0)
-          load[static_cast<std::size_t>(node_of_vertex_[v])] = std::max(load[static_cast<std::size_t>(node_of_vertex_[v])], used(e));
+          load[static_cast<std::size_t>(node_of_vertex_[v])] =
+              std::max(load[static_cast<std::size_t>(node_of_vertex_[v])], used(e));
     shown_ = static_cast<NodeId>(std::max_element(load.begin(), load.end()) - load.begin());
   }
 
@@ -113,10 +122,13 @@ class Drawing {
       row_levels_.push_back(at->first);
     }
     for (std::size_t r = 0; r < rows_.size(); ++r)
-      for (std::size_t i = 0; i < rows_[r].size(); ++i) place_[rows_[r][i]] = {static_cast<int>(r), collapsed(r) ? 0 : static_cast<int>(i)};
+      for (std::size_t i = 0; i < rows_[r].size(); ++i)
+        place_[rows_[r][i]] = {static_cast<int>(r), collapsed(r) ? 0 : static_cast<int>(i)};
   }
 
-  [[nodiscard]] bool collapsed(std::size_t row) const { return row_levels_[row] >= kFabric && rows_[row].size() > kMostSwitches; }
+  [[nodiscard]] bool collapsed(std::size_t row) const {
+    return row_levels_[row] >= kFabric && rows_[row].size() > kMostSwitches;
+  }
 
   [[nodiscard]] std::string own_name(Vertex v) const {
     const std::string& name = graph_[v].name;
@@ -184,9 +196,9 @@ class Drawing {
     auto out = ordered_json::array();
     for (const auto& [key, c] : classes) {
       const auto [low, high, kind, rate] = key;
-      ordered_json entry{{"between", fmt::format("{} – {}", level_name(low), level_name(high))},
-                         {"kind", kind}};
-      if (row_of_level_.contains(low) && row_of_level_.contains(high)) entry["rows"] = {row_of_level_.at(high), row_of_level_.at(low)};
+      ordered_json entry{{"between", fmt::format("{} – {}", level_name(low), level_name(high))}, {"kind", kind}};
+      if (row_of_level_.contains(low) && row_of_level_.contains(high))
+        entry["rows"] = {row_of_level_.at(high), row_of_level_.at(low)};
       entry.update(ordered_json{{"links", c.links},
                                 {"rate_bytes_per_s", c.rate},
                                 {"mean_used", c.used / c.links},

@@ -1,5 +1,6 @@
 #pragma once
-// A cluster as a picture takes it: one node wire by wire, the switches above it by level, and every kind of wire of the whole cluster as one line.
+// A cluster as a picture takes it: one node wire by wire, the switches above it by level, and every kind of wire of the
+// whole cluster as one line.
 
 #include <string>
 #include <vector>
@@ -15,9 +16,10 @@ struct LinkUse {
   Seconds step;               ///< Bytes are told per step.
 };
 
-/// {of, seconds, rows[{kind, vertices[]}], links[{name, a[row, i], b[row, i], rate_bytes_per_s, used, bytes}], classes[{between, kind, rows, links, rate_bytes_per_s, mean_used, most_used, bytes}]}.
-/// Shown is the node whose wires carry most. `used` is that of the fuller direction, 0..1 of its rate; `seconds` is null where nothing is known. `classes` counts each
-/// direction as one wire and is ordered from the GPUs upwards.
+/// {of, seconds, rows[{kind, vertices[]}], links[{name, a[row, i], b[row, i], rate_bytes_per_s, used, bytes}],
+/// classes[{between, kind, rows, links, rate_bytes_per_s, mean_used, most_used, bytes}]}. Shown is the node whose wires
+/// carry most. `used` is that of the fuller direction, 0..1 of its rate; `seconds` is null where nothing is known.
+/// `classes` counts each direction as one wire and is ordered from the GPUs upwards.
 [[nodiscard]] std::string topology_json(const Cluster& cluster, const LinkUse& use = {});
 
 }  // namespace rehearse

@@ -1,4 +1,5 @@
-// GELU (Hendrycks and Gimpel 2016), exact and by tanh, the squared ReLU (So et al. 2021) and the gated SiLU (Shazeer 2020).
+// GELU (Hendrycks and Gimpel 2016), exact and by tanh, the squared ReLU (So et al. 2021) and the gated SiLU (Shazeer
+// 2020).
 
 #include <cmath>
 #include <numbers>
@@ -11,7 +12,9 @@ namespace {
 
 struct Exact {
   template <class T>
-  static T value(T x) { return x * T{0.5} * (T{1} + std::erf(x / std::numbers::sqrt2_v<T>)); }
+  static T value(T x) {
+    return x * T{0.5} * (T{1} + std::erf(x / std::numbers::sqrt2_v<T>));
+  }
   template <class T>
   static T slope(T x) {
     const T density = std::exp(-x * x / T{2}) / std::sqrt(T{2} * std::numbers::pi_v<T>);
@@ -23,9 +26,13 @@ struct ByTanh {
   template <class T>
   static constexpr T kInner = static_cast<T>(0.044715);
   template <class T>
-  static T factor() { return std::sqrt(T{2} / std::numbers::pi_v<T>); }
+  static T factor() {
+    return std::sqrt(T{2} / std::numbers::pi_v<T>);
+  }
   template <class T>
-  static T value(T x) { return T{0.5} * x * (T{1} + std::tanh(factor<T>() * (x + kInner<T> * x * x * x))); }
+  static T value(T x) {
+    return T{0.5} * x * (T{1} + std::tanh(factor<T>() * (x + kInner<T> * x * x * x)));
+  }
   template <class T>
   static T slope(T x) {
     const T t = std::tanh(factor<T>() * (x + kInner<T> * x * x * x));
@@ -35,9 +42,13 @@ struct ByTanh {
 
 struct Squared {
   template <class T>
-  static T value(T x) { return x > T{0} ? x * x : T{0}; }
+  static T value(T x) {
+    return x > T{0} ? x * x : T{0};
+  }
   template <class T>
-  static T slope(T x) { return x > T{0} ? T{2} * x : T{0}; }
+  static T slope(T x) {
+    return x > T{0} ? T{2} * x : T{0};
+  }
 };
 
 /// x, y
@@ -60,7 +71,9 @@ struct CurveGrad {
 };
 
 template <class T>
-T sigmoid(T x) { return T{1} / (T{1} + std::exp(-x)); }
+T sigmoid(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
 
 /// gate, up, y
 template <class T>
@@ -85,21 +98,28 @@ struct SiluMulGrad {
   }
 };
 
-template <class T> using GeluExact = Curve<T, Exact>;
-template <class T> using GeluTanh = Curve<T, ByTanh>;
-template <class T> using SquaredRelu = Curve<T, Squared>;
-template <class T> using GeluExactGrad = CurveGrad<T, Exact>;
-template <class T> using GeluTanhGrad = CurveGrad<T, ByTanh>;
-template <class T> using SquaredReluGrad = CurveGrad<T, Squared>;
+template <class T>
+using GeluExact = Curve<T, Exact>;
+template <class T>
+using GeluTanh = Curve<T, ByTanh>;
+template <class T>
+using SquaredRelu = Curve<T, Squared>;
+template <class T>
+using GeluExactGrad = CurveGrad<T, Exact>;
+template <class T>
+using GeluTanhGrad = CurveGrad<T, ByTanh>;
+template <class T>
+using SquaredReluGrad = CurveGrad<T, Squared>;
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"activation.gelu", "GELU", {}, both<GeluExact>()}) &&
-                                         cpu_operators().add({"activation.gelu_tanh", "GELU by tanh", {}, both<GeluTanh>()}) &&
-                                         cpu_operators().add({"activation.squared_relu", "square of the larger of x and 0", {}, both<SquaredRelu>()}) &&
-                                         cpu_operators().add({"activation.silu_mul", "SiLU of the gate times up", {}, both<SiluMul>()}) &&
-                                         cpu_operators().add({"activation_grad.gelu", "gradient of GELU", {}, both<GeluExactGrad>()}) &&
-                                         cpu_operators().add({"activation_grad.gelu_tanh", "gradient of GELU by tanh", {}, both<GeluTanhGrad>()}) &&
-                                         cpu_operators().add({"activation_grad.squared_relu", "its gradient", {}, both<SquaredReluGrad>()}) &&
-                                         cpu_operators().add({"activation_grad.silu_mul", "gradients of gate and up", {}, both<SiluMulGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"activation.gelu", "GELU", {}, both<GeluExact>()}) &&
+    cpu_operators().add({"activation.gelu_tanh", "GELU by tanh", {}, both<GeluTanh>()}) &&
+    cpu_operators().add({"activation.squared_relu", "square of the larger of x and 0", {}, both<SquaredRelu>()}) &&
+    cpu_operators().add({"activation.silu_mul", "SiLU of the gate times up", {}, both<SiluMul>()}) &&
+    cpu_operators().add({"activation_grad.gelu", "gradient of GELU", {}, both<GeluExactGrad>()}) &&
+    cpu_operators().add({"activation_grad.gelu_tanh", "gradient of GELU by tanh", {}, both<GeluTanhGrad>()}) &&
+    cpu_operators().add({"activation_grad.squared_relu", "its gradient", {}, both<SquaredReluGrad>()}) &&
+    cpu_operators().add({"activation_grad.silu_mul", "gradients of gate and up", {}, both<SiluMulGrad>()});
 
 }  // namespace
 

@@ -13,7 +13,8 @@ namespace {
 template <class T>
 struct Tanh {
   static void run(const OperatorCall& c) {
-    own_elements<2>({&c.operand(0), &c.operand(1)}, [&](const auto& at) { c.operand(1).as<T>()[at[1]] = std::tanh(c.operand(0).as<T>()[at[0]]); });
+    own_elements<2>({&c.operand(0), &c.operand(1)},
+                    [&](const auto& at) { c.operand(1).as<T>()[at[1]] = std::tanh(c.operand(0).as<T>()[at[0]]); });
   }
 };
 /// dy, x, dx
@@ -27,13 +28,14 @@ struct TanhGrad {
   }
 };
 
-/// Of a score x with sign t, whose product t x is to be large: log(1 + exp(-t x)) (Goodfellow et al. 2014, the generator's as in section 3),
-/// max(0, 1 - t x) or -t x (Lim and Ye 2017). scalars: sign; 0, 1 or 2, in this order.
+/// Of a score x with sign t, whose product t x is to be large: log(1 + exp(-t x)) (Goodfellow et al. 2014, the
+/// generator's as in section 3), max(0, 1 - t x) or -t x (Lim and Ye 2017). scalars: sign; 0, 1 or 2, in this order.
 template <class T>
 struct Judgement {
   T sign;
   int form;
-  explicit Judgement(const OperatorCall& c) : sign(static_cast<T>(c.task->scalars.at(0))), form(static_cast<int>(c.task->scalars.at(1))) {}
+  explicit Judgement(const OperatorCall& c)
+      : sign(static_cast<T>(c.task->scalars.at(0))), form(static_cast<int>(c.task->scalars.at(1))) {}
   [[nodiscard]] T loss(T x) const {
     const T z = sign * x;
     if (form == 2) return -z;
@@ -65,14 +67,16 @@ template <class T>
 struct LossGrad {
   static void run(const OperatorCall& c) {
     const Judgement<T> j(c);
-    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) c.operand(1).as<T>()[i] = j.slope(c.operand(0).as<T>()[i]) / static_cast<T>(c.dims.at(0));
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i)
+      c.operand(1).as<T>()[i] = j.slope(c.operand(0).as<T>()[i]) / static_cast<T>(c.dims.at(0));
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"activation.tanh", "hyperbolic tangent", {}, both<Tanh>()}) &&
-                                         cpu_operators().add({"activation_grad.tanh", "its gradient", {}, both<TanhGrad>()}) &&
-                                         cpu_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, both<Loss>()}) &&
-                                         cpu_operators().add({"cross_entropy_grad.adversarial", "gradient of scores", {}, both<LossGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"activation.tanh", "hyperbolic tangent", {}, both<Tanh>()}) &&
+    cpu_operators().add({"activation_grad.tanh", "its gradient", {}, both<TanhGrad>()}) &&
+    cpu_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, both<Loss>()}) &&
+    cpu_operators().add({"cross_entropy_grad.adversarial", "gradient of scores", {}, both<LossGrad>()});
 
 }  // namespace
 

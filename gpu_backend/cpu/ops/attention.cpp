@@ -1,5 +1,5 @@
-// Attention in pieces, as eager frameworks run it: scores, softmax, context and their gradients. q, k, v, out are [b, s, heads, d], scores
-// [b, heads, s, s]. Query heads share key heads in groups of equal size.
+// Attention in pieces, as eager frameworks run it: scores, softmax, context and their gradients. q, k, v, out are [b,
+// s, heads, d], scores [b, heads, s, s]. Query heads share key heads in groups of equal size.
 
 #include <cmath>
 #include <limits>
@@ -23,16 +23,21 @@ Matrix<T> square(const TensorView& p, std::int64_t b, std::int64_t h, bool trans
   return {p.as<T>() + (b * p.extent(1) + h) * p.extent(2) * p.extent(3), p.extent(3), transposed};
 }
 template <class T>
-T* writable(const Matrix<T>& m) { return const_cast<T*>(m.data); }
+T* writable(const Matrix<T>& m) {
+  return const_cast<T*>(m.data);
+}
 
-/// For every head: the product of two heads or squares into a third, whose heads are `shared` among groups (added to after the first).
+/// For every head: the product of two heads or squares into a third, whose heads are `shared` among groups (added to
+/// after the first).
 template <class T, class A, class B, class C>
-void every_head(const TensorView& scores, std::int64_t kv_heads, std::int64_t m, std::int64_t n, std::int64_t k, A a, B b, C c, bool shared) {
+void every_head(const TensorView& scores, std::int64_t kv_heads, std::int64_t m, std::int64_t n, std::int64_t k, A a,
+                B b, C c, bool shared) {
   const std::int64_t heads = scores.extent(1), group = heads / kv_heads;
   for (std::int64_t i = 0; i < scores.extent(0); ++i)
     for (std::int64_t h = 0; h < heads; ++h) {
       const Matrix<T> out = c(i, h, h / group);
-      gemm<T>(m, n, k, 1, a(i, h, h / group), b(i, h, h / group), shared && h % group != 0 ? T{1} : T{0}, writable(out), out.stride);
+      gemm<T>(m, n, k, 1, a(i, h, h / group), b(i, h, h / group), shared && h % group != 0 ? T{1} : T{0}, writable(out),
+              out.stride);
     }
 }
 
@@ -41,8 +46,10 @@ template <class T>
 struct Scores {
   static void run(const OperatorCall& c) {
     const TensorView &q = c.operand(0), &k = c.operand(1), &s = c.operand(2);
-    every_head<T>(s, k.extent(2), s.extent(2), s.extent(3), q.extent(3), [&](auto b, auto h, auto) { return head<T>(q, b, h); },
-                  [&](auto b, auto, auto g) { return head<T>(k, b, g, true); }, [&](auto b, auto h, auto) { return square<T>(s, b, h); }, false);
+    every_head<T>(
+        s, k.extent(2), s.extent(2), s.extent(3), q.extent(3), [&](auto b, auto h, auto) { return head<T>(q, b, h); },
+        [&](auto b, auto, auto g) { return head<T>(k, b, g, true); },
+        [&](auto b, auto h, auto) { return square<T>(s, b, h); }, false);
   }
 };
 /// probabilities, v, out
@@ -50,17 +57,24 @@ template <class T>
 struct Context {
   static void run(const OperatorCall& c) {
     const TensorView &p = c.operand(0), &v = c.operand(1), &out = c.operand(2);
-    every_head<T>(p, v.extent(2), p.extent(2), out.extent(3), p.extent(3), [&](auto b, auto h, auto) { return square<T>(p, b, h); },
-                  [&](auto b, auto, auto g) { return head<T>(v, b, g); }, [&](auto b, auto h, auto) { return head<T>(out, b, h); }, false);
+    every_head<T>(
+        p, v.extent(2), p.extent(2), out.extent(3), p.extent(3),
+        [&](auto b, auto h, auto) { return square<T>(p, b, h); },
+        [&](auto b, auto, auto g) { return head<T>(v, b, g); },
+        [&](auto b, auto h, auto) { return head<T>(out, b, h); }, false);
   }
 };
-/// probabilities, output gradient, gradient of v; or scores gradient, q, gradient of k: the transposed square times a head.
+/// probabilities, output gradient, gradient of v; or scores gradient, q, gradient of k: the transposed square times a
+/// head.
 template <class T>
 struct KeyValueGrad {
   static void run(const OperatorCall& c) {
     const TensorView &p = c.operand(0), &x = c.operand(1), &out = c.operand(2);
-    every_head<T>(p, out.extent(2), p.extent(3), out.extent(3), p.extent(2), [&](auto b, auto h, auto) { return square<T>(p, b, h, true); },
-                  [&](auto b, auto h, auto) { return head<T>(x, b, h); }, [&](auto b, auto, auto g) { return head<T>(out, b, g); }, true);
+    every_head<T>(
+        p, out.extent(2), p.extent(3), out.extent(3), p.extent(2),
+        [&](auto b, auto h, auto) { return square<T>(p, b, h, true); },
+        [&](auto b, auto h, auto) { return head<T>(x, b, h); },
+        [&](auto b, auto, auto g) { return head<T>(out, b, g); }, true);
   }
 };
 
@@ -138,17 +152,19 @@ struct ProbabilitiesGrad : Scores<T> {};
 template <class T>
 struct QueryGrad : Context<T> {};
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"matmul.scores", "queries times keys", {}, both<Scores>()}) &&
-                                         cpu_operators().add({"matmul.context", "probabilities times values", {}, both<Context>()}) &&
-                                         cpu_operators().add({"matmul.v_grad", "gradient of the values", {}, both<KeyValueGrad>()}) &&
-                                         cpu_operators().add({"matmul.k_grad", "gradient of the keys", {}, both<KeyValueGrad>()}) &&
-                                         cpu_operators().add({"matmul.q_grad", "gradient of the queries", {}, both<QueryGrad>()}) &&
-                                         cpu_operators().add({"matmul.probabilities_grad", "gradient of the probabilities", {}, both<ProbabilitiesGrad>()}) &&
-                                         cpu_operators().add({"softmax", "scaled, masked softmax over keys", {}, both<Softmax>()}) &&
-                                         cpu_operators().add({"softmax_grad", "gradient of the scores", {}, both<SoftmaxGrad>()}) &&
-                                         cpu_operators().add({"scale.scale", "scores times 1 / sqrt(d)", {}, both<Scale>()}) &&
-                                         cpu_operators().add({"scale.unscale", "gradients over the loss scale", {}, both<Scale>()}) &&
-                                         cpu_operators().add({"scale.mask", "scores of later keys become -infinity", {}, both<Mask>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"matmul.scores", "queries times keys", {}, both<Scores>()}) &&
+    cpu_operators().add({"matmul.context", "probabilities times values", {}, both<Context>()}) &&
+    cpu_operators().add({"matmul.v_grad", "gradient of the values", {}, both<KeyValueGrad>()}) &&
+    cpu_operators().add({"matmul.k_grad", "gradient of the keys", {}, both<KeyValueGrad>()}) &&
+    cpu_operators().add({"matmul.q_grad", "gradient of the queries", {}, both<QueryGrad>()}) &&
+    cpu_operators().add(
+        {"matmul.probabilities_grad", "gradient of the probabilities", {}, both<ProbabilitiesGrad>()}) &&
+    cpu_operators().add({"softmax", "scaled, masked softmax over keys", {}, both<Softmax>()}) &&
+    cpu_operators().add({"softmax_grad", "gradient of the scores", {}, both<SoftmaxGrad>()}) &&
+    cpu_operators().add({"scale.scale", "scores times 1 / sqrt(d)", {}, both<Scale>()}) &&
+    cpu_operators().add({"scale.unscale", "gradients over the loss scale", {}, both<Scale>()}) &&
+    cpu_operators().add({"scale.mask", "scores of later keys become -infinity", {}, both<Mask>()});
 
 }  // namespace
 

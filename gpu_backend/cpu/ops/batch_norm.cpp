@@ -1,5 +1,5 @@
-// Batch norm (Ioffe and Szegedy 2015). Sums over the pixels of a rank are made by one operator, added up over the ranks of the statistics'
-// scope by a collective, and used by another.
+// Batch norm (Ioffe and Szegedy 2015). Sums over the pixels of a rank are made by one operator, added up over the ranks
+// of the statistics' scope by a collective, and used by another.
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +26,10 @@ struct Moments {
   std::int64_t channels;
   T n, epsilon;
   Moments(const OperatorCall& c, const TensorView& image, const TensorView& saved)
-      : sums(saved.as<T>()), channels(image.extent(1)), n(static_cast<T>(counted(c, image))), epsilon(static_cast<T>(c.task->epsilon)) {}
+      : sums(saved.as<T>()),
+        channels(image.extent(1)),
+        n(static_cast<T>(counted(c, image))),
+        epsilon(static_cast<T>(c.task->epsilon)) {}
   [[nodiscard]] T mean(std::int64_t ch) const { return sums[ch] / n; }
   [[nodiscard]] T inverse(std::int64_t ch) const {
     const T m = mean(ch);
@@ -58,14 +61,16 @@ struct Normalise {
     const TensorView &x = c.operand(0), &y = c.operand(4);
     const Moments<T> m(c, x, c.operand(1));
     own_rows<2>({&x, &y}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      const T factor = m.inverse(at[1]) * c.operand(2).as<T>()[at[1]], shift = c.operand(3).as<T>()[at[1]] - m.mean(at[1]) * factor;
+      const T factor = m.inverse(at[1]) * c.operand(2).as<T>()[at[1]],
+              shift = c.operand(3).as<T>()[at[1]] - m.mean(at[1]) * factor;
       for (std::int64_t i = 0; i < n; ++i) y.as<T>()[starts[1] + i] = x.as<T>()[starts[0] + i] * factor + shift;
     });
   }
 };
 
-/// x, dy, sums, gradient sums [2 channels], and where they are wanted weight gradient and bias gradient (added to). Gradient sums: of dy, and of dy times x as
-/// normalised, which are this rank's terms of the gradients of bias and weight.
+/// x, dy, sums, gradient sums [2 channels], and where they are wanted weight gradient and bias gradient (added to).
+/// Gradient sums: of dy, and of dy times x as normalised, which are this rank's terms of the gradients of bias and
+/// weight.
 template <class T>
 struct GradientSums {
   static void run(const OperatorCall& c) {
@@ -98,17 +103,21 @@ struct Gradient {
     const Moments<T> m(c, x, c.operand(2));
     const T *sums = c.operand(3).as<T>(), *weight = c.operand(4).as<T>();
     own_rows<3>({&x, &dy, &dx}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      const T mean = m.mean(at[1]), inverse = m.inverse(at[1]), even = sums[at[1]] / m.n, along = sums[m.channels + at[1]] / m.n;
+      const T mean = m.mean(at[1]), inverse = m.inverse(at[1]), even = sums[at[1]] / m.n,
+              along = sums[m.channels + at[1]] / m.n;
       for (std::int64_t i = 0; i < n; ++i)
-        dx.as<T>()[starts[2] + i] = weight[at[1]] * inverse * (dy.as<T>()[starts[1] + i] - even - (x.as<T>()[starts[0] + i] - mean) * inverse * along);
+        dx.as<T>()[starts[2] + i] =
+            weight[at[1]] * inverse *
+            (dy.as<T>()[starts[1] + i] - even - (x.as<T>()[starts[0] + i] - mean) * inverse * along);
     });
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"statistics.forward", "sums of x and its square per channel", {}, both<Sums>()}) &&
-                                         cpu_operators().add({"statistics.backward", "sums of the gradient per channel", {}, both<GradientSums>()}) &&
-                                         cpu_operators().add({"norm.batch_norm", "mean 0 and variance 1 per channel", {}, both<Normalise>()}) &&
-                                         cpu_operators().add({"norm_grad.batch_norm", "gradient of the image", {}, both<Gradient>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"statistics.forward", "sums of x and its square per channel", {}, both<Sums>()}) &&
+    cpu_operators().add({"statistics.backward", "sums of the gradient per channel", {}, both<GradientSums>()}) &&
+    cpu_operators().add({"norm.batch_norm", "mean 0 and variance 1 per channel", {}, both<Normalise>()}) &&
+    cpu_operators().add({"norm_grad.batch_norm", "gradient of the image", {}, both<Gradient>()});
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// Convolutions as products: the large image's windows become columns (Chellapilla et al. 2006), one per element of the small one. A
-// transposed convolution has its sides swapped. Weights are [small channels, large channels of a group, window]. Over tiles the
-// images come with the halos that their windows need.
+// Convolutions as products: the large image's windows become columns (Chellapilla et al. 2006), one per element of the
+// small one. A transposed convolution has its sides swapped. Weights are [small channels, large channels of a group,
+// window]. Over tiles the images come with the halos that their windows need.
 
 #include "gpu_backend/cpu/blas.hpp"
 #include "gpu_backend/cpu/cpu_device.hpp"
@@ -17,17 +17,27 @@ struct Shapes {
   std::int64_t groups, small_channels, large_channels, batch;
 
   Shapes(const OperatorCall& c, const TensorView& small_image, const TensorView& large_image)
-      : small(small_image), large(large_image), windows(c.task->scalars, small_image.rank() - 2),
-        groups(static_cast<std::int64_t>(c.task->scalars.at(4 * (small_image.rank() - 2)))), small_channels(small_image.extent(1) / groups),
-        large_channels(large_image.extent(1) / groups), batch(small_image.extent(0)) {}
+      : small(small_image),
+        large(large_image),
+        windows(c.task->scalars, small_image.rank() - 2),
+        groups(static_cast<std::int64_t>(c.task->scalars.at(4 * (small_image.rank() - 2)))),
+        small_channels(small_image.extent(1) / groups),
+        large_channels(large_image.extent(1) / groups),
+        batch(small_image.extent(0)) {}
 
   [[nodiscard]] std::int64_t rows() const { return large_channels * windows.elements(); }
-  [[nodiscard]] std::int64_t small_at(std::int64_t sample, std::int64_t group) const { return (sample * groups + group) * small_channels * small.pixels(); }
-  [[nodiscard]] std::int64_t large_at(std::int64_t sample, std::int64_t group) const { return (sample * groups + group) * large_channels * large.pixels(); }
+  [[nodiscard]] std::int64_t small_at(std::int64_t sample, std::int64_t group) const {
+    return (sample * groups + group) * small_channels * small.pixels();
+  }
+  [[nodiscard]] std::int64_t large_at(std::int64_t sample, std::int64_t group) const {
+    return (sample * groups + group) * large_channels * large.pixels();
+  }
   [[nodiscard]] std::int64_t weight_at(std::int64_t group) const { return group * small_channels * rows(); }
 };
 
-bool transposed(const OperatorCall& c, const TensorView& image) { return c.task->scalars.at(4 * (image.rank() - 2) + 1) != 0; }
+bool transposed(const OperatorCall& c, const TensorView& image) {
+  return c.task->scalars.at(4 * (image.rank() - 2) + 1) != 0;
+}
 
 /// Columns [channels * window, small pixels] of a group's large image; what lies outside it is zero.
 template <class T>
@@ -36,9 +46,10 @@ void to_columns(const Shapes& s, const T* large, std::vector<T>& columns) {
   for (std::int64_t ch = 0; ch < s.large_channels; ++ch) {
     const T* from = large + ch * s.large.pixels();
     T* to = columns.data() + ch * s.windows.elements() * s.small.pixels();
-    meet(s.small, s.large, s.windows, [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
-      for (std::int64_t i = 0; i < n; ++i) to[k * s.small.pixels() + a + i] = from[b + i * stride];
-    });
+    meet(s.small, s.large, s.windows,
+         [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
+           for (std::int64_t i = 0; i < n; ++i) to[k * s.small.pixels() + a + i] = from[b + i * stride];
+         });
   }
 }
 
@@ -48,9 +59,10 @@ void add_columns(const Shapes& s, const std::vector<T>& columns, T* large) {
   for (std::int64_t ch = 0; ch < s.large_channels; ++ch) {
     const T* from = columns.data() + ch * s.windows.elements() * s.small.pixels();
     T* to = large + ch * s.large.pixels();
-    meet(s.small, s.large, s.windows, [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
-      for (std::int64_t i = 0; i < n; ++i) to[b + i * stride] += from[k * s.small.pixels() + a + i];
-    });
+    meet(s.small, s.large, s.windows,
+         [&](std::int64_t k, std::int64_t a, std::int64_t b, std::int64_t n, std::int64_t stride) {
+           for (std::int64_t i = 0; i < n; ++i) to[b + i * stride] += from[k * s.small.pixels() + a + i];
+         });
   }
 }
 
@@ -61,7 +73,8 @@ void into_own_part(const TensorView& image, Fill fill) {
   Held own = *image.held;
   std::int64_t n = 1;
   for (std::size_t d = 0; d < own.extents.size(); ++d) {
-    if (own.inner[d].length != own.extents[d]) own.global[d] = {{own.global[d].front().first + own.inner[d].first, own.inner[d].length}};
+    if (own.inner[d].length != own.extents[d])
+      own.global[d] = {{own.global[d].front().first + own.inner[d].first, own.inner[d].length}};
     own.extents[d] = own.inner[d].length;
     own.inner[d].first = 0;
     n *= own.extents[d];
@@ -72,7 +85,8 @@ void into_own_part(const TensorView& image, Fill fill) {
   part.held = &own;
   part.data = reinterpret_cast<std::byte*>(made.data());
   fill(part);
-  own_elements<2>({&part, &image}, [&](const auto& at) { image.as<T>()[at[1]] = made[static_cast<std::size_t>(at[0])]; });
+  own_elements<2>({&part, &image},
+                  [&](const auto& at) { image.as<T>()[at[1]] = made[static_cast<std::size_t>(at[0])]; });
 }
 
 /// small = weight * columns of large
@@ -83,8 +97,8 @@ void gather(const OperatorCall& c, const TensorView& large, const T* weight, con
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g) {
       to_columns(s, large.as<T>() + s.large_at(b, g), columns);
-      gemm<T>(s.small_channels, s.small.pixels(), s.rows(), 1, {weight + s.weight_at(g), s.rows()}, {columns.data(), s.small.pixels()}, 0,
-              small.as<T>() + s.small_at(b, g), s.small.pixels());
+      gemm<T>(s.small_channels, s.small.pixels(), s.rows(), 1, {weight + s.weight_at(g), s.rows()},
+              {columns.data(), s.small.pixels()}, 0, small.as<T>() + s.small_at(b, g), s.small.pixels());
     }
 }
 
@@ -96,8 +110,8 @@ void spread(const OperatorCall& c, const TensorView& small, const T* weight, con
   std::vector<T> columns(static_cast<std::size_t>(s.rows() * s.small.pixels()));
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g) {
-      gemm<T>(s.rows(), s.small.pixels(), s.small_channels, 1, {weight + s.weight_at(g), s.rows(), true}, {small.as<T>() + s.small_at(b, g), s.small.pixels()}, 0,
-              columns.data(), s.small.pixels());
+      gemm<T>(s.rows(), s.small.pixels(), s.small_channels, 1, {weight + s.weight_at(g), s.rows(), true},
+              {small.as<T>() + s.small_at(b, g), s.small.pixels()}, 0, columns.data(), s.small.pixels());
       add_columns(s, columns, large.as<T>() + s.large_at(b, g));
     }
 }
@@ -108,7 +122,8 @@ struct Convolution {
   static void run(const OperatorCall& c) {
     const TensorView& x = c.operand(0);
     const T* w = c.operand(1).as<T>();
-    into_own_part<T>(c.operand(2), [&](const TensorView& y) { transposed(c, x) ? spread(c, x, w, y) : gather(c, x, w, y); });
+    into_own_part<T>(c.operand(2),
+                     [&](const TensorView& y) { transposed(c, x) ? spread(c, x, w, y) : gather(c, x, w, y); });
   }
 };
 
@@ -118,11 +133,13 @@ struct ConvolutionInput {
   static void run(const OperatorCall& c) {
     const TensorView& dy = c.operand(0);
     const T* w = c.operand(1).as<T>();
-    into_own_part<T>(c.operand(2), [&](const TensorView& dx) { transposed(c, dy) ? gather(c, dy, w, dx) : spread(c, dy, w, dx); });
+    into_own_part<T>(c.operand(2),
+                     [&](const TensorView& dx) { transposed(c, dy) ? gather(c, dy, w, dx) : spread(c, dy, w, dx); });
   }
 };
 
-/// x, dy, weight gradient (added to). Of the two images the one that is made has no halo: every meeting counts on one rank.
+/// x, dy, weight gradient (added to). Of the two images the one that is made has no halo: every meeting counts on one
+/// rank.
 template <class T>
 struct ConvolutionWeight {
   static void run(const OperatorCall& c) {
@@ -134,8 +151,8 @@ struct ConvolutionWeight {
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t g = 0; g < s.groups; ++g) {
         to_columns(s, large.as<T>() + s.large_at(b, g), columns);
-        gemm<T>(s.small_channels, s.rows(), s.small.pixels(), 1, {small.as<T>() + s.small_at(b, g), s.small.pixels()}, {columns.data(), s.small.pixels(), true}, 1,
-                c.operand(2).as<T>() + s.weight_at(g), s.rows());
+        gemm<T>(s.small_channels, s.rows(), s.small.pixels(), 1, {small.as<T>() + s.small_at(b, g), s.small.pixels()},
+                {columns.data(), s.small.pixels(), true}, 1, c.operand(2).as<T>() + s.weight_at(g), s.rows());
       }
   }
 };
@@ -158,17 +175,19 @@ struct ChannelSum {
     const TensorView& dy = c.operand(0);
     std::vector<double> sums(static_cast<std::size_t>(dy.extent(1)), 0.0);
     own_rows<1>({&dy}, [&](const Index& at, const auto& starts, std::int64_t n) {
-      for (std::int64_t i = 0; i < n; ++i) sums[static_cast<std::size_t>(at[1])] += static_cast<double>(dy.as<T>()[starts[0] + i]);
+      for (std::int64_t i = 0; i < n; ++i)
+        sums[static_cast<std::size_t>(at[1])] += static_cast<double>(dy.as<T>()[starts[0] + i]);
     });
     for (std::size_t ch = 0; ch < sums.size(); ++ch) c.operand(1).as<T>()[ch] += static_cast<T>(sums[ch]);
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"convolution", "windows of an image times weights", {}, both<Convolution>()}) &&
-                                         cpu_operators().add({"convolution_grad.input", "gradient of the image", {}, both<ConvolutionInput>()}) &&
-                                         cpu_operators().add({"convolution_grad.weight", "gradient of the weights", {}, both<ConvolutionWeight>()}) &&
-                                         cpu_operators().add({"add.bias", "a number per channel", {}, both<Bias>()}) &&
-                                         cpu_operators().add({"add.channel_sum", "gradient of a number per channel", {}, both<ChannelSum>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"convolution", "windows of an image times weights", {}, both<Convolution>()}) &&
+    cpu_operators().add({"convolution_grad.input", "gradient of the image", {}, both<ConvolutionInput>()}) &&
+    cpu_operators().add({"convolution_grad.weight", "gradient of the weights", {}, both<ConvolutionWeight>()}) &&
+    cpu_operators().add({"add.bias", "a number per channel", {}, both<Bias>()}) &&
+    cpu_operators().add({"add.channel_sum", "gradient of a number per channel", {}, both<ChannelSum>()});
 
 }  // namespace
 

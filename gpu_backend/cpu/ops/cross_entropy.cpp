@@ -1,5 +1,5 @@
-// Cross-entropy over logits [b, s, V] whose last dimension may be a slice of the vocabulary, in the pieces that collectives separate.
-// Columns beyond the vocabulary are padding and count nowhere.
+// Cross-entropy over logits [b, s, V] whose last dimension may be a slice of the vocabulary, in the pieces that
+// collectives separate. Columns beyond the vocabulary are padding and count nowhere.
 
 #include <algorithm>
 #include <cmath>
@@ -15,10 +15,14 @@ namespace {
 struct Columns {
   std::int64_t first, stored, valid, rows;
   explicit Columns(const TensorView& logits)
-      : first(logits.held->global[2].empty() ? 0 : logits.held->global[2].front().first), stored(logits.extent(2)),
-        valid(std::clamp<std::int64_t>(logits.held->shape[2] - first, 0, stored)), rows(logits.extent(0) * logits.extent(1)) {}
+      : first(logits.held->global[2].empty() ? 0 : logits.held->global[2].front().first),
+        stored(logits.extent(2)),
+        valid(std::clamp<std::int64_t>(logits.held->shape[2] - first, 0, stored)),
+        rows(logits.extent(0) * logits.extent(1)) {}
   /// Column of a label, or -1.
-  [[nodiscard]] std::int64_t of(std::int64_t label) const { return label >= first && label < first + valid ? label - first : -1; }
+  [[nodiscard]] std::int64_t of(std::int64_t label) const {
+    return label >= first && label < first + valid ? label - first : -1;
+  }
 };
 
 /// logits, max
@@ -28,7 +32,8 @@ struct Max {
     const Columns z(c.operand(0));
     for (std::int64_t r = 0; r < z.rows; ++r) {
       const T* row = c.operand(0).as<T>() + r * z.stored;
-      c.operand(1).as<T>()[r] = z.valid > 0 ? *std::max_element(row, row + z.valid) : -std::numeric_limits<T>::infinity();
+      c.operand(1).as<T>()[r] =
+          z.valid > 0 ? *std::max_element(row, row + z.valid) : -std::numeric_limits<T>::infinity();
     }
   }
 };
@@ -116,21 +121,24 @@ void gradient(const OperatorCall& c, const TensorView& logits, const TensorView&
   const T tokens = static_cast<T>(c.dims.at(0));
   for (std::int64_t r = 0; r < z.rows; ++r) {
     const std::int64_t label = z.of(labels.as<std::int64_t>()[r]);
-    for (std::int64_t j = 0; j < z.stored; ++j) out[r * z.stored + j] = j < z.valid ? (p(r, r * z.stored + j) - (j == label ? T{1} : T{0})) / tokens : T{0};
+    for (std::int64_t j = 0; j < z.stored; ++j)
+      out[r * z.stored + j] = j < z.valid ? (p(r, r * z.stored + j) - (j == label ? T{1} : T{0})) / tokens : T{0};
   }
 }
 /// probabilities, labels, gradient
 template <class T>
 struct Grad {
   static void run(const OperatorCall& c) {
-    gradient(c, c.operand(0), c.operand(1), c.operand(2).as<T>(), [&](std::int64_t, std::int64_t at) { return c.operand(0).as<T>()[at]; });
+    gradient(c, c.operand(0), c.operand(1), c.operand(2).as<T>(),
+             [&](std::int64_t, std::int64_t at) { return c.operand(0).as<T>()[at]; });
   }
 };
 /// labels, probabilities (become the gradient)
 template <class T>
 struct GradInPlace {
   static void run(const OperatorCall& c) {
-    gradient(c, c.operand(1), c.operand(0), c.operand(1).as<T>(), [&](std::int64_t, std::int64_t at) { return c.operand(1).as<T>()[at]; });
+    gradient(c, c.operand(1), c.operand(0), c.operand(1).as<T>(),
+             [&](std::int64_t, std::int64_t at) { return c.operand(1).as<T>()[at]; });
   }
 };
 /// logits, labels, gradient, max, sums
@@ -138,20 +146,25 @@ template <class T>
 struct GradFused {
   static void run(const OperatorCall& c) {
     const T *max = c.operand(3).as<T>(), *sums = c.operand(4).as<T>();
-    gradient(c, c.operand(0), c.operand(1), c.operand(2).as<T>(), [&](std::int64_t r, std::int64_t at) { return std::exp(c.operand(0).as<T>()[at] - max[r]) / sums[2 * r]; });
+    gradient(c, c.operand(0), c.operand(1), c.operand(2).as<T>(), [&](std::int64_t r, std::int64_t at) {
+      return std::exp(c.operand(0).as<T>()[at] - max[r]) / sums[2 * r];
+    });
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"cross_entropy.max", "largest logit of a token", {}, both<Max>()}) &&
-                                         cpu_operators().add({"cross_entropy.sums", "sum of exponentials, and the label's logit", {}, both<Sums>()}) &&
-                                         cpu_operators().add({"cross_entropy.exponential", "exponentials in place, and the label's logit", {}, both<Exponential>()}) &&
-                                         cpu_operators().add({"cross_entropy.sum_exp", "sum of exponentials", {}, both<SumExp>()}) &&
-                                         cpu_operators().add({"cross_entropy.normalise", "probabilities in place", {}, both<Normalise>()}) &&
-                                         cpu_operators().add({"cross_entropy.loss", "mean loss", {}, both<Loss>()}) &&
-                                         cpu_operators().add({"cross_entropy.loss_of_sums", "mean loss", {}, both<LossOfSums>()}) &&
-                                         cpu_operators().add({"cross_entropy_grad", "gradient from probabilities", {}, both<Grad>()}) &&
-                                         cpu_operators().add({"cross_entropy_grad.in_place", "gradient in place of probabilities", {}, both<GradInPlace>()}) &&
-                                         cpu_operators().add({"cross_entropy_grad.fused", "gradient from logits", {}, both<GradFused>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"cross_entropy.max", "largest logit of a token", {}, both<Max>()}) &&
+    cpu_operators().add({"cross_entropy.sums", "sum of exponentials, and the label's logit", {}, both<Sums>()}) &&
+    cpu_operators().add(
+        {"cross_entropy.exponential", "exponentials in place, and the label's logit", {}, both<Exponential>()}) &&
+    cpu_operators().add({"cross_entropy.sum_exp", "sum of exponentials", {}, both<SumExp>()}) &&
+    cpu_operators().add({"cross_entropy.normalise", "probabilities in place", {}, both<Normalise>()}) &&
+    cpu_operators().add({"cross_entropy.loss", "mean loss", {}, both<Loss>()}) &&
+    cpu_operators().add({"cross_entropy.loss_of_sums", "mean loss", {}, both<LossOfSums>()}) &&
+    cpu_operators().add({"cross_entropy_grad", "gradient from probabilities", {}, both<Grad>()}) &&
+    cpu_operators().add(
+        {"cross_entropy_grad.in_place", "gradient in place of probabilities", {}, both<GradInPlace>()}) &&
+    cpu_operators().add({"cross_entropy_grad.fused", "gradient from logits", {}, both<GradFused>()});
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The activations of experts, times the weight of the row: gated by SiLU, as GPT-OSS gates, and squared ReLU (So et al. 2021).
+// The activations of experts, times the weight of the row: gated by SiLU, as GPT-OSS gates, and squared ReLU (So et al.
+// 2021).
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,9 @@ namespace rehearse {
 namespace {
 
 template <class T>
-T sigmoid(T x) { return T{1} / (T{1} + std::exp(-x)); }
+T sigmoid(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
 
 /// gate [n, f], up [n, f], weights [n], y
 template <class T>
@@ -32,7 +35,8 @@ struct WeightedSiluMulGrad {
     const std::int64_t f = row_width(gate);
     std::fill_n(c.operand(6).as<T>(), c.operand(6).elements(), T{0});
     for (std::int64_t i = 0; i < gate.elements(); ++i) {
-      const T g = gate.as<T>()[i], s = sigmoid(g), up = c.operand(2).as<T>()[i], w = c.operand(3).as<T>()[i / f], dy = c.operand(0).as<T>()[i];
+      const T g = gate.as<T>()[i], s = sigmoid(g), up = c.operand(2).as<T>()[i], w = c.operand(3).as<T>()[i / f],
+              dy = c.operand(0).as<T>()[i];
       c.operand(4).as<T>()[i] = dy * w * up * s * (T{1} + g * (T{1} - s));
       c.operand(5).as<T>()[i] = dy * w * g * s;
       c.operand(6).as<T>()[i / f] += dy * g * s * up;
@@ -46,7 +50,12 @@ struct ClampedGate {
   static constexpr T kSlope = static_cast<T>(1.702);
   T gate, up, sigma;  ///< `up` with the 1 that is added to it.
   bool gate_moves, up_moves;
-  ClampedGate(T g, T u, T limit) : gate(std::min(g, limit)), up(std::clamp(u, -limit, limit) + T{1}), sigma(sigmoid(kSlope * gate)), gate_moves(g <= limit), up_moves(u >= -limit && u <= limit) {}
+  ClampedGate(T g, T u, T limit)
+      : gate(std::min(g, limit)),
+        up(std::clamp(u, -limit, limit) + T{1}),
+        sigma(sigmoid(kSlope * gate)),
+        gate_moves(g <= limit),
+        up_moves(u >= -limit && u <= limit) {}
   [[nodiscard]] T value() const { return gate * sigma * up; }
   [[nodiscard]] T by_gate() const { return gate_moves ? up * sigma * (T{1} + kSlope * gate * (T{1} - sigma)) : T{0}; }
   [[nodiscard]] T by_up() const { return up_moves ? gate * sigma : T{0}; }
@@ -59,7 +68,9 @@ struct WeightedClamped {
     const TensorView& gate = c.operand(0);
     const std::int64_t f = row_width(gate);
     for (std::int64_t i = 0; i < gate.elements(); ++i)
-      c.operand(3).as<T>()[i] = c.operand(2).as<T>()[i / f] * ClampedGate<T>(gate.as<T>()[i], c.operand(1).as<T>()[i], static_cast<T>(c.task->scalars.at(0))).value();
+      c.operand(3).as<T>()[i] =
+          c.operand(2).as<T>()[i / f] *
+          ClampedGate<T>(gate.as<T>()[i], c.operand(1).as<T>()[i], static_cast<T>(c.task->scalars.at(0))).value();
   }
 };
 /// dy, gate, up, weights, their gradients
@@ -106,12 +117,27 @@ struct WeightedSquaredReluGrad {
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"activation.weighted_silu_mul", "SiLU of the gate times up, by the row's weight", {}, both<WeightedSiluMul>()}) &&
-                                         cpu_operators().add({"activation_grad.weighted_silu_mul", "gradients of gate, up and weight", {}, both<WeightedSiluMulGrad>()}) &&
-                                         cpu_operators().add({"activation.weighted_clamped_silu_mul", "GPT-OSS's gated activation, by the row's weight", {}, both<WeightedClamped>()}) &&
-                                         cpu_operators().add({"activation_grad.weighted_clamped_silu_mul", "gradients of gate, up and weight", {}, both<WeightedClampedGrad>()}) &&
-                                         cpu_operators().add({"activation.weighted_squared_relu", "square of the larger of x and 0, by the row's weight", {}, both<WeightedSquaredRelu>()}) &&
-                                         cpu_operators().add({"activation_grad.weighted_squared_relu", "gradients of x and weight", {}, both<WeightedSquaredReluGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"activation.weighted_silu_mul",
+                         "SiLU of the gate times up, by the row's weight",
+                         {},
+                         both<WeightedSiluMul>()}) &&
+    cpu_operators().add(
+        {"activation_grad.weighted_silu_mul", "gradients of gate, up and weight", {}, both<WeightedSiluMulGrad>()}) &&
+    cpu_operators().add({"activation.weighted_clamped_silu_mul",
+                         "GPT-OSS's gated activation, by the row's weight",
+                         {},
+                         both<WeightedClamped>()}) &&
+    cpu_operators().add({"activation_grad.weighted_clamped_silu_mul",
+                         "gradients of gate, up and weight",
+                         {},
+                         both<WeightedClampedGrad>()}) &&
+    cpu_operators().add({"activation.weighted_squared_relu",
+                         "square of the larger of x and 0, by the row's weight",
+                         {},
+                         both<WeightedSquaredRelu>()}) &&
+    cpu_operators().add(
+        {"activation_grad.weighted_squared_relu", "gradients of x and weight", {}, both<WeightedSquaredReluGrad>()});
 
 }  // namespace
 

@@ -15,20 +15,27 @@ inline std::int64_t row_width(const TensorView& rows) { return rows.rank() > 1 ?
 
 /// Counts that came from other ranks may not lead beyond a buffer.
 inline void check_room(const OperatorCall& c, std::int64_t end, std::int64_t rows, std::int64_t room) {
-  if (rows < 0 || end > room) throw Error(ErrorKind::check_failed, fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
+  if (rows < 0 || end > room)
+    throw Error(ErrorKind::check_failed,
+                fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
 }
 
-/// Rows of each expert here: what its peers sent, or equal parts. scalars: ranks whose slices of the rows lie one after the other.
+/// Rows of each expert here: what its peers sent, or equal parts. scalars: ranks whose slices of the rows lie one after
+/// the other.
 struct ExpertRows {
-  struct Piece { std::int64_t first, rows; };
+  struct Piece {
+    std::int64_t first, rows;
+  };
   std::vector<std::vector<Piece>> of_expert;
 
-  ExpertRows(const OperatorCall& c, std::int64_t experts, std::int64_t rows) : of_expert(static_cast<std::size_t>(experts)) {
+  ExpertRows(const OperatorCall& c, std::int64_t experts, std::int64_t rows)
+      : of_expert(static_cast<std::size_t>(experts)) {
     const auto slices = static_cast<std::int64_t>(c.task->scalars.at(0));
     if (c.task->group_sizes < 0) {
       const std::int64_t n = rows / slices / experts;
       for (std::int64_t s = 0; s < slices; ++s)
-        for (std::int64_t e = 0; e < experts; ++e) of_expert[static_cast<std::size_t>(e)].push_back({(s * experts + e) * n, n});
+        for (std::int64_t e = 0; e < experts; ++e)
+          of_expert[static_cast<std::size_t>(e)].push_back({(s * experts + e) * n, n});
       return;
     }
     const TensorView& counts = counts_of(c);

@@ -1,5 +1,6 @@
-// Rows of experts: tokens copied into expert order and back, rows sorted by expert, and products of unlike numbers of rows. An expert's
-// rows stand in the order of their tokens; buffers that are filled up to a capacity have zeros behind.
+// Rows of experts: tokens copied into expert order and back, rows sorted by expert, and products of unlike numbers of
+// rows. An expert's rows stand in the order of their tokens; buffers that are filled up to a capacity have zeros
+// behind.
 
 #include <algorithm>
 #include <numeric>
@@ -11,7 +12,8 @@ namespace rehearse {
 
 namespace {
 
-/// Row of each choice of each token, or -1 where it is dropped. scalars: experts, capacity (0: none), whether buffers are filled up to it.
+/// Row of each choice of each token, or -1 where it is dropped. scalars: experts, capacity (0: none), whether buffers
+/// are filled up to it.
 std::vector<std::int64_t> rows_of(const OperatorCall& c, const TensorView& choice) {
   const auto experts = static_cast<std::size_t>(c.task->scalars.at(0));
   const auto capacity = static_cast<std::int64_t>(c.task->scalars.at(1));
@@ -92,11 +94,13 @@ struct UnpermuteGrad {
   }
 };
 
-/// Rows that came from each peer for each expert here, in that order: of the counts where there are any, else all alike.
-/// scalars: experts here, peers, capacity.
+/// Rows that came from each peer for each expert here, in that order: of the counts where there are any, else all
+/// alike. scalars: experts here, peers, capacity.
 std::vector<std::int64_t> pieces(const OperatorCall& c) {
-  const auto here = static_cast<std::size_t>(c.task->scalars.at(0)), peers = static_cast<std::size_t>(c.task->scalars.at(1));
-  if (c.task->group_sizes < 0) return std::vector<std::int64_t>(here * peers, static_cast<std::int64_t>(c.task->scalars.at(2)));
+  const auto here = static_cast<std::size_t>(c.task->scalars.at(0)),
+             peers = static_cast<std::size_t>(c.task->scalars.at(1));
+  if (c.task->group_sizes < 0)
+    return std::vector<std::int64_t>(here * peers, static_cast<std::int64_t>(c.task->scalars.at(2)));
   const auto* counts = c.operands.back().as<std::int64_t>();
   std::vector<std::int64_t> out{counts, counts + here * peers};
   std::int64_t rows = 0;
@@ -109,7 +113,8 @@ template <class T, bool kBack>
 struct Sort {
   static void run(const OperatorCall& c) {
     const std::size_t pairs = (c.operands.size() - (c.task->group_sizes < 0 ? 0 : 1)) / 2;
-    const auto here = static_cast<std::size_t>(c.task->scalars.at(0)), peers = static_cast<std::size_t>(c.task->scalars.at(1));
+    const auto here = static_cast<std::size_t>(c.task->scalars.at(0)),
+               peers = static_cast<std::size_t>(c.task->scalars.at(1));
     const std::vector<std::int64_t> n = pieces(c);
     std::vector<std::int64_t> first(n.size(), 0);
     for (std::size_t i = 1; i < n.size(); ++i) first[i] = first[i - 1] + n[i - 1];
@@ -120,14 +125,17 @@ struct Sort {
         for (std::size_t pair = 0; pair < pairs; ++pair) {
           const TensorView &from = c.operand(2 * pair), &to = c.operand(2 * pair + 1);
           const std::int64_t w = row_width(from);
-          std::copy_n(from.as<T>() + (kBack ? sorted : first[piece]) * w, n[piece] * w, to.as<T>() + (kBack ? first[piece] : sorted) * w);
+          std::copy_n(from.as<T>() + (kBack ? sorted : first[piece]) * w, n[piece] * w,
+                      to.as<T>() + (kBack ? first[piece] : sorted) * w);
         }
         sorted += n[piece];
       }
   }
 };
-template <class T> using SortRows = Sort<T, false>;
-template <class T> using UnsortRows = Sort<T, true>;
+template <class T>
+using SortRows = Sort<T, false>;
+template <class T>
+using UnsortRows = Sort<T, true>;
 
 /// rows, weight [E, out, in], outputs..., [counts], [rows here]
 template <class T>
@@ -139,7 +147,8 @@ struct GroupedLinear {
       std::int64_t row = e * all;
       for (const TensorView* y : outputs_from(c, 2)) {
         const std::int64_t out = row_width(*y);
-        gemm<T>(n, out, in, 1, {x.as<T>() + first * in, in}, {w.as<T>() + row * in, in, true}, 0, y->as<T>() + first * out, out);
+        gemm<T>(n, out, in, 1, {x.as<T>() + first * in, in}, {w.as<T>() + row * in, in, true}, 0,
+                y->as<T>() + first * out, out);
         row += out;
       }
     });
@@ -156,7 +165,8 @@ struct GroupedInput {
       T beta{0};
       for (const TensorView* dy : outputs_from(c, 2)) {
         const std::int64_t out = row_width(*dy);
-        gemm<T>(n, in, out, 1, {dy->as<T>() + first * out, out}, {w.as<T>() + row * in, in}, beta, dx.as<T>() + first * in, in);
+        gemm<T>(n, in, out, 1, {dy->as<T>() + first * out, out}, {w.as<T>() + row * in, in}, beta,
+                dx.as<T>() + first * in, in);
         row += out;
         beta = T{1};
       }
@@ -173,7 +183,8 @@ struct GroupedWeight {
       std::int64_t row = e * all;
       for (const TensorView* dy : outputs_from(c, 2)) {
         const std::int64_t out = row_width(*dy);
-        gemm<T>(out, in, n, 1, {dy->as<T>() + first * out, out, true}, {x.as<T>() + first * in, in}, 1, dw.as<T>() + row * in, in);
+        gemm<T>(out, in, n, 1, {dy->as<T>() + first * out, out, true}, {x.as<T>() + first * in, in}, 1,
+                dw.as<T>() + row * in, in);
         row += out;
       }
     });
@@ -207,19 +218,21 @@ struct AppendGrad {
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"permute.permute", "tokens to rows in expert order", {}, both<Permute>()}) &&
-                                         cpu_operators().add({"permute_grad.permute_grad", "gradients of rows to tokens", {}, both<PermuteGrad>()}) &&
-                                         cpu_operators().add({"unpermute.unpermute", "sum of each token's rows", {}, both<Unpermute>()}) &&
-                                         cpu_operators().add({"permute_grad.unpermute_grad", "gradients of tokens to rows", {}, both<UnpermuteGrad>()}) &&
-                                         cpu_operators().add({"permute.sort", "rows by expert", {}, both<SortRows>()}) &&
-                                         cpu_operators().add({"permute.unsort", "rows by peer again", {}, both<UnsortRows>()}) &&
-                                         cpu_operators().add({"permute_grad.sort", "rows by expert", {}, both<SortRows>()}) &&
-                                         cpu_operators().add({"permute_grad.unsort", "rows by peer again", {}, both<UnsortRows>()}) &&
-                                         cpu_operators().add({"grouped_matmul.linear", "every row by its expert's weight", {}, both<GroupedLinear>()}) &&
-                                         cpu_operators().add({"grouped_matmul.linear_input_grad", "gradient of the rows", {}, both<GroupedInput>()}) &&
-                                         cpu_operators().add({"grouped_matmul.linear_weight_grad", "gradient of the experts' weights", {}, both<GroupedWeight>()}) &&
-                                         cpu_operators().add({"copy.append", "a vector after every head", {}, both<Append>()}) &&
-                                         cpu_operators().add({"add.append_grad", "gradients of heads and vector", {}, both<AppendGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"permute.permute", "tokens to rows in expert order", {}, both<Permute>()}) &&
+    cpu_operators().add({"permute_grad.permute_grad", "gradients of rows to tokens", {}, both<PermuteGrad>()}) &&
+    cpu_operators().add({"unpermute.unpermute", "sum of each token's rows", {}, both<Unpermute>()}) &&
+    cpu_operators().add({"permute_grad.unpermute_grad", "gradients of tokens to rows", {}, both<UnpermuteGrad>()}) &&
+    cpu_operators().add({"permute.sort", "rows by expert", {}, both<SortRows>()}) &&
+    cpu_operators().add({"permute.unsort", "rows by peer again", {}, both<UnsortRows>()}) &&
+    cpu_operators().add({"permute_grad.sort", "rows by expert", {}, both<SortRows>()}) &&
+    cpu_operators().add({"permute_grad.unsort", "rows by peer again", {}, both<UnsortRows>()}) &&
+    cpu_operators().add({"grouped_matmul.linear", "every row by its expert's weight", {}, both<GroupedLinear>()}) &&
+    cpu_operators().add({"grouped_matmul.linear_input_grad", "gradient of the rows", {}, both<GroupedInput>()}) &&
+    cpu_operators().add(
+        {"grouped_matmul.linear_weight_grad", "gradient of the experts' weights", {}, both<GroupedWeight>()}) &&
+    cpu_operators().add({"copy.append", "a vector after every head", {}, both<Append>()}) &&
+    cpu_operators().add({"add.append_grad", "gradients of heads and vector", {}, both<AppendGrad>()});
 
 }  // namespace
 

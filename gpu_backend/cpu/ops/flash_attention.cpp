@@ -1,5 +1,6 @@
-// Attention in one pass (Dao et al. 2022): scores are never stored, backward makes them again from the log-sum-exp. A block is a part of the
-// queries against the first of the keys; what it does not cover is written as if it were not there, and parts are merged (Liu et al. 2023).
+// Attention in one pass (Dao et al. 2022): scores are never stored, backward makes them again from the log-sum-exp. A
+// block is a part of the queries against the first of the keys; what it does not cover is written as if it were not
+// there, and parts are merged (Liu et al. 2023).
 
 #include <algorithm>
 #include <cmath>
@@ -19,13 +20,23 @@ struct Shapes {
   std::int64_t batch, queries, keys, heads, kv_heads, d, v;  // d: of queries and keys, v: of values
   std::int64_t query_rows, key_rows, first = 0;
   Shapes(const OperatorCall& c, const TensorView& q, const TensorView& k, const TensorView& values)
-      : batch(q.extent(0)), queries(q.extent(1)), keys(k.extent(1)), heads(q.extent(2)), kv_heads(k.extent(2)), d(q.extent(3)), v(values.extent(3)), query_rows(queries), key_rows(keys) {
+      : batch(q.extent(0)),
+        queries(q.extent(1)),
+        keys(k.extent(1)),
+        heads(q.extent(2)),
+        kv_heads(k.extent(2)),
+        d(q.extent(3)),
+        v(values.extent(3)),
+        query_rows(queries),
+        key_rows(keys) {
     if (c.offsets.empty()) return;
     queries = c.dims.at(3), keys = c.dims.at(4), first = c.offsets[0];
   }
   [[nodiscard]] bool whole() const { return queries == query_rows && keys == key_rows; }
   [[nodiscard]] std::int64_t kv(std::int64_t h) const { return h / (heads / kv_heads); }
-  [[nodiscard]] std::int64_t lse(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * query_rows + first + i) * heads + h; }
+  [[nodiscard]] std::int64_t lse(std::int64_t b, std::int64_t i, std::int64_t h) const {
+    return (b * query_rows + first + i) * heads + h;
+  }
   [[nodiscard]] Matrix<T> q(const TensorView& x, std::int64_t b, std::int64_t h, bool transposed = false) const {
     const std::int64_t width = x.extent(3);
     return {x.as<T>() + ((b * query_rows + first) * heads + h) * width, heads * width, transposed};
@@ -37,7 +48,9 @@ struct Shapes {
 };
 
 template <class T>
-void clear(const TensorView& x, T value = T{0}) { std::fill_n(x.as<T>(), x.elements(), value); }
+void clear(const TensorView& x, T value = T{0}) {
+  std::fill_n(x.as<T>(), x.elements(), value);
+}
 
 /// What probabilities are multiplied by: 0 or 1 / (1 - p), as a function of (sample, head, query, key).
 class DropoutOf {
@@ -48,7 +61,8 @@ class DropoutOf {
   [[nodiscard]] bool on() const { return p_ > 0; }
   template <class T>
   void fill(std::vector<T>& out, std::int64_t b, std::int64_t h) const {
-    const std::int64_t head = (call_.first_sample + q_.held->global_index(0, b)) * q_.held->shape[2] + q_.held->global_index(2, h);
+    const std::int64_t head =
+        (call_.first_sample + q_.held->global_index(0, b)) * q_.held->shape[2] + q_.held->global_index(2, h);
     std::size_t at = 0;
     for (std::int64_t i = 0; i < queries_; ++i) {
       const std::int64_t row = head * q_.held->shape[1] + q_.held->global_index(1, first_ + i);
@@ -71,12 +85,16 @@ std::int64_t window_of(const OperatorCall& c) { return c.dims.size() > 6 ? c.dim
 
 /// A score per head that stands beside the keys'; null where there is none.
 template <class T>
-const T* sinks_of(const OperatorCall& c, std::size_t operand) { return c.task->variant.ends_with("_sinks") ? c.operand(operand).as<T>() : nullptr; }
+const T* sinks_of(const OperatorCall& c, std::size_t operand) {
+  return c.task->variant.ends_with("_sinks") ? c.operand(operand).as<T>() : nullptr;
+}
 
 /// Scaled scores of one head, those of later keys and of keys before the window at -infinity.
 template <class T>
-void scores_of(const OperatorCall& c, const Shapes<T>& z, const TensorView& q, const TensorView& k, std::int64_t b, std::int64_t h, std::vector<T>& s) {
-  gemm<T>(z.queries, z.keys, z.d, static_cast<T>(c.task->scalars.at(0)), z.q(q, b, h), z.k(k, b, h, true), 0, s.data(), z.keys);
+void scores_of(const OperatorCall& c, const Shapes<T>& z, const TensorView& q, const TensorView& k, std::int64_t b,
+               std::int64_t h, std::vector<T>& s) {
+  gemm<T>(z.queries, z.keys, z.d, static_cast<T>(c.task->scalars.at(0)), z.q(q, b, h), z.k(k, b, h, true), 0, s.data(),
+          z.keys);
   if (!c.task->causal) return;
   const std::int64_t window = window_of(c);
   for (std::int64_t i = 0; i < z.queries; ++i) {
@@ -84,7 +102,8 @@ void scores_of(const OperatorCall& c, const Shapes<T>& z, const TensorView& q, c
     std::int64_t j = 0;
     for (const Run& r : k.held->global[1])
       for (std::int64_t x = 0; x < r.length && j < z.keys; ++x, ++j)
-        if (r.first + x > query || (window > 0 && query - (r.first + x) >= window)) s[static_cast<std::size_t>(i * z.keys + j)] = -std::numeric_limits<T>::infinity();
+        if (r.first + x > query || (window > 0 && query - (r.first + x) >= window))
+          s[static_cast<std::size_t>(i * z.keys + j)] = -std::numeric_limits<T>::infinity();
   }
 }
 
@@ -104,12 +123,15 @@ struct Forward {
     for (std::int64_t b = 0; b < z.batch; ++b)
       for (std::int64_t h = 0; h < z.heads; ++h) {
         scores_of(c, z, q, k, b, h, s);
-        for (std::int64_t i = 0; i < z.queries; ++i) lse.as<T>()[z.lse(b, i, h)] = normalise(s.data() + i * z.keys, z.keys, sinks == nullptr ? -std::numeric_limits<T>::infinity() : sinks[h]);
+        for (std::int64_t i = 0; i < z.queries; ++i)
+          lse.as<T>()[z.lse(b, i, h)] = normalise(s.data() + i * z.keys, z.keys,
+                                                  sinks == nullptr ? -std::numeric_limits<T>::infinity() : sinks[h]);
         if (dropout.on()) {
           dropout.fill(keep, b, h);
           for (std::size_t i = 0; i < s.size(); ++i) s[i] *= keep[i];
         }
-        gemm<T>(z.queries, z.v, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data), z.heads * z.v);
+        gemm<T>(z.queries, z.v, z.keys, 1, {s.data(), z.keys}, z.k(v, b, h), 0, const_cast<T*>(z.q(out, b, h).data),
+                z.heads * z.v);
       }
   }
   /// Softmax of a row and its sink in place; its log-sum-exp.
@@ -127,13 +149,15 @@ struct Forward {
 template <class T>
 struct Backward {
   static void run(const OperatorCall& c) {
-    const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4), &lse = c.operand(5);
+    const TensorView &dout = c.operand(0), &q = c.operand(1), &k = c.operand(2), &v = c.operand(3), &out = c.operand(4),
+                     &lse = c.operand(5);
     const Shapes<T> z(c, q, k, v);
     const DropoutOf dropout(c, q, k, z);
     const T* sinks = sinks_of<T>(c, 9);
     if (!z.whole())
       for (std::size_t i = 6; i < 9; ++i) clear<T>(c.operand(i));
-    std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()), keep(dropout.on() ? p.size() : 0);
+    std::vector<T> p(static_cast<std::size_t>(z.queries * z.keys)), dropped(p.size()), dp(p.size()),
+        keep(dropout.on() ? p.size() : 0);
     for (std::int64_t b = 0; b < z.batch; ++b)
       for (std::int64_t h = 0; h < z.heads; ++h) {
         scores_of(c, z, q, k, b, h, p);
@@ -150,17 +174,23 @@ struct Backward {
         }
         const std::vector<T> dots = through_softmax(c, z, z.q(dout, b, h), z.q(out, b, h), p, dp);
         // A sink's probability times 0 less what softmax takes off every score; it has no value of its own.
-        for (std::int64_t i = 0; sinks != nullptr && i < z.queries; ++i) c.operand(10).as<T>()[h] -= std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * dots[static_cast<std::size_t>(i)];
+        for (std::int64_t i = 0; sinks != nullptr && i < z.queries; ++i)
+          c.operand(10).as<T>()[h] -=
+              std::exp(sinks[h] - lse.as<T>()[z.lse(b, i, h)]) * dots[static_cast<std::size_t>(i)];
         // Heads that share a key head add to its gradients after the first.
         const T beta = h % (z.heads / z.kv_heads) == 0 ? T{0} : T{1};
         const std::int64_t wide = z.heads * z.d, narrow = z.kv_heads * z.d;
-        gemm<T>(z.queries, z.d, z.keys, 1, {dp.data(), z.keys}, z.k(k, b, h), 0, const_cast<T*>(z.q(c.operand(6), b, h).data), wide);
-        gemm<T>(z.keys, z.d, z.queries, 1, {dp.data(), z.keys, true}, z.q(q, b, h), beta, const_cast<T*>(z.k(c.operand(7), b, h).data), narrow);
-        gemm<T>(z.keys, z.v, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta, const_cast<T*>(z.k(c.operand(8), b, h).data), z.kv_heads * z.v);
+        gemm<T>(z.queries, z.d, z.keys, 1, {dp.data(), z.keys}, z.k(k, b, h), 0,
+                const_cast<T*>(z.q(c.operand(6), b, h).data), wide);
+        gemm<T>(z.keys, z.d, z.queries, 1, {dp.data(), z.keys, true}, z.q(q, b, h), beta,
+                const_cast<T*>(z.k(c.operand(7), b, h).data), narrow);
+        gemm<T>(z.keys, z.v, z.queries, 1, {dropped.data(), z.keys, true}, z.q(dout, b, h), beta,
+                const_cast<T*>(z.k(c.operand(8), b, h).data), z.kv_heads * z.v);
       }
   }
   /// dS = scale * P * (dP - rowsum(dO * O)), in place of dP; those sums.
-  static std::vector<T> through_softmax(const OperatorCall& c, const Shapes<T>& z, const Matrix<T>& dout, const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
+  static std::vector<T> through_softmax(const OperatorCall& c, const Shapes<T>& z, const Matrix<T>& dout,
+                                        const Matrix<T>& out, const std::vector<T>& p, std::vector<T>& dp) {
     const T scale = static_cast<T>(c.task->scalars.at(0));
     std::vector<T> dots;
     for (std::int64_t i = 0; i < z.queries; ++i) {
@@ -186,23 +216,26 @@ struct Merge {
       const T a = lse.as<T>()[r], b = more_lse.as<T>()[r], top = std::max(a, b);
       const T sum = top + std::log(std::exp(a - top) + std::exp(b - top));
       const T wa = std::exp(a - sum), wb = std::exp(b - sum);
-      for (std::int64_t i = r * width; i < (r + 1) * width; ++i) out.as<T>()[i] = wa * out.as<T>()[i] + wb * more.as<T>()[i];
+      for (std::int64_t i = r * width; i < (r + 1) * width; ++i)
+        out.as<T>()[i] = wa * out.as<T>()[i] + wb * more.as<T>()[i];
       lse.as<T>()[r] = sum;
     }
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"attention_merge", "joins attention over two sets of keys", {}, both<Merge>()}) &&
-                                         cpu_operators().add({"attention.flash_block", "attention of some queries to some keys", {}, both<Forward>()}) &&
-                                         cpu_operators().add({"attention_grad.flash_block", "its gradients", {}, both<Backward>()}) &&
-                                         cpu_operators().add({"attention.flash", "attention without stored scores", {}, both<Forward>()}) &&
-                                         cpu_operators().add({"attention_grad.flash", "its gradients", {}, both<Backward>()}) &&
-                                         cpu_operators().add({"attention.flash_window", "the same to keys in a window", {}, both<Forward>()}) &&
-                                         cpu_operators().add({"attention_grad.flash_window", "its gradients", {}, both<Backward>()}) &&
-                                         cpu_operators().add({"attention.flash_sinks", "the same with a learned score per head beside the keys'", {}, both<Forward>()}) &&
-                                         cpu_operators().add({"attention_grad.flash_sinks", "its gradients", {}, both<Backward>()}) &&
-                                         cpu_operators().add({"attention.flash_window_sinks", "both", {}, both<Forward>()}) &&
-                                         cpu_operators().add({"attention_grad.flash_window_sinks", "its gradients", {}, both<Backward>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"attention_merge", "joins attention over two sets of keys", {}, both<Merge>()}) &&
+    cpu_operators().add({"attention.flash_block", "attention of some queries to some keys", {}, both<Forward>()}) &&
+    cpu_operators().add({"attention_grad.flash_block", "its gradients", {}, both<Backward>()}) &&
+    cpu_operators().add({"attention.flash", "attention without stored scores", {}, both<Forward>()}) &&
+    cpu_operators().add({"attention_grad.flash", "its gradients", {}, both<Backward>()}) &&
+    cpu_operators().add({"attention.flash_window", "the same to keys in a window", {}, both<Forward>()}) &&
+    cpu_operators().add({"attention_grad.flash_window", "its gradients", {}, both<Backward>()}) &&
+    cpu_operators().add(
+        {"attention.flash_sinks", "the same with a learned score per head beside the keys'", {}, both<Forward>()}) &&
+    cpu_operators().add({"attention_grad.flash_sinks", "its gradients", {}, both<Backward>()}) &&
+    cpu_operators().add({"attention.flash_window_sinks", "both", {}, both<Forward>()}) &&
+    cpu_operators().add({"attention_grad.flash_window_sinks", "its gradients", {}, both<Backward>()});
 
 }  // namespace
 

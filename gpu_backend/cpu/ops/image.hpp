@@ -1,5 +1,6 @@
 #pragma once
-// Images [batch, channels, sides...] as kernels walk them: by rows of what a rank holds itself, halos left out, and by windows.
+// Images [batch, channels, sides...] as kernels walk them: by rows of what a rank holds itself, halos left out, and by
+// windows.
 
 #include <algorithm>
 #include <array>
@@ -14,8 +15,9 @@ namespace rehearse {
 inline constexpr std::size_t kMaxRank = 5;
 using Index = std::array<std::int64_t, kMaxRank>;
 
-/// Calls `f(index, starts, length)` for every row (last dimension) of the elements that are this rank's own: `index` counts in own
-/// coordinates, `starts[i]` is the row's first element in the storage of operand i. All operands have the same own elements.
+/// Calls `f(index, starts, length)` for every row (last dimension) of the elements that are this rank's own: `index`
+/// counts in own coordinates, `starts[i]` is the row's first element in the storage of operand i. All operands have the
+/// same own elements.
 template <std::size_t N, class F>
 void own_rows(const std::array<const TensorView*, N>& views, F f) {
   const Held& first = *views[0]->held;
@@ -70,7 +72,8 @@ struct Sides {
   [[nodiscard]] std::int64_t pixels() const { return length[0] * length[1] * length[2]; }
 };
 
-/// Windows that join a small image to a large one: element o of the small reads element o * stride - padding + k * dilation of the large.
+/// Windows that join a small image to a large one: element o of the small reads element o * stride - padding + k *
+/// dilation of the large.
 struct Windows {
   std::array<std::int64_t, 3> kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
 
@@ -90,7 +93,8 @@ struct Meeting {
   std::int64_t begin = 0, end = 0;  ///< Stored small elements that meet a stored large one.
   std::int64_t offset = 0;          ///< Stored large element that stored small element 0 would meet.
 };
-[[nodiscard]] inline Meeting meeting(const Sides& small, const Sides& large, const Windows& w, std::size_t side, std::int64_t k) {
+[[nodiscard]] inline Meeting meeting(const Sides& small, const Sides& large, const Windows& w, std::size_t side,
+                                     std::int64_t k) {
   Meeting out;
   out.offset = small.first[side] * w.stride[side] - w.padding[side] + k * w.dilation[side] - large.first[side];
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; };
@@ -100,15 +104,16 @@ struct Meeting {
   return out;
 }
 
-/// Calls `f(k, small, large, n, stride)` for runs of `n` small elements from `small` on that meet large ones `stride` apart from `large` on;
-/// k counts window elements, in row-major order.
+/// Calls `f(k, small, large, n, stride)` for runs of `n` small elements from `small` on that meet large ones `stride`
+/// apart from `large` on; k counts window elements, in row-major order.
 template <class F>
 void meet(const Sides& small, const Sides& large, const Windows& w, F f) {
   std::int64_t k = 0;
   for (std::int64_t k0 = 0; k0 < w.kernel[0]; ++k0)
     for (std::int64_t k1 = 0; k1 < w.kernel[1]; ++k1)
       for (std::int64_t k2 = 0; k2 < w.kernel[2]; ++k2, ++k) {
-        const Meeting a = meeting(small, large, w, 0, k0), b = meeting(small, large, w, 1, k1), c = meeting(small, large, w, 2, k2);
+        const Meeting a = meeting(small, large, w, 0, k0), b = meeting(small, large, w, 1, k1),
+                      c = meeting(small, large, w, 2, k2);
         if (c.begin == c.end) continue;
         for (std::int64_t x = a.begin; x < a.end; ++x)
           for (std::int64_t y = b.begin; y < b.end; ++y) {

@@ -1,4 +1,5 @@
-// Products of tokens and weights. A weight is [out, in], row-major; with several outputs its rows are theirs, one after the other.
+// Products of tokens and weights. A weight is [out, in], row-major; with several outputs its rows are theirs, one after
+// the other.
 
 #include <algorithm>
 
@@ -10,7 +11,9 @@ namespace rehearse {
 namespace {
 
 /// Rows of an activation of so many features each: tokens, or images.
-std::int64_t rows(const TensorView& x, std::int64_t features) { return x.elements() / std::max<std::int64_t>(1, features); }
+std::int64_t rows(const TensorView& x, std::int64_t features) {
+  return x.elements() / std::max<std::int64_t>(1, features);
+}
 /// Features of an activation of so many rows.
 std::int64_t features(const TensorView& x, std::int64_t n) { return n > 0 ? x.elements() / n : 0; }
 
@@ -56,10 +59,12 @@ struct LinearPiece {
     std::int64_t row = 0;
     for (std::size_t i = 0; i < outputs; ++i) {
       const TensorView& y = c.operand(2 + i);
-      const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n), to = place_of(x, y, n);
+      const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n),
+                         to = place_of(x, y, n);
       for (std::int64_t b = 0; b < x.extent(0); ++b) {
         T* at = y.as<T>() + (b * y.extent(1) + to) * out;
-        gemm<T>(n, out, in, 1, {x.as<T>() + (b * x.extent(1) + from) * in, in}, {w.as<T>() + row * in, in, true}, 0, at, out);
+        gemm<T>(n, out, in, 1, {x.as<T>() + (b * x.extent(1) + from) * in, in}, {w.as<T>() + row * in, in, true}, 0, at,
+                out);
         for (std::int64_t t = 0; bias != nullptr && t < n; ++t)
           for (std::int64_t j = 0; j < out; ++j) at[t * out + j] += bias[row + j];
       }
@@ -75,7 +80,8 @@ struct InputGradPiece {
     const TensorView &w = c.operand(0), &dx = c.operand(1), &dy = c.operand(2);
     const std::int64_t in = w.extent(1), out = dy.from(2), n = dy.extent(1), to = place_of(dy, dx, n);
     for (std::int64_t b = 0; b < dy.extent(0); ++b)
-      gemm<T>(n, in, out, 1, {dy.as<T>() + b * n * out, out}, {w.as<T>(), in}, 0, dx.as<T>() + (b * dx.extent(1) + to) * in, in);
+      gemm<T>(n, in, out, 1, {dy.as<T>() + b * n * out, out}, {w.as<T>(), in}, 0,
+              dx.as<T>() + (b * dx.extent(1) + to) * in, in);
   }
 };
 
@@ -88,7 +94,8 @@ struct InputGrad {
     std::int64_t row = 0;
     for (std::size_t i = 2; i < c.operands.size(); ++i) {
       const std::int64_t out = features(c.operand(i), n);
-      gemm<T>(n, in, out, 1, {c.operand(i).as<T>(), out}, {w.as<T>() + row * in, in}, i == 2 ? T{0} : T{1}, dx.as<T>(), in);
+      gemm<T>(n, in, out, 1, {c.operand(i).as<T>(), out}, {w.as<T>() + row * in, in}, i == 2 ? T{0} : T{1}, dx.as<T>(),
+              in);
       row += out;
     }
   }
@@ -128,12 +135,14 @@ struct ColumnSum {
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, both<Linear>()}) &&
-                                         cpu_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, both<LinearPiece>()}) &&
-                                         cpu_operators().add({"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, both<InputGradPiece>()}) &&
-                                         cpu_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, both<InputGrad>()}) &&
-                                         cpu_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, both<WeightGrad>()}) &&
-                                         cpu_operators().add({"add.column_sum", "gradient of the bias", {}, both<ColumnSum>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, both<Linear>()}) &&
+    cpu_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, both<LinearPiece>()}) &&
+    cpu_operators().add(
+        {"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, both<InputGradPiece>()}) &&
+    cpu_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, both<InputGrad>()}) &&
+    cpu_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, both<WeightGrad>()}) &&
+    cpu_operators().add({"add.column_sum", "gradient of the bias", {}, both<ColumnSum>()});
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over the last dimension, and RMS norm over equal runs of a token's features.
-// Backward makes the statistics again.
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over the last dimension, and RMS norm over equal
+// runs of a token's features. Backward makes the statistics again.
 
 #include <cmath>
 
@@ -10,7 +10,9 @@ namespace rehearse {
 namespace {
 
 template <class T>
-struct Statistics { T mean, inverse; };
+struct Statistics {
+  T mean, inverse;
+};
 
 template <class T>
 Statistics<T> statistics(const T* x, std::int64_t n, double epsilon, bool centred) {
@@ -25,11 +27,13 @@ Statistics<T> statistics(const T* x, std::int64_t n, double epsilon, bool centre
 
 enum class Kind { layer, rms, grouped };
 
-/// Rows of the norm: of x's last dimension, or runs as long as the task says. A token's runs each have their piece of the weight.
+/// Rows of the norm: of x's last dimension, or runs as long as the task says. A token's runs each have their piece of
+/// the weight.
 struct Rows {
   std::int64_t count, width, runs;
   Rows(const OperatorCall& c, Kind kind, const TensorView& weight)
-      : width(kind == Kind::grouped ? static_cast<std::int64_t>(c.task->scalars.at(0)) : c.operand(0).extent(c.operand(0).rank() - 1)) {
+      : width(kind == Kind::grouped ? static_cast<std::int64_t>(c.task->scalars.at(0))
+                                    : c.operand(0).extent(c.operand(0).rank() - 1)) {
     count = c.operand(0).elements() / width;
     runs = weight.elements() / width;
   }
@@ -48,7 +52,8 @@ struct Norm {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       const T *w = c.operand(1).as<T>() + rows.weight(r), *from = x.as<T>() + r * n;
       const auto s = statistics(from, n, c.task->epsilon, kKind == Kind::layer);
-      for (std::int64_t i = 0; i < n; ++i) y.as<T>()[r * n + i] = (from[i] - s.mean) * s.inverse * w[i] + (bias != nullptr ? bias[i] : T{0});
+      for (std::int64_t i = 0; i < n; ++i)
+        y.as<T>()[r * n + i] = (from[i] - s.mean) * s.inverse * w[i] + (bias != nullptr ? bias[i] : T{0});
     }
   }
 };
@@ -97,19 +102,31 @@ struct NormGrad {
   }
 };
 
-template <class T> using LayerNorm = Norm<T, Kind::layer>;
-template <class T> using RmsNorm = Norm<T, Kind::rms>;
-template <class T> using GroupedRmsNorm = Norm<T, Kind::grouped>;
-template <class T> using LayerNormGrad = NormGrad<T, Kind::layer>;
-template <class T> using RmsNormGrad = NormGrad<T, Kind::rms>;
-template <class T> using GroupedRmsNormGrad = NormGrad<T, Kind::grouped>;
+template <class T>
+using LayerNorm = Norm<T, Kind::layer>;
+template <class T>
+using RmsNorm = Norm<T, Kind::rms>;
+template <class T>
+using GroupedRmsNorm = Norm<T, Kind::grouped>;
+template <class T>
+using LayerNormGrad = NormGrad<T, Kind::layer>;
+template <class T>
+using RmsNormGrad = NormGrad<T, Kind::rms>;
+template <class T>
+using GroupedRmsNormGrad = NormGrad<T, Kind::grouped>;
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"norm.layer_norm", "layer norm", {}, both<LayerNorm>()}) &&
-                                         cpu_operators().add({"norm.rms_norm", "RMS norm", {}, both<RmsNorm>()}) &&
-                                         cpu_operators().add({"norm.grouped_rms_norm", "RMS norm of runs of features", {}, both<GroupedRmsNorm>()}) &&
-                                         cpu_operators().add({"norm_grad.layer_norm", "its gradients: of the input, or of the weights", {}, both<LayerNormGrad>()}) &&
-                                         cpu_operators().add({"norm_grad.rms_norm", "its gradients: of the input, or of the weight", {}, both<RmsNormGrad>()}) &&
-                                         cpu_operators().add({"norm_grad.grouped_rms_norm", "its gradients: of the input, or of the weight", {}, both<GroupedRmsNormGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"norm.layer_norm", "layer norm", {}, both<LayerNorm>()}) &&
+    cpu_operators().add({"norm.rms_norm", "RMS norm", {}, both<RmsNorm>()}) &&
+    cpu_operators().add({"norm.grouped_rms_norm", "RMS norm of runs of features", {}, both<GroupedRmsNorm>()}) &&
+    cpu_operators().add(
+        {"norm_grad.layer_norm", "its gradients: of the input, or of the weights", {}, both<LayerNormGrad>()}) &&
+    cpu_operators().add(
+        {"norm_grad.rms_norm", "its gradients: of the input, or of the weight", {}, both<RmsNormGrad>()}) &&
+    cpu_operators().add({"norm_grad.grouped_rms_norm",
+                         "its gradients: of the input, or of the weight",
+                         {},
+                         both<GroupedRmsNormGrad>()});
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Gradient norm, clipping and updates: SGD with momentum, Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019).
+// Gradient norm, clipping and updates: SGD with momentum, Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter
+// 2019).
 
 #include <cmath>
 
@@ -32,7 +33,9 @@ struct Clip {
   }
 };
 
-double decay_of(const OperatorCall& c, const TensorView& weights) { return weights.held->shape.size() >= 2 ? c.task->scalars.at(1) : 0.0; }
+double decay_of(const OperatorCall& c, const TensorView& weights) {
+  return weights.held->shape.size() >= 2 ? c.task->scalars.at(1) : 0.0;
+}
 
 /// Per parameter: gradient, weights, momentum. scalars: learning rate, weight decay, momentum
 template <class T>
@@ -50,13 +53,15 @@ struct Sgd {
   }
 };
 
-/// Per parameter: gradient, weights, first and second moment. scalars: learning rate, weight decay, beta 1, beta 2, epsilon
+/// Per parameter: gradient, weights, first and second moment. scalars: learning rate, weight decay, beta 1, beta 2,
+/// epsilon
 template <class T, bool kDecoupled>
 struct AdamLike {
   static void run(const OperatorCall& c) {
     const auto& s = c.task->scalars;
     const auto t = static_cast<double>(c.step + 1);
-    const T b1 = static_cast<T>(s.at(2)), b2 = static_cast<T>(s.at(3)), epsilon = static_cast<T>(s.at(4)), rate = static_cast<T>(s.at(0));
+    const T b1 = static_cast<T>(s.at(2)), b2 = static_cast<T>(s.at(3)), epsilon = static_cast<T>(s.at(4)),
+            rate = static_cast<T>(s.at(0));
     const T correct1 = static_cast<T>(1 - std::pow(s.at(2), t)), correct2 = static_cast<T>(1 - std::pow(s.at(3), t));
     for (std::size_t i = 0; i + 3 < c.operands.size(); i += 4) {
       const T *grad = c.operand(i).as<T>(), decay = static_cast<T>(decay_of(c, c.operand(i + 1)));
@@ -71,14 +76,17 @@ struct AdamLike {
     }
   }
 };
-template <class T> using Adam = AdamLike<T, false>;
-template <class T> using AdamW = AdamLike<T, true>;
+template <class T>
+using Adam = AdamLike<T, false>;
+template <class T>
+using AdamW = AdamLike<T, true>;
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"square_sum.l2", "sum of squares of what this rank counts", {}, both<SquareSum>()}) &&
-                                         cpu_operators().add({"scale.clip", "gradients by the norm", {}, both<Clip>()}) &&
-                                         cpu_operators().add({"optimizer.sgd", "SGD with momentum", {}, both<Sgd>()}) &&
-                                         cpu_operators().add({"optimizer.adam", "Adam", {}, both<Adam>()}) &&
-                                         cpu_operators().add({"optimizer.adamw", "AdamW", {}, both<AdamW>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"square_sum.l2", "sum of squares of what this rank counts", {}, both<SquareSum>()}) &&
+    cpu_operators().add({"scale.clip", "gradients by the norm", {}, both<Clip>()}) &&
+    cpu_operators().add({"optimizer.sgd", "SGD with momentum", {}, both<Sgd>()}) &&
+    cpu_operators().add({"optimizer.adam", "Adam", {}, both<Adam>()}) &&
+    cpu_operators().add({"optimizer.adamw", "AdamW", {}, both<AdamW>()});
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Updates that need numbers of whole tensors, of which a rank may hold a part: LAMB (You et al. 2020, algorithm 2) and Adafactor (Shazeer &
-// Stern 2018, algorithms 4 and 5).
+// Updates that need numbers of whole tensors, of which a rank may hold a part: LAMB (You et al. 2020, algorithm 2) and
+// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5).
 
 #include <cmath>
 
@@ -17,13 +17,15 @@ bool is_matrix(const TensorView& weights) { return weights.held->shape.size() >=
 template <class T>
 class LambDirection {
  public:
-  explicit LambDirection(const OperatorCall& c, const TensorView& weights) : decay_(is_matrix(weights) ? c.task->scalars.at(1) : 0.0), epsilon_(c.task->scalars.at(4)) {
+  explicit LambDirection(const OperatorCall& c, const TensorView& weights)
+      : decay_(is_matrix(weights) ? c.task->scalars.at(1) : 0.0), epsilon_(c.task->scalars.at(4)) {
     const auto t = static_cast<double>(c.step + 1);
     first_ = 1 - std::pow(c.task->scalars.at(2), t);
     second_ = 1 - std::pow(c.task->scalars.at(3), t);
   }
   [[nodiscard]] T operator()(T w, T m, T v) const {
-    return static_cast<T>(static_cast<double>(m) / first_ / (std::sqrt(static_cast<double>(v) / second_) + epsilon_) + decay_ * static_cast<double>(w));
+    return static_cast<T>(static_cast<double>(m) / first_ / (std::sqrt(static_cast<double>(v) / second_) + epsilon_) +
+                          decay_ * static_cast<double>(w));
   }
 
  private:
@@ -51,7 +53,8 @@ struct LambMoments {
   }
 };
 
-/// Per parameter: weights, moments, sums of squares. Vectors (biases, norms) take the step as it is, as the authors' code does.
+/// Per parameter: weights, moments, sums of squares. Vectors (biases, norms) take the step as it is, as the authors'
+/// code does.
 template <class T>
 struct Lamb {
   static void run(const OperatorCall& c) {
@@ -67,12 +70,15 @@ struct Lamb {
   }
 };
 
-// ---- Adafactor. scalars: learning rate, weight decay, epsilon 1, epsilon 2, clip threshold, decay exponent, relative step, scale by parameter
+// ---- Adafactor. scalars: learning rate, weight decay, epsilon 1, epsilon 2, clip threshold, decay exponent, relative
+// step, scale by parameter
 
-/// A weight as one matrix per expert (elsewhere one), by the elements a rank holds: where each finds its row's and column's statistics.
+/// A weight as one matrix per expert (elsewhere one), by the elements a rank holds: where each finds its row's and
+/// column's statistics.
 class Matrix {
  public:
-  Matrix(const TensorView& weights, const TensorView& rows, const TensorView& columns) : at_(weights.held->global_elements()) {
+  Matrix(const TensorView& weights, const TensorView& rows, const TensorView& columns)
+      : at_(weights.held->global_elements()) {
     const auto& shape = weights.held->shape;
     const bool experts = rows.held->shape.size() == 2;
     height_ = shape[experts ? 1 : 0];
@@ -82,13 +88,16 @@ class Matrix {
     rows_complete_ = rows.held->extents.back() == height_;
   }
 
-  struct Place { std::size_t row, column; };
+  struct Place {
+    std::size_t row, column;
+  };
   /// False for padding.
   bool find(std::int64_t i, Place& p) const {
     const std::int64_t e = at_[static_cast<std::size_t>(i)];
     if (e < 0) return false;
     const std::int64_t row = e / width_, expert = row / height_;
-    p = {static_cast<std::size_t>(row_at_[static_cast<std::size_t>(row)]), static_cast<std::size_t>(column_at_[static_cast<std::size_t>(expert * width_ + e % width_)])};
+    p = {static_cast<std::size_t>(row_at_[static_cast<std::size_t>(row)]),
+         static_cast<std::size_t>(column_at_[static_cast<std::size_t>(expert * width_ + e % width_)])};
     return true;
   }
   [[nodiscard]] std::int64_t elements() const { return static_cast<std::int64_t>(at_.size()); }
@@ -100,13 +109,16 @@ class Matrix {
     const TensorView& x = rows_complete_ ? rows : columns;
     const std::int64_t n = rows_complete_ ? height_ : width_;
     std::vector<double> out(static_cast<std::size_t>(x.elements() / n), 0.0);
-    for (std::int64_t i = 0; i < x.elements(); ++i) out[static_cast<std::size_t>(i / n)] += static_cast<double>(x.as<T>()[i]) / static_cast<double>(n);
+    for (std::int64_t i = 0; i < x.elements(); ++i)
+      out[static_cast<std::size_t>(i / n)] += static_cast<double>(x.as<T>()[i]) / static_cast<double>(n);
     return out;
   }
   /// Second moment at a place: the product of its row's and its column's statistics over the mean.
   template <class T>
-  [[nodiscard]] double moment(const TensorView& rows, const TensorView& columns, const std::vector<double>& means, const Place& p) const {
-    const std::size_t expert = rows_complete_ ? p.row / static_cast<std::size_t>(height_) : p.column / static_cast<std::size_t>(width_);
+  [[nodiscard]] double moment(const TensorView& rows, const TensorView& columns, const std::vector<double>& means,
+                              const Place& p) const {
+    const std::size_t expert =
+        rows_complete_ ? p.row / static_cast<std::size_t>(height_) : p.column / static_cast<std::size_t>(width_);
     return static_cast<double>(rows.as<T>()[p.row]) * static_cast<double>(columns.as<T>()[p.column]) / means[expert];
   }
 
@@ -126,7 +138,8 @@ class Matrix {
   bool rows_complete_ = true;
 };
 
-/// Per parameter: gradient, weights, sum of the weights' squares; of a matrix then sums of squared gradients by row and by column
+/// Per parameter: gradient, weights, sum of the weights' squares; of a matrix then sums of squared gradients by row and
+/// by column
 template <class T>
 struct AdafactorSquares {
   static void run(const OperatorCall& c) {
@@ -140,7 +153,8 @@ struct AdafactorSquares {
       i += matrix ? 5 : 3;
     }
   }
-  static void add(const TensorView& g, const TensorView& rows, const TensorView& columns, const Matrix& m, double epsilon) {
+  static void add(const TensorView& g, const TensorView& rows, const TensorView& columns, const Matrix& m,
+                  double epsilon) {
     std::fill_n(rows.as<T>(), rows.elements(), T{0});
     std::fill_n(columns.as<T>(), columns.elements(), T{0});
     Matrix::Place p{};
@@ -155,8 +169,8 @@ struct AdafactorSquares {
 
 double kept(const OperatorCall& c) { return 1 - std::pow(static_cast<double>(c.step + 1), -c.task->scalars.at(5)); }
 
-/// Per parameter: gradient, sum of squares of the change before clipping; of a matrix then sum and statistic of rows, and of columns; of a vector
-/// its second moment
+/// Per parameter: gradient, sum of squares of the change before clipping; of a matrix then sum and statistic of rows,
+/// and of columns; of a vector its second moment
 template <class T>
 struct AdafactorStatistics {
   static void run(const OperatorCall& c) {
@@ -164,8 +178,10 @@ struct AdafactorStatistics {
       const TensorView &g = c.operand(i), &change = c.operand(i + 1);
       const bool matrix = g.held->shape.size() >= 2;
       change.as<T>()[0] = T{0};
-      if (matrix) factored(c, g, change, i + 2);
-      else whole(c, g, change, c.operand(i + 2));
+      if (matrix)
+        factored(c, g, change, i + 2);
+      else
+        whole(c, g, change, c.operand(i + 2));
       i += matrix ? 6 : 3;
     }
   }
@@ -178,7 +194,8 @@ struct AdafactorStatistics {
     }
   }
   static void factored(const OperatorCall& c, const TensorView& g, const TensorView& change, std::size_t at) {
-    const TensorView &row_sum = c.operand(at), &rows = c.operand(at + 1), &column_sum = c.operand(at + 2), &columns = c.operand(at + 3);
+    const TensorView &row_sum = c.operand(at), &rows = c.operand(at + 1), &column_sum = c.operand(at + 2),
+                     &columns = c.operand(at + 3);
     const Matrix m(g, rows, columns);
     blend(c, row_sum, rows, m.width());
     blend(c, column_sum, columns, m.height());
@@ -198,8 +215,8 @@ struct AdafactorStatistics {
   }
 };
 
-/// Per parameter: gradient, weights, sums of squares of weights and change; of a matrix then statistics of rows and columns, of a vector its
-/// second moment
+/// Per parameter: gradient, weights, sums of squares of weights and change; of a matrix then statistics of rows and
+/// columns, of a vector its second moment
 template <class T>
 struct Adafactor {
   static void run(const OperatorCall& c) {
@@ -208,11 +225,13 @@ struct Adafactor {
       const bool matrix = is_matrix(w);
       double n = 1;
       for (const std::int64_t d : w.held->shape) n *= static_cast<double>(d);
-      const double size = std::sqrt(static_cast<double>(c.operand(i + 2).as<T>()[0]) / n), change = std::sqrt(static_cast<double>(c.operand(i + 3).as<T>()[0]) / n);
+      const double size = std::sqrt(static_cast<double>(c.operand(i + 2).as<T>()[0]) / n),
+                   change = std::sqrt(static_cast<double>(c.operand(i + 3).as<T>()[0]) / n);
       const double step = step_of(c, size) / std::max(1.0, change / c.task->scalars.at(4));
       const double decay = matrix ? c.task->scalars.at(1) * step_of(c, size) : 0.0;
       const auto move = [&](std::int64_t j, double v) {
-        w.as<T>()[j] -= static_cast<T>(step * static_cast<double>(g.as<T>()[j]) / std::sqrt(v) + decay * static_cast<double>(w.as<T>()[j]));
+        w.as<T>()[j] -= static_cast<T>(step * static_cast<double>(g.as<T>()[j]) / std::sqrt(v) +
+                                       decay * static_cast<double>(w.as<T>()[j]));
       };
       if (matrix) {
         const TensorView &rows = c.operand(i + 4), &columns = c.operand(i + 5);
@@ -234,11 +253,13 @@ struct Adafactor {
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"optimizer.lamb_moments", "LAMB's moments and norms", {}, both<LambMoments>()}) &&
-                                         cpu_operators().add({"optimizer.lamb", "LAMB's step", {}, both<Lamb>()}) &&
-                                         cpu_operators().add({"square_sum.adafactor", "sums of squares by row and column", {}, both<AdafactorSquares>()}) &&
-                                         cpu_operators().add({"statistics.adafactor", "Adafactor's factored second moment", {}, both<AdafactorStatistics>()}) &&
-                                         cpu_operators().add({"optimizer.adafactor", "Adafactor's step", {}, both<Adafactor>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"optimizer.lamb_moments", "LAMB's moments and norms", {}, both<LambMoments>()}) &&
+    cpu_operators().add({"optimizer.lamb", "LAMB's step", {}, both<Lamb>()}) &&
+    cpu_operators().add({"square_sum.adafactor", "sums of squares by row and column", {}, both<AdafactorSquares>()}) &&
+    cpu_operators().add(
+        {"statistics.adafactor", "Adafactor's factored second moment", {}, both<AdafactorStatistics>()}) &&
+    cpu_operators().add({"optimizer.adafactor", "Adafactor's step", {}, both<Adafactor>()});
 
 }  // namespace
 

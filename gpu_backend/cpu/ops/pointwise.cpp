@@ -44,7 +44,8 @@ struct AddScaled {
 template <class T>
 struct Scaled {
   static void run(const OperatorCall& c) {
-    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i) c.operand(1).as<T>()[i] = static_cast<T>(c.task->scalars.at(0)) * c.operand(0).as<T>()[i];
+    for (std::int64_t i = 0; i < c.operand(0).elements(); ++i)
+      c.operand(1).as<T>()[i] = static_cast<T>(c.task->scalars.at(0)) * c.operand(0).as<T>()[i];
   }
 };
 
@@ -70,16 +71,20 @@ struct Copy {
   }
 };
 
-/// [sample, token, head, d] of few heads, the same of a multiple of them: each head stands there as often as query heads read it.
+/// [sample, token, head, d] of few heads, the same of a multiple of them: each head stands there as often as query
+/// heads read it.
 template <class T>
 struct RepeatHeads {
   static void run(const OperatorCall& c) {
-    each_pair(c.operand(0), c.operand(1), [&](std::int64_t few, std::int64_t many, std::int64_t d) { std::copy_n(c.operand(0).as<T>() + few, d, c.operand(1).as<T>() + many); });
+    each_pair(c.operand(0), c.operand(1), [&](std::int64_t few, std::int64_t many, std::int64_t d) {
+      std::copy_n(c.operand(0).as<T>() + few, d, c.operand(1).as<T>() + many);
+    });
   }
   /// Calls f(offset in `few`, offset in `many`, d) for every head of `many`.
   template <class F>
   static void each_pair(const TensorView& few, const TensorView& many, const F& f) {
-    const std::int64_t d = few.extent(3), heads = few.extent(2), copies = many.extent(2) / heads, rows = few.elements() / (heads * d);
+    const std::int64_t d = few.extent(3), heads = few.extent(2), copies = many.extent(2) / heads,
+                       rows = few.elements() / (heads * d);
     for (std::int64_t i = 0; i < rows * heads * copies; ++i) f(i / copies * d, i * d, d);
   }
 };
@@ -106,20 +111,22 @@ struct End {
 template <class T>
 struct Zeros {
   static void run(const OperatorCall& c) {
-    for (const TensorView& x : c.operands) std::memset(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type));
+    for (const TensorView& x : c.operands)
+      std::memset(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type));
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"add", "sum of two", {}, both<Add>()}) &&
-                                         cpu_operators().add({"add.scaled", "sum of two, the second times a factor", {}, both<AddScaled>()}) &&
-                                         cpu_operators().add({"scale.scaled", "times a factor", {}, both<Scaled>()}) &&
-                                         cpu_operators().add({"cast", "to another type", {}, both<Cast>()}) &&
-                                         cpu_operators().add({"cast.from_master", "master weights to the model's", {}, both<Cast>()}) &&
-                                         cpu_operators().add({"copy", "a slice of a whole", {}, both<Copy>()}) &&
-                                         cpu_operators().add({"copy.repeat_heads", "keys or values once for every query head", {}, both<RepeatHeads>()}) &&
-                                         cpu_operators().add({"copy.sum_heads", "their gradients added up", {}, both<SumHeads>()}) &&
-                                         cpu_operators().add({"copy.end", "nothing: a pass ends", {}, both<End>()}) &&
-                                         cpu_operators().add({"fill.zeros", "zeros", {}, both<Zeros>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"add", "sum of two", {}, both<Add>()}) &&
+    cpu_operators().add({"add.scaled", "sum of two, the second times a factor", {}, both<AddScaled>()}) &&
+    cpu_operators().add({"scale.scaled", "times a factor", {}, both<Scaled>()}) &&
+    cpu_operators().add({"cast", "to another type", {}, both<Cast>()}) &&
+    cpu_operators().add({"cast.from_master", "master weights to the model's", {}, both<Cast>()}) &&
+    cpu_operators().add({"copy", "a slice of a whole", {}, both<Copy>()}) &&
+    cpu_operators().add({"copy.repeat_heads", "keys or values once for every query head", {}, both<RepeatHeads>()}) &&
+    cpu_operators().add({"copy.sum_heads", "their gradients added up", {}, both<SumHeads>()}) &&
+    cpu_operators().add({"copy.end", "nothing: a pass ends", {}, both<End>()}) &&
+    cpu_operators().add({"fill.zeros", "zeros", {}, both<Zeros>()});
 
 }  // namespace
 

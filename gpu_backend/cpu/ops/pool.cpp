@@ -1,5 +1,6 @@
-// Pools: maximum and mean over windows, mean over all pixels. Elements outside the image are left out, not zero. A maximum remembers
-// where it was, as the pixel's number in the whole image, so that any tile can tell whether it has it.
+// Pools: maximum and mean over windows, mean over all pixels. Elements outside the image are left out, not zero. A
+// maximum remembers where it was, as the pixel's number in the whole image, so that any tile can tell whether it has
+// it.
 
 #include <limits>
 
@@ -15,9 +16,11 @@ struct Window {
   std::array<std::int64_t, 3> begin, end, step;  ///< In global coordinates.
 
   Window(const Windows& w, const Sides& small, const Sides& large, std::int64_t pixel) : step(w.dilation) {
-    std::array<std::int64_t, 3> at{pixel / (small.length[1] * small.length[2]), pixel / small.length[2] % small.length[1], pixel % small.length[2]};
+    std::array<std::int64_t, 3> at{pixel / (small.length[1] * small.length[2]),
+                                   pixel / small.length[2] % small.length[1], pixel % small.length[2]};
     for (std::size_t d = 0; d < 3; ++d) {
-      const std::int64_t first = (at[d] + small.first[d]) * w.stride[d] - w.padding[d], last = first + (w.kernel[d] - 1) * step[d];
+      const std::int64_t first = (at[d] + small.first[d]) * w.stride[d] - w.padding[d],
+                         last = first + (w.kernel[d] - 1) * step[d];
       begin[d] = first >= 0 ? first : first + (-first + step[d] - 1) / step[d] * step[d];
       end[d] = std::min(large.global[d], last + 1);
     }
@@ -25,12 +28,15 @@ struct Window {
   /// Calls `f(global pixel, stored pixel or -1)` for every element of the image in it.
   template <class F>
   void each(const Sides& large, F f) const {
-    const auto stored = [&](std::size_t d, std::int64_t x) { return x >= large.first[d] && x < large.first[d] + large.length[d]; };
+    const auto stored = [&](std::size_t d, std::int64_t x) {
+      return x >= large.first[d] && x < large.first[d] + large.length[d];
+    };
     for (std::int64_t a = begin[0]; a < end[0]; a += step[0])
       for (std::int64_t b = begin[1]; b < end[1]; b += step[1])
         for (std::int64_t c = begin[2]; c < end[2]; c += step[2]) {
           const bool here = stored(0, a) && stored(1, b) && stored(2, c);
-          const std::int64_t local = ((a - large.first[0]) * large.length[1] + b - large.first[1]) * large.length[2] + c - large.first[2];
+          const std::int64_t local =
+              ((a - large.first[0]) * large.length[1] + b - large.first[1]) * large.length[2] + c - large.first[2];
           f((a * large.global[1] + b) * large.global[2] + c, here ? local : -1);
         }
   }
@@ -82,7 +88,8 @@ struct MaxPoolGrad {
     std::fill_n(dx.as<T>(), dx.elements(), T{0});
     for (std::int64_t e = 0; e < dy.elements(); ++e) {
       const std::int64_t position = where.as<std::int64_t>()[e];
-      const std::array<std::int64_t, 3> at{position / (large.global[1] * large.global[2]), position / large.global[2] % large.global[1], position % large.global[2]};
+      const std::array<std::int64_t, 3> at{position / (large.global[1] * large.global[2]),
+                                           position / large.global[2] % large.global[1], position % large.global[2]};
       bool here = position >= 0;
       std::int64_t local = 0;
       for (std::size_t d = 0; d < 3; ++d) {
@@ -158,12 +165,13 @@ struct GlobalPoolGrad {
   }
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"pool.max", "maximum over windows", {}, both<MaxPool>()}) &&
-                                         cpu_operators().add({"pool.average", "mean over windows", {}, both<AveragePool>()}) &&
-                                         cpu_operators().add({"pool.global", "mean over all pixels", {}, both<GlobalPool>()}) &&
-                                         cpu_operators().add({"pool_grad.max", "to where the maximum was", {}, both<MaxPoolGrad>()}) &&
-                                         cpu_operators().add({"pool_grad.average", "to all of a window", {}, both<AveragePoolGrad>()}) &&
-                                         cpu_operators().add({"pool_grad.global", "to all pixels", {}, both<GlobalPoolGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"pool.max", "maximum over windows", {}, both<MaxPool>()}) &&
+    cpu_operators().add({"pool.average", "mean over windows", {}, both<AveragePool>()}) &&
+    cpu_operators().add({"pool.global", "mean over all pixels", {}, both<GlobalPool>()}) &&
+    cpu_operators().add({"pool_grad.max", "to where the maximum was", {}, both<MaxPoolGrad>()}) &&
+    cpu_operators().add({"pool_grad.average", "to all of a window", {}, both<AveragePoolGrad>()}) &&
+    cpu_operators().add({"pool_grad.global", "to all pixels", {}, both<GlobalPoolGrad>()});
 
 }  // namespace
 

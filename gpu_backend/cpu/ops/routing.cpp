@@ -1,5 +1,5 @@
-// Choosing experts: scores, the k best of each token and their weights, how many rows each expert gets, and the losses that keep experts
-// even. Ties go to the expert that stands first, so that a choice is a function of the scores alone.
+// Choosing experts: scores, the k best of each token and their weights, how many rows each expert gets, and the losses
+// that keep experts even. Ties go to the expert that stands first, so that a choice is a function of the scores alone.
 
 #include <algorithm>
 #include <cmath>
@@ -11,17 +11,26 @@ namespace rehearse {
 
 namespace {
 
-/// Numbers of a routing task: dims {tokens here, experts, k, groups, groups per token, tokens of the replica's microbatch, microbatches,
-/// replicas in the scope of the balancing loss}, scalars {sum of a token's weights, coefficient of the balancing loss, of the squared
-/// log-sum-exp, whether weights are normalised}.
+/// Numbers of a routing task: dims {tokens here, experts, k, groups, groups per token, tokens of the replica's
+/// microbatch, microbatches, replicas in the scope of the balancing loss}, scalars {sum of a token's weights,
+/// coefficient of the balancing loss, of the squared log-sum-exp, whether weights are normalised}.
 struct Router {
   std::int64_t tokens, experts, k, groups, limit;
   double scale, aux, z, replica_tokens, microbatches, replicas;
   bool normalises;
   explicit Router(const OperatorCall& c)
-      : tokens(c.dims.at(0)), experts(c.dims.at(1)), k(c.dims.at(2)), groups(c.dims.at(3)), limit(c.dims.at(4)), scale(c.task->scalars.at(0)),
-        aux(c.task->scalars.at(1)), z(c.task->scalars.at(2)), replica_tokens(static_cast<double>(c.dims.at(5))),
-        microbatches(static_cast<double>(c.dims.at(6))), replicas(static_cast<double>(c.dims.at(7))), normalises(c.task->scalars.at(3) != 0) {}
+      : tokens(c.dims.at(0)),
+        experts(c.dims.at(1)),
+        k(c.dims.at(2)),
+        groups(c.dims.at(3)),
+        limit(c.dims.at(4)),
+        scale(c.task->scalars.at(0)),
+        aux(c.task->scalars.at(1)),
+        z(c.task->scalars.at(2)),
+        replica_tokens(static_cast<double>(c.dims.at(5))),
+        microbatches(static_cast<double>(c.dims.at(6))),
+        replicas(static_cast<double>(c.dims.at(7))),
+        normalises(c.task->scalars.at(3) != 0) {}
 };
 
 /// Probabilities of one token's experts.
@@ -53,7 +62,8 @@ std::vector<std::int64_t> largest(const std::vector<T>& values, std::int64_t n) 
   return order;
 }
 
-/// Experts outside a token's groups take no part. A group is worth its two best experts (DeepSeek-AI 2024b, sec. 2.1.2).
+/// Experts outside a token's groups take no part. A group is worth its two best experts (DeepSeek-AI 2024b,
+/// sec. 2.1.2).
 template <class T>
 std::vector<std::int64_t> choose(const Router& r, std::vector<T> p) {
   if (r.limit < r.groups) {
@@ -62,7 +72,8 @@ std::vector<std::int64_t> choose(const Router& r, std::vector<T> p) {
     for (std::int64_t g = 0; g < r.groups; ++g) {
       const std::vector<T> members(p.begin() + g * size, p.begin() + (g + 1) * size);
       T sum{0};
-      for (const std::int64_t e : largest(members, std::min<std::int64_t>(2, size))) sum += members[static_cast<std::size_t>(e)];
+      for (const std::int64_t e : largest(members, std::min<std::int64_t>(2, size)))
+        sum += members[static_cast<std::size_t>(e)];
       worth.push_back(sum);
     }
     std::vector<bool> open(static_cast<std::size_t>(r.groups), false);
@@ -87,10 +98,12 @@ struct Route {
       for (const std::int64_t e : chosen) sum += p[static_cast<std::size_t>(e)];
       for (std::int64_t i = 0; i < r.k; ++i) {
         const std::int64_t e = chosen[static_cast<std::size_t>(i)];
-        c.operand(1).as<T>()[t * r.k + i] = static_cast<T>(r.scale) * p[static_cast<std::size_t>(e)] / (r.normalises ? sum : T{1});
+        c.operand(1).as<T>()[t * r.k + i] =
+            static_cast<T>(r.scale) * p[static_cast<std::size_t>(e)] / (r.normalises ? sum : T{1});
         c.operand(2).as<std::int64_t>()[t * r.k + i] = e;
         // Shares of the choices of all tokens in the loss's scope, which a sum over ranks completes.
-        if (load != nullptr) load[e] += static_cast<T>(1.0 / (r.replica_tokens * r.replicas * static_cast<double>(r.k)));
+        if (load != nullptr)
+          load[e] += static_cast<T>(1.0 / (r.replica_tokens * r.replicas * static_cast<double>(r.k)));
       }
     }
   }
@@ -98,7 +111,8 @@ struct Route {
 
 /// Gradient of a token's probabilities from that of its weights.
 template <class T>
-void weights_gradient(const Router& r, const std::vector<T>& p, const T* dweights, const std::int64_t* choice, std::vector<T>& dp) {
+void weights_gradient(const Router& r, const std::vector<T>& p, const T* dweights, const std::int64_t* choice,
+                      std::vector<T>& dp) {
   T sum{0}, along{0};
   for (std::int64_t i = 0; i < r.k; ++i) {
     sum += p[static_cast<std::size_t>(choice[i])];
@@ -106,13 +120,16 @@ void weights_gradient(const Router& r, const std::vector<T>& p, const T* dweight
   }
   const T scale = static_cast<T>(r.scale);
   for (std::int64_t i = 0; i < r.k; ++i)
-    dp[static_cast<std::size_t>(choice[i])] += r.normalises ? scale * (dweights[i] - along / sum) / sum : scale * dweights[i];
+    dp[static_cast<std::size_t>(choice[i])] +=
+        r.normalises ? scale * (dweights[i] - along / sum) / sum : scale * dweights[i];
 }
 
-/// Adds the gradient of the balancing loss, aux E sum_e f_e P_e with P_e the mean of normalised probabilities (Fedus et al. 2021, eq. 4).
+/// Adds the gradient of the balancing loss, aux E sum_e f_e P_e with P_e the mean of normalised probabilities (Fedus et
+/// al. 2021, eq. 4).
 template <class T>
 void balance_gradient(const Router& r, const std::vector<T>& p, const T* load, std::vector<T>& dp) {
-  const T total = std::accumulate(p.begin(), p.end(), T{0}), factor = static_cast<T>(r.aux * static_cast<double>(r.experts) / (r.replica_tokens * r.microbatches));
+  const T total = std::accumulate(p.begin(), p.end(), T{0}),
+          factor = static_cast<T>(r.aux * static_cast<double>(r.experts) / (r.replica_tokens * r.microbatches));
   T along{0};
   for (std::size_t e = 0; e < p.size(); ++e) along += load[e] * p[e] / total;
   for (std::size_t e = 0; e < p.size(); ++e) dp[e] += factor * (load[e] - along) / total;
@@ -132,7 +149,8 @@ struct RouteGrad {
       if (c.operands.size() > 4) balance_gradient(r, p, c.operand(4).as<T>(), dp);
       T along{0};
       for (std::size_t e = 0; e < p.size(); ++e) along += dp[e] * p[e];
-      for (std::size_t e = 0; e < p.size(); ++e) out[e] = kSigmoid ? dp[e] * p[e] * (T{1} - p[e]) : p[e] * (dp[e] - along);
+      for (std::size_t e = 0; e < p.size(); ++e)
+        out[e] = kSigmoid ? dp[e] * p[e] * (T{1} - p[e]) : p[e] * (dp[e] - along);
       if (r.z > 0) add_log_sum(r, scores, out);
     }
   }
@@ -169,17 +187,22 @@ struct Total {
   }
 };
 
-template <class T> using RouteSoftmax = Route<T, false>;
-template <class T> using RouteSigmoid = Route<T, true>;
-template <class T> using RouteSoftmaxGrad = RouteGrad<T, false>;
-template <class T> using RouteSigmoidGrad = RouteGrad<T, true>;
+template <class T>
+using RouteSoftmax = Route<T, false>;
+template <class T>
+using RouteSigmoid = Route<T, true>;
+template <class T>
+using RouteSoftmaxGrad = RouteGrad<T, false>;
+template <class T>
+using RouteSigmoidGrad = RouteGrad<T, true>;
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"route.softmax", "the best experts of each token by softmax", {}, both<RouteSoftmax>()}) &&
-                                         cpu_operators().add({"route.sigmoid", "the best experts of each token by sigmoid", {}, both<RouteSigmoid>()}) &&
-                                         cpu_operators().add({"route_grad.softmax", "gradient of the scores", {}, both<RouteSoftmaxGrad>()}) &&
-                                         cpu_operators().add({"route_grad.sigmoid", "gradient of the scores", {}, both<RouteSigmoidGrad>()}) &&
-                                         cpu_operators().add({"histogram.per_expert", "rows for each expert", {}, both<PerExpert>()}) &&
-                                         cpu_operators().add({"histogram.sum", "rows here", {}, both<Total>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"route.softmax", "the best experts of each token by softmax", {}, both<RouteSoftmax>()}) &&
+    cpu_operators().add({"route.sigmoid", "the best experts of each token by sigmoid", {}, both<RouteSigmoid>()}) &&
+    cpu_operators().add({"route_grad.softmax", "gradient of the scores", {}, both<RouteSoftmaxGrad>()}) &&
+    cpu_operators().add({"route_grad.sigmoid", "gradient of the scores", {}, both<RouteSigmoidGrad>()}) &&
+    cpu_operators().add({"histogram.per_expert", "rows for each expert", {}, both<PerExpert>()}) &&
+    cpu_operators().add({"histogram.sum", "rows here", {}, both<Total>()});
 
 }  // namespace
 

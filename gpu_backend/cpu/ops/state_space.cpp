@@ -1,6 +1,6 @@
-// The mixer of Mamba-2 (Dao and Gu 2024, sec. 7) between its projections: convolution, steps and recurrence as OpKind::state_space has them. It is
-// the plain recurrence, token by token, and not the products over chunks of the paper's kernels, which prices are of. Chunks only say where backward
-// keeps states: it makes those between them again.
+// The mixer of Mamba-2 (Dao and Gu 2024, sec. 7) between its projections: convolution, steps and recurrence as
+// OpKind::state_space has them. It is the plain recurrence, token by token, and not the products over chunks of the
+// paper's kernels, which prices are of. Chunks only say where backward keeps states: it makes those between them again.
 
 #include <algorithm>
 #include <cmath>
@@ -13,19 +13,33 @@ namespace rehearse {
 namespace {
 
 template <class T>
-T sigmoid(T x) { return T{1} / (T{1} + std::exp(-x)); }
+T sigmoid(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
 template <class T>
-T silu(T x) { return x * sigmoid(x); }
+T silu(T x) {
+  return x * sigmoid(x);
+}
 template <class T>
-T silu_slope(T x) { return sigmoid(x) * (T{1} + x * (T{1} - sigmoid(x))); }
+T silu_slope(T x) {
+  return sigmoid(x) * (T{1} + x * (T{1} - sigmoid(x)));
+}
 /// log(1 + e^x), of which large x leave x.
 template <class T>
-T softplus(T x) { return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x))); }
+T softplus(T x) {
+  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+}
 
 struct Sizes {
   std::int64_t batch, tokens, heads, head_dim, groups, state, window, chunk;
   explicit Sizes(const OperatorCall& c)
-      : batch(c.dims.at(0)), tokens(c.dims.at(1)), heads(c.dims.at(2)), head_dim(c.dims.at(3)), groups(c.dims.at(4)), state(c.dims.at(5)), window(c.dims.at(6)),
+      : batch(c.dims.at(0)),
+        tokens(c.dims.at(1)),
+        heads(c.dims.at(2)),
+        head_dim(c.dims.at(3)),
+        groups(c.dims.at(4)),
+        state(c.dims.at(5)),
+        window(c.dims.at(6)),
         chunk(std::clamp<std::int64_t>(c.dims.at(7), 1, std::max<std::int64_t>(tokens, 1))) {}
   [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
   [[nodiscard]] std::int64_t shared() const { return groups * state; }
@@ -54,7 +68,8 @@ struct Inputs {
   const T *dt, *weight, *bias, *a_log, *d, *dt_bias;
   Inputs(const OperatorCall& c, std::size_t first) {
     const auto at = [&](std::size_t i) { return c.operand(first + i).template as<T>(); };
-    z = at(0), in = {at(1), at(2), at(3)}, dt = at(4), weight = at(5), bias = at(6), a_log = at(7), d = at(8), dt_bias = at(9);
+    z = at(0), in = {at(1), at(2), at(3)}, dt = at(4), weight = at(5), bias = at(6), a_log = at(7), d = at(8),
+    dt_bias = at(9);
   }
 };
 
@@ -69,7 +84,8 @@ T dot(const T* a, const T* b, std::int64_t n) {
 template <class T>
 class Sample {
  public:
-  Sample(const Sizes& z, const Inputs<T>& in, std::int64_t number) : z_(z), in_(in), first_(number * z.tokens), mixed_(static_cast<std::size_t>(z.tokens * z.channels())) {
+  Sample(const Sizes& z, const Inputs<T>& in, std::int64_t number)
+      : z_(z), in_(in), first_(number * z.tokens), mixed_(static_cast<std::size_t>(z.tokens * z.channels())) {
     for (std::int64_t t = 0; t < z.tokens; ++t)
       for (std::int64_t ch = 0; ch < z.channels(); ++ch) mixed_[at(t, ch)] = silu(convolved(t, ch));
   }
@@ -79,17 +95,22 @@ class Sample {
   /// Before SiLU.
   [[nodiscard]] T convolved(std::int64_t t, std::int64_t ch) const {
     T sum = in_.bias[ch];
-    for (std::int64_t i = std::max<std::int64_t>(0, z_.window - 1 - t); i < z_.window; ++i) sum += in_.weight[ch * z_.window + i] * in_.in.at(z_, row(t - z_.window + 1 + i), ch);
+    for (std::int64_t i = std::max<std::int64_t>(0, z_.window - 1 - t); i < z_.window; ++i)
+      sum += in_.weight[ch * z_.window + i] * in_.in.at(z_, row(t - z_.window + 1 + i), ch);
     return sum;
   }
-  [[nodiscard]] std::size_t at(std::int64_t t, std::int64_t ch) const { return static_cast<std::size_t>(t * z_.channels() + ch); }
+  [[nodiscard]] std::size_t at(std::int64_t t, std::int64_t ch) const {
+    return static_cast<std::size_t>(t * z_.channels() + ch);
+  }
   [[nodiscard]] std::int64_t first_x(std::int64_t head) const { return head * z_.head_dim; }
   [[nodiscard]] std::int64_t first_b(std::int64_t head) const { return z_.inner() + z_.group(head) * z_.state; }
   [[nodiscard]] std::int64_t first_c(std::int64_t head) const { return first_b(head) + z_.shared(); }
   [[nodiscard]] const T* x(std::int64_t t, std::int64_t head) const { return &mixed_[at(t, first_x(head))]; }
   [[nodiscard]] const T* b(std::int64_t t, std::int64_t head) const { return &mixed_[at(t, first_b(head))]; }
   [[nodiscard]] const T* c(std::int64_t t, std::int64_t head) const { return &mixed_[at(t, first_c(head))]; }
-  [[nodiscard]] T raw_step(std::int64_t t, std::int64_t head) const { return in_.dt[row(t) * z_.heads + head] + in_.dt_bias[head]; }
+  [[nodiscard]] T raw_step(std::int64_t t, std::int64_t head) const {
+    return in_.dt[row(t) * z_.heads + head] + in_.dt_bias[head];
+  }
   [[nodiscard]] T step(std::int64_t t, std::int64_t head) const { return softplus(raw_step(t, head)); }
   [[nodiscard]] T rate(std::int64_t head) const { return std::exp(in_.a_log[head]); }
   [[nodiscard]] T decay(std::int64_t t, std::int64_t head) const { return std::exp(-rate(head) * step(t, head)); }
@@ -98,14 +119,15 @@ class Sample {
   void advance(T* h, std::int64_t t, std::int64_t head) const {
     const T keeps = decay(t, head), adds = step(t, head);
     for (std::int64_t p = 0; p < z_.head_dim; ++p)
-      for (std::int64_t n = 0; n < z_.state; ++n) h[p * z_.state + n] = keeps * h[p * z_.state + n] + adds * x(t, head)[p] * b(t, head)[n];
+      for (std::int64_t n = 0; n < z_.state; ++n)
+        h[p * z_.state + n] = keeps * h[p * z_.state + n] + adds * x(t, head)[p] * b(t, head)[n];
   }
 
  private:
   const Sizes& z_;
   const Inputs<T>& in_;
   std::int64_t first_;
-  std::vector<T> mixed_;   ///< [tokens, channels], past the convolution and SiLU.
+  std::vector<T> mixed_;  ///< [tokens, channels], past the convolution and SiLU.
 };
 
 /// z, x, b, c, dt, convolution's weight and bias, a_log, d, dt_bias, y
@@ -124,7 +146,9 @@ struct StateSpace {
           sample.advance(h.data(), t, head);
           for (std::int64_t p = 0; p < z.head_dim; ++p) {
             const std::int64_t i = sample.row(t) * z.inner() + head * z.head_dim + p;
-            y[i] = (dot(&h[static_cast<std::size_t>(p * z.state)], sample.c(t, head), z.state) + in.d[head] * sample.x(t, head)[p]) * silu(in.z[i]);
+            y[i] = (dot(&h[static_cast<std::size_t>(p * z.state)], sample.c(t, head), z.state) +
+                    in.d[head] * sample.x(t, head)[p]) *
+                   silu(in.z[i]);
           }
         }
       }
@@ -132,13 +156,15 @@ struct StateSpace {
   }
 };
 
-/// dy, what is read forward, gradients of z, x, b, c, dt; where the task accumulates, then those of convolution's weight and bias, a_log, d, dt_bias
+/// dy, what is read forward, gradients of z, x, b, c, dt; where the task accumulates, then those of convolution's
+/// weight and bias, a_log, d, dt_bias
 template <class T>
 class StateSpaceGrad {
  public:
   static void run(const OperatorCall& c) {
     StateSpaceGrad grad(c);
-    for (std::int64_t number = 0; number < grad.z_.batch; ++number) grad.of_sample(Sample<T>(grad.z_, grad.in_, number));
+    for (std::int64_t number = 0; number < grad.z_.batch; ++number)
+      grad.of_sample(Sample<T>(grad.z_, grad.in_, number));
   }
 
  private:
@@ -156,12 +182,13 @@ class StateSpaceGrad {
 
   void of_head(const Sample<T>& s, std::int64_t head) {
     const std::int64_t square = z_.square(), chunks = (z_.tokens + z_.chunk - 1) / z_.chunk;
-    std::vector<T> starts(static_cast<std::size_t>(chunks * square)), h(static_cast<std::size_t>(square)), inside(static_cast<std::size_t>((z_.chunk + 1) * square));
+    std::vector<T> starts(static_cast<std::size_t>(chunks * square)), h(static_cast<std::size_t>(square)),
+        inside(static_cast<std::size_t>((z_.chunk + 1) * square));
     for (std::int64_t t = 0; t < z_.tokens; ++t) {
       if (t % z_.chunk == 0) std::copy(h.begin(), h.end(), starts.begin() + t / z_.chunk * square);
       s.advance(h.data(), t, head);
     }
-    std::vector<T> dh(static_cast<std::size_t>(square));   // Of the state after the token, by what follows it.
+    std::vector<T> dh(static_cast<std::size_t>(square));  // Of the state after the token, by what follows it.
     for (std::int64_t chunk = chunks; chunk-- > 0;) {
       const std::int64_t first = chunk * z_.chunk, last = std::min(z_.tokens, first + z_.chunk);
       std::copy_n(starts.begin() + chunk * square, square, inside.begin());
@@ -177,12 +204,13 @@ class StateSpaceGrad {
   /// `before`: the state before the token; that after it follows.
   void of_token(const Sample<T>& s, std::int64_t t, std::int64_t head, const T* before, T* dh) {
     const T *after = before + z_.square(), *x = s.x(t, head), *b = s.b(t, head), *c = s.c(t, head);
-    T *dx = &dmixed_[s.at(t, s.first_x(head))], *db = &dmixed_[s.at(t, s.first_b(head))], *dc = &dmixed_[s.at(t, s.first_c(head))];
+    T *dx = &dmixed_[s.at(t, s.first_x(head))], *db = &dmixed_[s.at(t, s.first_b(head))],
+      *dc = &dmixed_[s.at(t, s.first_c(head))];
     const T step = s.step(t, head), decay = s.decay(t, head), d = in_.d[head];
     T by_step{0}, by_decay{0}, by_d{0};
     for (std::int64_t p = 0; p < z_.head_dim; ++p) {
       const std::int64_t i = s.row(t) * z_.inner() + head * z_.head_dim + p, first = p * z_.state;
-      const T flow = dy_[i] * silu(in_.z[i]);   // Of what the gate multiplies.
+      const T flow = dy_[i] * silu(in_.z[i]);  // Of what the gate multiplies.
       dz_[i] = dy_[i] * (dot(after + first, c, z_.state) + d * x[p]) * silu_slope(in_.z[i]);
       T along{0};
       for (std::int64_t n = 0; n < z_.state; ++n) {
@@ -198,7 +226,8 @@ class StateSpaceGrad {
       by_step += along * x[p];
       by_d += flow * x[p];
     }
-    const T by_exponent = by_decay * decay, rate = s.rate(head), by_raw = (by_step - rate * by_exponent) * sigmoid(s.raw_step(t, head));
+    const T by_exponent = by_decay * decay, rate = s.rate(head),
+            by_raw = (by_step - rate * by_exponent) * sigmoid(s.raw_step(t, head));
     ddt_[s.row(t) * z_.heads + head] = by_raw;
     if (dweight_ == nullptr) return;
     da_log_[head] -= by_exponent * step * rate;
@@ -212,12 +241,14 @@ class StateSpaceGrad {
     for (std::int64_t t = 0; t < z_.tokens; ++t)
       for (std::int64_t ch = 0; ch < z_.channels(); ++ch) {
         T sum{0};
-        for (std::int64_t i = std::max<std::int64_t>(0, z_.window - z_.tokens + t); i < z_.window; ++i) sum += in_.weight[ch * z_.window + i] * dmixed_[s.at(t + z_.window - 1 - i, ch)];
+        for (std::int64_t i = std::max<std::int64_t>(0, z_.window - z_.tokens + t); i < z_.window; ++i)
+          sum += in_.weight[ch * z_.window + i] * dmixed_[s.at(t + z_.window - 1 - i, ch)];
         din_.at(z_, s.row(t), ch) = sum;
         if (dweight_ == nullptr) continue;
         const T du = dmixed_[s.at(t, ch)];
         dbias_[ch] += du;
-        for (std::int64_t i = std::max<std::int64_t>(0, z_.window - 1 - t); i < z_.window; ++i) dweight_[ch * z_.window + i] += du * in_.in.at(z_, s.row(t - z_.window + 1 + i), ch);
+        for (std::int64_t i = std::max<std::int64_t>(0, z_.window - 1 - t); i < z_.window; ++i)
+          dweight_[ch * z_.window + i] += du * in_.in.at(z_, s.row(t - z_.window + 1 + i), ch);
       }
   }
 
@@ -227,11 +258,13 @@ class StateSpaceGrad {
   T* dz_;
   Channels<T> din_;
   T *ddt_, *dweight_ = nullptr, *dbias_ = nullptr, *da_log_ = nullptr, *dd_ = nullptr, *ddt_bias_ = nullptr;
-  std::vector<T> dmixed_;   ///< Of the convolution's result past SiLU, then before it; [tokens, channels] of one sample.
+  /// Of the convolution's result past SiLU, then before it; [tokens, channels] of one sample.
+  std::vector<T> dmixed_;
 };
 
-[[maybe_unused]] const bool registered = cpu_operators().add({"state_space", "convolution, gate and recurrence of Mamba-2", {}, both<StateSpace>()}) &&
-                                         cpu_operators().add({"state_space_grad", "its gradients", {}, both<StateSpaceGrad>()});
+[[maybe_unused]] const bool registered =
+    cpu_operators().add({"state_space", "convolution, gate and recurrence of Mamba-2", {}, both<StateSpace>()}) &&
+    cpu_operators().add({"state_space_grad", "its gradients", {}, both<StateSpaceGrad>()});
 
 }  // namespace
 

@@ -40,7 +40,9 @@ struct ScoreGrad {
   Judgement<A> judge;
   A over;
   template <int>
-  __device__ void at(std::int64_t i) const { put(out, i, judge.slope(get<A>(scores, i)) / over); }
+  __device__ void at(std::int64_t i) const {
+    put(out, i, judge.slope(get<A>(scores, i)) / over);
+  }
 };
 
 }  // namespace
@@ -48,7 +50,8 @@ struct ScoreGrad {
 void score_loss(cudaStream_t stream, Reals scores, std::int64_t n, const ScoreForm& f, Reals loss, double* total) {
   with_sums_of(scores.type, [&](auto a) {
     using A = decltype(a);
-    launch(&score_loss_kernel<A>, dim3(1), dim3(1024), 0, stream, scores, n, Judgement<A>{static_cast<A>(f.sign), f.form}, loss, total);
+    launch(&score_loss_kernel<A>, dim3(1), dim3(1024), 0, stream, scores, n,
+           Judgement<A>{static_cast<A>(f.sign), f.form}, loss, total);
   });
 }
 void score_loss_grad(cudaStream_t stream, Reals scores, Reals out, std::int64_t n, const ScoreForm& f, double over) {

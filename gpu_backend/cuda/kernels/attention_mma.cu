@@ -1,6 +1,7 @@
-// Attention on tensor cores in bfloat16 with fp32 sums, in the order of FlashAttention-2 (Dao 2023): a block keeps 16 rows per warp in registers
-// and streams tiles of the other side through shared memory, two deep. Backward goes over queries for dq and over keys for dk and dv, each
-// making the scores again, so that no sum needs atomics and results repeat bit for bit.
+// Attention on tensor cores in bfloat16 with fp32 sums, in the order of FlashAttention-2 (Dao 2023): a block keeps 16
+// rows per warp in registers and streams tiles of the other side through shared memory, two deep. Backward goes over
+// queries for dq and over keys for dk and dv, each making the scores again, so that no sum needs atomics and results
+// repeat bit for bit.
 
 #include <limits>
 
@@ -11,8 +12,8 @@ namespace rehearse::cuda {
 
 namespace {
 
-constexpr int kTile = 64;                      // Rows of a streamed tile.
-constexpr int kColumns = kTile / 8;            // Fragments of C across it.
+constexpr int kTile = 64;            // Rows of a streamed tile.
+constexpr int kColumns = kTile / 8;  // Fragments of C across it.
 constexpr float kLog2E = 1.4426950408889634074f, kLn2 = 0.6931471805599453094f;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
@@ -78,7 +79,8 @@ template <int D>
 __device__ void times(FragmentC (&sum)[D / 8], const FragmentC (&p)[kColumns], const Half* b) {
 #pragma unroll
   for (int k = 0; k < kColumns; k += 2) {
-    const FragmentA factor{{pack(p[k].x[0], p[k].x[1]), pack(p[k].x[2], p[k].x[3]), pack(p[k + 1].x[0], p[k + 1].x[1]), pack(p[k + 1].x[2], p[k + 1].x[3])}};
+    const FragmentA factor{{pack(p[k].x[0], p[k].x[1]), pack(p[k].x[2], p[k].x[3]), pack(p[k + 1].x[0], p[k + 1].x[1]),
+                            pack(p[k + 1].x[2], p[k + 1].x[3])}};
 #pragma unroll
     for (int n = 0; n < D / 8; n += 2) {
       FragmentB other[2];
@@ -98,7 +100,8 @@ __device__ float over_row(float x) {
 
 /// Writes 16 rows of sums, those of them that exist.
 template <int D>
-__device__ void store(const FragmentC (&sum)[D / 8], Half* head, std::int64_t apart, std::int64_t first, std::int64_t rows, const float (&factor)[2]) {
+__device__ void store(const FragmentC (&sum)[D / 8], Half* head, std::int64_t apart, std::int64_t first,
+                      std::int64_t rows, const float (&factor)[2]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -106,7 +109,8 @@ __device__ void store(const FragmentC (&sum)[D / 8], Half* head, std::int64_t ap
     if (row >= rows) continue;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n)
-      *reinterpret_cast<std::uint32_t*>(head + row * apart + n * 8 + lane % 4 * 2) = pack(sum[n].x[2 * half] * factor[half], sum[n].x[2 * half + 1] * factor[half]);
+      *reinterpret_cast<std::uint32_t*>(head + row * apart + n * 8 + lane % 4 * 2) =
+          pack(sum[n].x[2 * half] * factor[half], sum[n].x[2 * half + 1] * factor[half]);
   }
 }
 
@@ -133,11 +137,12 @@ __device__ int key_tiles(const AttentionShape& z, int end) {
 constexpr int kForwardWarps = 8;
 constexpr int kForwardRows = 16 * kForwardWarps;
 template <int D>
-inline constexpr std::size_t kForwardMemory = sizeof(Half) * kStride<D> * (kForwardRows + 4 * kTile);
+inline constexpr std::size_t kForwardMemory = sizeof(Half) * kStride<D>*(kForwardRows + 4 * kTile);
 
 /// A block per 128 queries of a head.
 template <int D>
-__global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Half* q, const Half* k, const Half* v, Half* out, float* lse, AttentionShape z) {
+__global__ void __launch_bounds__(kForwardWarps* kWarp)
+    forward_kernel(const Half* q, const Half* k, const Half* v, Half* out, float* lse, AttentionShape z) {
   Half* query_tile = reinterpret_cast<Half*>(launch_memory());
   Half* streamed = query_tile + kForwardRows * kStride<D>;
   const auto key_tile = [&](int j) { return streamed + (j % 2) * 2 * kTile * kStride<D>; };
@@ -145,7 +150,8 @@ __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Ha
 
   const std::int64_t b = blockIdx.y / z.heads, h = blockIdx.y % z.heads, shared_head = h / (z.heads / z.kv_heads);
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kForwardRows;  // The longest rows begin first.
-  const Half *keys = k + place(b, 0, shared_head, z.keys, z.kv_heads, D), *values = v + place(b, 0, shared_head, z.keys, z.kv_heads, D);
+  const Half *keys = k + place(b, 0, shared_head, z.keys, z.kv_heads, D),
+             *values = v + place(b, 0, shared_head, z.keys, z.kv_heads, D);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp_row = static_cast<int>(threadIdx.x) / kWarp * 16;
   const int row = first + warp_row + lane / 4, tiles = key_tiles(z, first + kForwardRows);
   const int last[2] = {last_key(z, row), last_key(z, row + 8)};
@@ -206,7 +212,8 @@ __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Ha
     total[half] = over_row<Sum>(total[half]);
     inverse[half] = total[half] > 0 ? 1.0f / total[half] : 0.0f;
     const std::int64_t query = row + half * 8;
-    if (lane % 4 == 0 && query < z.queries) lse[(b * z.queries + query) * z.heads + h] = largest[half] * kLn2 + logf(total[half]);
+    if (lane % 4 == 0 && query < z.queries)
+      lse[(b * z.queries + query) * z.heads + h] = largest[half] * kLn2 + logf(total[half]);
   }
   store<D>(sum, out + place(b, 0, h, z.queries, z.heads, D), z.heads * D, first + warp_row, z.queries, inverse);
 }
@@ -214,30 +221,38 @@ __global__ void __launch_bounds__(kForwardWarps * kWarp) forward_kernel(const Ha
 constexpr int kGradWarps = 4;
 constexpr int kGradRows = 16 * kGradWarps;
 template <int D>
-inline constexpr std::size_t kGradMemory = sizeof(Half) * kStride<D> * (2 * kGradRows + 4 * kTile) + sizeof(float) * 4 * kTile;
+inline constexpr std::size_t kGradMemory = sizeof(Half) * kStride<D>*(2 * kGradRows + 4 * kTile) +
+                                           sizeof(float) * 4 * kTile;
 
-/// One of the two passes of backward. Rows are keys (kKeys: their kept tiles are k and v, q and dout are streamed, over all query heads that share
-/// them) or queries (kept q and dout, streamed k and v). Scores are kept times streamed, their gradients likewise of the second pair.
+/// One of the two passes of backward. Rows are keys (kKeys: their kept tiles are k and v, q and dout are streamed, over
+/// all query heads that share them) or queries (kept q and dout, streamed k and v). Scores are kept times streamed,
+/// their gradients likewise of the second pair.
 template <int D, bool kKeys>
-__global__ void __launch_bounds__(kGradWarps * kWarp)
-    grad_kernel(const Half* dout, const Half* q, const Half* k, const Half* v, const float* lse, const float* delta, Half* dq, Half* dk, Half* dv, AttentionShape z) {
+__global__ void __launch_bounds__(kGradWarps* kWarp)
+    grad_kernel(const Half* dout, const Half* q, const Half* k, const Half* v, const float* lse, const float* delta,
+                Half* dq, Half* dk, Half* dv, AttentionShape z) {
   Half* kept_tiles = reinterpret_cast<Half*>(launch_memory());
   Half* second_kept = kept_tiles + kGradRows * kStride<D>;
   Half* streamed = second_kept + kGradRows * kStride<D>;
-  float* per_column = reinterpret_cast<float*>(streamed + 4 * kTile * kStride<D>);  // Log-sum-exp and delta of streamed queries, two deep.
+  // Log-sum-exp and delta of streamed queries, two deep.
+  float* per_column = reinterpret_cast<float*>(streamed + 4 * kTile * kStride<D>);
   const auto tile = [&](int j, int which) { return streamed + ((j % 2) * 2 + which) * kTile * kStride<D>; };
   const auto column_numbers = [&](int j) { return per_column + (j % 2) * 2 * kTile; };
 
-  const int row_heads = static_cast<int>(kKeys ? z.kv_heads : z.heads), rows = static_cast<int>(kKeys ? z.keys : z.queries), columns = static_cast<int>(kKeys ? z.queries : z.keys);
-  const int column_heads = static_cast<int>(kKeys ? z.heads : z.kv_heads), group = static_cast<int>(z.heads / z.kv_heads);
+  const int row_heads = static_cast<int>(kKeys ? z.kv_heads : z.heads),
+            rows = static_cast<int>(kKeys ? z.keys : z.queries), columns = static_cast<int>(kKeys ? z.queries : z.keys);
+  const int column_heads = static_cast<int>(kKeys ? z.heads : z.kv_heads),
+            group = static_cast<int>(z.heads / z.kv_heads);
   const int b = static_cast<int>(blockIdx.y) / row_heads, row_head = static_cast<int>(blockIdx.y) % row_heads;
   const int first = static_cast<int>(kKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * kGradRows;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp_row = static_cast<int>(threadIdx.x) / kWarp * 16;
   const int row = first + warp_row + lane / 4;
   const float factor = static_cast<float>(z.scale) * kLog2E;
   // The columns that a row sees: queries from one on, or keys up to one.
-  const int bound[2] = {kKeys ? first_query(z, row) : last_key(z, row), kKeys ? first_query(z, row + 8) : last_key(z, row + 8)};
-  const int begin = kKeys ? first_query(z, first) / kTile : 0, end = kKeys ? (columns + kTile - 1) / kTile : key_tiles(z, first + kGradRows);
+  const int bound[2] = {kKeys ? first_query(z, row) : last_key(z, row),
+                        kKeys ? first_query(z, row + 8) : last_key(z, row + 8)};
+  const int begin = kKeys ? first_query(z, first) / kTile : 0,
+            end = kKeys ? (columns + kTile - 1) / kTile : key_tiles(z, first + kGradRows);
   const int per_head = end > begin ? end - begin : 0, steps = kKeys ? group * per_head : per_head;
   const auto column_head = [&](int step) { return kKeys ? row_head * group + step / per_head : row_head / group; };
   const auto column_tile = [&](int step) { return begin + (kKeys ? step % per_head : step); };
@@ -286,7 +301,8 @@ __global__ void __launch_bounds__(kGradWarps * kWarp)
       for (int i = 0; i < 4; ++i) {
         const int c = n * 8 + lane % 4 * 2 + i % 2;
         const bool seen = kKeys ? at + c >= bound[i / 2] && at + c < columns : at + c <= bound[i / 2];
-        const float log_sum = kKeys ? column_numbers(step)[c] : row_lse[i / 2], less = kKeys ? column_numbers(step)[kTile + c] : row_delta[i / 2];
+        const float log_sum = kKeys ? column_numbers(step)[c] : row_lse[i / 2],
+                    less = kKeys ? column_numbers(step)[kTile + c] : row_delta[i / 2];
         s[n].x[i] = seen ? exp2f(s[n].x[i] * factor - log_sum) : 0.0f;
         ds[n].x[i] = s[n].x[i] * (ds[n].x[i] - less);
       }
@@ -301,22 +317,30 @@ __global__ void __launch_bounds__(kGradWarps * kWarp)
 
 /// More shared memory than every kernel may take unasked.
 template <class Kernel>
-void allow(Kernel kernel, std::size_t bytes) { REHEARSE_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes))); }
+void allow(Kernel kernel, std::size_t bytes) {
+  REHEARSE_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(bytes)));
+}
 
-dim3 grid_of(std::int64_t rows, int per_block, std::int64_t heads) { return {static_cast<unsigned>((rows + per_block - 1) / per_block), static_cast<unsigned>(heads)}; }
+dim3 grid_of(std::int64_t rows, int per_block, std::int64_t heads) {
+  return {static_cast<unsigned>((rows + per_block - 1) / per_block), static_cast<unsigned>(heads)};
+}
 
 template <int D>
 void forward(cudaStream_t stream, Reals q, Reals k, Reals v, Reals to, Reals lse, const AttentionShape& z) {
   allow(&forward_kernel<D>, kForwardMemory<D>);
-  launch(&forward_kernel<D>, grid_of(z.queries, kForwardRows, z.batch * z.heads), dim3(kForwardWarps * kWarp), kForwardMemory<D>, stream, in<Half>(q), in<Half>(k), in<Half>(v), out<Half>(to),
-         out<float>(lse), z);
+  launch(&forward_kernel<D>, grid_of(z.queries, kForwardRows, z.batch * z.heads), dim3(kForwardWarps * kWarp),
+         kForwardMemory<D>, stream, in<Half>(q), in<Half>(k), in<Half>(v), out<Half>(to), out<float>(lse), z);
 }
 
 template <int D, bool kKeys>
-void backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals lse, Reals dq, Reals dk, Reals dv, const AttentionShape& z, const float* delta) {
+void backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals lse, Reals dq, Reals dk, Reals dv,
+              const AttentionShape& z, const float* delta) {
   allow(&grad_kernel<D, kKeys>, kGradMemory<D>);
-  launch(&grad_kernel<D, kKeys>, grid_of(kKeys ? z.keys : z.queries, kGradRows, z.batch * (kKeys ? z.kv_heads : z.heads)), dim3(kGradWarps * kWarp), kGradMemory<D>, stream, in<Half>(dout),
-         in<Half>(q), in<Half>(k), in<Half>(v), in<float>(lse), delta, out<Half>(dq), out<Half>(dk), out<Half>(dv), z);
+  launch(&grad_kernel<D, kKeys>,
+         grid_of(kKeys ? z.keys : z.queries, kGradRows, z.batch * (kKeys ? z.kv_heads : z.heads)),
+         dim3(kGradWarps * kWarp), kGradMemory<D>, stream, in<Half>(dout), in<Half>(q), in<Half>(k), in<Half>(v),
+         in<float>(lse), delta, out<Half>(dq), out<Half>(dk), out<Half>(dv), z);
 }
 
 }  // namespace
@@ -324,22 +348,28 @@ void backward(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals 
 bool on_tensor_cores(const AttentionShape& z, ElementType type) {
   // Positions in one piece, so that a mask is a bound per row; dropout's random numbers would crowd out the products.
   const bool in_order = z.query.length >= z.queries && z.key.length >= z.keys;
-  return in_order && !z.dropout.on() && type == ElementType::real16 && z.d == z.v && (z.d == 64 || z.d == 128) && z.queries > 0 && z.keys > 0 && z.queries < (1 << 30) && z.keys < (1 << 30) && z.batch * z.heads < 65536;
+  return in_order && !z.dropout.on() && type == ElementType::real16 && z.d == z.v && (z.d == 64 || z.d == 128) &&
+         z.queries > 0 && z.keys > 0 && z.queries < (1 << 30) && z.keys < (1 << 30) && z.batch * z.heads < 65536;
 }
 
 void attention_mma(cudaStream_t stream, Reals q, Reals k, Reals v, Reals to, Reals lse, const AttentionShape& z) {
-  if (z.d == 64) forward<64>(stream, q, k, v, to, lse, z);
-  else forward<128>(stream, q, k, v, to, lse, z);
+  if (z.d == 64)
+    forward<64>(stream, q, k, v, to, lse, z);
+  else
+    forward<128>(stream, q, k, v, to, lse, z);
 }
 
-void attention_grad_mma(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals lse, Reals dq, Reals dk, Reals dv, const AttentionShape& z, const float* delta) {
+void attention_grad_mma(cudaStream_t stream, Reals dout, Reals q, Reals k, Reals v, Reals lse, Reals dq, Reals dk,
+                        Reals dv, const AttentionShape& z, const float* delta) {
   const auto both = [&](auto width) {
     constexpr int D = decltype(width)::value;
     backward<D, false>(stream, dout, q, k, v, lse, dq, dk, dv, z, delta);
     backward<D, true>(stream, dout, q, k, v, lse, dq, dk, dv, z, delta);
   };
-  if (z.d == 64) both(std::integral_constant<int, 64>{});
-  else both(std::integral_constant<int, 128>{});
+  if (z.d == 64)
+    both(std::integral_constant<int, 64>{});
+  else
+    both(std::integral_constant<int, 128>{});
 }
 
 }  // namespace rehearse::cuda

@@ -14,9 +14,13 @@ namespace rehearse::cuda {
 using Half = __nv_bfloat16;
 
 template <class T>
-struct AccumulatorOf { using type = float; };
+struct AccumulatorOf {
+  using type = float;
+};
 template <>
-struct AccumulatorOf<double> { using type = double; };
+struct AccumulatorOf<double> {
+  using type = double;
+};
 /// What sums of T are made in.
 template <class T>
 using Acc = typename AccumulatorOf<T>::type;
@@ -25,15 +29,23 @@ __device__ inline float widen(float x) { return x; }
 __device__ inline double widen(double x) { return x; }
 __device__ inline float widen(Half x) { return __bfloat162float(x); }
 template <class T>
-__device__ inline T narrow(Acc<T> x) { return static_cast<T>(x); }
+__device__ inline T narrow(Acc<T> x) {
+  return static_cast<T>(x);
+}
 template <>
-__device__ inline Half narrow<Half>(float x) { return __float2bfloat16_rn(x); }
+__device__ inline Half narrow<Half>(float x) {
+  return __float2bfloat16_rn(x);
+}
 
 /// V consecutive elements, moved in accesses of up to 16 bytes.
 template <int V, class T>
-struct alignas(V * sizeof(T) < 16 ? V * sizeof(T) : 16) Stored { T at[V]; };
+struct alignas(V * sizeof(T) < 16 ? V * sizeof(T) : 16) Stored {
+  T at[V];
+};
 template <int V, class A>
-struct Values { A at[V]; };
+struct Values {
+  A at[V];
+};
 
 template <int V, class T>
 __device__ inline Values<V, Acc<T>> read(const T* from, std::int64_t at) {
@@ -53,8 +65,18 @@ __device__ inline void write(T* to, std::int64_t at, const Values<V, Acc<T>>& va
 
 inline constexpr int kWarp = 32;
 
-struct Sum { template <class A> __device__ static A of(A a, A b) { return a + b; } };
-struct Max { template <class A> __device__ static A of(A a, A b) { return a > b ? a : b; } };
+struct Sum {
+  template <class A>
+  __device__ static A of(A a, A b) {
+    return a + b;
+  }
+};
+struct Max {
+  template <class A>
+  __device__ static A of(A a, A b) {
+    return a > b ? a : b;
+  }
+};
 
 /// The same result in every lane.
 template <class Op, class A>
@@ -79,7 +101,9 @@ inline constexpr std::int64_t kMostBlocks = 1 << 16;
 inline constexpr unsigned kThreads = 256;
 
 /// Blocks for n pieces of work of one block each; kernels loop where there are more.
-inline unsigned blocks_for(std::int64_t n) { return static_cast<unsigned>(n < 1 ? 1 : n < kMostBlocks ? n : kMostBlocks); }
+inline unsigned blocks_for(std::int64_t n) {
+  return static_cast<unsigned>(n < 1 ? 1 : n < kMostBlocks ? n : kMostBlocks);
+}
 
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream, A... arguments) {
@@ -110,15 +134,20 @@ void with_sum(ElementType type, ElementType sum, F f) {
 }
 
 template <class T>
-const T* in(const Reals& x) { return static_cast<const T*>(x.data); }
+const T* in(const Reals& x) {
+  return static_cast<const T*>(x.data);
+}
 template <class T>
-T* out(const Reals& x) { return static_cast<T*>(x.data); }
+T* out(const Reals& x) {
+  return static_cast<T*>(x.data);
+}
 
 /// Runs f.at<V>(i) for every V-th element.
 template <int V, class F>
 __global__ void each_kernel(F f, std::int64_t n) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * V;
-  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step) f.template at<V>(i);
+  for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < n; i += step)
+    f.template at<V>(i);
 }
 /// By vectors where all pointers and n allow it.
 template <int V, class F>
@@ -128,8 +157,10 @@ void each(cudaStream_t stream, F f, std::int64_t n, std::initializer_list<const 
   for (const void* p : pointers) aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
   const std::int64_t per_block = static_cast<std::int64_t>(kThreads) * (aligned ? V : 1);
   const dim3 grid(blocks_for((n + per_block - 1) / per_block));
-  if (aligned) launch(&each_kernel<V, F>, grid, dim3(kThreads), 0, stream, f, n);
-  else launch(&each_kernel<1, F>, grid, dim3(kThreads), 0, stream, f, n);
+  if (aligned)
+    launch(&each_kernel<V, F>, grid, dim3(kThreads), 0, stream, f, n);
+  else
+    launch(&each_kernel<1, F>, grid, dim3(kThreads), 0, stream, f, n);
 }
 /// Elements of T in 16 bytes.
 template <class T>

@@ -10,13 +10,15 @@ namespace rehearse::cuda {
 namespace {
 
 template <class A>
-__device__ A sigmoid(A x) { return A(1) / (A(1) + exp(-x)); }
+__device__ A sigmoid(A x) {
+  return A(1) / (A(1) + exp(-x));
+}
 
 /// A block is a warp, which works on one token at a time.
 template <class A>
 struct Token {
-  A p[kMostExperts];      ///< Probabilities.
-  A open[kMostExperts];   ///< Those that may still be chosen; the others are below 0. Backward: gradients of p.
+  A p[kMostExperts];     ///< Probabilities.
+  A open[kMostExperts];  ///< Those that may still be chosen; the others are below 0. Backward: gradients of p.
 };
 
 __device__ int lane() { return static_cast<int>(threadIdx.x); }
@@ -62,8 +64,10 @@ __device__ void limit_groups(Token<A>& t, const Routing& r) {
   for (std::int64_t g = lane(); g < r.groups; g += kWarp) {
     A first = -std::numeric_limits<A>::infinity(), second = first;
     for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
-      if (t.p[e] > first) second = first, first = t.p[e];
-      else if (t.p[e] > second) second = t.p[e];
+      if (t.p[e] > first)
+        second = first, first = t.p[e];
+      else if (t.p[e] > second)
+        second = t.p[e];
     }
     worth[g] = size > 1 ? first + second : first;
   }
@@ -102,12 +106,15 @@ __global__ void route_kernel(Reals scores, Reals weights, std::int64_t* choice, 
       __syncwarp();
     }
     if (lane() != 0) continue;
-    for (std::int64_t i = 0; i < r.k; ++i) put(weights, token * r.k + i, static_cast<A>(r.scale) * t.p[choice[token * r.k + i]] / (r.normalises ? sum : A(1)));
+    for (std::int64_t i = 0; i < r.k; ++i)
+      put(weights, token * r.k + i,
+          static_cast<A>(r.scale) * t.p[choice[token * r.k + i]] / (r.normalises ? sum : A(1)));
   }
 }
 
 template <class A>
-__global__ void route_grad_kernel(Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores, Reals load, Routing r) {
+__global__ void route_grad_kernel(Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores, Reals load,
+                                  Routing r) {
   __shared__ Token<A> t;
   for (std::int64_t token = blockIdx.x; token < r.tokens; token += gridDim.x) {
     const std::int64_t first = token * r.experts;
@@ -130,7 +137,8 @@ __global__ void route_grad_kernel(Reals dweights, Reals scores, const std::int64
       }
     }
     __syncwarp();
-    if (load.data != nullptr) {  // aux E sum_e f_e P_e, P_e the mean of normalised probabilities (Fedus et al. 2021, eq. 4)
+    // aux E sum_e f_e P_e, P_e the mean of normalised probabilities (Fedus et al. 2021, eq. 4)
+    if (load.data != nullptr) {
       A total{0}, along{0};
       for (std::int64_t e = lane(); e < r.experts; e += kWarp) total += t.p[e];
       total = over_warp<Sum>(total);
@@ -142,7 +150,8 @@ __global__ void route_grad_kernel(Reals dweights, Reals scores, const std::int64
     A along{0};
     for (std::int64_t e = lane(); e < r.experts; e += kWarp) along += dp[e] * t.p[e];
     along = over_warp<Sum>(along);
-    for (std::int64_t e = lane(); e < r.experts; e += kWarp) dp[e] = r.by_sigmoid ? dp[e] * t.p[e] * (A(1) - t.p[e]) : t.p[e] * (dp[e] - along);
+    for (std::int64_t e = lane(); e < r.experts; e += kWarp)
+      dp[e] = r.by_sigmoid ? dp[e] * t.p[e] * (A(1) - t.p[e]) : t.p[e] * (dp[e] - along);
     __syncwarp();
     if (r.z > 0) {  // z times the mean squared log-sum-exp (Zoph et al. 2022, eq. 5)
       if (r.by_sigmoid) log_sum = probabilities(scores, first, r.experts, false, t.p);
@@ -166,7 +175,8 @@ __global__ void load_kernel(const std::int64_t* choice, Reals load, Routing r) {
     if (threadIdx.x == 0) put(load, e, static_cast<A>(static_cast<double>(n) / r.choices_in_scope));
   }
 }
-__global__ void count_kernel(const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts, std::int64_t most) {
+__global__ void count_kernel(const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts,
+                             std::int64_t most) {
   for (std::int64_t e = blockIdx.x; e < experts; e += gridDim.x) {
     const std::int64_t all = count_of(choice, n, e);
     if (threadIdx.x == 0) counts[e] = most > 0 && all > most ? most : all;
@@ -182,7 +192,8 @@ __global__ void total_kernel(const std::int64_t* counts, std::int64_t n, std::in
 /// A choice's place among those of its expert, in order; -1 beyond the capacity. counts[expert]: how many have one.
 __global__ void place_kernel(const std::int64_t* choice, std::int64_t* rows, std::int64_t* counts, Dealing z) {
   __shared__ std::int64_t of_warp[kWarp];
-  const int in_warp = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp, warps = static_cast<int>(blockDim.x) / kWarp;
+  const int in_warp = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp,
+            warps = static_cast<int>(blockDim.x) / kWarp;
   for (std::int64_t e = blockIdx.x; e < z.experts; e += gridDim.x) {
     std::int64_t before = 0;
     for (std::int64_t first = 0; first < z.n; first += blockDim.x) {
@@ -224,15 +235,18 @@ struct AddFirst {
 };
 
 template <class A>
-__global__ void to_rows_kernel(Reals tokens, Reals to, const std::int64_t* rows, TokenRows z, Reals numbers, Reals numbers_to) {
+__global__ void to_rows_kernel(Reals tokens, Reals to, const std::int64_t* rows, TokenRows z, Reals numbers,
+                               Reals numbers_to) {
   for (std::int64_t i = blockIdx.x; i < z.tokens * z.k; i += gridDim.x) {
     if (rows[i] < 0) continue;
-    for (std::int64_t j = threadIdx.x; j < z.width; j += blockDim.x) put(to, rows[i] * z.width + j, get<A>(tokens, i / z.k * z.width + j));
+    for (std::int64_t j = threadIdx.x; j < z.width; j += blockDim.x)
+      put(to, rows[i] * z.width + j, get<A>(tokens, i / z.k * z.width + j));
     if (threadIdx.x == 0 && numbers.data != nullptr) put(numbers_to, rows[i], get<A>(numbers, i));
   }
 }
 template <class A>
-__global__ void to_tokens_kernel(Reals from, Reals tokens, const std::int64_t* rows, TokenRows z, Reals numbers, Reals numbers_to) {
+__global__ void to_tokens_kernel(Reals from, Reals tokens, const std::int64_t* rows, TokenRows z, Reals numbers,
+                                 Reals numbers_to) {
   for (std::int64_t t = blockIdx.x; t < z.tokens; t += gridDim.x) {
     for (std::int64_t j = threadIdx.x; j < z.width; j += blockDim.x) {
       A sum{0};
@@ -241,7 +255,8 @@ __global__ void to_tokens_kernel(Reals from, Reals tokens, const std::int64_t* r
       put(tokens, t * z.width + j, sum);
     }
     if (numbers.data == nullptr) continue;
-    for (std::int64_t i = t * z.k + threadIdx.x; i < (t + 1) * z.k; i += blockDim.x) put(numbers_to, i, rows[i] < 0 ? A(0) : get<A>(numbers, rows[i]));
+    for (std::int64_t i = t * z.k + threadIdx.x; i < (t + 1) * z.k; i += blockDim.x)
+      put(numbers_to, i, rows[i] < 0 ? A(0) : get<A>(numbers, rows[i]));
   }
 }
 
@@ -256,7 +271,8 @@ struct WeightedSiluMul {
   }
 };
 template <class A>
-__global__ void weighted_grad_kernel(Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup, Reals dweights, std::int64_t rows, std::int64_t width) {
+__global__ void weighted_grad_kernel(Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup,
+                                     Reals dweights, std::int64_t rows, std::int64_t width) {
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const A w = get<A>(weights, r);
     A sum{0};
@@ -282,7 +298,8 @@ struct WeightedSquaredRelu {
   }
 };
 template <class A>
-__global__ void weighted_squared_relu_grad_kernel(Reals dy, Reals x, Reals weights, Reals dx, Reals dweights, std::int64_t rows, std::int64_t width) {
+__global__ void weighted_squared_relu_grad_kernel(Reals dy, Reals x, Reals weights, Reals dx, Reals dweights,
+                                                  std::int64_t rows, std::int64_t width) {
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const A w = get<A>(weights, r);
     A sum{0};
@@ -323,65 +340,101 @@ struct AppendGrad {
 };
 
 void check_experts(const Routing& r) {
-  if (r.experts > kMostExperts) throw Error(ErrorKind::unavailable, "more than " + std::to_string(kMostExperts) + " experts", "cuda");
+  if (r.experts > kMostExperts)
+    throw Error(ErrorKind::unavailable, "more than " + std::to_string(kMostExperts) + " experts", "cuda");
 }
 
 }  // namespace
 
 void route(cudaStream_t stream, Reals scores, Reals weights, std::int64_t* choice, const Routing& r) {
   check_experts(r);
-  with_sums_of(scores.type, [&](auto a) { launch(&route_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, scores, weights, choice, r); });
+  with_sums_of(scores.type, [&](auto a) {
+    launch(&route_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, scores, weights, choice, r);
+  });
 }
 void route_load(cudaStream_t stream, const std::int64_t* choice, Reals load, const Routing& r) {
-  with_sums_of(load.type, [&](auto a) { launch(&load_kernel<decltype(a)>, dim3(blocks_for(r.experts)), dim3(kThreads), 0, stream, choice, load, r); });
+  with_sums_of(load.type, [&](auto a) {
+    launch(&load_kernel<decltype(a)>, dim3(blocks_for(r.experts)), dim3(kThreads), 0, stream, choice, load, r);
+  });
 }
-void route_grad(cudaStream_t stream, Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores, const void* load, ElementType load_type, const Routing& r) {
+void route_grad(cudaStream_t stream, Reals dweights, Reals scores, const std::int64_t* choice, Reals dscores,
+                const void* load, ElementType load_type, const Routing& r) {
   check_experts(r);
   const Reals shares{const_cast<void*>(load), load_type};
-  with_sums_of(scores.type, [&](auto a) { launch(&route_grad_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, dweights, scores, choice, dscores, shares, r); });
-}
-
-void count_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t n, std::int64_t* counts, std::int64_t experts, std::int64_t most) {
-  launch(&count_kernel, dim3(blocks_for(experts)), dim3(kThreads), 0, stream, choice, n, counts, experts, most);
-}
-void sum_counts(cudaStream_t stream, const std::int64_t* counts, std::int64_t n, std::int64_t* sum) { launch(&total_kernel, dim3(1), dim3(kThreads), 0, stream, counts, n, sum); }
-
-void rows_of_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t* rows, std::int64_t* scratch, const Dealing& z) {
-  launch(&place_kernel, dim3(blocks_for(z.experts)), dim3(kThreads), 0, stream, choice, rows, scratch, z);
-  launch(&first_rows_kernel, dim3(1), dim3(1), 0, stream, static_cast<const std::int64_t*>(scratch), scratch + z.experts, z);
-  each_one(stream, AddFirst{choice, scratch + z.experts, rows}, z.n);
-}
-
-void tokens_to_rows(cudaStream_t stream, Reals tokens, Reals to, const std::int64_t* rows, const TokenRows& z, Reals numbers, Reals numbers_to) {
-  with_sums_of(to.type, [&](auto a) { launch(&to_rows_kernel<decltype(a)>, dim3(blocks_for(z.tokens * z.k)), dim3(kThreads), 0, stream, tokens, to, rows, z, numbers, numbers_to); });
-}
-void rows_to_tokens(cudaStream_t stream, Reals from, Reals tokens, const std::int64_t* rows, const TokenRows& z, Reals numbers, Reals numbers_to) {
-  with_sums_of(from.type, [&](auto a) { launch(&to_tokens_kernel<decltype(a)>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, from, tokens, rows, z, numbers, numbers_to); });
-}
-
-void weighted_silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals weights, Reals y, std::int64_t rows, std::int64_t width) {
-  with_sums_of(gate.type, [&](auto a) { each_one(stream, WeightedSiluMul<decltype(a)>{gate, up, weights, y, width}, rows * width); });
-}
-void weighted_silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup, Reals dweights, std::int64_t rows, std::int64_t width) {
-  with_sums_of(gate.type, [&](auto a) {
-    launch(&weighted_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, gate, up, weights, dgate, dup, dweights, rows, width);
+  with_sums_of(scores.type, [&](auto a) {
+    launch(&route_grad_kernel<decltype(a)>, dim3(blocks_for(r.tokens)), dim3(kWarp), 0, stream, dweights, scores,
+           choice, dscores, shares, r);
   });
 }
 
-void weighted_squared_relu(cudaStream_t stream, Reals x, Reals weights, Reals y, std::int64_t rows, std::int64_t width) {
-  with_sums_of(x.type, [&](auto a) { each_one(stream, WeightedSquaredRelu<decltype(a)>{x, weights, y, width}, rows * width); });
+void count_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t n, std::int64_t* counts,
+                   std::int64_t experts, std::int64_t most) {
+  launch(&count_kernel, dim3(blocks_for(experts)), dim3(kThreads), 0, stream, choice, n, counts, experts, most);
 }
-void weighted_squared_relu_grad(cudaStream_t stream, Reals dy, Reals x, Reals weights, Reals dx, Reals dweights, std::int64_t rows, std::int64_t width) {
+void sum_counts(cudaStream_t stream, const std::int64_t* counts, std::int64_t n, std::int64_t* sum) {
+  launch(&total_kernel, dim3(1), dim3(kThreads), 0, stream, counts, n, sum);
+}
+
+void rows_of_choices(cudaStream_t stream, const std::int64_t* choice, std::int64_t* rows, std::int64_t* scratch,
+                     const Dealing& z) {
+  launch(&place_kernel, dim3(blocks_for(z.experts)), dim3(kThreads), 0, stream, choice, rows, scratch, z);
+  launch(&first_rows_kernel, dim3(1), dim3(1), 0, stream, static_cast<const std::int64_t*>(scratch),
+         scratch + z.experts, z);
+  each_one(stream, AddFirst{choice, scratch + z.experts, rows}, z.n);
+}
+
+void tokens_to_rows(cudaStream_t stream, Reals tokens, Reals to, const std::int64_t* rows, const TokenRows& z,
+                    Reals numbers, Reals numbers_to) {
+  with_sums_of(to.type, [&](auto a) {
+    launch(&to_rows_kernel<decltype(a)>, dim3(blocks_for(z.tokens * z.k)), dim3(kThreads), 0, stream, tokens, to, rows,
+           z, numbers, numbers_to);
+  });
+}
+void rows_to_tokens(cudaStream_t stream, Reals from, Reals tokens, const std::int64_t* rows, const TokenRows& z,
+                    Reals numbers, Reals numbers_to) {
+  with_sums_of(from.type, [&](auto a) {
+    launch(&to_tokens_kernel<decltype(a)>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, from, tokens, rows, z,
+           numbers, numbers_to);
+  });
+}
+
+void weighted_silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals weights, Reals y, std::int64_t rows,
+                       std::int64_t width) {
+  with_sums_of(gate.type, [&](auto a) {
+    each_one(stream, WeightedSiluMul<decltype(a)>{gate, up, weights, y, width}, rows * width);
+  });
+}
+void weighted_silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals weights, Reals dgate, Reals dup,
+                            Reals dweights, std::int64_t rows, std::int64_t width) {
+  with_sums_of(gate.type, [&](auto a) {
+    launch(&weighted_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, gate, up, weights,
+           dgate, dup, dweights, rows, width);
+  });
+}
+
+void weighted_squared_relu(cudaStream_t stream, Reals x, Reals weights, Reals y, std::int64_t rows,
+                           std::int64_t width) {
   with_sums_of(x.type, [&](auto a) {
-    launch(&weighted_squared_relu_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, x, weights, dx, dweights, rows, width);
+    each_one(stream, WeightedSquaredRelu<decltype(a)>{x, weights, y, width}, rows * width);
+  });
+}
+void weighted_squared_relu_grad(cudaStream_t stream, Reals dy, Reals x, Reals weights, Reals dx, Reals dweights,
+                                std::int64_t rows, std::int64_t width) {
+  with_sums_of(x.type, [&](auto a) {
+    launch(&weighted_squared_relu_grad_kernel<decltype(a)>, dim3(blocks_for(rows)), dim3(kThreads), 0, stream, dy, x,
+           weights, dx, dweights, rows, width);
   });
 }
 
 void append(cudaStream_t stream, Reals x, Reals vector, Reals y, const Appended& z) {
-  with_sums_of(y.type, [&](auto a) { each_one(stream, Append<decltype(a)>{x, vector, y, z}, z.tokens * z.heads * (z.d + z.e)); });
+  with_sums_of(y.type, [&](auto a) {
+    each_one(stream, Append<decltype(a)>{x, vector, y, z}, z.tokens * z.heads * (z.d + z.e));
+  });
 }
 void append_grad(cudaStream_t stream, Reals dy, Reals dx, Reals dvector, const Appended& z) {
-  with_sums_of(dy.type, [&](auto a) { each_one(stream, AppendGrad<decltype(a)>{dy, dx, dvector, z}, z.tokens * z.heads * (z.d + z.e)); });
+  with_sums_of(dy.type, [&](auto a) {
+    each_one(stream, AppendGrad<decltype(a)>{dy, dx, dvector, z}, z.tokens * z.heads * (z.d + z.e));
+  });
 }
 
 }  // namespace rehearse::cuda

@@ -12,7 +12,9 @@ struct RepeatHeads {
   Reals few, many;
   SharedHeads z;
   template <int>
-  __device__ void at(std::int64_t i) const { put(many, i, get<A>(few, i / z.width / z.copies * z.width + i % z.width)); }
+  __device__ void at(std::int64_t i) const {
+    put(many, i, get<A>(few, i / z.width / z.copies * z.width + i % z.width));
+  }
 };
 
 template <class A>
@@ -22,7 +24,8 @@ struct SumHeads {
   template <int>
   __device__ void at(std::int64_t i) const {
     A sum{0};
-    for (std::int64_t c = 0; c < z.copies; ++c) sum += get<A>(many, (i / z.width * z.copies + c) * z.width + i % z.width);
+    for (std::int64_t c = 0; c < z.copies; ++c)
+      sum += get<A>(many, (i / z.width * z.copies + c) * z.width + i % z.width);
     put(few, i, sum);
   }
 };
@@ -30,7 +33,9 @@ struct SumHeads {
 }  // namespace
 
 void repeat_heads(cudaStream_t stream, Reals few, Reals many, const SharedHeads& z) {
-  with_sums_of(few.type, [&](auto a) { each_one(stream, RepeatHeads<decltype(a)>{few, many, z}, z.heads * z.copies * z.width); });
+  with_sums_of(few.type, [&](auto a) {
+    each_one(stream, RepeatHeads<decltype(a)>{few, many, z}, z.heads * z.copies * z.width);
+  });
 }
 
 void sum_heads(cudaStream_t stream, Reals many, Reals few, const SharedHeads& z) {

@@ -1,4 +1,5 @@
-// Images: what works element by element, and sums per channel. Sums are made in chunks whose number the sizes give, then added in order.
+// Images: what works element by element, and sums per channel. Sums are made in chunks whose number the sizes give,
+// then added in order.
 
 #include "gpu_backend/cuda/kernels/images.hpp"
 #include "gpu_backend/cuda/kernels/numbers.cuh"
@@ -8,10 +9,14 @@ namespace rehearse::cuda {
 namespace {
 
 template <class A>
-__device__ A sigmoid(A x) { return A(1) / (A(1) + exp(-x)); }
+__device__ A sigmoid(A x) {
+  return A(1) / (A(1) + exp(-x));
+}
 constexpr double kLeak = 0.2;  // Yu et al. 2019, the authors' implementation.
 template <class A>
-__device__ A leaky(A x) { return x > A(0) ? x : static_cast<A>(kLeak) * x; }
+__device__ A leaky(A x) {
+  return x > A(0) ? x : static_cast<A>(kLeak) * x;
+}
 
 template <class A>
 struct Relu {
@@ -38,7 +43,9 @@ template <class A>
 struct Tanh {
   Elements x, y;
   template <int>
-  __device__ void at(std::int64_t i) const { put(y.data, y.own.place(i), tanh(get<A>(x.data, x.own.place(i)))); }
+  __device__ void at(std::int64_t i) const {
+    put(y.data, y.own.place(i), tanh(get<A>(x.data, x.own.place(i))));
+  }
 };
 template <class A>
 struct TanhGrad {
@@ -70,7 +77,8 @@ struct DropOwnGrad {
   A scale;
   template <int>
   __device__ void at(std::int64_t i) const {
-    put(dx.data, dx.own.place(i), get<A>(mask.data, mask.own.place(i)) > A(0) ? get<A>(dy.data, dy.own.place(i)) * scale : A(0));
+    put(dx.data, dx.own.place(i),
+        get<A>(mask.data, mask.own.place(i)) > A(0) ? get<A>(dy.data, dy.own.place(i)) * scale : A(0));
   }
 };
 template <class A>
@@ -78,7 +86,8 @@ struct Gate {
   Elements features, gates, y;
   template <int>
   __device__ void at(std::int64_t i) const {
-    put(y.data, y.own.place(i), leaky(get<A>(features.data, features.own.place(i))) * sigmoid(get<A>(gates.data, gates.own.place(i))));
+    put(y.data, y.own.place(i),
+        leaky(get<A>(features.data, features.own.place(i))) * sigmoid(get<A>(gates.data, gates.own.place(i))));
   }
 };
 template <class A>
@@ -86,7 +95,8 @@ struct GateGrad {
   Elements dy, features, gates, dfeatures, dgates;
   template <int>
   __device__ void at(std::int64_t i) const {
-    const A g = get<A>(dy.data, dy.own.place(i)), x = get<A>(features.data, features.own.place(i)), s = sigmoid(get<A>(gates.data, gates.own.place(i)));
+    const A g = get<A>(dy.data, dy.own.place(i)), x = get<A>(features.data, features.own.place(i)),
+            s = sigmoid(get<A>(gates.data, gates.own.place(i)));
     put(dfeatures.data, dfeatures.own.place(i), g * s * (x > A(0) ? A(1) : static_cast<A>(kLeak)));
     put(dgates.data, dgates.own.place(i), g * leaky(x) * s * (A(1) - s));
   }
@@ -114,40 +124,54 @@ template <class A>
 struct AddOwn {
   Elements a, b, sum;
   template <int>
-  __device__ void at(std::int64_t i) const { put(sum.data, sum.own.place(i), get<A>(a.data, a.own.place(i)) + get<A>(b.data, b.own.place(i))); }
+  __device__ void at(std::int64_t i) const {
+    put(sum.data, sum.own.place(i), get<A>(a.data, a.own.place(i)) + get<A>(b.data, b.own.place(i)));
+  }
 };
 template <class A>
 struct CopyOwn {
   Elements from, to;
   template <int>
-  __device__ void at(std::int64_t i) const { put(to.data, to.own.place(i), get<A>(from.data, from.own.place(i))); }
+  __device__ void at(std::int64_t i) const {
+    put(to.data, to.own.place(i), get<A>(from.data, from.own.place(i)));
+  }
 };
 template <class A>
 struct CopyChannels {
   Elements part, whole;
-  std::int64_t first, of_part, of_whole;   ///< First channel, in elements; elements of a sample of both.
+  std::int64_t first, of_part, of_whole;  ///< First channel, in elements; elements of a sample of both.
   bool join;
   template <int>
   __device__ void at(std::int64_t i) const {
-    const std::int64_t in_part = part.own.place(i), in_whole = whole.own.place(i / of_part * of_whole + first + i % of_part);
-    if (join) put(whole.data, in_whole, get<A>(part.data, in_part));
-    else put(part.data, in_part, get<A>(whole.data, in_whole));
+    const std::int64_t in_part = part.own.place(i),
+                       in_whole = whole.own.place(i / of_part * of_whole + first + i % of_part);
+    if (join)
+      put(whole.data, in_whole, get<A>(part.data, in_part));
+    else
+      put(part.data, in_part, get<A>(whole.data, in_whole));
   }
 };
 
 void copy_channels(cudaStream_t stream, const Elements& part, const Elements& whole, std::int64_t first, bool join) {
   with_sums_of(whole.data.type, [&](auto a) {
-    each_one(stream, CopyChannels<decltype(a)>{part, whole, first * part.own.from(2), part.own.from(1), whole.own.from(1), join}, part.own.from(0));
+    each_one(
+        stream,
+        CopyChannels<decltype(a)>{part, whole, first * part.own.from(2), part.own.from(1), whole.own.from(1), join},
+        part.own.from(0));
   });
 }
 
 // ---- sums per channel
 
 template <class A>
-struct Two { A first{0}, second{0}; };
+struct Two {
+  A first{0}, second{0};
+};
 
 /// How the elements of a channel are dealt: `chunks` of `length` each.
-struct Chunks { std::int64_t channels, count, pixels, chunks, length; };
+struct Chunks {
+  std::int64_t channels, count, pixels, chunks, length;
+};
 Chunks chunks_of(std::int64_t batch, std::int64_t channels, std::int64_t pixels) {
   constexpr std::int64_t kShortest = 4096, kMost = 64;
   Chunks out{channels, batch * pixels, pixels, 1, 0};
@@ -161,7 +185,8 @@ Chunks chunks_of(const Own& own) { return chunks_of(own.length[0], own.length[1]
 template <class A, class F>
 __global__ void chunk_sums_kernel(F f, Two<A>* partial, Chunks z) {
   for (std::int64_t job = blockIdx.x; job < z.channels * z.chunks; job += gridDim.x) {
-    const std::int64_t channel = job / z.chunks, begin = job % z.chunks * z.length, end = begin + z.length < z.count ? begin + z.length : z.count;
+    const std::int64_t channel = job / z.chunks, begin = job % z.chunks * z.length,
+                       end = begin + z.length < z.count ? begin + z.length : z.count;
     Two<A> sum;
     for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
       const Two<A> terms = f((i / z.pixels * z.channels + channel) * z.pixels + i % z.pixels, channel);
@@ -181,7 +206,8 @@ struct Finish {
   template <int>
   __device__ void at(std::int64_t channel) const {
     Two<A> sum;
-    for (std::int64_t i = 0; i < chunks; ++i) sum.first += partial[channel * chunks + i].first, sum.second += partial[channel * chunks + i].second;
+    for (std::int64_t i = 0; i < chunks; ++i)
+      sum.first += partial[channel * chunks + i].first, sum.second += partial[channel * chunks + i].second;
     g(channel, sum);
   }
 };
@@ -208,7 +234,9 @@ struct Squares {
 template <class A>
 struct AddTo {
   Reals sum;
-  __device__ void operator()(std::int64_t channel, const Two<A>& s) const { put(sum, channel, get<A>(sum, channel) + s.first); }
+  __device__ void operator()(std::int64_t channel, const Two<A>& s) const {
+    put(sum, channel, get<A>(sum, channel) + s.first);
+  }
 };
 template <class A>
 struct Mean {
@@ -232,7 +260,9 @@ struct FillMean {
   std::int64_t own_pixels;
   A pixels;
   template <int>
-  __device__ void at(std::int64_t i) const { put(dx.data, dx.own.place(i), get<A>(dy, i / own_pixels) / pixels); }
+  __device__ void at(std::int64_t i) const {
+    put(dx.data, dx.own.place(i), get<A>(dy, i / own_pixels) / pixels);
+  }
 };
 
 // ---- batch norm
@@ -250,7 +280,9 @@ struct Moments {
   }
 };
 template <class A>
-Moments<A> moments(Reals sums, const Own& own, const BatchNorm& z) { return {sums, own.length[1], static_cast<A>(z.count), static_cast<A>(z.epsilon)}; }
+Moments<A> moments(Reals sums, const Own& own, const BatchNorm& z) {
+  return {sums, own.length[1], static_cast<A>(z.count), static_cast<A>(z.epsilon)};
+}
 
 /// Four numbers per channel, worked out once.
 template <class A>
@@ -289,7 +321,8 @@ struct NormaliseGrad {
   template <int>
   __device__ void at(std::int64_t i) const {
     const A* k = of + 4 * channels.of(i);
-    put(dx.data, dx.own.place(i), k[0] * (get<A>(dy.data, dy.own.place(i)) - k[2] - (get<A>(x.data, x.own.place(i)) - k[1]) * k[3]));
+    put(dx.data, dx.own.place(i),
+        k[0] * (get<A>(dy.data, dy.own.place(i)) - k[2] - (get<A>(x.data, x.own.place(i)) - k[1]) * k[3]));
   }
 };
 template <class A>
@@ -316,10 +349,14 @@ struct GradSums {
 }  // namespace
 
 void relu(cudaStream_t stream, const Elements& x, const Elements& mask, const Elements& y, double slope) {
-  with_sums_of(y.data.type, [&](auto a) { each_one(stream, Relu<decltype(a)>{x, mask, y, static_cast<decltype(a)>(slope)}, y.own.from(0)); });
+  with_sums_of(y.data.type, [&](auto a) {
+    each_one(stream, Relu<decltype(a)>{x, mask, y, static_cast<decltype(a)>(slope)}, y.own.from(0));
+  });
 }
 void relu_grad(cudaStream_t stream, const Elements& dy, const Elements& kept, const Elements& dx, double slope) {
-  with_sums_of(dx.data.type, [&](auto a) { each_one(stream, ReluGrad<decltype(a)>{dy, kept, dx, static_cast<decltype(a)>(slope)}, dx.own.from(0)); });
+  with_sums_of(dx.data.type, [&](auto a) {
+    each_one(stream, ReluGrad<decltype(a)>{dy, kept, dx, static_cast<decltype(a)>(slope)}, dx.own.from(0));
+  });
 }
 void tanh_of(cudaStream_t stream, const Elements& x, const Elements& y) {
   with_sums_of(y.data.type, [&](auto a) { each_one(stream, Tanh<decltype(a)>{x, y}, y.own.from(0)); });
@@ -327,20 +364,30 @@ void tanh_of(cudaStream_t stream, const Elements& x, const Elements& y) {
 void tanh_grad(cudaStream_t stream, const Elements& dy, const Elements& x, const Elements& dx) {
   with_sums_of(dx.data.type, [&](auto a) { each_one(stream, TanhGrad<decltype(a)>{dy, x, dx}, dx.own.from(0)); });
 }
-void dropout_own(cudaStream_t stream, const Elements& x, const Elements& residual, const Elements& mask, const Elements& y, const GlobalElements& elements, const Dropout& random) {
-  with_sums_of(y.data.type, [&](auto a) { each_one(stream, DropOwn<decltype(a)>{x, residual, mask, y, elements, random}, y.own.from(0)); });
+void dropout_own(cudaStream_t stream, const Elements& x, const Elements& residual, const Elements& mask,
+                 const Elements& y, const GlobalElements& elements, const Dropout& random) {
+  with_sums_of(y.data.type, [&](auto a) {
+    each_one(stream, DropOwn<decltype(a)>{x, residual, mask, y, elements, random}, y.own.from(0));
+  });
 }
 void dropout_own_grad(cudaStream_t stream, const Elements& dy, const Elements& mask, const Elements& dx, double scale) {
-  with_sums_of(dx.data.type, [&](auto a) { each_one(stream, DropOwnGrad<decltype(a)>{dy, mask, dx, static_cast<decltype(a)>(scale)}, dx.own.from(0)); });
+  with_sums_of(dx.data.type, [&](auto a) {
+    each_one(stream, DropOwnGrad<decltype(a)>{dy, mask, dx, static_cast<decltype(a)>(scale)}, dx.own.from(0));
+  });
 }
 void gate(cudaStream_t stream, const Elements& features, const Elements& gates, const Elements& y) {
   with_sums_of(y.data.type, [&](auto a) { each_one(stream, Gate<decltype(a)>{features, gates, y}, y.own.from(0)); });
 }
-void gate_grad(cudaStream_t stream, const Elements& dy, const Elements& features, const Elements& gates, const Elements& dfeatures, const Elements& dgates) {
-  with_sums_of(dy.data.type, [&](auto a) { each_one(stream, GateGrad<decltype(a)>{dy, features, gates, dfeatures, dgates}, dy.own.from(0)); });
+void gate_grad(cudaStream_t stream, const Elements& dy, const Elements& features, const Elements& gates,
+               const Elements& dfeatures, const Elements& dgates) {
+  with_sums_of(dy.data.type, [&](auto a) {
+    each_one(stream, GateGrad<decltype(a)>{dy, features, gates, dfeatures, dgates}, dy.own.from(0));
+  });
 }
 void add_bias(cudaStream_t stream, Reals bias, const Elements& image) {
-  with_sums_of(image.data.type, [&](auto a) { each_one(stream, AddBias<decltype(a)>{bias, image, Channels(image.own)}, image.own.from(0)); });
+  with_sums_of(image.data.type, [&](auto a) {
+    each_one(stream, AddBias<decltype(a)>{bias, image, Channels(image.own)}, image.own.from(0));
+  });
 }
 void add_own(cudaStream_t stream, const Elements& a, const Elements& b, const Elements& sum) {
   with_sums_of(sum.data.type, [&](auto t) { each_one(stream, AddOwn<decltype(t)>{a, b, sum}, sum.own.from(0)); });
@@ -348,12 +395,19 @@ void add_own(cudaStream_t stream, const Elements& a, const Elements& b, const El
 void copy_own(cudaStream_t stream, const Elements& from, const Elements& to) {
   with_sums_of(to.data.type, [&](auto a) { each_one(stream, CopyOwn<decltype(a)>{from, to}, to.own.from(0)); });
 }
-void join_channels(cudaStream_t stream, const Elements& part, const Elements& whole, std::int64_t first) { copy_channels(stream, part, whole, first, true); }
-void split_channels(cudaStream_t stream, const Elements& whole, const Elements& part, std::int64_t first) { copy_channels(stream, part, whole, first, false); }
+void join_channels(cudaStream_t stream, const Elements& part, const Elements& whole, std::int64_t first) {
+  copy_channels(stream, part, whole, first, true);
+}
+void split_channels(cudaStream_t stream, const Elements& whole, const Elements& part, std::int64_t first) {
+  copy_channels(stream, part, whole, first, false);
+}
 
 std::size_t channel_scratch_bytes(const Own& image, ElementType type) {
   const Chunks sums = chunks_of(image), means = chunks_of(1, image.length[0] * image.length[1], image.from(2));
-  const std::int64_t partial = 2 * (sums.channels * sums.chunks > means.channels * means.chunks ? sums.channels * sums.chunks : means.channels * means.chunks), four = 4 * image.length[1];
+  const std::int64_t partial = 2 * (sums.channels * sums.chunks > means.channels * means.chunks
+                                        ? sums.channels * sums.chunks
+                                        : means.channels * means.chunks),
+                     four = 4 * image.length[1];
   return static_cast<std::size_t>(partial > four ? partial : four) * sum_bytes(type);
 }
 
@@ -366,7 +420,8 @@ void channel_sum(cudaStream_t stream, const Elements& dy, Reals sum, void* scrat
 void global_pool(cudaStream_t stream, const Elements& x, Reals y, std::int64_t pixels, void* scratch) {
   with_sums_of(x.data.type, [&](auto a) {
     using A = decltype(a);
-    per_channel<A>(stream, chunks_of(1, x.own.length[0] * x.own.length[1], x.own.from(2)), OneTerm<A>{x}, Mean<A>{y, static_cast<A>(pixels)}, scratch);
+    per_channel<A>(stream, chunks_of(1, x.own.length[0] * x.own.length[1], x.own.from(2)), OneTerm<A>{x},
+                   Mean<A>{y, static_cast<A>(pixels)}, scratch);
   });
 }
 void global_pool_grad(cudaStream_t stream, Reals dy, const Elements& dx, std::int64_t pixels) {
@@ -382,7 +437,8 @@ void batch_norm_sums(cudaStream_t stream, const Elements& x, Reals sums, void* s
     per_channel<A>(stream, chunks_of(x.own), Squares<A>{x}, Both<A>{sums, x.own.length[1]}, scratch);
   });
 }
-void batch_norm(cudaStream_t stream, const Elements& x, Reals sums, Reals weight, Reals bias, const Elements& y, const BatchNorm& z, void* scratch) {
+void batch_norm(cudaStream_t stream, const Elements& x, Reals sums, Reals weight, Reals bias, const Elements& y,
+                const BatchNorm& z, void* scratch) {
   with_sums_of(x.data.type, [&](auto a) {
     using A = decltype(a);
     auto* four = static_cast<A*>(scratch);
@@ -390,13 +446,16 @@ void batch_norm(cudaStream_t stream, const Elements& x, Reals sums, Reals weight
     each_one(stream, Normalise<A>{x, y, four, Channels(x.own)}, x.own.from(0));
   });
 }
-void batch_norm_grad_sums(cudaStream_t stream, const Elements& x, const Elements& dy, Reals sums, Reals gradient_sums, Reals dweight, Reals dbias, const BatchNorm& z, void* scratch) {
+void batch_norm_grad_sums(cudaStream_t stream, const Elements& x, const Elements& dy, Reals sums, Reals gradient_sums,
+                          Reals dweight, Reals dbias, const BatchNorm& z, void* scratch) {
   with_sums_of(x.data.type, [&](auto a) {
     using A = decltype(a);
-    per_channel<A>(stream, chunks_of(x.own), GradTerms<A>{x, dy, moments<A>(sums, x.own, z)}, GradSums<A>{{gradient_sums, x.own.length[1]}, dweight, dbias}, scratch);
+    per_channel<A>(stream, chunks_of(x.own), GradTerms<A>{x, dy, moments<A>(sums, x.own, z)},
+                   GradSums<A>{{gradient_sums, x.own.length[1]}, dweight, dbias}, scratch);
   });
 }
-void batch_norm_grad(cudaStream_t stream, const Elements& x, const Elements& dy, Reals sums, Reals gradient_sums, Reals weight, const Elements& dx, const BatchNorm& z, void* scratch) {
+void batch_norm_grad(cudaStream_t stream, const Elements& x, const Elements& dy, Reals sums, Reals gradient_sums,
+                     Reals weight, const Elements& dx, const BatchNorm& z, void* scratch) {
   with_sums_of(x.data.type, [&](auto a) {
     using A = decltype(a);
     auto* four = static_cast<A*>(scratch);

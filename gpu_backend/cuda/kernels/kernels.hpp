@@ -1,6 +1,7 @@
 #pragma once
-// Launchers of all kernels. Each enqueues on a stream and returns; the computation is that of the CPU operator of the same name, which tests
-// compare it with. Sums are made in fp32 (fp64 for fp64 operands), in an order that depends on sizes only: results repeat bit for bit.
+// Launchers of all kernels. Each enqueues on a stream and returns; the computation is that of the CPU operator of the
+// same name, which tests compare it with. Sums are made in fp32 (fp64 for fp64 operands), in an order that depends on
+// sizes only: results repeat bit for bit.
 
 #include <compare>
 #include <cstddef>
@@ -26,7 +27,8 @@ void cast(cudaStream_t, Reals from, Reals to, std::int64_t n);
 void scale(cudaStream_t, Reals x, std::int64_t n, double factor);
 void divide(cudaStream_t, Reals x, std::int64_t n, double by);
 /// y = dropout(x) (+ residual, where it is given); writes the mask.
-void dropout(cudaStream_t, Reals x, const void* residual, std::uint8_t* mask, Reals y, std::int64_t n, const GlobalElements& elements, const Dropout& random);
+void dropout(cudaStream_t, Reals x, const void* residual, std::uint8_t* mask, Reals y, std::int64_t n,
+             const GlobalElements& elements, const Dropout& random);
 void dropout_grad(cudaStream_t, Reals dy, const std::uint8_t* mask, Reals dx, std::int64_t n, double scale);
 
 // ---- blocks of elements, for what goes between ranks
@@ -37,71 +39,103 @@ struct Piece {
   auto operator<=>(const Piece&) const = default;
 };
 /// Copies pieces listed in device memory.
-void copy_pieces(cudaStream_t, const std::byte* from, std::byte* to, const Piece* pieces, int count, std::int64_t largest);
+void copy_pieces(cudaStream_t, const std::byte* from, std::byte* to, const Piece* pieces, int count,
+                 std::int64_t largest);
 
 // ---- rows
 
 /// The weight has a piece of `width` for each of `runs` consecutive rows, in turn.
-struct NormShape { std::int64_t rows, width; double epsilon; bool centred; std::int64_t runs = 1; };
+struct NormShape {
+  std::int64_t rows, width;
+  double epsilon;
+  bool centred;
+  std::int64_t runs = 1;
+};
 void norm(cudaStream_t, Reals x, Reals weight, const void* bias, Reals y, const NormShape& shape);
 void norm_input_grad(cudaStream_t, Reals x, Reals dy, Reals weight, Reals dx, const NormShape& shape);
 /// Adds to dweight, and to dbias where given. `scratch` holds norm_scratch_bytes().
-void norm_weight_grad(cudaStream_t, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& shape, void* scratch);
+void norm_weight_grad(cudaStream_t, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& shape,
+                      void* scratch);
 [[nodiscard]] std::size_t norm_scratch_bytes(const NormShape& shape, ElementType type);
 /// Adds the sums of the columns of dy [rows, columns] to `sum`. `scratch` holds column_scratch_bytes().
 void column_sum(cudaStream_t, Reals dy, Reals sum, std::int64_t rows, std::int64_t columns, void* scratch);
 [[nodiscard]] std::size_t column_scratch_bytes(std::int64_t rows, std::int64_t columns, ElementType type);
 
 /// Keys of a row of scores [batch, heads, queries, keys], where causal: those at later positions are masked.
-struct Mask { bool causal = false; std::int64_t queries = 1; Line query, key; };
-void softmax(cudaStream_t, Reals scores, Reals probabilities, std::int64_t rows, std::int64_t columns, double scale, const Mask& mask);
-void softmax_grad(cudaStream_t, Reals probabilities, Reals grad, Reals out, std::int64_t rows, std::int64_t columns, double scale);
+struct Mask {
+  bool causal = false;
+  std::int64_t queries = 1;
+  Line query, key;
+};
+void softmax(cudaStream_t, Reals scores, Reals probabilities, std::int64_t rows, std::int64_t columns, double scale,
+             const Mask& mask);
+void softmax_grad(cudaStream_t, Reals probabilities, Reals grad, Reals out, std::int64_t rows, std::int64_t columns,
+                  double scale);
 void mask_later(cudaStream_t, Reals scores, std::int64_t rows, std::int64_t columns, const Mask& mask);
 
 // ---- tables
 
-struct TableShape { std::int64_t tokens, width, first_row, rows; };
+struct TableShape {
+  std::int64_t tokens, width, first_row, rows;
+};
 void embedding(cudaStream_t, const std::int64_t* tokens, Reals table, Reals out, const TableShape& shape);
 void embedding_grad(cudaStream_t, const std::int64_t* tokens, Reals dy, Reals table, const TableShape& shape);
-struct PositionShape { std::int64_t batch, sequence, width; Line positions; };
+struct PositionShape {
+  std::int64_t batch, sequence, width;
+  Line positions;
+};
 void add_position(cudaStream_t, Reals x, Reals table, Reals y, const PositionShape& shape);
 void position_grad(cudaStream_t, Reals dy, Reals table, const PositionShape& shape);
-struct RopeShape { std::int64_t batch, sequence, heads, width, turning; double base; Line positions; };
+struct RopeShape {
+  std::int64_t batch, sequence, heads, width, turning;
+  double base;
+  Line positions;
+};
 /// direction 1 turns, -1 turns back.
 void rope(cudaStream_t, Reals x, Reals y, const RopeShape& shape, int direction);
 
 // ---- cross-entropy; columns from `valid` on are padding
 
-struct Logits { std::int64_t rows, stored, valid, first; };
+struct Logits {
+  std::int64_t rows, stored, valid, first;
+};
 void xent_max(cudaStream_t, Reals logits, Reals max, const Logits& shape);
 void xent_sums(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals sums, const Logits& shape);
-void xent_exponential(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals target, const Logits& shape);
+void xent_exponential(cudaStream_t, Reals logits, const std::int64_t* labels, Reals max, Reals target,
+                      const Logits& shape);
 void xent_sum_exp(cudaStream_t, Reals exponentials, Reals sum, const Logits& shape);
 void xent_normalise(cudaStream_t, Reals exponentials, Reals sum, const Logits& shape);
 /// Mean of log(sum) - target over rows to `loss`, their sum to `total`. target null: pairs of both lie in `sum`.
 void xent_loss(cudaStream_t, Reals sum, const void* target, Reals loss, double* total, std::int64_t rows);
-/// (p - [label]) / tokens. max null: `from` holds probabilities; else logits, whose exponentials are divided by sums[2 r].
-void xent_grad(cudaStream_t, Reals from, const std::int64_t* labels, Reals out, const void* max, const void* sums, const Logits& shape, double tokens);
+/// (p - [label]) / tokens. max null: `from` holds probabilities; else logits, whose exponentials are divided by sums[2
+/// r].
+void xent_grad(cudaStream_t, Reals from, const std::int64_t* labels, Reals out, const void* max, const void* sums,
+               const Logits& shape, double tokens);
 
-// ---- attention; q [b, queries, heads, d], k [b, keys, kv_heads, d], v and out with `v` for d; log-sum-exp [b, queries, heads]
+// ---- attention; q [b, queries, heads, d], k [b, keys, kv_heads, d], v and out with `v` for d; log-sum-exp [b,
+// queries, heads]
 
 struct AttentionShape {
   std::int64_t batch, queries, keys, heads, kv_heads, d, v;
   double scale;
   bool causal;
-  Line query, key;                          ///< Positions.
-  Line sample, head;                        ///< For dropout.
+  Line query, key;    ///< Positions.
+  Line sample, head;  ///< For dropout.
   std::int64_t all_heads, all_queries, all_keys;
   Dropout dropout;
 };
 void attention(cudaStream_t, Reals q, Reals k, Reals v, Reals out, Reals lse, const AttentionShape& shape);
 /// `scratch` holds attention_scratch_bytes().
-void attention_grad(cudaStream_t, Reals dout, Reals q, Reals k, Reals v, Reals out, Reals lse, Reals dq, Reals dk, Reals dv, const AttentionShape& shape, void* scratch);
+void attention_grad(cudaStream_t, Reals dout, Reals q, Reals k, Reals v, Reals out, Reals lse, Reals dq, Reals dk,
+                    Reals dv, const AttentionShape& shape, void* scratch);
 [[nodiscard]] std::size_t attention_scratch_bytes(const AttentionShape& shape, ElementType type);
 /// Joins out [rows, width] and its log-sum-exp with those of further keys.
-void attention_merge(cudaStream_t, Reals out, Reals lse, Reals more, Reals more_lse, std::int64_t rows, std::int64_t width);
+void attention_merge(cudaStream_t, Reals out, Reals lse, Reals more, Reals more_lse, std::int64_t rows,
+                     std::int64_t width);
 /// few [rows, heads, width], many [rows, heads x copies, width]; `heads` here counts those of all rows.
-struct SharedHeads { std::int64_t heads, copies, width; };
+struct SharedHeads {
+  std::int64_t heads, copies, width;
+};
 void repeat_heads(cudaStream_t, Reals few, Reals many, const SharedHeads& shape);
 void sum_heads(cudaStream_t, Reals many, Reals few, const SharedHeads& shape);
 void fill(cudaStream_t, Reals x, std::int64_t n, double value);
@@ -112,14 +146,32 @@ inline constexpr std::int64_t kMaxHeadDim = 256;
 // ---- optimizer: many tensors per launch
 
 /// A tensor of an update: gradient, weights, first and second state (SGD has one). `decay` multiplies the weights.
-struct Updated { const void* gradient; void* weights; void* first; void* second; std::int64_t n; double decay; };
+struct Updated {
+  const void* gradient;
+  void* weights;
+  void* first;
+  void* second;
+  std::int64_t n;
+  double decay;
+};
 /// `correct1` and `correct2`: 1 - beta^t, t steps after the start.
-struct AdamRule { double rate, beta1, beta2, epsilon; PerStep<double> correct1, correct2; bool decoupled; };
-struct SgdRule { double rate, momentum; };
-struct UpdateTypes { ElementType gradient, weights, state; };
+struct AdamRule {
+  double rate, beta1, beta2, epsilon;
+  PerStep<double> correct1, correct2;
+  bool decoupled;
+};
+struct SgdRule {
+  double rate, momentum;
+};
+struct UpdateTypes {
+  ElementType gradient, weights, state;
+};
 void adam(cudaStream_t, const Updated* tensors, int count, const UpdateTypes& types, const AdamRule& rule);
 void sgd(cudaStream_t, const Updated* tensors, int count, const UpdateTypes& types, const SgdRule& rule);
-struct Counted { Reals values; std::int64_t n; };
+struct Counted {
+  Reals values;
+  std::int64_t n;
+};
 /// Sum of squares over all tensors to `sum`. `scratch` holds square_scratch_bytes().
 void square_sum(cudaStream_t, const Counted* tensors, int count, Reals sum, void* scratch);
 [[nodiscard]] std::size_t square_scratch_bytes(const Counted* tensors, int count);

@@ -1,5 +1,5 @@
-// Layer and RMS norm over rows, and sums of columns. Backward makes the statistics again. Sums over rows go through partial sums of fixed row
-// ranges, added in order.
+// Layer and RMS norm over rows, and sums of columns. Backward makes the statistics again. Sums over rows go through
+// partial sums of fixed row ranges, added in order.
 
 #include "gpu_backend/cuda/kernels/common.cuh"
 
@@ -8,11 +8,13 @@ namespace rehearse::cuda {
 namespace {
 
 constexpr unsigned kRowThreads = 128;
-constexpr std::int64_t kRowsPerPart = 64;   // Rows that one block adds up.
+constexpr std::int64_t kRowsPerPart = 64;  // Rows that one block adds up.
 constexpr unsigned kColumnThreads = 32, kRowLanes = 8;
 
 template <class A>
-struct Moments { A mean, inverse; };
+struct Moments {
+  A mean, inverse;
+};
 
 /// Of one row, by one block.
 template <int V, class T>
@@ -79,7 +81,8 @@ __global__ void input_grad_kernel(const T* x, const T* dy, const T* weight, T* d
       auto v = read<V>(row, i);
       const auto g = read<V>(grad, i), w = read<V>(scale, i);
 #pragma unroll
-      for (int j = 0; j < V; ++j) v.at[j] = m.inverse * (g.at[j] * w.at[j] - mean - (v.at[j] - m.mean) * m.inverse * along);
+      for (int j = 0; j < V; ++j)
+        v.at[j] = m.inverse * (g.at[j] * w.at[j] - mean - (v.at[j] - m.mean) * m.inverse * along);
       write<V>(dx + r * z.width, i, v);
     }
   }
@@ -94,13 +97,15 @@ __global__ void moments_kernel(const T* x, Acc<T>* to, NormShape z) {
   }
 }
 
-/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to `plain`. A row here is `runs` of
-/// those that moments are of.
+/// Partial sums over the rows of a part, per column: of dy (times x^, where moments are given), and of dy alone to
+/// `plain`. A row here is `runs` of those that moments are of.
 template <class T>
-__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain, std::int64_t rows, std::int64_t columns, std::int64_t runs) {
+__global__ void column_parts_kernel(const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain,
+                                    std::int64_t rows, std::int64_t columns, std::int64_t runs) {
   using A = Acc<T>;
   __shared__ A sums[2][kRowLanes][kColumnThreads];
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x, first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart;
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x,
+                     first = static_cast<std::int64_t>(blockIdx.y) * kRowsPerPart;
   A a{0}, b{0};
   const std::int64_t run = c / (columns / runs);
   if (c < columns)
@@ -136,20 +141,26 @@ std::int64_t parts_of(std::int64_t rows) { return (rows + kRowsPerPart - 1) / kR
 
 template <class A, class G>
 void add_parts(cudaStream_t stream, const A* parts, G* sum, std::int64_t rows, std::int64_t columns) {
-  launch(&add_parts_kernel<A, G>, dim3(static_cast<unsigned>((columns + 127) / 128)), dim3(128), 0, stream, parts, sum, parts_of(rows), columns);
+  launch(&add_parts_kernel<A, G>, dim3(static_cast<unsigned>((columns + 127) / 128)), dim3(128), 0, stream, parts, sum,
+         parts_of(rows), columns);
 }
 
 template <class T>
-void column_parts(cudaStream_t stream, const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted, Acc<T>* plain, std::int64_t rows, std::int64_t columns, std::int64_t runs = 1) {
-  const dim3 grid(static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads), static_cast<unsigned>(parts_of(rows)));
-  launch(&column_parts_kernel<T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, dy, x, moments_of, weighted, plain, rows, columns, runs);
+void column_parts(cudaStream_t stream, const T* dy, const T* x, const Acc<T>* moments_of, Acc<T>* weighted,
+                  Acc<T>* plain, std::int64_t rows, std::int64_t columns, std::int64_t runs = 1) {
+  const dim3 grid(static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads),
+                  static_cast<unsigned>(parts_of(rows)));
+  launch(&column_parts_kernel<T>, grid, dim3(kColumnThreads, kRowLanes), 0, stream, dy, x, moments_of, weighted, plain,
+         rows, columns, runs);
 }
 
 /// Calls f<V>() with the widest vectors that rows allow.
 template <class T, class F>
 void by_rows(std::int64_t width, F f) {
-  if (width % kVector<T> == 0) f(std::integral_constant<int, kVector<T>>{});
-  else f(std::integral_constant<int, 1>{});
+  if (width % kVector<T> == 0)
+    f(std::integral_constant<int, kVector<T>>{});
+  else
+    f(std::integral_constant<int, 1>{});
 }
 
 }  // namespace
@@ -158,7 +169,8 @@ void norm(cudaStream_t stream, Reals x, Reals weight, const void* bias, Reals y,
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
     by_rows<T>(z.width, [&](auto v) {
-      launch(&norm_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x), in<T>(weight), static_cast<const T*>(bias), out<T>(y), z);
+      launch(&norm_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x),
+             in<T>(weight), static_cast<const T*>(bias), out<T>(y), z);
     });
   });
 }
@@ -167,7 +179,8 @@ void norm_input_grad(cudaStream_t stream, Reals x, Reals dy, Reals weight, Reals
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
     by_rows<T>(z.width, [&](auto v) {
-      launch(&input_grad_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x), in<T>(dy), in<T>(weight), out<T>(dx), z);
+      launch(&input_grad_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream,
+             in<T>(x), in<T>(dy), in<T>(weight), out<T>(dx), z);
     });
   });
 }
@@ -177,17 +190,21 @@ std::size_t norm_scratch_bytes(const NormShape& z, ElementType type) {
   return static_cast<std::size_t>(2 * z.rows + 2 * parts_of(z.rows / z.runs) * z.width * z.runs) * size;
 }
 
-void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& z, void* scratch) {
+void norm_weight_grad(cudaStream_t stream, Reals x, Reals dy, Reals dweight, void* dbias, const NormShape& z,
+                      void* scratch) {
   with_sum(x.type, dweight.type, [&](auto t, auto g) {
     using T = decltype(t);
     using G = decltype(g);
     using A = Acc<T>;
     const std::int64_t rows = z.rows / z.runs, columns = z.width * z.runs;
-    A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows, *plain = weighted + parts_of(rows) * columns;
+    A *moments_of = static_cast<A*>(scratch), *weighted = moments_of + 2 * z.rows,
+      *plain = weighted + parts_of(rows) * columns;
     by_rows<T>(z.width, [&](auto v) {
-      launch(&moments_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x), moments_of, z);
+      launch(&moments_kernel<decltype(v)::value, T>, dim3(blocks_for(z.rows)), dim3(kRowThreads), 0, stream, in<T>(x),
+             moments_of, z);
     });
-    column_parts<T>(stream, in<T>(dy), in<T>(x), moments_of, weighted, dbias != nullptr ? plain : nullptr, rows, columns, z.runs);
+    column_parts<T>(stream, in<T>(dy), in<T>(x), moments_of, weighted, dbias != nullptr ? plain : nullptr, rows,
+                    columns, z.runs);
     add_parts(stream, weighted, out<G>(dweight), rows, columns);
     if (dbias != nullptr) add_parts(stream, plain, static_cast<G*>(dbias), rows, columns);
   });

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers whose type is looked up when they are read: for kernels that memory or index arithmetic bounds, so that they need not exist per type.
+// Numbers whose type is looked up when they are read: for kernels that memory or index arithmetic bounds, so that they
+// need not exist per type.
 
 #include "gpu_backend/cuda/kernels/common.cuh"
 
@@ -30,13 +31,17 @@ __device__ inline void put(const Reals& x, std::int64_t i, A value) {
 /// Calls f with a value of what sums over operands of `type` are made in.
 template <class F>
 void with_sums_of(ElementType type, F f) {
-  if (type == ElementType::real64) f(double{});
-  else f(float{});
+  if (type == ElementType::real64)
+    f(double{});
+  else
+    f(float{});
 }
 [[nodiscard]] constexpr std::size_t sum_bytes(ElementType type) { return type == ElementType::real64 ? 8 : 4; }
 
 /// f.at<1>(i) for all i below n.
 template <class F>
-void each_one(cudaStream_t stream, F f, std::int64_t n) { each<1>(stream, f, n, {}); }
+void each_one(cudaStream_t stream, F f, std::int64_t n) {
+  each<1>(stream, f, n, {});
+}
 
 }  // namespace rehearse::cuda

@@ -16,7 +16,9 @@ struct LambStep {
   LambTensor t;
   LambRule r;
   __device__ A direction(std::int64_t i, A first, A second) const {
-    return first / static_cast<A>(r.correct1.get()) / (sqrt(second / static_cast<A>(r.correct2.get())) + static_cast<A>(r.epsilon)) + static_cast<A>(t.decay) * get<A>(t.weights, i);
+    return first / static_cast<A>(r.correct1.get()) /
+               (sqrt(second / static_cast<A>(r.correct2.get())) + static_cast<A>(r.epsilon)) +
+           static_cast<A>(t.decay) * get<A>(t.weights, i);
   }
   __device__ A stored_direction(std::int64_t i) const { return direction(i, get<A>(t.first, i), get<A>(t.second, i)); }
 };
@@ -64,13 +66,15 @@ __device__ inline std::int64_t along(const Places& from, int d, std::int64_t x, 
   const std::int64_t global = from.lines[d].at(x);
   if (global >= from.shape[d]) return -1;
   const Line& line = to.lines[e];
-  return global >= line.first && global < line.first + line.length ? global - line.first : global - line.second + line.length;
+  return global >= line.first && global < line.first + line.length ? global - line.first
+                                                                   : global - line.second + line.length;
 }
 
 /// A matrix as its elements are stored: `columns` beside each other, `rows` of an expert, `experts` below each other.
 struct Local {
   std::int64_t experts, rows, columns;
-  __host__ __device__ explicit Local(const Matrix& m) : experts(m.experts ? m.weight.extents[0] : 1), rows(m.weight.extents[m.experts ? 1 : 0]), columns(1) {
+  __host__ __device__ explicit Local(const Matrix& m)
+      : experts(m.experts ? m.weight.extents[0] : 1), rows(m.weight.extents[m.experts ? 1 : 0]), columns(1) {
     for (int d = m.experts ? 2 : 1; d < m.weight.rank; ++d) columns *= m.weight.extents[d];
   }
 };
@@ -95,7 +99,8 @@ __device__ inline std::int64_t column_place(const Matrix& m, std::int64_t expert
   return e < 0 ? -1 : e * stride + out;
 }
 /// Stored element of a place, or -1.
-__device__ inline std::int64_t element(const Matrix& m, const Local& z, std::int64_t expert, std::int64_t row, std::int64_t column) {
+__device__ inline std::int64_t element(const Matrix& m, const Local& z, std::int64_t expert, std::int64_t row,
+                                       std::int64_t column) {
   const std::int64_t i = (expert * z.rows + row) * z.columns + column - m.weight.flat;
   return i >= 0 && i < m.weight.stored ? i : -1;
 }
@@ -104,11 +109,13 @@ __host__ __device__ inline std::int64_t per_expert(const Places& p, bool experts
   for (int d = experts ? 1 : 0; d < p.rank; ++d) n *= p.extents[d];
   return n;
 }
-/// Second moment of stored element i, in fp64: where all gradients of a row and of a column are 0 it is smaller than fp32 knows. False for padding.
+/// Second moment of stored element i, in fp64: where all gradients of a row and of a column are 0 it is smaller than
+/// fp32 knows. False for padding.
 __device__ inline bool moment(const Matrix& m, const Statistics& s, const double* means, std::int64_t i, double& out) {
   const Local z(m);
   i += m.weight.flat;
-  const std::int64_t expert = i / (z.rows * z.columns), r = row_place(m, expert, i / z.columns % z.rows), c = column_place(m, expert, i % z.columns);
+  const std::int64_t expert = i / (z.rows * z.columns), r = row_place(m, expert, i / z.columns % z.rows),
+                     c = column_place(m, expert, i % z.columns);
   if (r < 0 || c < 0) return false;
   const std::int64_t of = !m.experts ? 0 : m.rows_complete ? r / m.rows.extents[1] : c / per_expert(m.columns, true);
   out = get<double>(s.rows, r) * get<double>(s.columns, c) / means[of];
@@ -143,7 +150,8 @@ struct ColumnPart {
   template <int>
   __device__ void at(std::int64_t job) const {
     const Local z(m);
-    const std::int64_t columns = z.experts * z.columns, chunk = job / columns, expert = job % columns / z.columns, column = job % z.columns;
+    const std::int64_t columns = z.experts * z.columns, chunk = job / columns, expert = job % columns / z.columns,
+                       column = job % z.columns;
     A sum = A(0);
     for (std::int64_t row = chunk * rows_each; row < (chunk + 1) * rows_each && row < z.rows; ++row) {
       const std::int64_t i = element(m, z, expert, row, column);
@@ -188,7 +196,8 @@ struct Blend {
 /// A block per expert: the mean of its statistics.
 __global__ void means_kernel(Reals statistics, std::int64_t each_has, double* means) {
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < each_has; i += blockDim.x) sum += get<double>(statistics, blockIdx.x * each_has + i);
+  for (std::int64_t i = threadIdx.x; i < each_has; i += blockDim.x)
+    sum += get<double>(statistics, blockIdx.x * each_has + i);
   sum = over_block<Sum>(sum, 0.0);
   if (threadIdx.x == 0) means[blockIdx.x] = sum / static_cast<double>(each_has);
 }
@@ -236,7 +245,8 @@ struct AdafactorStep {
     return rate() / (over > 1.0 ? over : 1.0);
   }
 };
-__device__ inline void take_step(const AdafactorStep& s, const Reals& gradient, const Reals& weights, std::int64_t i, double second) {
+__device__ inline void take_step(const AdafactorStep& s, const Reals& gradient, const Reals& weights, std::int64_t i,
+                                 double second) {
   const auto w = get<double>(weights, i);
   put(weights, i, w - (s.step() * get<double>(gradient, i) / sqrt(second) + s.r.decay * s.rate() * w));
 }
@@ -256,10 +266,14 @@ struct AdafactorVector {
   Reals gradient, weights, second;
   AdafactorStep s;
   template <int>
-  __device__ void at(std::int64_t i) const { take_step(s, gradient, weights, i, get<double>(second, i)); }
+  __device__ void at(std::int64_t i) const {
+    take_step(s, gradient, weights, i, get<double>(second, i));
+  }
 };
 
-std::int64_t experts_held(const Matrix& m) { return !m.experts ? 1 : m.rows_complete ? m.rows.extents[0] : m.columns.extents[0]; }
+std::int64_t experts_held(const Matrix& m) {
+  return !m.experts ? 1 : m.rows_complete ? m.rows.extents[0] : m.columns.extents[0];
+}
 }  // namespace
 
 std::size_t sum_scratch_bytes(std::int64_t n) { return parts_bytes(n); }
@@ -282,30 +296,39 @@ void lamb(cudaStream_t stream, const LambTensor& t, const LambRule& rule) {
   with_sums_of(t.first.type, [&](auto a) { each_one(stream, LambUpdate<decltype(a)>{{t, rule}}, t.n); });
 }
 
-void factor_sums(cudaStream_t stream, Reals gradient, const Statistics& sums, const Matrix& m, double epsilon, void* scratch) {
+void factor_sums(cudaStream_t stream, Reals gradient, const Statistics& sums, const Matrix& m, double epsilon,
+                 void* scratch) {
   const Local z(m);
   const std::int64_t chunks = chunks_of(z);
-  REHEARSE_CUDA(cudaMemsetAsync(sums.rows.data, 0, static_cast<std::size_t>(m.rows.stored) * size_of(sums.rows.type), stream));
-  REHEARSE_CUDA(cudaMemsetAsync(sums.columns.data, 0, static_cast<std::size_t>(m.columns.stored) * size_of(sums.columns.type), stream));
+  REHEARSE_CUDA(
+      cudaMemsetAsync(sums.rows.data, 0, static_cast<std::size_t>(m.rows.stored) * size_of(sums.rows.type), stream));
+  REHEARSE_CUDA(cudaMemsetAsync(sums.columns.data, 0,
+                                static_cast<std::size_t>(m.columns.stored) * size_of(sums.columns.type), stream));
   with_sums_of(sums.rows.type, [&](auto a) {
     using A = decltype(a);
-    launch(&row_sums_kernel<A>, dim3(blocks_for(z.experts * z.rows)), dim3(kThreads), 0, stream, gradient, sums.rows, m, static_cast<A>(epsilon));
+    launch(&row_sums_kernel<A>, dim3(blocks_for(z.experts * z.rows)), dim3(kThreads), 0, stream, gradient, sums.rows, m,
+           static_cast<A>(epsilon));
     auto* parts = static_cast<A*>(scratch);
-    each_one(stream, ColumnPart<A>{gradient, m, static_cast<A>(epsilon), (z.rows + chunks - 1) / chunks, parts}, chunks * z.experts * z.columns);
+    each_one(stream, ColumnPart<A>{gradient, m, static_cast<A>(epsilon), (z.rows + chunks - 1) / chunks, parts},
+             chunks * z.experts * z.columns);
     each_one(stream, ColumnSum<A>{parts, sums.columns, m, chunks}, z.experts * z.columns);
   });
 }
 void blend(cudaStream_t stream, Reals sum, Reals statistic, std::int64_t n, double over, PerStep<double> keep) {
-  with_sums_of(statistic.type, [&](auto a) { each_one(stream, Blend<decltype(a)>{sum, statistic, static_cast<decltype(a)>(over), keep}, n); });
+  with_sums_of(statistic.type, [&](auto a) {
+    each_one(stream, Blend<decltype(a)>{sum, statistic, static_cast<decltype(a)>(over), keep}, n);
+  });
 }
 void factor_means(cudaStream_t stream, const Statistics& s, const Matrix& m, double* means) {
-  launch(&means_kernel, dim3(static_cast<unsigned>(experts_held(m))), dim3(kThreads), 0, stream, m.rows_complete ? s.rows : s.columns,
-         per_expert(m.rows_complete ? m.rows : m.columns, m.experts), means);
+  launch(&means_kernel, dim3(static_cast<unsigned>(experts_held(m))), dim3(kThreads), 0, stream,
+         m.rows_complete ? s.rows : s.columns, per_expert(m.rows_complete ? m.rows : m.columns, m.experts), means);
 }
-void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const Matrix& m, const double* means, Reals change, void* scratch) {
+void factored_change(cudaStream_t stream, Reals gradient, const Statistics& s, const Matrix& m, const double* means,
+                     Reals change, void* scratch) {
   over_all<Sum>(stream, FactoredChange{gradient, s, m, means}, m.weight.stored, change, 0, scratch);
 }
-void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_t n, double epsilon, PerStep<double> keep, Reals change, void* scratch) {
+void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_t n, double epsilon,
+                  PerStep<double> keep, Reals change, void* scratch) {
   with_sums_of(second.type, [&](auto a) {
     using A = decltype(a);
     each_one(stream, WholeMoment<A>{gradient, second, static_cast<A>(epsilon), keep}, n);
@@ -313,10 +336,12 @@ void whole_change(cudaStream_t stream, Reals gradient, Reals second, std::int64_
   });
 }
 
-void adafactor(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, const Statistics& s, const Matrix& m, const double* means, const AdafactorRule& rule) {
+void adafactor(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, const Statistics& s,
+               const Matrix& m, const double* means, const AdafactorRule& rule) {
   each_one(stream, AdafactorMatrix{gradient, weights, {size, change, rule}, s, m, means}, m.weight.stored);
 }
-void adafactor_vector(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, Reals second, std::int64_t n, const AdafactorRule& rule) {
+void adafactor_vector(cudaStream_t stream, Reals gradient, Reals weights, Reals size, Reals change, Reals second,
+                      std::int64_t n, const AdafactorRule& rule) {
   each_one(stream, AdafactorVector{gradient, weights, second, {size, change, rule}}, n);
 }
 

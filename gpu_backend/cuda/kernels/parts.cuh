@@ -1,5 +1,6 @@
 #pragma once
-// One number from all elements of a tensor: parts, of which the size says how many, each by a block; then one block puts them together in order. The same bits every time.
+// One number from all elements of a tensor: parts, of which the size says how many, each by a block; then one block
+// puts them together in order. The same bits every time.
 
 #include "gpu_backend/cuda/kernels/numbers.cuh"
 
@@ -7,14 +8,17 @@ namespace rehearse::cuda {
 
 inline constexpr std::int64_t kPerPart = 16 * kThreads;
 [[nodiscard]] inline std::int64_t parts_of(std::int64_t n) { return n < 1 ? 1 : (n + kPerPart - 1) / kPerPart; }
-[[nodiscard]] inline std::size_t parts_bytes(std::int64_t n) { return static_cast<std::size_t>(parts_of(n)) * sizeof(double); }
+[[nodiscard]] inline std::size_t parts_bytes(std::int64_t n) {
+  return static_cast<std::size_t>(parts_of(n)) * sizeof(double);
+}
 
 /// f(i) of all i below n by Op, which 0 does not change.
 template <class Op, class F>
 __global__ void parts_kernel(F f, std::int64_t n, double* parts) {
   double mine = 0;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kPerPart;
-  for (std::int64_t i = first + threadIdx.x; i < first + kPerPart && i < n; i += blockDim.x) mine = Op::of(mine, static_cast<double>(f(i)));
+  for (std::int64_t i = first + threadIdx.x; i < first + kPerPart && i < n; i += blockDim.x)
+    mine = Op::of(mine, static_cast<double>(f(i)));
   mine = over_block<Op>(mine, 0.0);
   if (threadIdx.x == 0) parts[blockIdx.x] = mine;
 }

@@ -8,24 +8,38 @@ namespace {
 
 /// sqrt(2 / pi) (x + 0.044715 x^3), and its slope.
 template <class A>
-__device__ A inner(A x) { return A(0.7978845608028653558798921198687637) * (x + A(0.044715) * x * x * x); }
+__device__ A inner(A x) {
+  return A(0.7978845608028653558798921198687637) * (x + A(0.044715) * x * x * x);
+}
 template <class A>
-__device__ A inner_slope(A x) { return A(0.7978845608028653558798921198687637) * (A(1) + A(3 * 0.044715) * x * x); }
+__device__ A inner_slope(A x) {
+  return A(0.7978845608028653558798921198687637) * (A(1) + A(3 * 0.044715) * x * x);
+}
 /// Of the standard normal distribution: cumulative, density.
 template <class A>
-__device__ A cumulative(A x) { return A(0.5) * (A(1) + erf(x * A(0.7071067811865475244008443621048490))); }
+__device__ A cumulative(A x) {
+  return A(0.5) * (A(1) + erf(x * A(0.7071067811865475244008443621048490)));
+}
 template <class A>
-__device__ A density(A x) { return exp(-x * x / A(2)) * A(0.3989422804014326779399460599343819); }
+__device__ A density(A x) {
+  return exp(-x * x / A(2)) * A(0.3989422804014326779399460599343819);
+}
 
 struct Gelu {
   template <class A>
-  __device__ static A value(A x) { return x * cumulative(x); }
+  __device__ static A value(A x) {
+    return x * cumulative(x);
+  }
   template <class A>
-  __device__ static A slope(A x) { return cumulative(x) + x * density(x); }
+  __device__ static A slope(A x) {
+    return cumulative(x) + x * density(x);
+  }
 };
 struct GeluByTanh {
   template <class A>
-  __device__ static A value(A x) { return A(0.5) * x * (A(1) + tanh(inner(x))); }
+  __device__ static A value(A x) {
+    return A(0.5) * x * (A(1) + tanh(inner(x)));
+  }
   template <class A>
   __device__ static A slope(A x) {
     const A t = tanh(inner(x));
@@ -34,9 +48,13 @@ struct GeluByTanh {
 };
 struct SquaredRelu {
   template <class A>
-  __device__ static A value(A x) { return x > A(0) ? x * x : A(0); }
+  __device__ static A value(A x) {
+    return x > A(0) ? x * x : A(0);
+  }
   template <class A>
-  __device__ static A slope(A x) { return x > A(0) ? A(2) * x : A(0); }
+  __device__ static A slope(A x) {
+    return x > A(0) ? A(2) * x : A(0);
+  }
 };
 
 template <class T, class F>
@@ -66,7 +84,9 @@ struct AlongGrad {
 };
 
 template <class A>
-__device__ A sigmoid(A x) { return A(1) / (A(1) + exp(-x)); }
+__device__ A sigmoid(A x) {
+  return A(1) / (A(1) + exp(-x));
+}
 
 template <class T>
 struct SiluMul {
@@ -187,8 +207,10 @@ __global__ void copy_pieces_kernel(const std::byte* from, std::byte* to, const P
     const Piece piece = pieces[p];
     const std::byte* source = from + piece.from;
     std::byte* target = to + piece.to;
-    const auto low = reinterpret_cast<std::uintptr_t>(source) | reinterpret_cast<std::uintptr_t>(target) | static_cast<std::uintptr_t>(piece.bytes);
-    const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    const auto low = reinterpret_cast<std::uintptr_t>(source) | reinterpret_cast<std::uintptr_t>(target) |
+                     static_cast<std::uintptr_t>(piece.bytes);
+    const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x,
+                       step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     if (low % sizeof(uint4) == 0) {
       for (std::int64_t i = first; i < piece.bytes / static_cast<std::int64_t>(sizeof(uint4)); i += step)
         reinterpret_cast<uint4*>(target)[i] = reinterpret_cast<const uint4*>(source)[i];
@@ -212,14 +234,19 @@ void with_curve(Curve which, const Run& run) {
 void curve(cudaStream_t stream, Curve which, Reals x, Reals y, std::int64_t n) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    with_curve(which, [&](auto f) { each<kVector<T>>(stream, Along<T, decltype(f)>{in<T>(x), out<T>(y)}, n, {x.data, y.data}); });
+    with_curve(which, [&](auto f) {
+      each<kVector<T>>(stream, Along<T, decltype(f)>{in<T>(x), out<T>(y)}, n, {x.data, y.data});
+    });
   });
 }
 
 void curve_grad(cudaStream_t stream, Curve which, Reals dy, Reals x, Reals dx, std::int64_t n) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    with_curve(which, [&](auto f) { each<kVector<T>>(stream, AlongGrad<T, decltype(f)>{in<T>(dy), in<T>(x), out<T>(dx)}, n, {dy.data, x.data, dx.data}); });
+    with_curve(which, [&](auto f) {
+      each<kVector<T>>(stream, AlongGrad<T, decltype(f)>{in<T>(dy), in<T>(x), out<T>(dx)}, n,
+                       {dy.data, x.data, dx.data});
+    });
   });
 }
 
@@ -233,7 +260,8 @@ void silu_mul(cudaStream_t stream, Reals gate, Reals up, Reals y, std::int64_t n
 void silu_mul_grad(cudaStream_t stream, Reals dy, Reals gate, Reals up, Reals dgate, Reals dup, std::int64_t n) {
   with_real(dy.type, [&](auto t) {
     using T = decltype(t);
-    each<kVector<T>>(stream, SiluMulGrad<T>{in<T>(dy), in<T>(gate), in<T>(up), out<T>(dgate), out<T>(dup)}, n, {dy.data, gate.data, up.data, dgate.data, dup.data});
+    each<kVector<T>>(stream, SiluMulGrad<T>{in<T>(dy), in<T>(gate), in<T>(up), out<T>(dgate), out<T>(dup)}, n,
+                     {dy.data, gate.data, up.data, dgate.data, dup.data});
   });
 }
 
@@ -249,7 +277,8 @@ void cast(cudaStream_t stream, Reals from, Reals to, std::int64_t n) {
     using From = decltype(a);
     with_real(to.type, [&](auto b) {
       using To = decltype(b);
-      each<kVector<From> >= kVector<To> ? kVector<From> : kVector<To>>(stream, Cast<From, To>{in<From>(from), out<To>(to)}, n, {from.data, to.data});
+      each<kVector<From> >= kVector<To> ? kVector<From> : kVector<To>>(
+          stream, Cast<From, To>{in<From>(from), out<To>(to)}, n, {from.data, to.data});
     });
   });
 }
@@ -268,25 +297,31 @@ void divide(cudaStream_t stream, Reals x, std::int64_t n, double by) {
   });
 }
 
-void dropout(cudaStream_t stream, Reals x, const void* residual, std::uint8_t* mask, Reals y, std::int64_t n, const GlobalElements& elements, const Dropout& random) {
+void dropout(cudaStream_t stream, Reals x, const void* residual, std::uint8_t* mask, Reals y, std::int64_t n,
+             const GlobalElements& elements, const Dropout& random) {
   with_real(y.type, [&](auto t) {
     using T = decltype(t);
-    each<kVector<T>>(stream, Drop<T>{in<T>(x), static_cast<const T*>(residual), mask, out<T>(y), elements, random}, n, {x.data, residual, mask, y.data});
+    each<kVector<T>>(stream, Drop<T>{in<T>(x), static_cast<const T*>(residual), mask, out<T>(y), elements, random}, n,
+                     {x.data, residual, mask, y.data});
   });
 }
 
 void dropout_grad(cudaStream_t stream, Reals dy, const std::uint8_t* mask, Reals dx, std::int64_t n, double scale) {
   with_real(dx.type, [&](auto t) {
     using T = decltype(t);
-    each<kVector<T>>(stream, DropGrad<T>{in<T>(dy), mask, out<T>(dx), static_cast<Acc<T>>(scale)}, n, {dy.data, mask, dx.data});
+    each<kVector<T>>(stream, DropGrad<T>{in<T>(dy), mask, out<T>(dx), static_cast<Acc<T>>(scale)}, n,
+                     {dy.data, mask, dx.data});
   });
 }
 
-void copy_pieces(cudaStream_t stream, const std::byte* from, std::byte* to, const Piece* pieces, int count, std::int64_t largest) {
+void copy_pieces(cudaStream_t stream, const std::byte* from, std::byte* to, const Piece* pieces, int count,
+                 std::int64_t largest) {
   if (count == 0) return;
   constexpr std::int64_t kBytesPerBlock = 16 * kThreads;
   const std::int64_t across = (largest + kBytesPerBlock - 1) / kBytesPerBlock;
-  launch(&copy_pieces_kernel, dim3(blocks_for(across < 1024 ? across : 1024), static_cast<unsigned>(count < 65535 ? count : 65535)), dim3(kThreads), 0, stream, from, to, pieces, count);
+  launch(&copy_pieces_kernel,
+         dim3(blocks_for(across < 1024 ? across : 1024), static_cast<unsigned>(count < 65535 ? count : 65535)),
+         dim3(kThreads), 0, stream, from, to, pieces, count);
 }
 
 }  // namespace rehearse::cuda

@@ -16,10 +16,13 @@ __device__ A lowest() {
 }
 
 /// Whether column j of row r lies later than the row's query.
-__device__ bool later(const Mask& mask, std::int64_t r, std::int64_t j) { return mask.causal && mask.key.at(j) > mask.query.at(r % mask.queries); }
+__device__ bool later(const Mask& mask, std::int64_t r, std::int64_t j) {
+  return mask.causal && mask.key.at(j) > mask.query.at(r % mask.queries);
+}
 
 template <class T>
-__global__ void softmax_kernel(const T* scores, T* probabilities, std::int64_t rows, std::int64_t n, double factor, Mask mask) {
+__global__ void softmax_kernel(const T* scores, T* probabilities, std::int64_t rows, std::int64_t n, double factor,
+                               Mask mask) {
   using A = Acc<T>;
   const A scale = static_cast<A>(factor);
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -37,7 +40,8 @@ __global__ void softmax_kernel(const T* scores, T* probabilities, std::int64_t r
 }
 
 template <class T>
-__global__ void softmax_grad_kernel(const T* probabilities, const T* grad, T* out, std::int64_t rows, std::int64_t n, double factor) {
+__global__ void softmax_grad_kernel(const T* probabilities, const T* grad, T* out, std::int64_t rows, std::int64_t n,
+                                    double factor) {
   using A = Acc<T>;
   const A scale = static_cast<A>(factor);
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -45,7 +49,8 @@ __global__ void softmax_grad_kernel(const T* probabilities, const T* grad, T* ou
     A dot{0};
     for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) dot += widen(p[j]) * widen(g[j]);
     dot = over_block<Sum>(dot, A(0));
-    for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) out[r * n + j] = narrow<T>(scale * widen(p[j]) * (widen(g[j]) - dot));
+    for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x)
+      out[r * n + j] = narrow<T>(scale * widen(p[j]) * (widen(g[j]) - dot));
   }
 }
 
@@ -59,7 +64,9 @@ __global__ void mask_kernel(T* scores, std::int64_t rows, std::int64_t n, Mask m
 // ---- cross-entropy
 
 /// Column of a row's label, or -1 where another rank holds it.
-__device__ std::int64_t column_of(const Logits& z, std::int64_t label) { return label >= z.first && label < z.first + z.valid ? label - z.first : -1; }
+__device__ std::int64_t column_of(const Logits& z, std::int64_t label) {
+  return label >= z.first && label < z.first + z.valid ? label - z.first : -1;
+}
 
 template <int V, class T>
 __global__ void max_kernel(const T* logits, Acc<T>* max, Logits z) {
@@ -105,7 +112,8 @@ __global__ void exponential_kernel(T* logits, const std::int64_t* labels, const 
       target[r] = at >= 0 ? widen(row[at]) - max[r] : A(0);
     }
     __syncthreads();  // The label's logit is read before it is overwritten.
-    for (std::int64_t j = threadIdx.x; j < z.stored; j += blockDim.x) row[j] = narrow<T>(j < z.valid ? exp(widen(row[j]) - max[r]) : A(0));
+    for (std::int64_t j = threadIdx.x; j < z.stored; j += blockDim.x)
+      row[j] = narrow<T>(j < z.valid ? exp(widen(row[j]) - max[r]) : A(0));
   }
 }
 
@@ -123,14 +131,16 @@ __global__ void sum_kernel(const T* x, Acc<T>* sum, Logits z) {
 template <class T>
 __global__ void normalise_kernel(T* x, const Acc<T>* sum, Logits z) {
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x)
-    for (std::int64_t j = threadIdx.x; j < z.stored; j += blockDim.x) x[r * z.stored + j] = narrow<T>(widen(x[r * z.stored + j]) / sum[r]);
+    for (std::int64_t j = threadIdx.x; j < z.stored; j += blockDim.x)
+      x[r * z.stored + j] = narrow<T>(widen(x[r * z.stored + j]) / sum[r]);
 }
 
 /// One block, so that the sum is made in one order. `pairs`: sum and target alternate.
 template <class A>
 __global__ void loss_kernel(const A* sum, const A* target, A* loss, double* total, std::int64_t rows) {
   double mine = 0;
-  for (std::int64_t r = threadIdx.x; r < rows; r += blockDim.x) mine += static_cast<double>(target != nullptr ? log(sum[r]) - target[r] : log(sum[2 * r]) - sum[2 * r + 1]);
+  for (std::int64_t r = threadIdx.x; r < rows; r += blockDim.x)
+    mine += static_cast<double>(target != nullptr ? log(sum[r]) - target[r] : log(sum[2 * r]) - sum[2 * r + 1]);
   mine = over_block<Sum>(mine, 0.0);
   if (threadIdx.x != 0) return;
   *total = mine;
@@ -138,7 +148,8 @@ __global__ void loss_kernel(const A* sum, const A* target, A* loss, double* tota
 }
 
 template <int V, class T>
-__global__ void grad_kernel(const T* from, const std::int64_t* labels, T* to, const Acc<T>* max, const Acc<T>* sums, Logits z, double tokens) {
+__global__ void grad_kernel(const T* from, const std::int64_t* labels, T* to, const Acc<T>* max, const Acc<T>* sums,
+                            Logits z, double tokens) {
   using A = Acc<T>;
   for (std::int64_t r = blockIdx.x; r < z.rows; r += gridDim.x) {
     const std::int64_t label = column_of(z, labels[r]);
@@ -157,8 +168,10 @@ __global__ void grad_kernel(const T* from, const std::int64_t* labels, T* to, co
 /// Calls f<V>() with vectors where rows and their padding are made of them.
 template <class T, class F>
 void by_columns(const Logits& z, F f) {
-  if (z.stored % kVector<T> == 0 && z.valid % kVector<T> == 0) f(std::integral_constant<int, kVector<T>>{});
-  else f(std::integral_constant<int, 1>{});
+  if (z.stored % kVector<T> == 0 && z.valid % kVector<T> == 0)
+    f(std::integral_constant<int, kVector<T>>{});
+  else
+    f(std::integral_constant<int, 1>{});
 }
 
 dim3 grid_of(std::int64_t rows) { return dim3(blocks_for(rows)); }
@@ -172,17 +185,21 @@ Acc<T>* kept(const Reals& x) {
 
 }  // namespace
 
-void softmax(cudaStream_t stream, Reals scores, Reals probabilities, std::int64_t rows, std::int64_t columns, double scale, const Mask& mask) {
+void softmax(cudaStream_t stream, Reals scores, Reals probabilities, std::int64_t rows, std::int64_t columns,
+             double scale, const Mask& mask) {
   with_real(scores.type, [&](auto t) {
     using T = decltype(t);
-    launch(&softmax_kernel<T>, grid_of(rows), dim3(kRowThreads), 0, stream, in<T>(scores), out<T>(probabilities), rows, columns, scale, mask);
+    launch(&softmax_kernel<T>, grid_of(rows), dim3(kRowThreads), 0, stream, in<T>(scores), out<T>(probabilities), rows,
+           columns, scale, mask);
   });
 }
 
-void softmax_grad(cudaStream_t stream, Reals probabilities, Reals grad, Reals to, std::int64_t rows, std::int64_t columns, double scale) {
+void softmax_grad(cudaStream_t stream, Reals probabilities, Reals grad, Reals to, std::int64_t rows,
+                  std::int64_t columns, double scale) {
   with_real(to.type, [&](auto t) {
     using T = decltype(t);
-    launch(&softmax_grad_kernel<T>, grid_of(rows), dim3(kRowThreads), 0, stream, in<T>(probabilities), in<T>(grad), out<T>(to), rows, columns, scale);
+    launch(&softmax_grad_kernel<T>, grid_of(rows), dim3(kRowThreads), 0, stream, in<T>(probabilities), in<T>(grad),
+           out<T>(to), rows, columns, scale);
   });
 }
 
@@ -196,21 +213,29 @@ void mask_later(cudaStream_t stream, Reals scores, std::int64_t rows, std::int64
 void xent_max(cudaStream_t stream, Reals logits, Reals max, const Logits& z) {
   with_real(logits.type, [&](auto t) {
     using T = decltype(t);
-    by_columns<T>(z, [&](auto v) { launch(&max_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), kept<T>(max), z); });
+    by_columns<T>(z, [&](auto v) {
+      launch(&max_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits),
+             kept<T>(max), z);
+    });
   });
 }
 
 void xent_sums(cudaStream_t stream, Reals logits, const std::int64_t* labels, Reals max, Reals sums, const Logits& z) {
   with_real(logits.type, [&](auto t) {
     using T = decltype(t);
-    by_columns<T>(z, [&](auto v) { launch(&sums_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), labels, kept<T>(max), kept<T>(sums), z); });
+    by_columns<T>(z, [&](auto v) {
+      launch(&sums_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(logits), labels,
+             kept<T>(max), kept<T>(sums), z);
+    });
   });
 }
 
-void xent_exponential(cudaStream_t stream, Reals logits, const std::int64_t* labels, Reals max, Reals target, const Logits& z) {
+void xent_exponential(cudaStream_t stream, Reals logits, const std::int64_t* labels, Reals max, Reals target,
+                      const Logits& z) {
   with_real(logits.type, [&](auto t) {
     using T = decltype(t);
-    launch(&exponential_kernel<T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, out<T>(logits), labels, kept<T>(max), kept<T>(target), z);
+    launch(&exponential_kernel<T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, out<T>(logits), labels, kept<T>(max),
+           kept<T>(target), z);
   });
 }
 
@@ -233,17 +258,20 @@ void xent_loss(cudaStream_t stream, Reals sum, const void* target, Reals loss, d
   with_real(sum.type, [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_same_v<T, Acc<T>>)
-      launch(&loss_kernel<T>, dim3(1), dim3(1024), 0, stream, in<T>(sum), static_cast<const T*>(target), out<T>(loss), total, rows);
-    else throw std::logic_error("a loss in 16 bits");
+      launch(&loss_kernel<T>, dim3(1), dim3(1024), 0, stream, in<T>(sum), static_cast<const T*>(target), out<T>(loss),
+             total, rows);
+    else
+      throw std::logic_error("a loss in 16 bits");
   });
 }
 
-void xent_grad(cudaStream_t stream, Reals from, const std::int64_t* labels, Reals to, const void* max, const void* sums, const Logits& z, double tokens) {
+void xent_grad(cudaStream_t stream, Reals from, const std::int64_t* labels, Reals to, const void* max, const void* sums,
+               const Logits& z, double tokens) {
   with_real(to.type, [&](auto t) {
     using T = decltype(t);
     by_columns<T>(z, [&](auto v) {
-      launch(&grad_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(from), labels, out<T>(to), static_cast<const Acc<T>*>(max), static_cast<const Acc<T>*>(sums),
-             z, tokens);
+      launch(&grad_kernel<decltype(v)::value, T>, grid_of(z.rows), dim3(kRowThreads), 0, stream, in<T>(from), labels,
+             out<T>(to), static_cast<const Acc<T>*>(max), static_cast<const Acc<T>*>(sums), z, tokens);
     });
   });
 }

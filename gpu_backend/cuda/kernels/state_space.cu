@@ -41,7 +41,8 @@ void state_space(cudaStream_t stream, const StateSpaceTensors& in, Reals y, cons
     const Mixed<A> s = divided.take_mixed(z);
     mix(stream, in, z, s);
     constexpr std::int64_t kPerBlock = kRowThreads / kWarp;
-    launch(&forward_kernel<A>, dim3(blocks_for((z.batch * z.inner() + kPerBlock - 1) / kPerBlock)), dim3(kRowThreads), 0, stream, in, y, z, s);
+    launch(&forward_kernel<A>, dim3(blocks_for((z.batch * z.inner() + kPerBlock - 1) / kPerBlock)), dim3(kRowThreads),
+           0, stream, in, y, z, s);
   });
 }
 

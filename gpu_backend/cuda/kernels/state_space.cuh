@@ -1,6 +1,6 @@
 #pragma once
-// The mixer of Mamba-2 as the plain recurrence, token by token: what both ways share. It is not the products over chunks of the paper's kernels, which
-// prices are of: what is measured here says nothing about those.
+// The mixer of Mamba-2 as the plain recurrence, token by token: what both ways share. It is not the products over
+// chunks of the paper's kernels, which prices are of: what is measured here says nothing about those.
 
 #include "gpu_backend/cuda/kernels/numbers.cuh"
 #include "gpu_backend/cuda/kernels/state_space.hpp"
@@ -8,9 +8,13 @@
 namespace rehearse::cuda {
 
 template <class A>
-__device__ inline A sigmoid(A x) { return A(1) / (A(1) + exp(-x)); }
+__device__ inline A sigmoid(A x) {
+  return A(1) / (A(1) + exp(-x));
+}
 template <class A>
-__device__ inline A silu(A x) { return x * sigmoid(x); }
+__device__ inline A silu(A x) {
+  return x * sigmoid(x);
+}
 template <class A>
 __device__ inline A silu_slope(A x) {
   const A s = sigmoid(x);
@@ -18,13 +22,15 @@ __device__ inline A silu_slope(A x) {
 }
 /// log(1 + e^x), of which large x leave x.
 template <class A>
-__device__ inline A softplus(A x) { return Max::of(x, A(0)) + log1p(exp(x < A(0) ? x : -x)); }
+__device__ inline A softplus(A x) {
+  return Max::of(x, A(0)) + log1p(exp(x < A(0) ? x : -x));
+}
 
 /// What the recurrence reads, in scratch.
 template <class A>
 struct Mixed {
-  A* channels;         ///< [rows, channels] past convolution and SiLU.
-  A *steps, *decays;   ///< [rows, heads]
+  A* channels;        ///< [rows, channels] past convolution and SiLU.
+  A *steps, *decays;  ///< [rows, heads]
 };
 /// Divides scratch, or, without a place, counts its elements.
 template <class A>
@@ -48,7 +54,8 @@ struct Divided {
 struct Channel {
   Reals of;
   std::int64_t width, at;
-  __device__ Channel(const StateSpaceTensors& t, const StateSpaceShape& z, std::int64_t channel) : of(t.x), width(z.inner()), at(channel) {
+  __device__ Channel(const StateSpaceTensors& t, const StateSpaceShape& z, std::int64_t channel)
+      : of(t.x), width(z.inner()), at(channel) {
     if (at < z.inner()) return;
     at -= z.inner(), width = z.shared(), of = t.b;
     if (at < z.shared()) return;
@@ -59,11 +66,13 @@ struct Channel {
 
 /// Of a row, before SiLU.
 template <class A>
-__device__ inline A convolved(const StateSpaceTensors& in, const StateSpaceShape& z, std::int64_t row, std::int64_t channel) {
+__device__ inline A convolved(const StateSpaceTensors& in, const StateSpaceShape& z, std::int64_t row,
+                              std::int64_t channel) {
   const Channel from(in, z, channel);
   const std::int64_t t = row % z.tokens;
   A sum = get<A>(in.bias, channel);
-  for (std::int64_t i = t < z.window - 1 ? z.window - 1 - t : 0; i < z.window; ++i) sum += get<A>(in.weight, channel * z.window + i) * get<A>(from.of, from.element(row - z.window + 1 + i));
+  for (std::int64_t i = t < z.window - 1 ? z.window - 1 - t : 0; i < z.window; ++i)
+    sum += get<A>(in.weight, channel * z.window + i) * get<A>(from.of, from.element(row - z.window + 1 + i));
   return sum;
 }
 template <class A>
@@ -72,7 +81,9 @@ struct Mix {
   StateSpaceShape z;
   A* mixed;
   template <int>
-  __device__ void at(std::int64_t i) const { mixed[i] = silu(convolved<A>(in, z, i / z.channels(), i % z.channels())); }
+  __device__ void at(std::int64_t i) const {
+    mixed[i] = silu(convolved<A>(in, z, i / z.channels(), i % z.channels()));
+  }
 };
 template <class A>
 struct Steps {
@@ -91,7 +102,8 @@ struct Steps {
 /// Both, for all rows. Throws as state_space().
 template <class A>
 void mix(cudaStream_t stream, const StateSpaceTensors& in, const StateSpaceShape& z, const Mixed<A>& s) {
-  if (z.state > kMostState) throw Error(ErrorKind::unavailable, "states of more than " + std::to_string(kMostState), "cuda");
+  if (z.state > kMostState)
+    throw Error(ErrorKind::unavailable, "states of more than " + std::to_string(kMostState), "cuda");
   each_one(stream, Mix<A>{in, z, s.channels}, z.rows() * z.channels());
   each_one(stream, Steps<A>{in, z, s.steps, s.decays}, z.rows() * z.heads);
 }
@@ -101,9 +113,10 @@ void mix(cudaStream_t stream, const StateSpaceTensors& in, const StateSpaceShape
 /// One head of one sample.
 template <class A>
 struct Head {
-  const A *x, *b, *c, *steps, *decays;   ///< Of the sample's first token.
+  const A *x, *b, *c, *steps, *decays;  ///< Of the sample's first token.
   std::int64_t channels, heads, state;
-  __device__ Head(const Mixed<A>& s, const StateSpaceShape& z, std::int64_t sample, std::int64_t head) : channels(z.channels()), heads(z.heads), state(z.state) {
+  __device__ Head(const Mixed<A>& s, const StateSpaceShape& z, std::int64_t sample, std::int64_t head)
+      : channels(z.channels()), heads(z.heads), state(z.state) {
     const A* first = s.channels + sample * z.tokens * channels;
     x = first + head * z.head_dim;
     b = first + z.inner() + z.group(head) * state;
@@ -113,7 +126,8 @@ struct Head {
   }
 };
 
-inline constexpr int kPerLane = static_cast<int>(kMostState) / kWarp;   // Elements of a row of the state that a lane keeps.
+// Elements of a row of the state that a lane keeps.
+inline constexpr int kPerLane = static_cast<int>(kMostState) / kWarp;
 
 /// A row of a head's state, one element in 32 per lane. Each lane reads and writes the same elements every time.
 template <class A>
@@ -145,7 +159,8 @@ struct Row {
 
 /// Row p of the state through tokens [first, last); after(t) once each has been taken in.
 template <class A, class F>
-__device__ inline void advance(const Head<A>& h, std::int64_t p, Row<A>& row, std::int64_t first, std::int64_t last, F after) {
+__device__ inline void advance(const Head<A>& h, std::int64_t p, Row<A>& row, std::int64_t first, std::int64_t last,
+                               F after) {
   for (std::int64_t t = first; t < last; ++t) {
     const A keeps = h.decays[t * h.heads], adds = h.steps[t * h.heads] * h.x[t * h.channels + p];
     const A* b = h.b + t * h.channels;

@@ -1,4 +1,5 @@
-// The mixer of Mamba-2, backward: a block per head of a sample, then the convolution. Nothing is kept from forward: states are made again.
+// The mixer of Mamba-2, backward: a block per head of a sample, then the convolution. Nothing is kept from forward:
+// states are made again.
 
 #include "gpu_backend/cuda/kernels/state_space.cuh"
 
@@ -6,23 +7,30 @@ namespace rehearse::cuda {
 
 namespace {
 
-constexpr std::int64_t kMostUnits = 128;     // At work at a time: each takes memory for the states of its chunk.
-constexpr std::int64_t kRowsPerPart = 64;    // Tokens that one thread sums a weight's gradient over.
+constexpr std::int64_t kMostUnits = 128;   // At work at a time: each takes memory for the states of its chunk.
+constexpr std::int64_t kRowsPerPart = 64;  // Tokens that one thread sums a weight's gradient over.
 
-/// Blocks go through units of (sample, group, lane): a lane has every lanes-th head of the group, so that sums over heads are few.
+/// Blocks go through units of (sample, group, lane): a lane has every lanes-th head of the group, so that sums over
+/// heads are few.
 struct Units {
   std::int64_t lanes, count, at_once;
   explicit Units(const StateSpaceShape& z) {
-    const std::int64_t groups = z.batch * z.groups, heads = (z.heads + z.groups - 1) / z.groups, fit = kMostUnits / (groups < 1 ? 1 : groups);
+    const std::int64_t groups = z.batch * z.groups, heads = (z.heads + z.groups - 1) / z.groups,
+                       fit = kMostUnits / (groups < 1 ? 1 : groups);
     lanes = fit < 1 ? 1 : fit < heads ? fit : heads;
     count = groups * lanes;
     at_once = count < kMostUnits ? count : kMostUnits;
   }
 };
 [[nodiscard]] constexpr std::int64_t chunks_of(const StateSpaceShape& z) { return (z.tokens + z.chunk - 1) / z.chunk; }
-[[nodiscard]] constexpr std::int64_t parts_of(const StateSpaceShape& z) { return (z.rows() + kRowsPerPart - 1) / kRowsPerPart; }
-/// Of one unit: states at the first token of each chunk, those inside one chunk, the gradient of the state, and that of what the gate multiplies.
-[[nodiscard]] constexpr std::int64_t unit_elements(const StateSpaceShape& z) { return (chunks_of(z) + (z.chunk + 1) + 1) * z.square() + z.head_dim; }
+[[nodiscard]] constexpr std::int64_t parts_of(const StateSpaceShape& z) {
+  return (z.rows() + kRowsPerPart - 1) / kRowsPerPart;
+}
+/// Of one unit: states at the first token of each chunk, those inside one chunk, the gradient of the state, and that of
+/// what the gate multiplies.
+[[nodiscard]] constexpr std::int64_t unit_elements(const StateSpaceShape& z) {
+  return (chunks_of(z) + (z.chunk + 1) + 1) * z.square() + z.head_dim;
+}
 
 template <class A>
 struct Scratch {
@@ -53,7 +61,8 @@ struct Backward {
   A *starts, *inside, *dh, *flows;   ///< This block's own.
   A by_exponent, by_d, by_raw_step;  ///< This thread's part of sums over tokens.
 
-  __device__ Backward(const StateSpaceTensors& read, const StateSpaceTensors& written, const Reals& grad, const StateSpaceShape& shape, const Scratch<A>& scratch)
+  __device__ Backward(const StateSpaceTensors& read, const StateSpaceTensors& written, const Reals& grad,
+                      const StateSpaceShape& shape, const Scratch<A>& scratch)
       : in(read), out(written), dy(grad), z(shape), s(scratch) {
     starts = s.units + blockIdx.x * unit_elements(z);
     inside = starts + chunks_of(z) * z.square();
@@ -91,7 +100,8 @@ struct Backward {
       row.store(starts + p * z.state, z.state);
       row.store(dh + p * z.state, z.state);
       advance(h, p, row, 0, z.tokens, [&](std::int64_t t) {
-        if ((t + 1) % z.chunk == 0 && t + 1 < z.tokens) row.store(starts + (t + 1) / z.chunk * z.square() + p * z.state, z.state);
+        if ((t + 1) % z.chunk == 0 && t + 1 < z.tokens)
+          row.store(starts + (t + 1) / z.chunk * z.square() + p * z.state, z.state);
       });
     });
   }
@@ -100,14 +110,19 @@ struct Backward {
       Row<A> row;
       row.load(starts + chunk * z.square() + p * z.state, z.state);
       row.store(inside + p * z.state, z.state);
-      advance(h, p, row, first, last, [&](std::int64_t t) { row.store(inside + (t - first + 1) * z.square() + p * z.state, z.state); });
+      advance(h, p, row, first, last,
+              [&](std::int64_t t) { row.store(inside + (t - first + 1) * z.square() + p * z.state, z.state); });
     });
   }
 
-  /// Gradients of the gate, of x and of the state, row by row. Returns this lane's part of the step's: by what it lets in and by what it lets decay.
-  __device__ A rows_of_token(const Head<A>& h, std::int64_t sample, std::int64_t head, std::int64_t t, const A* before) {
-    const A *after = before + z.square(), *b = h.b + t * h.channels, *c = h.c + t * h.channels, *x = h.x + t * h.channels;
-    const A step = h.steps[t * z.heads], decay = h.decays[t * z.heads], later = t + 1 < z.tokens ? h.decays[(t + 1) * z.heads] : A(0);
+  /// Gradients of the gate, of x and of the state, row by row. Returns this lane's part of the step's: by what it lets
+  /// in and by what it lets decay.
+  __device__ A rows_of_token(const Head<A>& h, std::int64_t sample, std::int64_t head, std::int64_t t,
+                             const A* before) {
+    const A *after = before + z.square(), *b = h.b + t * h.channels, *c = h.c + t * h.channels,
+            *x = h.x + t * h.channels;
+    const A step = h.steps[t * z.heads], decay = h.decays[t * z.heads],
+            later = t + 1 < z.tokens ? h.decays[(t + 1) * z.heads] : A(0);
     const A d = get<A>(in.d, head), rate = exp(get<A>(in.a_log, head));
     const std::int64_t row_of_token = sample * z.tokens + t;
     A by_step{0}, by_decay{0};
@@ -159,18 +174,22 @@ struct Backward {
     by_raw_step += raw;
   }
   __device__ void weights(std::int64_t sample, std::int64_t head) {
-    const A sums[3] = {over_block<Sum>(by_exponent, A(0)), over_block<Sum>(by_d, A(0)), over_block<Sum>(by_raw_step, A(0))};
+    const A sums[3] = {over_block<Sum>(by_exponent, A(0)), over_block<Sum>(by_d, A(0)),
+                       over_block<Sum>(by_raw_step, A(0))};
     if (threadIdx.x != 0) return;
     for (int i = 0; i < 3; ++i) s.of_heads[(sample * 3 + i) * z.heads + head] = sums[i];
   }
 };
 
 template <class A>
-__global__ void backward_kernel(StateSpaceTensors in, StateSpaceTensors out, Reals dy, StateSpaceShape z, Scratch<A> s, Units units) {
+__global__ void backward_kernel(StateSpaceTensors in, StateSpaceTensors out, Reals dy, StateSpaceShape z, Scratch<A> s,
+                                Units units) {
   Backward<A> work(in, out, dy, z, s);
   for (std::int64_t unit = blockIdx.x; unit < units.count; unit += gridDim.x) {
-    const std::int64_t lane = unit % units.lanes, group = unit / units.lanes % z.groups, sample = unit / units.lanes / z.groups;
-    for (std::int64_t head = z.first_head(group) + lane; head < z.first_head(group + 1); head += units.lanes) work.run(sample, head, s.shared + unit * z.tokens * 2 * z.state);
+    const std::int64_t lane = unit % units.lanes, group = unit / units.lanes % z.groups,
+                       sample = unit / units.lanes / z.groups;
+    for (std::int64_t head = z.first_head(group) + lane; head < z.first_head(group + 1); head += units.lanes)
+      work.run(sample, head, s.shared + unit * z.tokens * 2 * z.state);
   }
 }
 
@@ -186,14 +205,17 @@ struct Unmix {
   template <int>
   __device__ void at(std::int64_t i) const {
     const std::int64_t row = i / z.channels(), channel = i % z.channels();
-    s.dmixed[i] = (channel < z.inner() ? s.dmixed[i] : of_group(row, channel - z.inner())) * silu_slope(convolved<A>(in, z, row, channel));
+    s.dmixed[i] = (channel < z.inner() ? s.dmixed[i] : of_group(row, channel - z.inner())) *
+                  silu_slope(convolved<A>(in, z, row, channel));
   }
   __device__ A of_group(std::int64_t row, std::int64_t channel) const {
     const bool of_c = channel >= z.shared();
     if (of_c) channel -= z.shared();
-    const std::int64_t first = (row / z.tokens * z.groups + channel / z.state) * lanes, column = channel % z.state + (of_c ? z.state : 0);
+    const std::int64_t first = (row / z.tokens * z.groups + channel / z.state) * lanes,
+                       column = channel % z.state + (of_c ? z.state : 0);
     A sum{0};
-    for (std::int64_t unit = first; unit < first + lanes; ++unit) sum += s.shared[(unit * z.tokens + row % z.tokens) * 2 * z.state + column];
+    for (std::int64_t unit = first; unit < first + lanes; ++unit)
+      sum += s.shared[(unit * z.tokens + row % z.tokens) * 2 * z.state + column];
     return sum;
   }
 };
@@ -206,7 +228,8 @@ struct ConvolutionInputGrad {
   __device__ void at(std::int64_t i) const {
     const std::int64_t row = i / z.channels(), channel = i % z.channels(), left = z.tokens - row % z.tokens;
     A sum{0};
-    for (std::int64_t k = z.window > left ? z.window - left : 0; k < z.window; ++k) sum += get<A>(in.weight, channel * z.window + k) * dmixed[(row + z.window - 1 - k) * z.channels() + channel];
+    for (std::int64_t k = z.window > left ? z.window - left : 0; k < z.window; ++k)
+      sum += get<A>(in.weight, channel * z.window + k) * dmixed[(row + z.window - 1 - k) * z.channels() + channel];
     const Channel to(out, z, channel);
     put(to.of, to.element(row), sum);
   }
@@ -219,13 +242,16 @@ struct ConvolutionWeightParts {
   Scratch<A> s;
   template <int>
   __device__ void at(std::int64_t i) const {
-    const std::int64_t channel = i % z.channels(), k = i / z.channels() % (z.window + 1), first = i / z.channels() / (z.window + 1) * kRowsPerPart;
+    const std::int64_t channel = i % z.channels(), k = i / z.channels() % (z.window + 1),
+                       first = i / z.channels() / (z.window + 1) * kRowsPerPart;
     const Channel from(in, z, channel);
     A sum{0};
     for (std::int64_t row = first; row < first + kRowsPerPart && row < z.rows(); ++row) {
       const A g = s.dmixed[row * z.channels() + channel];
-      if (k == z.window) sum += g;
-      else if (row % z.tokens >= z.window - 1 - k) sum += g * get<A>(from.of, from.element(row - z.window + 1 + k));
+      if (k == z.window)
+        sum += g;
+      else if (row % z.tokens >= z.window - 1 - k)
+        sum += g * get<A>(from.of, from.element(row - z.window + 1 + k));
     }
     s.of_channels[i] = sum;
   }
@@ -245,13 +271,15 @@ struct AddPieces {
 };
 
 template <class A>
-void add_weights(cudaStream_t stream, const StateSpaceTensors& in, const StateSpaceTensors& out, const StateSpaceShape& z, const Scratch<A>& s) {
+void add_weights(cudaStream_t stream, const StateSpaceTensors& in, const StateSpaceTensors& out,
+                 const StateSpaceShape& z, const Scratch<A>& s) {
   const std::int64_t channels = z.channels(), size = (z.window + 1) * channels, parts = parts_of(z);
   each_one(stream, ConvolutionWeightParts<A>{in, z, s}, parts * size);
   each_one(stream, AddPieces<A>{s.of_channels, parts, size, channels, z.window, out.weight}, channels * z.window);
   each_one(stream, AddPieces<A>{s.of_channels + z.window * channels, parts, size, channels, 1, out.bias}, channels);
   const Reals of_heads[3] = {out.a_log, out.d, out.dt_bias};
-  for (std::int64_t i = 0; i < 3; ++i) each_one(stream, AddPieces<A>{s.of_heads + i * z.heads, z.batch, 3 * z.heads, z.heads, 1, of_heads[i]}, z.heads);
+  for (std::int64_t i = 0; i < 3; ++i)
+    each_one(stream, AddPieces<A>{s.of_heads + i * z.heads, z.batch, 3 * z.heads, z.heads, 1, of_heads[i]}, z.heads);
 }
 
 }  // namespace
@@ -263,7 +291,8 @@ std::size_t state_space_grad_scratch_bytes(const StateSpaceShape& shape, Element
   return static_cast<std::size_t>(counted.used) * sum_bytes(type);
 }
 
-void state_space_grad(cudaStream_t stream, Reals dy, const StateSpaceTensors& in, const StateSpaceTensors& gradients, const StateSpaceShape& z, void* scratch) {
+void state_space_grad(cudaStream_t stream, Reals dy, const StateSpaceTensors& in, const StateSpaceTensors& gradients,
+                      const StateSpaceShape& z, void* scratch) {
   if (z.rows() == 0) return;
   with_sums_of(dy.type, [&](auto a) {
     using A = decltype(a);
@@ -271,8 +300,10 @@ void state_space_grad(cudaStream_t stream, Reals dy, const StateSpaceTensors& in
     const Scratch<A> s(divided, z);
     mix(stream, in, z, s.mixed);
     const Units units(z);
-    REHEARSE_CUDA(cudaMemsetAsync(s.shared, 0, static_cast<std::size_t>(units.count * z.tokens * 2 * z.state) * sizeof(A), stream));
-    launch(&backward_kernel<A>, dim3(static_cast<unsigned>(units.at_once)), dim3(kThreads), 0, stream, in, gradients, dy, z, s, units);
+    REHEARSE_CUDA(cudaMemsetAsync(s.shared, 0,
+                                  static_cast<std::size_t>(units.count * z.tokens * 2 * z.state) * sizeof(A), stream));
+    launch(&backward_kernel<A>, dim3(static_cast<unsigned>(units.at_once)), dim3(kThreads), 0, stream, in, gradients,
+           dy, z, s, units);
     each_one(stream, Unmix<A>{in, z, s, units.lanes}, z.rows() * z.channels());
     each_one(stream, ConvolutionInputGrad<A>{in, gradients, z, s.dmixed}, z.rows() * z.channels());
     if (gradients.weight.data != nullptr) add_weights(stream, in, gradients, z, s);

@@ -1,4 +1,5 @@
-// Word and position tables, rotary embedding. Gradients of tables are added token by token in the tokens' order, without atomics.
+// Word and position tables, rotary embedding. Gradients of tables are added token by token in the tokens' order,
+// without atomics.
 
 #include "gpu_backend/cuda/kernels/common.cuh"
 
@@ -15,7 +16,8 @@ template <class T>
 __global__ void embedding_kernel(const std::int64_t* tokens, const T* table, T* to, TableShape z) {
   for (std::int64_t t = blockIdx.x; t < z.tokens; t += gridDim.x) {
     const std::int64_t row = row_of(z, tokens[t]);
-    for (std::int64_t i = threadIdx.x; i < z.width; i += blockDim.x) to[t * z.width + i] = row < 0 ? narrow<T>(0) : table[row * z.width + i];
+    for (std::int64_t i = threadIdx.x; i < z.width; i += blockDim.x)
+      to[t * z.width + i] = row < 0 ? narrow<T>(0) : table[row * z.width + i];
   }
 }
 
@@ -40,7 +42,9 @@ __global__ void embedding_grad_kernel(const std::int64_t* tokens, const T* dy, G
         __syncthreads();
         for (int w = 0; w < static_cast<int>(kThreads) / kWarp; ++w)
           for (unsigned bits = matches[w]; bits != 0; bits &= bits - 1)
-            if (c < z.width) sum += static_cast<Acc<G>>(widen(dy[(from + w * kWarp + __ffs(static_cast<int>(bits)) - 1) * z.width + c]));
+            if (c < z.width)
+              sum +=
+                  static_cast<Acc<G>>(widen(dy[(from + w * kWarp + __ffs(static_cast<int>(bits)) - 1) * z.width + c]));
       }
       if (c < z.width) table[row * z.width + c] = narrow<G>(sum);
     }
@@ -51,7 +55,8 @@ template <class T>
 __global__ void add_position_kernel(const T* x, const T* table, T* y, PositionShape z) {
   for (std::int64_t t = blockIdx.x; t < z.batch * z.sequence; t += gridDim.x) {
     const T* row = table + z.positions.at(t % z.sequence) * z.width;
-    for (std::int64_t i = threadIdx.x; i < z.width; i += blockDim.x) y[t * z.width + i] = narrow<T>(widen(x[t * z.width + i]) + widen(row[i]));
+    for (std::int64_t i = threadIdx.x; i < z.width; i += blockDim.x)
+      y[t * z.width + i] = narrow<T>(widen(x[t * z.width + i]) + widen(row[i]));
   }
 }
 
@@ -61,7 +66,8 @@ __global__ void position_grad_kernel(const T* dy, G* table, PositionShape z) {
     G* row = table + z.positions.at(s) * z.width;
     for (std::int64_t i = threadIdx.x; i < z.width; i += blockDim.x) {
       Acc<G> sum = widen(row[i]);
-      for (std::int64_t b = 0; b < z.batch; ++b) sum += static_cast<Acc<G>>(widen(dy[(b * z.sequence + s) * z.width + i]));
+      for (std::int64_t b = 0; b < z.batch; ++b)
+        sum += static_cast<Acc<G>>(widen(dy[(b * z.sequence + s) * z.width + i]));
       row[i] = narrow<G>(sum);
     }
   }
@@ -77,7 +83,8 @@ __global__ void rope_kernel(const T* x, T* y, RopeShape z, int direction) {
     const T* from = x + t * z.heads * z.width;
     T* to = y + t * z.heads * z.width;
     for (std::int64_t i = threadIdx.x; i < half; i += blockDim.x) {
-      const double angle = direction * position * pow(z.base, -2.0 * static_cast<double>(i) / static_cast<double>(z.turning));
+      const double angle =
+          direction * position * pow(z.base, -2.0 * static_cast<double>(i) / static_cast<double>(z.turning));
       const A cosine = static_cast<A>(cos(angle)), sine = static_cast<A>(sin(angle));
       for (std::int64_t h = 0; h < z.heads; ++h) {
         const std::int64_t at = h * z.width + i;
@@ -98,7 +105,8 @@ __global__ void rope_kernel(const T* x, T* y, RopeShape z, int direction) {
 void embedding(cudaStream_t stream, const std::int64_t* tokens, Reals table, Reals to, const TableShape& z) {
   with_real(table.type, [&](auto t) {
     using T = decltype(t);
-    launch(&embedding_kernel<T>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, tokens, in<T>(table), out<T>(to), z);
+    launch(&embedding_kernel<T>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, tokens, in<T>(table),
+           out<T>(to), z);
   });
 }
 
@@ -106,14 +114,16 @@ void embedding_grad(cudaStream_t stream, const std::int64_t* tokens, Reals dy, R
   with_sum(dy.type, table.type, [&](auto t, auto g) {
     using T = decltype(t);
     using G = decltype(g);
-    launch(&embedding_grad_kernel<T, G>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, tokens, in<T>(dy), out<G>(table), z);
+    launch(&embedding_grad_kernel<T, G>, dim3(blocks_for(z.tokens)), dim3(kThreads), 0, stream, tokens, in<T>(dy),
+           out<G>(table), z);
   });
 }
 
 void add_position(cudaStream_t stream, Reals x, Reals table, Reals y, const PositionShape& z) {
   with_real(y.type, [&](auto t) {
     using T = decltype(t);
-    launch(&add_position_kernel<T>, dim3(blocks_for(z.batch * z.sequence)), dim3(kThreads), 0, stream, in<T>(x), in<T>(table), out<T>(y), z);
+    launch(&add_position_kernel<T>, dim3(blocks_for(z.batch * z.sequence)), dim3(kThreads), 0, stream, in<T>(x),
+           in<T>(table), out<T>(y), z);
   });
 }
 
@@ -121,14 +131,16 @@ void position_grad(cudaStream_t stream, Reals dy, Reals table, const PositionSha
   with_sum(dy.type, table.type, [&](auto t, auto g) {
     using T = decltype(t);
     using G = decltype(g);
-    launch(&position_grad_kernel<T, G>, dim3(blocks_for(z.sequence)), dim3(kThreads), 0, stream, in<T>(dy), out<G>(table), z);
+    launch(&position_grad_kernel<T, G>, dim3(blocks_for(z.sequence)), dim3(kThreads), 0, stream, in<T>(dy),
+           out<G>(table), z);
   });
 }
 
 void rope(cudaStream_t stream, Reals x, Reals y, const RopeShape& z, int direction) {
   with_real(x.type, [&](auto t) {
     using T = decltype(t);
-    launch(&rope_kernel<T>, dim3(blocks_for(z.batch * z.sequence)), dim3(64), 0, stream, in<T>(x), out<T>(y), z, direction);
+    launch(&rope_kernel<T>, dim3(blocks_for(z.batch * z.sequence)), dim3(64), 0, stream, in<T>(x), out<T>(y), z,
+           direction);
   });
 }
 

@@ -9,13 +9,19 @@ namespace rehearse::cuda {
 
 namespace {
 
-constexpr int kPerLaunch = 40;                      // Tensors; their list is passed by value.
+constexpr int kPerLaunch = 40;  // Tensors; their list is passed by value.
 
 template <class Item>
-struct List { Item at[kPerLaunch]; int count = 0; };
+struct List {
+  Item at[kPerLaunch];
+  int count = 0;
+};
 
 template <class A>
-struct AdamNumbers { A rate, beta1, rest1, beta2, rest2, epsilon; PerStep<double> correct1, correct2; };  // rest = 1 - beta, rounded once.
+struct AdamNumbers {
+  A rate, beta1, rest1, beta2, rest2, epsilon;
+  PerStep<double> correct1, correct2;
+};  // rest = 1 - beta, rounded once.
 
 template <class G, class W>
 __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, bool decoupled) {
@@ -24,8 +30,10 @@ __global__ void adam_kernel(List<Updated> tensors, AdamNumbers<Acc<W>> rule, boo
   const G* gradient = static_cast<const G*>(t.gradient);
   W* weights = static_cast<W*>(t.weights);
   A *first = static_cast<A*>(t.first), *second = static_cast<A*>(t.second);
-  const A decay = static_cast<A>(t.decay), correct1 = static_cast<A>(rule.correct1.get()), correct2 = static_cast<A>(rule.correct2.get());
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+  const A decay = static_cast<A>(t.decay), correct1 = static_cast<A>(rule.correct1.get()),
+          correct2 = static_cast<A>(rule.correct2.get());
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     A w = widen(weights[i]);
     const A given = static_cast<A>(widen(gradient[i])), g = decoupled ? given : given + decay * w;
     const A m = rule.beta1 * first[i] + rule.rest1 * g, v = rule.beta2 * second[i] + rule.rest2 * g * g;
@@ -44,8 +52,10 @@ __global__ void sgd_kernel(List<Updated> tensors, Acc<W> rate, Acc<W> momentum) 
   const G* gradient = static_cast<const G*>(t.gradient);
   W* weights = static_cast<W*>(t.weights);
   A* first = static_cast<A*>(t.first);
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
-    const A w = widen(weights[i]), m = momentum * first[i] + static_cast<A>(widen(gradient[i])) + static_cast<A>(t.decay) * w;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const A w = widen(weights[i]),
+            m = momentum * first[i] + static_cast<A>(widen(gradient[i])) + static_cast<A>(t.decay) * w;
     first[i] = m;
     weights[i] = narrow<W>(w - rate * m);
   }
@@ -68,7 +78,8 @@ __global__ void clip_kernel(List<Counted> tensors, const S* sum, double largest,
   const double factor = largest / (sqrt(squares) + 1e-6);
   if (!(factor < 1.0)) return;
   T* x = static_cast<T*>(t.values.data);
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < t.n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
     x[i] = narrow<T>(widen(x[i]) * static_cast<Acc<T>>(factor));
 }
 
@@ -106,8 +117,17 @@ void adam(cudaStream_t stream, const Updated* tensors, int count, const UpdateTy
     using G = decltype(g);
     using W = decltype(w);
     using A = Acc<W>;
-    const AdamNumbers<A> rule{static_cast<A>(r.rate), static_cast<A>(r.beta1), static_cast<A>(1 - r.beta1), static_cast<A>(r.beta2), static_cast<A>(1 - r.beta2), static_cast<A>(r.epsilon), r.correct1, r.correct2};
-    in_lists(tensors, count, [&](const List<Updated>& list, dim3 grid) { launch(&adam_kernel<G, W>, grid, dim3(kThreads), 0, stream, list, rule, r.decoupled); });
+    const AdamNumbers<A> rule{static_cast<A>(r.rate),
+                              static_cast<A>(r.beta1),
+                              static_cast<A>(1 - r.beta1),
+                              static_cast<A>(r.beta2),
+                              static_cast<A>(1 - r.beta2),
+                              static_cast<A>(r.epsilon),
+                              r.correct1,
+                              r.correct2};
+    in_lists(tensors, count, [&](const List<Updated>& list, dim3 grid) {
+      launch(&adam_kernel<G, W>, grid, dim3(kThreads), 0, stream, list, rule, r.decoupled);
+    });
   });
 }
 
@@ -116,7 +136,8 @@ void sgd(cudaStream_t stream, const Updated* tensors, int count, const UpdateTyp
     using G = decltype(g);
     using W = decltype(w);
     in_lists(tensors, count, [&](const List<Updated>& list, dim3 grid) {
-      launch(&sgd_kernel<G, W>, grid, dim3(kThreads), 0, stream, list, static_cast<Acc<W>>(r.rate), static_cast<Acc<W>>(r.momentum));
+      launch(&sgd_kernel<G, W>, grid, dim3(kThreads), 0, stream, list, static_cast<Acc<W>>(r.rate),
+             static_cast<Acc<W>>(r.momentum));
     });
   });
 }
@@ -154,8 +175,10 @@ void clip(cudaStream_t stream, const Counted* tensors, int count, Reals sum, dou
     with_real(type, [&](auto t) {
       using T = decltype(t);
       in_lists(chosen.data(), static_cast<int>(chosen.size()), [&](const List<Counted>& list, dim3 grid) {
-        if (sum.type == ElementType::real64) launch(&clip_kernel<T, double>, grid, dim3(kThreads), 0, stream, list, in<double>(sum), largest, observed);
-        else launch(&clip_kernel<T, float>, grid, dim3(kThreads), 0, stream, list, in<float>(sum), largest, observed);
+        if (sum.type == ElementType::real64)
+          launch(&clip_kernel<T, double>, grid, dim3(kThreads), 0, stream, list, in<double>(sum), largest, observed);
+        else
+          launch(&clip_kernel<T, float>, grid, dim3(kThreads), 0, stream, list, in<float>(sum), largest, observed);
       });
     });
   }

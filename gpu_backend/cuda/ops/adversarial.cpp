@@ -9,7 +9,9 @@ namespace {
 /// x, y
 void run_tanh(const OperatorCall& c) { tanh_of(stream(c), elements(c.operand(0)), elements(c.operand(1))); }
 /// dy, x, dx
-void run_tanh_grad(const OperatorCall& c) { tanh_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2))); }
+void run_tanh_grad(const OperatorCall& c) {
+  tanh_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
+}
 
 /// scalars: sign; form
 ScoreForm form_of(const OperatorCall& c) { return {c.task->scalars.at(0), static_cast<int>(c.task->scalars.at(1))}; }
@@ -25,13 +27,15 @@ void run_loss(const OperatorCall& c) {
 }
 /// scores, gradient; dims: scores that the loss is a mean over
 void run_loss_grad(const OperatorCall& c) {
-  score_loss_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements(), form_of(c), static_cast<double>(c.dims.at(0)));
+  score_loss_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements(), form_of(c),
+                  static_cast<double>(c.dims.at(0)));
 }
 
-[[maybe_unused]] const bool registered = cuda_operators().add({"activation.tanh", "hyperbolic tangent", {}, any(run_tanh)}) &&
-                                         cuda_operators().add({"activation_grad.tanh", "its gradient", {}, any(run_tanh_grad)}) &&
-                                         cuda_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, any(run_loss)}) &&
-                                         cuda_operators().add({"cross_entropy_grad.adversarial", "gradient of scores", {}, any(run_loss_grad)});
+[[maybe_unused]] const bool registered =
+    cuda_operators().add({"activation.tanh", "hyperbolic tangent", {}, any(run_tanh)}) &&
+    cuda_operators().add({"activation_grad.tanh", "its gradient", {}, any(run_tanh_grad)}) &&
+    cuda_operators().add({"cross_entropy.adversarial", "mean loss of scores", {}, any(run_loss)}) &&
+    cuda_operators().add({"cross_entropy_grad.adversarial", "gradient of scores", {}, any(run_loss_grad)});
 
 }  // namespace
 

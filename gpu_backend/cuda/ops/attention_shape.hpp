@@ -5,9 +5,11 @@
 
 namespace rehearse::cuda {
 
-[[nodiscard]] inline AttentionShape attention_shape(const OperatorCall& c, const TensorView& q, const TensorView& k, const TensorView& v) {
+[[nodiscard]] inline AttentionShape attention_shape(const OperatorCall& c, const TensorView& q, const TensorView& k,
+                                                    const TensorView& v) {
   AttentionShape z{};
-  z.batch = q.extent(0), z.queries = q.extent(1), z.keys = k.extent(1), z.heads = q.extent(2), z.kv_heads = k.extent(2), z.d = q.extent(3), z.v = v.extent(3);
+  z.batch = q.extent(0), z.queries = q.extent(1), z.keys = k.extent(1), z.heads = q.extent(2), z.kv_heads = k.extent(2),
+  z.d = q.extent(3), z.v = v.extent(3);
   z.scale = c.task->scalars.at(0);
   z.causal = c.task->causal;
   z.query = line(q, 1), z.key = line(k, 1), z.sample = line(q, 0), z.head = line(q, 2);

@@ -1,5 +1,5 @@
-// Convolutions as products of cuBLASLt's, of windows laid out as columns; operands as in cpu/ops/convolution.cpp. Samples are worked on together as
-// far as their columns have room. Windows of one element need no columns.
+// Convolutions as products of cuBLASLt's, of windows laid out as columns; operands as in cpu/ops/convolution.cpp.
+// Samples are worked on together as far as their columns have room. Windows of one element need no columns.
 
 #include <algorithm>
 
@@ -9,15 +9,26 @@ namespace rehearse::cuda {
 
 namespace {
 
-constexpr std::int64_t kColumnBytes = std::int64_t{128} << 20;   // Enough samples at once to fill a GPU, next to nothing of its memory.
+// Enough samples at once to fill a GPU, next to nothing of its memory.
+constexpr std::int64_t kColumnBytes = std::int64_t{128} << 20;
 
 /// An image as a convolution reads or makes it: without the halo that is only stored.
-struct Plane { Reals data; ImageSides sides; std::int64_t channels; };
+struct Plane {
+  Reals data;
+  ImageSides sides;
+  std::int64_t channels;
+};
 Plane plane(const TensorView& image) { return {reals(image), sides_of(image), image.extent(1)}; }
 
-Reals at(const Reals& x, std::int64_t element) { return {static_cast<std::byte*>(x.data) + element * static_cast<std::int64_t>(size_of(x.type)), x.type}; }
-Reals scratch(const OperatorCall& c, std::int64_t elements, ElementType type) { return {c.launch->scratch(static_cast<std::size_t>(elements) * size_of(type)), type}; }
-GemmOperand matrix(const Reals& x, std::int64_t stride, bool transposed = false, std::int64_t next = 0) { return {x.data, x.type, stride, transposed, next}; }
+Reals at(const Reals& x, std::int64_t element) {
+  return {static_cast<std::byte*>(x.data) + element * static_cast<std::int64_t>(size_of(x.type)), x.type};
+}
+Reals scratch(const OperatorCall& c, std::int64_t elements, ElementType type) {
+  return {c.launch->scratch(static_cast<std::size_t>(elements) * size_of(type)), type};
+}
+GemmOperand matrix(const Reals& x, std::int64_t stride, bool transposed = false, std::int64_t next = 0) {
+  return {x.data, x.type, stride, transposed, next};
+}
 
 /// Two images and the weights [small channels, large channels of a group, window] between them.
 struct Convolution {
@@ -25,24 +36,37 @@ struct Convolution {
   std::int64_t groups, small_channels, large_channels, batch;
 
   Convolution(const OperatorCall& c, const Plane& small, const Plane& large, std::size_t sides, std::int64_t samples)
-      : z{small.sides, large.sides, window_of(c, sides)}, groups(static_cast<std::int64_t>(c.task->scalars.at(4 * sides))), small_channels(small.channels / groups),
-        large_channels(large.channels / groups), batch(samples) {}
+      : z{small.sides, large.sides, window_of(c, sides)},
+        groups(static_cast<std::int64_t>(c.task->scalars.at(4 * sides))),
+        small_channels(small.channels / groups),
+        large_channels(large.channels / groups),
+        batch(samples) {}
 
   [[nodiscard]] std::int64_t rows() const { return large_channels * z.window.elements(); }
   [[nodiscard]] std::int64_t pixels() const { return z.small.pixels(); }
   [[nodiscard]] std::int64_t small_sample() const { return groups * small_channels * z.small.pixels(); }
   [[nodiscard]] std::int64_t large_sample() const { return groups * large_channels * z.large.pixels(); }
-  [[nodiscard]] Reals small_at(const Reals& x, std::int64_t sample, std::int64_t group) const { return at(x, sample * small_sample() + group * small_channels * z.small.pixels()); }
-  [[nodiscard]] Reals large_at(const Reals& x, std::int64_t sample, std::int64_t group) const { return at(x, sample * large_sample() + group * large_channels * z.large.pixels()); }
-  [[nodiscard]] Reals weights(const Reals& w, std::int64_t group) const { return at(w, group * small_channels * rows()); }
+  [[nodiscard]] Reals small_at(const Reals& x, std::int64_t sample, std::int64_t group) const {
+    return at(x, sample * small_sample() + group * small_channels * z.small.pixels());
+  }
+  [[nodiscard]] Reals large_at(const Reals& x, std::int64_t sample, std::int64_t group) const {
+    return at(x, sample * large_sample() + group * large_channels * z.large.pixels());
+  }
+  [[nodiscard]] Reals weights(const Reals& w, std::int64_t group) const {
+    return at(w, group * small_channels * rows());
+  }
   /// Whether the large image's pixels are the columns.
   [[nodiscard]] bool pointwise() const {
     bool out = z.window.elements() == 1;
-    for (int d = 0; d < 3; ++d) out = out && z.window.stride[d] == 1 && z.window.padding[d] == 0 && z.small.length[d] == z.large.length[d] && z.small.first[d] == z.large.first[d];
+    for (int d = 0; d < 3; ++d)
+      out = out && z.window.stride[d] == 1 && z.window.padding[d] == 0 && z.small.length[d] == z.large.length[d] &&
+            z.small.first[d] == z.large.first[d];
     return out;
   }
   [[nodiscard]] std::int64_t samples_at_once(ElementType type) const {
-    return std::clamp<std::int64_t>(kColumnBytes / std::max<std::int64_t>(1, rows() * pixels() * static_cast<std::int64_t>(size_of(type))), 1, std::max<std::int64_t>(1, batch));
+    return std::clamp<std::int64_t>(
+        kColumnBytes / std::max<std::int64_t>(1, rows() * pixels() * static_cast<std::int64_t>(size_of(type))), 1,
+        std::max<std::int64_t>(1, batch));
   }
   /// Calls f(first sample, how many, group).
   template <class F>
@@ -59,10 +83,18 @@ void gather(const OperatorCall& c, const Convolution& s, const Plane& large, con
   const Reals columns = direct ? Reals{} : scratch(c, at_once * s.rows() * n, large.data.type);
   s.each(at_once, [&](std::int64_t first, std::int64_t samples, std::int64_t g) {
     const Reals image = s.large_at(large.data, first, g), to = s.small_at(small, first, g), weights = s.weights(w, g);
-    if (!direct) image_to_columns(stream(c), image, columns, s.z, {samples, s.large_channels, s.groups * s.large_channels, n, s.rows() * n});
-    c.launch->gemm->run(stream(c), {.m = s.small_channels, .n = n, .k = s.rows(), .batch = samples, .a = matrix(weights, s.rows()),
-                                    .b = direct ? matrix(image, n, false, s.large_sample()) : matrix(columns, n, false, s.rows() * n), .c = matrix(to, n, false, s.small_sample()),
-                                    .tf32 = c.task->arithmetic == DType::tf32});
+    if (!direct)
+      image_to_columns(stream(c), image, columns, s.z,
+                       {samples, s.large_channels, s.groups * s.large_channels, n, s.rows() * n});
+    c.launch->gemm->run(
+        stream(c), {.m = s.small_channels,
+                    .n = n,
+                    .k = s.rows(),
+                    .batch = samples,
+                    .a = matrix(weights, s.rows()),
+                    .b = direct ? matrix(image, n, false, s.large_sample()) : matrix(columns, n, false, s.rows() * n),
+                    .c = matrix(to, n, false, s.small_sample()),
+                    .tf32 = c.task->arithmetic == DType::tf32});
   });
 }
 
@@ -75,26 +107,46 @@ void spread(const OperatorCall& c, const Convolution& s, const Plane& small, con
   const Reals columns = direct ? Reals{} : scratch(c, at_once * s.rows() * n, type);
   s.each(at_once, [&](std::int64_t first, std::int64_t samples, std::int64_t g) {
     const Reals from = s.small_at(small.data, first, g), image = s.large_at(large, first, g), weights = s.weights(w, g);
-    c.launch->gemm->run(stream(c), {.m = s.rows(), .n = n, .k = s.small_channels, .batch = samples, .a = matrix(weights, s.rows(), true), .b = matrix(from, n, false, s.small_sample()),
-                                    .c = direct ? matrix(image, n, false, s.large_sample()) : matrix(columns, n, false, s.rows() * n), .tf32 = c.task->arithmetic == DType::tf32});
-    if (!direct) columns_to_image(stream(c), columns, image, s.z, {samples, s.large_channels, s.groups * s.large_channels, n, s.rows() * n});
+    c.launch->gemm->run(
+        stream(c), {.m = s.rows(),
+                    .n = n,
+                    .k = s.small_channels,
+                    .batch = samples,
+                    .a = matrix(weights, s.rows(), true),
+                    .b = matrix(from, n, false, s.small_sample()),
+                    .c = direct ? matrix(image, n, false, s.large_sample()) : matrix(columns, n, false, s.rows() * n),
+                    .tf32 = c.task->arithmetic == DType::tf32});
+    if (!direct)
+      columns_to_image(stream(c), columns, image, s.z,
+                       {samples, s.large_channels, s.groups * s.large_channels, n, s.rows() * n});
   });
 }
 
 /// Adds small * columns of large^T, pixels of all samples in one line.
-void weight_grad(const OperatorCall& c, const Convolution& s, const Plane& small, const Plane& large, const TensorView& dw) {
+void weight_grad(const OperatorCall& c, const Convolution& s, const Plane& small, const Plane& large,
+                 const TensorView& dw) {
   const ElementType type = large.data.type;
   const std::int64_t at_once = s.samples_at_once(type), n = s.pixels(), line = at_once * n;
   const Reals columns = scratch(c, s.rows() * line, type), rows = scratch(c, s.small_channels * line, type);
   s.each(at_once, [&](std::int64_t first, std::int64_t samples, std::int64_t g) {
-    image_to_columns(stream(c), s.large_at(large.data, first, g), columns, s.z, {samples, s.large_channels, s.groups * s.large_channels, line, n});
-    image_to_columns(stream(c), s.small_at(small.data, first, g), rows, {s.z.small, s.z.small, {}}, {samples, s.small_channels, s.groups * s.small_channels, line, n});
-    c.launch->gemm->run(stream(c), {.m = s.small_channels, .n = s.rows(), .k = samples * n, .a = matrix(rows, line), .b = matrix(columns, line, true), .c = matrix(s.weights(reals(dw), g), s.rows()),
-                                    .beta = 1, .tf32 = c.task->arithmetic == DType::tf32});
+    image_to_columns(stream(c), s.large_at(large.data, first, g), columns, s.z,
+                     {samples, s.large_channels, s.groups * s.large_channels, line, n});
+    image_to_columns(stream(c), s.small_at(small.data, first, g), rows, {s.z.small, s.z.small, {}},
+                     {samples, s.small_channels, s.groups * s.small_channels, line, n});
+    c.launch->gemm->run(stream(c), {.m = s.small_channels,
+                                    .n = s.rows(),
+                                    .k = samples * n,
+                                    .a = matrix(rows, line),
+                                    .b = matrix(columns, line, true),
+                                    .c = matrix(s.weights(reals(dw), g), s.rows()),
+                                    .beta = 1,
+                                    .tf32 = c.task->arithmetic == DType::tf32});
   });
 }
 
-bool transposed(const OperatorCall& c, const TensorView& image) { return c.task->scalars.at(4 * (image.rank() - 2) + 1) != 0; }
+bool transposed(const OperatorCall& c, const TensorView& image) {
+  return c.task->scalars.at(4 * (image.rank() - 2) + 1) != 0;
+}
 
 /// Makes `to` of `from` by f(plane without halo, its data); then its own part of where it has room for one.
 template <class F>
@@ -130,12 +182,14 @@ void run_input(const OperatorCall& c) { image_of(c, true); }
 void run_weight(const OperatorCall& c) {
   const bool swapped = transposed(c, c.operand(0));
   const Plane small = plane(c.operand(swapped ? 0 : 1)), large = plane(c.operand(swapped ? 1 : 0));
-  weight_grad(c, Convolution(c, small, large, c.operand(0).rank() - 2, c.operand(0).extent(0)), small, large, c.operand(2));
+  weight_grad(c, Convolution(c, small, large, c.operand(0).rank() - 2, c.operand(0).extent(0)), small, large,
+              c.operand(2));
 }
 
-[[maybe_unused]] const bool registered = cuda_operators().add({"convolution", "windows of an image times weights", {}, any(run_forward)}) &&
-                                         cuda_operators().add({"convolution_grad.input", "gradient of the image", {}, any(run_input)}) &&
-                                         cuda_operators().add({"convolution_grad.weight", "gradient of the weights", {}, any(run_weight)});
+[[maybe_unused]] const bool registered =
+    cuda_operators().add({"convolution", "windows of an image times weights", {}, any(run_forward)}) &&
+    cuda_operators().add({"convolution_grad.input", "gradient of the image", {}, any(run_input)}) &&
+    cuda_operators().add({"convolution_grad.weight", "gradient of the weights", {}, any(run_weight)});
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Choosing experts, rows in expert order and their products. Operands as in cpu/ops/routing.cpp and experts.cpp. Where counts decide sizes, the host
-// reads them: products of cuBLASLt's and exchanges between ranks need them there.
+// Choosing experts, rows in expert order and their products. Operands as in cpu/ops/routing.cpp and experts.cpp. Where
+// counts decide sizes, the host reads them: products of cuBLASLt's and exchanges between ranks need them there.
 
 #include <numeric>
 #include <vector>
@@ -15,16 +15,27 @@ namespace rehearse::cuda {
 namespace {
 
 std::int64_t row_width(const TensorView& rows) { return rows.rank() > 1 ? rows.from(1) : 1; }
-std::int64_t* numbers(const OperatorCall& c, std::int64_t n) { return static_cast<std::int64_t*>(c.launch->scratch(static_cast<std::size_t>(n) * sizeof(std::int64_t))); }
+std::int64_t* numbers(const OperatorCall& c, std::int64_t n) {
+  return static_cast<std::int64_t*>(c.launch->scratch(static_cast<std::size_t>(n) * sizeof(std::int64_t)));
+}
 
 // ---- routing
 
 Routing routing(const OperatorCall& c, bool by_sigmoid) {
   const auto& s = c.task->scalars;
   const auto tokens = static_cast<double>(c.dims.at(5));
-  return {.tokens = c.dims.at(0), .experts = c.dims.at(1), .k = c.dims.at(2), .groups = c.dims.at(3), .limit = c.dims.at(4), .scale = s.at(0), .aux = s.at(1), .z = s.at(2),
-          .choices_in_scope = tokens * static_cast<double>(c.dims.at(7)) * static_cast<double>(c.dims.at(2)), .tokens_in_loss = tokens * static_cast<double>(c.dims.at(6)),
-          .normalises = s.at(3) != 0, .by_sigmoid = by_sigmoid};
+  return {.tokens = c.dims.at(0),
+          .experts = c.dims.at(1),
+          .k = c.dims.at(2),
+          .groups = c.dims.at(3),
+          .limit = c.dims.at(4),
+          .scale = s.at(0),
+          .aux = s.at(1),
+          .z = s.at(2),
+          .choices_in_scope = tokens * static_cast<double>(c.dims.at(7)) * static_cast<double>(c.dims.at(2)),
+          .tokens_in_loss = tokens * static_cast<double>(c.dims.at(6)),
+          .normalises = s.at(3) != 0,
+          .by_sigmoid = by_sigmoid};
 }
 /// scores, weights, choice, [load]
 template <bool kSigmoid>
@@ -37,27 +48,36 @@ void run_route(const OperatorCall& c) {
 template <bool kSigmoid>
 void run_route_grad(const OperatorCall& c) {
   const bool balances = c.operands.size() > 4;
-  route_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), integers(c.operand(2)), reals(c.operand(3)), balances ? c.operand(4).data : nullptr,
-             balances ? c.operand(4).type : ElementType::real32, routing(c, kSigmoid));
+  route_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), integers(c.operand(2)), reals(c.operand(3)),
+             balances ? c.operand(4).data : nullptr, balances ? c.operand(4).type : ElementType::real32,
+             routing(c, kSigmoid));
 }
 /// choice, counts
 void run_per_expert(const OperatorCall& c) {
-  count_choices(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>(), c.operand(1).elements(), static_cast<std::int64_t>(c.task->scalars.at(0)));
+  count_choices(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>(),
+                c.operand(1).elements(), static_cast<std::int64_t>(c.task->scalars.at(0)));
 }
-void run_sum(const OperatorCall& c) { sum_counts(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>()); }
+void run_sum(const OperatorCall& c) {
+  sum_counts(stream(c), integers(c.operand(0)), c.operand(0).elements(), c.operand(1).as<std::int64_t>());
+}
 
 // ---- permutation. scalars: experts, capacity (0: none), whether buffers are filled up to it
 
 const std::int64_t* rows_of(const OperatorCall& c, const TensorView& choice) {
   const auto experts = static_cast<std::int64_t>(c.task->scalars.at(0));
   std::int64_t* rows = numbers(c, choice.elements());
-  rows_of_choices(stream(c), integers(choice), rows, numbers(c, 2 * experts), {choice.elements(), experts, static_cast<std::int64_t>(c.task->scalars.at(1)), c.task->scalars.at(2) != 0});
+  rows_of_choices(
+      stream(c), integers(choice), rows, numbers(c, 2 * experts),
+      {choice.elements(), experts, static_cast<std::int64_t>(c.task->scalars.at(1)), c.task->scalars.at(2) != 0});
   return rows;
 }
-TokenRows token_rows(const TensorView& rows, const TensorView& choice) { return {choice.elements() / choice.extent(2), choice.extent(2), row_width(rows)}; }
+TokenRows token_rows(const TensorView& rows, const TensorView& choice) {
+  return {choice.elements() / choice.extent(2), choice.extent(2), row_width(rows)};
+}
 /// Buffers that are filled up to a capacity have zeros behind.
 void clear_padded(const OperatorCall& c, const TensorView& x) {
-  if (c.task->scalars.at(2) != 0) REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
+  if (c.task->scalars.at(2) != 0)
+    REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
 }
 
 /// x, weights, rows, their weights, choice, [counts]
@@ -65,15 +85,20 @@ void run_permute(const OperatorCall& c) {
   const TensorView &rows = c.operand(2), &choice = c.operand(4);
   clear_padded(c, rows);
   clear_padded(c, c.operand(3));
-  tokens_to_rows(stream(c), reals(c.operand(0)), reals(rows), rows_of(c, choice), token_rows(rows, choice), reals(c.operand(1)), reals(c.operand(3)));
+  tokens_to_rows(stream(c), reals(c.operand(0)), reals(rows), rows_of(c, choice), token_rows(rows, choice),
+                 reals(c.operand(1)), reals(c.operand(3)));
 }
 /// gradients of rows and of their weights, dx, weights' gradient, choice, [counts]
 void run_permute_grad(const OperatorCall& c) {
   const TensorView &rows = c.operand(0), &choice = c.operand(4);
-  rows_to_tokens(stream(c), reals(rows), reals(c.operand(2)), rows_of(c, choice), token_rows(rows, choice), reals(c.operand(1)), reals(c.operand(3)));
+  rows_to_tokens(stream(c), reals(rows), reals(c.operand(2)), rows_of(c, choice), token_rows(rows, choice),
+                 reals(c.operand(1)), reals(c.operand(3)));
 }
 /// rows, out, choice, [counts]
-void run_unpermute(const OperatorCall& c) { rows_to_tokens(stream(c), reals(c.operand(0)), reals(c.operand(1)), rows_of(c, c.operand(2)), token_rows(c.operand(0), c.operand(2))); }
+void run_unpermute(const OperatorCall& c) {
+  rows_to_tokens(stream(c), reals(c.operand(0)), reals(c.operand(1)), rows_of(c, c.operand(2)),
+                 token_rows(c.operand(0), c.operand(2)));
+}
 /// dy, gradients of rows, choice, [counts]
 void run_unpermute_grad(const OperatorCall& c) {
   const TensorView &rows = c.operand(1), &choice = c.operand(2);
@@ -85,12 +110,15 @@ void run_unpermute_grad(const OperatorCall& c) {
 
 std::vector<std::int64_t> on_host(const OperatorCall& c, const TensorView& counts) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(counts.elements()));
-  REHEARSE_CUDA(cudaMemcpyAsync(out.data(), counts.data, out.size() * sizeof(std::int64_t), cudaMemcpyDeviceToHost, stream(c)));
+  REHEARSE_CUDA(
+      cudaMemcpyAsync(out.data(), counts.data, out.size() * sizeof(std::int64_t), cudaMemcpyDeviceToHost, stream(c)));
   REHEARSE_CUDA(cudaStreamSynchronize(stream(c)));
   return out;
 }
 void check_room(const OperatorCall& c, std::int64_t end, std::int64_t rows, std::int64_t room) {
-  if (rows < 0 || end > room) throw Error(ErrorKind::check_failed, fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
+  if (rows < 0 || end > room)
+    throw Error(ErrorKind::check_failed,
+                fmt::format("{}: counts of {} rows, with room for {}", operator_name(*c.task), end, room));
 }
 
 /// A list of this step's own. The driver keeps what it copies from pageable memory before it returns.
@@ -100,12 +128,14 @@ const Piece* sent(const OperatorCall& c, const std::vector<Piece>& pieces) {
   return list;
 }
 
-/// from, to, [weights from, to], [counts]: from the order (peer, expert) to (expert, peer), or back. scalars: experts here, peers, capacity
+/// from, to, [weights from, to], [counts]: from the order (peer, expert) to (expert, peer), or back. scalars: experts
+/// here, peers, capacity
 template <bool kBack>
 void run_sort(const OperatorCall& c) {
   const bool counted = c.task->group_sizes >= 0;
   const std::size_t pairs = (c.operands.size() - (counted ? 1 : 0)) / 2;
-  const auto here = static_cast<std::int64_t>(c.task->scalars.at(0)), peers = static_cast<std::int64_t>(c.task->scalars.at(1));
+  const auto here = static_cast<std::int64_t>(c.task->scalars.at(0)),
+             peers = static_cast<std::int64_t>(c.task->scalars.at(1));
   std::vector<std::int64_t> n(static_cast<std::size_t>(here * peers), static_cast<std::int64_t>(c.task->scalars.at(2)));
   if (counted) n = on_host(c, c.operands.back());
   std::vector<std::int64_t> first(static_cast<std::size_t>(here * peers) + 1, 0);
@@ -121,18 +151,23 @@ void run_sort(const OperatorCall& c) {
     for (std::int64_t e = 0; e < here; ++e)
       for (std::int64_t p = 0; p < peers; ++p) {
         const auto piece = static_cast<std::size_t>(p * here + e);
-        if (n[piece] > 0) pieces.push_back({(kBack ? sorted : first[piece]) * bytes, (kBack ? first[piece] : sorted) * bytes, n[piece] * bytes});
+        if (n[piece] > 0)
+          pieces.push_back(
+              {(kBack ? sorted : first[piece]) * bytes, (kBack ? first[piece] : sorted) * bytes, n[piece] * bytes});
         largest = std::max(largest, n[piece] * bytes);
         sorted += n[piece];
       }
     if (pieces.empty()) continue;
-    copy_pieces(stream(c), from.data, to.data, counted ? sent(c, pieces) : c.launch->listed(pieces), static_cast<int>(pieces.size()), largest);
+    copy_pieces(stream(c), from.data, to.data, counted ? sent(c, pieces) : c.launch->listed(pieces),
+                static_cast<int>(pieces.size()), largest);
   }
 }
 
 // ---- grouped products. scalars: ranks whose slices of the rows lie one after the other
 
-struct Group { std::int64_t expert, first, rows; };
+struct Group {
+  std::int64_t expert, first, rows;
+};
 /// Rows of each expert here: what its peers sent, or equal parts; in the order of experts, then slices.
 std::vector<Group> groups_of(const OperatorCall& c, std::int64_t experts, std::int64_t rows) {
   const auto slices = static_cast<std::int64_t>(c.task->scalars.at(0));
@@ -140,13 +175,15 @@ std::vector<Group> groups_of(const OperatorCall& c, std::int64_t experts, std::i
   if (c.task->group_sizes >= 0)
     for (const TensorView& x : c.operands)
       if (x.type == ElementType::int64 && per_slice_counts.empty()) per_slice_counts = on_host(c, x);
-  const std::int64_t per_slice = static_cast<std::int64_t>(per_slice_counts.size()) / slices, peers = per_slice / experts;
+  const std::int64_t per_slice = static_cast<std::int64_t>(per_slice_counts.size()) / slices,
+                     peers = per_slice / experts;
   std::vector<Group> out(static_cast<std::size_t>(experts * slices));
   for (std::int64_t s = 0; s < slices; ++s) {
     std::int64_t first = s * (rows / slices);
     for (std::int64_t e = 0; e < experts; ++e) {
       std::int64_t n = per_slice_counts.empty() ? rows / slices / experts : 0;
-      for (std::int64_t p = 0; p < peers; ++p) n += per_slice_counts[static_cast<std::size_t>(s * per_slice + p * experts + e)];
+      for (std::int64_t p = 0; p < peers; ++p)
+        n += per_slice_counts[static_cast<std::size_t>(s * per_slice + p * experts + e)];
       check_room(c, first + n, n, rows);
       out[static_cast<std::size_t>(e * slices + s)] = {e, first, n};
       first += n;
@@ -176,7 +213,13 @@ void run_grouped(const OperatorCall& c) {
     std::int64_t row = g.expert * w.extent(1);
     for (const TensorView* y : rows_from(c, 2)) {
       const std::int64_t out = row_width(*y);
-      c.launch->gemm->run(stream(c), {.m = g.rows, .n = out, .k = in, .a = from_row(x, g.first, in), .b = from_row(w, row, in, true), .c = from_row(*y, g.first, out), .tf32 = tf32(c)});
+      c.launch->gemm->run(stream(c), {.m = g.rows,
+                                      .n = out,
+                                      .k = in,
+                                      .a = from_row(x, g.first, in),
+                                      .b = from_row(w, row, in, true),
+                                      .c = from_row(*y, g.first, out),
+                                      .tf32 = tf32(c)});
       row += out;
     }
   }
@@ -190,7 +233,14 @@ void run_grouped_input(const OperatorCall& c) {
     double beta = 0;
     for (const TensorView* dy : rows_from(c, 2)) {
       const std::int64_t out = row_width(*dy);
-      c.launch->gemm->run(stream(c), {.m = g.rows, .n = in, .k = out, .a = from_row(*dy, g.first, out), .b = from_row(w, row, in), .c = from_row(dx, g.first, in), .beta = beta, .tf32 = tf32(c)});
+      c.launch->gemm->run(stream(c), {.m = g.rows,
+                                      .n = in,
+                                      .k = out,
+                                      .a = from_row(*dy, g.first, out),
+                                      .b = from_row(w, row, in),
+                                      .c = from_row(dx, g.first, in),
+                                      .beta = beta,
+                                      .tf32 = tf32(c)});
       row += out;
       beta = 1;
     }
@@ -204,7 +254,14 @@ void run_grouped_weight(const OperatorCall& c) {
     std::int64_t row = g.expert * dw.extent(1);
     for (const TensorView* dy : rows_from(c, 2)) {
       const std::int64_t out = row_width(*dy);
-      c.launch->gemm->run(stream(c), {.m = out, .n = in, .k = g.rows, .a = from_row(*dy, g.first, out, true), .b = from_row(x, g.first, in), .c = from_row(dw, row, in), .beta = 1, .tf32 = tf32(c)});
+      c.launch->gemm->run(stream(c), {.m = out,
+                                      .n = in,
+                                      .k = g.rows,
+                                      .a = from_row(*dy, g.first, out, true),
+                                      .b = from_row(x, g.first, in),
+                                      .c = from_row(dw, row, in),
+                                      .beta = 1,
+                                      .tf32 = tf32(c)});
       row += out;
     }
   }
@@ -213,30 +270,45 @@ void run_grouped_weight(const OperatorCall& c) {
 /// gate, up, weights, y
 void run_weighted(const OperatorCall& c) {
   const std::int64_t width = row_width(c.operand(0));
-  weighted_silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), c.operand(0).elements() / width, width);
+  weighted_silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
+                    c.operand(0).elements() / width, width);
 }
 /// dy, gate, up, weights, their gradients
 void run_weighted_grad(const OperatorCall& c) {
   const std::int64_t width = row_width(c.operand(1));
-  weighted_silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)),
-                         c.operand(1).elements() / width, width);
+  weighted_silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
+                         reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)), c.operand(1).elements() / width,
+                         width);
 }
 /// x, weights, y
 void run_weighted_squared_relu(const OperatorCall& c) {
   const std::int64_t width = row_width(c.operand(0));
-  weighted_squared_relu(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements() / width, width);
+  weighted_squared_relu(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+                        c.operand(0).elements() / width, width);
 }
 /// dy, x, weights, their gradients
 void run_weighted_squared_relu_grad(const OperatorCall& c) {
   const std::int64_t width = row_width(c.operand(1));
-  weighted_squared_relu_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), c.operand(1).elements() / width, width);
+  weighted_squared_relu_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+                             reals(c.operand(3)), reals(c.operand(4)), c.operand(1).elements() / width, width);
 }
 
-Appended appended(const TensorView& x, const TensorView& vector) { return {x.extent(0) * x.extent(1), x.extent(2), x.extent(3), vector.from(2)}; }
-void run_append(const OperatorCall& c) { append(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), appended(c.operand(0), c.operand(1))); }
-void run_append_grad(const OperatorCall& c) { append_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), appended(c.operand(1), c.operand(2))); }
+Appended appended(const TensorView& x, const TensorView& vector) {
+  return {x.extent(0) * x.extent(1), x.extent(2), x.extent(3), vector.from(2)};
+}
+void run_append(const OperatorCall& c) {
+  append(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+         appended(c.operand(0), c.operand(1)));
+}
+void run_append_grad(const OperatorCall& c) {
+  append_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+              appended(c.operand(1), c.operand(2)));
+}
 
-struct Named { const char *name, *summary; void (*run)(const OperatorCall&); };
+struct Named {
+  const char *name, *summary;
+  void (*run)(const OperatorCall&);
+};
 constexpr Named kOperators[] = {
     {"route.softmax", "the best experts of each token by softmax", run_route<false>},
     {"route.sigmoid", "the best experts of each token by sigmoid", run_route<true>},
@@ -257,7 +329,8 @@ constexpr Named kOperators[] = {
     {"grouped_matmul.linear_weight_grad", "gradient of the experts' weights", run_grouped_weight},
     {"activation.weighted_silu_mul", "SiLU of the gate times up, by the row's weight", run_weighted},
     {"activation_grad.weighted_silu_mul", "gradients of gate, up and weight", run_weighted_grad},
-    {"activation.weighted_squared_relu", "square of the larger of x and 0, by the row's weight", run_weighted_squared_relu},
+    {"activation.weighted_squared_relu", "square of the larger of x and 0, by the row's weight",
+     run_weighted_squared_relu},
     {"activation_grad.weighted_squared_relu", "gradients of x and weight", run_weighted_squared_relu_grad},
     {"copy.append", "a vector after every head", run_append},
     {"add.append_grad", "gradients of heads and vector", run_append_grad},

@@ -46,7 +46,9 @@ namespace rehearse::cuda {
   }
   return out;
 }
-[[nodiscard]] inline Joined joined(const OperatorCall& c, const TensorView& small, const TensorView& large) { return {sides_of(small), sides_of(large), window_of(c, small.rank() - 2)}; }
+[[nodiscard]] inline Joined joined(const OperatorCall& c, const TensorView& small, const TensorView& large) {
+  return {sides_of(small), sides_of(large), window_of(c, small.rank() - 2)};
+}
 [[nodiscard]] inline std::int64_t planes(const TensorView& image) { return image.extent(0) * image.extent(1); }
 
 }  // namespace rehearse::cuda

@@ -1,4 +1,5 @@
-// Norms, activations, attention, dropout, embeddings and what works element by element. Operands as in the files of the same names in cpu/ops.
+// Norms, activations, attention, dropout, embeddings and what works element by element. Operands as in the files of the
+// same names in cpu/ops.
 
 #include <algorithm>
 #include <vector>
@@ -13,50 +14,69 @@ namespace rehearse::cuda {
 namespace {
 
 template <Curve kWhich>
-void run_curve(const OperatorCall& c) { curve(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements()); }
+void run_curve(const OperatorCall& c) {
+  curve(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), c.operand(0).elements());
+}
 template <Curve kWhich>
-void run_curve_grad(const OperatorCall& c) { curve_grad(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(1).elements()); }
-void run_silu_mul(const OperatorCall& c) { silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements()); }
+void run_curve_grad(const OperatorCall& c) {
+  curve_grad(stream(c), kWhich, reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(1).elements());
+}
+void run_silu_mul(const OperatorCall& c) {
+  silu_mul(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
+}
 void run_silu_mul_grad(const OperatorCall& c) {
-  silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(3)), reals(c.operand(2)), reals(c.operand(4)), c.operand(0).elements());
+  silu_mul_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(3)), reals(c.operand(2)),
+                reals(c.operand(4)), c.operand(0).elements());
 }
 
 enum class NormKind { layer, rms, grouped };
 /// Grouped: scalars: features of a run, each with its piece of the weight.
 NormShape norm_shape(const OperatorCall& c, NormKind kind, const TensorView& weight) {
-  const std::int64_t features = kind == NormKind::grouped ? static_cast<std::int64_t>(c.task->scalars.at(0)) : width(c.operand(0));
-  return {c.operand(0).elements() / features, features, c.task->epsilon, kind == NormKind::layer, weight.elements() / features};
+  const std::int64_t features =
+      kind == NormKind::grouped ? static_cast<std::int64_t>(c.task->scalars.at(0)) : width(c.operand(0));
+  return {c.operand(0).elements() / features, features, c.task->epsilon, kind == NormKind::layer,
+          weight.elements() / features};
 }
 template <NormKind kKind>
 void run_norm(const OperatorCall& c) {
-  norm(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operands.size() > 3 ? c.operand(2).data : nullptr, reals(c.operands.back()), norm_shape(c, kKind, c.operand(1)));
+  norm(stream(c), reals(c.operand(0)), reals(c.operand(1)), c.operands.size() > 3 ? c.operand(2).data : nullptr,
+       reals(c.operands.back()), norm_shape(c, kKind, c.operand(1)));
 }
 /// x, dy, weight, dx; or, where the task accumulates: x, dy, weight gradient, [bias gradient].
 template <NormKind kKind>
 void run_norm_grad(const OperatorCall& c) {
   const NormShape z = norm_shape(c, kKind, c.operand(2));
-  if (!c.task->accumulates) return norm_input_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), z);
-  norm_weight_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operands.size() > 3 ? c.operand(3).data : nullptr, z,
+  if (!c.task->accumulates)
+    return norm_input_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+                           reals(c.operand(3)), z);
+  norm_weight_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+                   c.operands.size() > 3 ? c.operand(3).data : nullptr, z,
                    c.launch->scratch(norm_scratch_bytes(z, c.operand(0).type)));
 }
 
 void run_attention(const OperatorCall& c) {
-  attention(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), attention_shape(c, c.operand(0), c.operand(1), c.operand(2)));
+  attention(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
+            reals(c.operand(4)), attention_shape(c, c.operand(0), c.operand(1), c.operand(2)));
 }
 void run_attention_grad(const OperatorCall& c) {
   const AttentionShape z = attention_shape(c, c.operand(1), c.operand(2), c.operand(3));
-  attention_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)), reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)), reals(c.operand(7)),
+  attention_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), reals(c.operand(3)),
+                 reals(c.operand(4)), reals(c.operand(5)), reals(c.operand(6)), reals(c.operand(7)),
                  reals(c.operand(8)), z, c.launch->scratch(attention_scratch_bytes(z, c.operand(1).type)));
 }
 
-Mask mask_of(const OperatorCall& c, const TensorView& s) { return {c.task->causal, s.extent(2), line(s, 2), line(s, 3)}; }
+Mask mask_of(const OperatorCall& c, const TensorView& s) {
+  return {c.task->causal, s.extent(2), line(s, 2), line(s, 3)};
+}
 void run_softmax(const OperatorCall& c) {
   const TensorView& s = c.operand(0);
-  softmax(stream(c), reals(s), reals(c.operand(1)), s.elements() / s.extent(3), s.extent(3), c.task->scalars.at(0), mask_of(c, s));
+  softmax(stream(c), reals(s), reals(c.operand(1)), s.elements() / s.extent(3), s.extent(3), c.task->scalars.at(0),
+          mask_of(c, s));
 }
 void run_softmax_grad(const OperatorCall& c) {
   const TensorView& p = c.operand(0);
-  softmax_grad(stream(c), reals(p), reals(c.operand(1)), reals(c.operand(2)), p.elements() / p.extent(3), p.extent(3), c.task->scalars.at(0));
+  softmax_grad(stream(c), reals(p), reals(c.operand(1)), reals(c.operand(2)), p.elements() / p.extent(3), p.extent(3),
+               c.task->scalars.at(0));
 }
 void run_mask(const OperatorCall& c) {
   const TensorView& s = c.operand(0);
@@ -81,31 +101,52 @@ void run_dropout(const OperatorCall& c) {
   const bool adds = c.operands.size() > 3;
   const std::size_t mask = adds ? 2 : 1;
   if (any_halo(c))
-    return dropout_own(stream(c), elements(x), adds ? elements(c.operand(1)) : Elements{}, elements(c.operand(mask)), elements(c.operand(mask + 1)), global_elements(x), elementwise_dropout(c, x));
-  dropout(stream(c), reals(x), adds ? c.operand(1).data : nullptr, c.operand(mask).as<std::uint8_t>(), reals(c.operand(mask + 1)), x.elements(), global_elements(x), elementwise_dropout(c, x));
+    return dropout_own(stream(c), elements(x), adds ? elements(c.operand(1)) : Elements{}, elements(c.operand(mask)),
+                       elements(c.operand(mask + 1)), global_elements(x), elementwise_dropout(c, x));
+  dropout(stream(c), reals(x), adds ? c.operand(1).data : nullptr, c.operand(mask).as<std::uint8_t>(),
+          reals(c.operand(mask + 1)), x.elements(), global_elements(x), elementwise_dropout(c, x));
 }
 void run_dropout_grad(const OperatorCall& c) {
-  if (any_halo(c)) return dropout_own_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)), 1 / (1 - c.task->probability));
-  dropout_grad(stream(c), reals(c.operand(0)), c.operand(1).as<const std::uint8_t>(), reals(c.operand(2)), c.operand(0).elements(), 1 / (1 - c.task->probability));
+  if (any_halo(c))
+    return dropout_own_grad(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)),
+                            1 / (1 - c.task->probability));
+  dropout_grad(stream(c), reals(c.operand(0)), c.operand(1).as<const std::uint8_t>(), reals(c.operand(2)),
+               c.operand(0).elements(), 1 / (1 - c.task->probability));
 }
 
 /// tokens, table, out; or tokens, dy, table gradient. offsets: the table's first row
-TableShape table_shape(const OperatorCall& c, const TensorView& table) { return {c.operand(0).elements(), table.extent(1), c.offsets.at(0), table.extent(0)}; }
-void run_embedding(const OperatorCall& c) { embedding(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), table_shape(c, c.operand(1))); }
-void run_embedding_grad(const OperatorCall& c) { embedding_grad(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), table_shape(c, c.operand(2))); }
+TableShape table_shape(const OperatorCall& c, const TensorView& table) {
+  return {c.operand(0).elements(), table.extent(1), c.offsets.at(0), table.extent(0)};
+}
+void run_embedding(const OperatorCall& c) {
+  embedding(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), table_shape(c, c.operand(1)));
+}
+void run_embedding_grad(const OperatorCall& c) {
+  embedding_grad(stream(c), integers(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)),
+                 table_shape(c, c.operand(2)));
+}
 PositionShape position_shape(const TensorView& x) { return {x.extent(0), x.extent(1), x.extent(2), line(x, 1)}; }
-void run_add_position(const OperatorCall& c) { add_position(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), position_shape(c.operand(0))); }
-void run_position_grad(const OperatorCall& c) { position_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), position_shape(c.operand(0))); }
+void run_add_position(const OperatorCall& c) {
+  add_position(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), position_shape(c.operand(0)));
+}
+void run_position_grad(const OperatorCall& c) {
+  position_grad(stream(c), reals(c.operand(0)), reals(c.operand(1)), position_shape(c.operand(0)));
+}
 template <int kDirection>
 void run_rope(const OperatorCall& c) {
   const TensorView& x = c.operand(0);
-  rope(stream(c), reals(x), reals(c.operand(1)), {x.extent(0), x.extent(1), x.rank() > 3 ? x.extent(2) : 1, width(x), static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1)}, kDirection);
+  rope(stream(c), reals(x), reals(c.operand(1)),
+       {x.extent(0), x.extent(1), x.rank() > 3 ? x.extent(2) : 1, width(x),
+        static_cast<std::int64_t>(c.task->scalars.at(0)), c.task->scalars.at(1), line(x, 1)},
+       kDirection);
 }
 
 /// a, b, sum; or, where the task accumulates, as many terms as sums in any order: the i-th sum gets the i-th term.
 void run_add(const OperatorCall& c) {
-  if (!c.task->accumulates && any_halo(c)) return add_own(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
-  if (!c.task->accumulates) return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
+  if (!c.task->accumulates && any_halo(c))
+    return add_own(stream(c), elements(c.operand(0)), elements(c.operand(1)), elements(c.operand(2)));
+  if (!c.task->accumulates)
+    return add(stream(c), reals(c.operand(0)), reals(c.operand(1)), reals(c.operand(2)), c.operand(0).elements());
   std::vector<const TensorView*> terms, sums;
   for (const TensorView& x : c.operands) (x.access == Access::read ? terms : sums).push_back(&x);
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -134,15 +175,20 @@ void run_copy(const OperatorCall& c) {
   const std::size_t size = size_of(from.type);
   std::byte* at = to.data;
   for (const Block& b : common(*from.held, *to.held)) {
-    REHEARSE_CUDA(cudaMemcpyAsync(at, from.data + static_cast<std::size_t>(b.first) * size, static_cast<std::size_t>(b.length) * size, cudaMemcpyDeviceToDevice, stream(c)));
+    REHEARSE_CUDA(cudaMemcpyAsync(at, from.data + static_cast<std::size_t>(b.first) * size,
+                                  static_cast<std::size_t>(b.length) * size, cudaMemcpyDeviceToDevice, stream(c)));
     at += static_cast<std::size_t>(b.length) * size;
   }
 }
 void run_zeros(const OperatorCall& c) {
-  for (const TensorView& x : c.operands) REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
+  for (const TensorView& x : c.operands)
+    REHEARSE_CUDA(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.elements()) * size_of(x.type), stream(c)));
 }
 
-struct Named { const char *name, *summary; void (*run)(const OperatorCall&); };
+struct Named {
+  const char *name, *summary;
+  void (*run)(const OperatorCall&);
+};
 constexpr Named kOperators[] = {
     {"activation.gelu", "GELU", run_curve<Curve::gelu>},
     {"activation.gelu_tanh", "GELU by tanh", run_curve<Curve::gelu_by_tanh>},

@@ -1,4 +1,5 @@
-// Products of tokens and weights by cuBLASLt, and products of attention in pieces. Operands as in cpu/ops/linear.cpp and attention.cpp.
+// Products of tokens and weights by cuBLASLt, and products of attention in pieces. Operands as in cpu/ops/linear.cpp
+// and attention.cpp.
 
 #include "gpu_backend/cuda/ops/operands.hpp"
 
@@ -6,9 +7,13 @@ namespace rehearse::cuda {
 
 namespace {
 
-std::int64_t rows(const TensorView& x, std::int64_t features) { return x.elements() / std::max<std::int64_t>(1, features); }
+std::int64_t rows(const TensorView& x, std::int64_t features) {
+  return x.elements() / std::max<std::int64_t>(1, features);
+}
 std::int64_t features(const TensorView& x, std::int64_t n) { return n > 0 ? x.elements() / n : 0; }
-const std::byte* at(const TensorView& x, std::int64_t element) { return x.data + static_cast<std::size_t>(element) * size_of(x.type); }
+const std::byte* at(const TensorView& x, std::int64_t element) {
+  return x.data + static_cast<std::size_t>(element) * size_of(x.type);
+}
 bool tf32(const OperatorCall& c) { return c.task->arithmetic == DType::tf32; }
 
 /// x, weight, outputs..., bias (where offsets has one entry: whether this rank adds it).
@@ -20,7 +25,13 @@ void linear(const OperatorCall& c) {
   std::int64_t row = 0;
   for (std::size_t i = 0; i < outputs; ++i) {
     const TensorView& y = c.operand(2 + i);
-    GemmCall g{.m = n, .n = features(y, n), .k = in, .a = {x.data, x.type, in}, .b = {at(w, row * in), w.type, in, true}, .c = {y.data, y.type, features(y, n)}, .tf32 = tf32(c)};
+    GemmCall g{.m = n,
+               .n = features(y, n),
+               .k = in,
+               .a = {x.data, x.type, in},
+               .b = {at(w, row * in), w.type, in, true},
+               .c = {y.data, y.type, features(y, n)},
+               .tf32 = tf32(c)};
     if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
     c.launch->gemm->run(stream(c), g);
     row += g.n;
@@ -45,9 +56,16 @@ void linear_piece(const OperatorCall& c) {
   std::int64_t row = 0;
   for (std::size_t i = 0; i < outputs; ++i) {
     const TensorView& y = c.operand(2 + i);
-    const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n), to = place_of(x, y, n);
-    GemmCall g{.m = n, .n = out, .k = in, .batch = x.extent(0), .a = {at(x, from * in), x.type, in, false, x.extent(1) * in}, .b = {at(w, row * in), w.type, in, true},
-               .c = {at(y, to * out), y.type, out, false, y.extent(1) * out}, .tf32 = tf32(c)};
+    const std::int64_t out = y.from(2), n = std::min(x.extent(1), y.extent(1)), from = place_of(y, x, n),
+                       to = place_of(x, y, n);
+    GemmCall g{.m = n,
+               .n = out,
+               .k = in,
+               .batch = x.extent(0),
+               .a = {at(x, from * in), x.type, in, false, x.extent(1) * in},
+               .b = {at(w, row * in), w.type, in, true},
+               .c = {at(y, to * out), y.type, out, false, y.extent(1) * out},
+               .tf32 = tf32(c)};
     if (biased && c.offsets[0] != 0) g.bias = at(c.operands.back(), row);
     c.launch->gemm->run(stream(c), g);
     row += out;
@@ -57,8 +75,14 @@ void linear_piece(const OperatorCall& c) {
 void input_grad_piece(const OperatorCall& c) {
   const TensorView &w = c.operand(0), &dx = c.operand(1), &dy = c.operand(2);
   const std::int64_t in = w.extent(1), out = dy.from(2), n = dy.extent(1), to = place_of(dy, dx, n);
-  c.launch->gemm->run(stream(c), {.m = n, .n = in, .k = out, .batch = dy.extent(0), .a = {dy.data, dy.type, out, false, n * out}, .b = {w.data, w.type, in},
-                                  .c = {at(dx, to * in), dx.type, in, false, dx.extent(1) * in}, .tf32 = tf32(c)});
+  c.launch->gemm->run(stream(c), {.m = n,
+                                  .n = in,
+                                  .k = out,
+                                  .batch = dy.extent(0),
+                                  .a = {dy.data, dy.type, out, false, n * out},
+                                  .b = {w.data, w.type, in},
+                                  .c = {at(dx, to * in), dx.type, in, false, dx.extent(1) * in},
+                                  .tf32 = tf32(c)});
 }
 
 /// weight, input gradient, output gradients...
@@ -69,7 +93,14 @@ void input_grad(const OperatorCall& c) {
   for (std::size_t i = 2; i < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
     const std::int64_t out = features(dy, n);
-    c.launch->gemm->run(stream(c), {.m = n, .n = in, .k = out, .a = {dy.data, dy.type, out}, .b = {at(w, row * in), w.type, in}, .c = {dx.data, dx.type, in}, .beta = i == 2 ? 0.0 : 1.0, .tf32 = tf32(c)});
+    c.launch->gemm->run(stream(c), {.m = n,
+                                    .n = in,
+                                    .k = out,
+                                    .a = {dy.data, dy.type, out},
+                                    .b = {at(w, row * in), w.type, in},
+                                    .c = {dx.data, dx.type, in},
+                                    .beta = i == 2 ? 0.0 : 1.0,
+                                    .tf32 = tf32(c)});
     row += out;
   }
 }
@@ -82,8 +113,14 @@ void weight_grad(const OperatorCall& c) {
   for (std::size_t i = 2; i < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
     const std::int64_t out = features(dy, n);
-    c.launch->gemm->run(stream(c), {.m = out, .n = in, .k = n, .a = {dy.data, dy.type, out, true}, .b = {x.data, x.type, in}, .c = {at(dw, row * in), dw.type, in},
-                                    .beta = c.task->accumulates ? 1.0 : 0.0, .tf32 = tf32(c)});
+    c.launch->gemm->run(stream(c), {.m = out,
+                                    .n = in,
+                                    .k = n,
+                                    .a = {dy.data, dy.type, out, true},
+                                    .b = {x.data, x.type, in},
+                                    .c = {at(dw, row * in), dw.type, in},
+                                    .beta = c.task->accumulates ? 1.0 : 0.0,
+                                    .tf32 = tf32(c)});
     row += out;
   }
 }
@@ -97,7 +134,8 @@ void bias_grad(const OperatorCall& c) {
   for (std::size_t i = 0; i + 1 < c.operands.size(); ++i) {
     const TensorView& dy = c.operand(i);
     const std::int64_t columns = features(dy, n);
-    column_sum(stream(c), reals(dy), {sum.data + static_cast<std::size_t>(done) * size_of(sum.type), sum.type}, n, columns, c.launch->scratch(column_scratch_bytes(n, columns, dy.type)));
+    column_sum(stream(c), reals(dy), {sum.data + static_cast<std::size_t>(done) * size_of(sum.type), sum.type}, n,
+               columns, c.launch->scratch(column_scratch_bytes(n, columns, dy.type)));
     done += columns;
   }
 }
@@ -115,47 +153,62 @@ GemmOperand square(const TensorView& p, std::int64_t h, bool transposed = false)
   return {at(p, h * one), p.type, p.extent(3), transposed, p.extent(1) * one};
 }
 
-struct Product { std::int64_t m, n, k; };
+struct Product {
+  std::int64_t m, n, k;
+};
 /// A batched product per head. Heads of C that are shared by a group are added to after the first.
 template <class A, class B, class C>
-void every_head(const OperatorCall& c, const TensorView& scores, std::int64_t kv_heads, const Product& z, A a, B b, C out, bool shared) {
+void every_head(const OperatorCall& c, const TensorView& scores, std::int64_t kv_heads, const Product& z, A a, B b,
+                C out, bool shared) {
   const std::int64_t heads = scores.extent(1), group = heads / kv_heads;
   for (std::int64_t h = 0; h < heads; ++h)
-    c.launch->gemm->run(stream(c), {.m = z.m, .n = z.n, .k = z.k, .batch = scores.extent(0), .a = a(h, h / group), .b = b(h, h / group), .c = out(h, h / group),
-                                    .beta = shared && h % group != 0 ? 1.0 : 0.0, .tf32 = tf32(c)});
+    c.launch->gemm->run(stream(c), {.m = z.m,
+                                    .n = z.n,
+                                    .k = z.k,
+                                    .batch = scores.extent(0),
+                                    .a = a(h, h / group),
+                                    .b = b(h, h / group),
+                                    .c = out(h, h / group),
+                                    .beta = shared && h % group != 0 ? 1.0 : 0.0,
+                                    .tf32 = tf32(c)});
 }
 
 /// q, k, scores; or output gradient, v, gradient of the probabilities
 void scores(const OperatorCall& c) {
   const TensorView &q = c.operand(0), &k = c.operand(1), &s = c.operand(2);
-  every_head(c, s, k.extent(2), {s.extent(2), s.extent(3), q.extent(3)}, [&](auto h, auto) { return head(q, h); }, [&](auto, auto g) { return head(k, g, true); },
-             [&](auto h, auto) { return square(s, h); }, false);
+  every_head(
+      c, s, k.extent(2), {s.extent(2), s.extent(3), q.extent(3)}, [&](auto h, auto) { return head(q, h); },
+      [&](auto, auto g) { return head(k, g, true); }, [&](auto h, auto) { return square(s, h); }, false);
 }
 /// probabilities, v, out; or scores gradient, k, gradient of q
 void context(const OperatorCall& c) {
   const TensorView &p = c.operand(0), &v = c.operand(1), &to = c.operand(2);
-  every_head(c, p, v.extent(2), {p.extent(2), to.extent(3), p.extent(3)}, [&](auto h, auto) { return square(p, h); }, [&](auto, auto g) { return head(v, g); },
-             [&](auto h, auto) { return head(to, h); }, false);
+  every_head(
+      c, p, v.extent(2), {p.extent(2), to.extent(3), p.extent(3)}, [&](auto h, auto) { return square(p, h); },
+      [&](auto, auto g) { return head(v, g); }, [&](auto h, auto) { return head(to, h); }, false);
 }
 /// probabilities, output gradient, gradient of v; or scores gradient, q, gradient of k
 void key_value_grad(const OperatorCall& c) {
   const TensorView &p = c.operand(0), &x = c.operand(1), &to = c.operand(2);
-  every_head(c, p, to.extent(2), {p.extent(3), to.extent(3), p.extent(2)}, [&](auto h, auto) { return square(p, h, true); }, [&](auto h, auto) { return head(x, h); },
-             [&](auto, auto g) { return head(to, g); }, true);
+  every_head(
+      c, p, to.extent(2), {p.extent(3), to.extent(3), p.extent(2)}, [&](auto h, auto) { return square(p, h, true); },
+      [&](auto h, auto) { return head(x, h); }, [&](auto, auto g) { return head(to, g); }, true);
 }
 
-[[maybe_unused]] const bool registered = cuda_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, any(linear)}) &&
-                                         cuda_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, any(input_grad)}) &&
-                                         cuda_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, any(weight_grad)}) &&
-                                         cuda_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, any(linear_piece)}) &&
-                                         cuda_operators().add({"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, any(input_grad_piece)}) &&
-                                         cuda_operators().add({"add.column_sum", "gradient of the bias", {}, any(bias_grad)}) &&
-                                         cuda_operators().add({"matmul.scores", "queries times keys", {}, any(scores)}) &&
-                                         cuda_operators().add({"matmul.context", "probabilities times values", {}, any(context)}) &&
-                                         cuda_operators().add({"matmul.v_grad", "gradient of the values", {}, any(key_value_grad)}) &&
-                                         cuda_operators().add({"matmul.k_grad", "gradient of the keys", {}, any(key_value_grad)}) &&
-                                         cuda_operators().add({"matmul.q_grad", "gradient of the queries", {}, any(context)}) &&
-                                         cuda_operators().add({"matmul.probabilities_grad", "gradient of the probabilities", {}, any(scores)});
+[[maybe_unused]] const bool registered =
+    cuda_operators().add({"matmul.linear", "tokens times a weight, plus bias", {}, any(linear)}) &&
+    cuda_operators().add({"matmul.linear_input_grad", "gradient of the tokens", {}, any(input_grad)}) &&
+    cuda_operators().add({"matmul.linear_weight_grad", "gradient of the weight", {}, any(weight_grad)}) &&
+    cuda_operators().add({"matmul.linear_piece", "a piece of the tokens times a weight", {}, any(linear_piece)}) &&
+    cuda_operators().add(
+        {"matmul.linear_input_grad_piece", "gradient of a piece of the tokens", {}, any(input_grad_piece)}) &&
+    cuda_operators().add({"add.column_sum", "gradient of the bias", {}, any(bias_grad)}) &&
+    cuda_operators().add({"matmul.scores", "queries times keys", {}, any(scores)}) &&
+    cuda_operators().add({"matmul.context", "probabilities times values", {}, any(context)}) &&
+    cuda_operators().add({"matmul.v_grad", "gradient of the values", {}, any(key_value_grad)}) &&
+    cuda_operators().add({"matmul.k_grad", "gradient of the keys", {}, any(key_value_grad)}) &&
+    cuda_operators().add({"matmul.q_grad", "gradient of the queries", {}, any(context)}) &&
+    cuda_operators().add({"matmul.probabilities_grad", "gradient of the probabilities", {}, any(scores)});
 
 }  // namespace
 

@@ -22,16 +22,19 @@ namespace rehearse::cuda {
 /// Throws Error (unavailable) for a dimension that a rank holds in more than two runs.
 [[nodiscard]] inline Line line(const TensorView& x, std::size_t d) {
   const Runs& runs = x.held->global[d];
-  if (runs.size() > 2) throw Error(ErrorKind::unavailable, "tensors held in more than two pieces of a dimension", "cuda");
+  if (runs.size() > 2)
+    throw Error(ErrorKind::unavailable, "tensors held in more than two pieces of a dimension", "cuda");
   if (runs.empty()) return {};
   const std::int64_t after = runs[0].first + runs[0].length;
-  return {runs[0].first, runs.size() > 1 && runs[1].first != after ? runs[0].length : x.extent(d), runs.size() > 1 ? runs[1].first : after};
+  return {runs[0].first, runs.size() > 1 && runs[1].first != after ? runs[0].length : x.extent(d),
+          runs.size() > 1 ? runs[1].first : after};
 }
 
 [[nodiscard]] inline GlobalElements global_elements(const TensorView& x) {
   GlobalElements out;
   out.rank = static_cast<int>(x.rank());
-  if (out.rank > GlobalElements::kMaxRank) throw Error(ErrorKind::unavailable, "random numbers for tensors of more than five dimensions", "cuda");
+  if (out.rank > GlobalElements::kMaxRank)
+    throw Error(ErrorKind::unavailable, "random numbers for tensors of more than five dimensions", "cuda");
   std::int64_t stride = 1;
   for (std::size_t d = x.rank(); d-- > 0;) {
     out.extents[d] = x.extent(d);
@@ -45,9 +48,12 @@ namespace rehearse::cuda {
 
 [[nodiscard]] inline bool is_matrix(const TensorView& weights) { return weights.held->shape.size() >= 2; }
 /// Of an update whose scalar 1 it is: vectors (biases, norms) have none.
-[[nodiscard]] inline double decay_of(const OperatorCall& c, const TensorView& weights) { return is_matrix(weights) ? c.task->scalars.at(1) : 0.0; }
+[[nodiscard]] inline double decay_of(const OperatorCall& c, const TensorView& weights) {
+  return is_matrix(weights) ? c.task->scalars.at(1) : 0.0;
+}
 
-/// Scratch of a task that goes through many tensors one after the other: what one has used is there for the next, in order of the stream.
+/// Scratch of a task that goes through many tensors one after the other: what one has used is there for the next, in
+/// order of the stream.
 class ScratchInTurn {
  public:
   explicit ScratchInTurn(const OperatorCall& c) : launch_(*c.launch) {}
@@ -66,7 +72,8 @@ class ScratchInTurn {
 template <class T, class F>
 [[nodiscard]] PerStep<T> per_step(const OperatorCall& c, T now, F of) {
   static_assert(sizeof(T) == sizeof(std::uint64_t));
-  return {now, static_cast<const T*>(c.launch->changing([of](std::int64_t step) { return std::bit_cast<std::uint64_t>(of(step)); }))};
+  return {now, static_cast<const T*>(
+                   c.launch->changing([of](std::int64_t step) { return std::bit_cast<std::uint64_t>(of(step)); }))};
 }
 
 /// 1 - beta^t, t steps from the start: moments begin at zero.

@@ -24,8 +24,10 @@ void run_lamb_moments(const OperatorCall& c) {
   ScratchInTurn scratch(c);
   for (std::size_t i = 0; i + 4 < c.operands.size(); i += 5) {
     const TensorView &g = c.operand(i), &w = c.operand(i + 1);
-    lamb_moments(stream(c), {reals(g), reals(w), reals(c.operand(i + 2)), reals(c.operand(i + 3)), reals(c.operand(i + 4)), g.elements(), decay_of(c, w), is_matrix(w)}, rule,
-                 scratch.of(sum_scratch_bytes(g.elements())));
+    lamb_moments(stream(c),
+                 {reals(g), reals(w), reals(c.operand(i + 2)), reals(c.operand(i + 3)), reals(c.operand(i + 4)),
+                  g.elements(), decay_of(c, w), is_matrix(w)},
+                 rule, scratch.of(sum_scratch_bytes(g.elements())));
   }
 }
 /// Per parameter: weights, moments, sums of squares
@@ -33,16 +35,27 @@ void run_lamb(const OperatorCall& c) {
   const LambRule rule = lamb_rule(c);
   for (std::size_t i = 0; i + 3 < c.operands.size(); i += 4) {
     const TensorView& w = c.operand(i);
-    lamb(stream(c), {{}, reals(w), reals(c.operand(i + 1)), reals(c.operand(i + 2)), reals(c.operand(i + 3)), w.elements(), decay_of(c, w), is_matrix(w)}, rule);
+    lamb(stream(c),
+         {{},
+          reals(w),
+          reals(c.operand(i + 1)),
+          reals(c.operand(i + 2)),
+          reals(c.operand(i + 3)),
+          w.elements(),
+          decay_of(c, w),
+          is_matrix(w)},
+         rule);
   }
 }
 
-// ---- Adafactor. scalars: learning rate, weight decay, epsilon 1, epsilon 2, clip threshold, decay exponent, relative step, scale by parameter
+// ---- Adafactor. scalars: learning rate, weight decay, epsilon 1, epsilon 2, clip threshold, decay exponent, relative
+// step, scale by parameter
 
 Places places_of(const TensorView& x) {
   Places out;
   out.rank = static_cast<int>(x.rank());
-  if (out.rank > Places::kMaxRank) throw Error(ErrorKind::unavailable, "Adafactor's statistics of tensors of more than five dimensions", "cuda");
+  if (out.rank > Places::kMaxRank)
+    throw Error(ErrorKind::unavailable, "Adafactor's statistics of tensors of more than five dimensions", "cuda");
   for (std::size_t d = 0; d < x.rank(); ++d) {
     out.extents[d] = x.extent(d);
     out.shape[d] = x.held->shape[d];
@@ -53,7 +66,8 @@ Places places_of(const TensorView& x) {
 }
 Matrix matrix_of(const TensorView& weights, const TensorView& rows, const TensorView& columns) {
   Matrix m{places_of(weights), places_of(rows), places_of(columns), rows.held->shape.size() == 2, true};
-  if (rows.held->sliced() || columns.held->sliced()) throw Error(ErrorKind::unavailable, "Adafactor's statistics in slices", "cuda");
+  if (rows.held->sliced() || columns.held->sliced())
+    throw Error(ErrorKind::unavailable, "Adafactor's statistics in slices", "cuda");
   m.rows_complete = rows.held->extents.back() == weights.held->shape[m.experts ? 1 : 0];
   return m;
 }
@@ -69,7 +83,8 @@ double* means_of(const OperatorCall& c, const Matrix& m, const Statistics& stati
   return means;
 }
 
-/// Per parameter: gradient, weights, sum of the weights' squares; of a matrix then sums of squared gradients by row and by column
+/// Per parameter: gradient, weights, sum of the weights' squares; of a matrix then sums of squared gradients by row and
+/// by column
 void run_squares(const OperatorCall& c) {
   ScratchInTurn scratch(c);
   for (std::size_t i = 0; i + 2 < c.operands.size();) {
@@ -79,18 +94,21 @@ void run_squares(const OperatorCall& c) {
     const bool matrix = is_matrix(w);
     if (matrix) {
       const Matrix m = matrix_of(w, c.operand(i + 3), c.operand(i + 4));
-      factor_sums(stream(c), reals(g), {reals(c.operand(i + 3)), reals(c.operand(i + 4))}, m, c.task->scalars.at(2), scratch.of(factor_scratch_bytes(m)));
+      factor_sums(stream(c), reals(g), {reals(c.operand(i + 3)), reals(c.operand(i + 4))}, m, c.task->scalars.at(2),
+                  scratch.of(factor_scratch_bytes(m)));
     }
     i += matrix ? 5 : 3;
   }
 }
 
 PerStep<double> kept(const OperatorCall& c) {
-  const auto at = [power = c.task->scalars.at(5)](std::int64_t step) { return 1 - std::pow(static_cast<double>(step + 1), -power); };
+  const auto at = [power = c.task->scalars.at(5)](std::int64_t step) {
+    return 1 - std::pow(static_cast<double>(step + 1), -power);
+  };
   return per_step(c, at(c.step), at);
 }
-/// Per parameter: gradient, sum of squares of the change before clipping; of a matrix then sum and statistic of rows, and of columns; of a vector its second
-/// moment
+/// Per parameter: gradient, sum of squares of the change before clipping; of a matrix then sum and statistic of rows,
+/// and of columns; of a vector its second moment
 void run_statistics(const OperatorCall& c) {
   const PerStep<double> keep = kept(c);
   ScratchInTurn parts(c), means(c);
@@ -98,7 +116,8 @@ void run_statistics(const OperatorCall& c) {
     const TensorView &g = c.operand(i), &change = c.operand(i + 1);
     void* scratch = parts.of(sum_scratch_bytes(g.elements()));
     if (!is_matrix(g)) {
-      whole_change(stream(c), reals(g), reals(c.operand(i + 2)), g.elements(), c.task->scalars.at(2), keep, reals(change), scratch);
+      whole_change(stream(c), reals(g), reals(c.operand(i + 2)), g.elements(), c.task->scalars.at(2), keep,
+                   reals(change), scratch);
       i += 3;
       continue;
     }
@@ -114,34 +133,40 @@ void run_statistics(const OperatorCall& c) {
 
 AdafactorRule adafactor_rule(const OperatorCall& c, const TensorView& weights) {
   const auto& s = c.task->scalars;
-  const auto rate = [relative = s.at(6) != 0, given = s.at(0)](std::int64_t step) { return relative ? std::min(1e-2, 1 / std::sqrt(static_cast<double>(step + 1))) : given; };
+  const auto rate = [relative = s.at(6) != 0, given = s.at(0)](std::int64_t step) {
+    return relative ? std::min(1e-2, 1 / std::sqrt(static_cast<double>(step + 1))) : given;
+  };
   double elements = 1;
   for (const std::int64_t d : weights.held->shape) elements *= static_cast<double>(d);
   return {per_step(c, rate(c.step), rate), decay_of(c, weights), s.at(3), s.at(4), elements, s.at(7) != 0};
 }
-/// Per parameter: gradient, weights, sums of squares of weights and change; of a matrix then statistics of rows and columns, of a vector its second moment
+/// Per parameter: gradient, weights, sums of squares of weights and change; of a matrix then statistics of rows and
+/// columns, of a vector its second moment
 void run_adafactor(const OperatorCall& c) {
   ScratchInTurn means(c);
   for (std::size_t i = 0; i + 4 < c.operands.size();) {
     const TensorView &g = c.operand(i), &w = c.operand(i + 1), &size = c.operand(i + 2), &change = c.operand(i + 3);
     const AdafactorRule rule = adafactor_rule(c, w);
     if (!is_matrix(w)) {
-      adafactor_vector(stream(c), reals(g), reals(w), reals(size), reals(change), reals(c.operand(i + 4)), w.elements(), rule);
+      adafactor_vector(stream(c), reals(g), reals(w), reals(size), reals(change), reals(c.operand(i + 4)), w.elements(),
+                       rule);
       i += 5;
       continue;
     }
     const Statistics statistics{reals(c.operand(i + 4)), reals(c.operand(i + 5))};
     const Matrix m = matrix_of(w, c.operand(i + 4), c.operand(i + 5));
-    adafactor(stream(c), reals(g), reals(w), reals(size), reals(change), statistics, m, means_of(c, m, statistics, means), rule);
+    adafactor(stream(c), reals(g), reals(w), reals(size), reals(change), statistics, m,
+              means_of(c, m, statistics, means), rule);
     i += 6;
   }
 }
 
-[[maybe_unused]] const bool registered = cuda_operators().add({"optimizer.lamb_moments", "LAMB's moments and norms", {}, any(run_lamb_moments)}) &&
-                                         cuda_operators().add({"optimizer.lamb", "LAMB's step", {}, any(run_lamb)}) &&
-                                         cuda_operators().add({"square_sum.adafactor", "sums of squares by row and column", {}, any(run_squares)}) &&
-                                         cuda_operators().add({"statistics.adafactor", "Adafactor's factored second moment", {}, any(run_statistics)}) &&
-                                         cuda_operators().add({"optimizer.adafactor", "Adafactor's step", {}, any(run_adafactor)});
+[[maybe_unused]] const bool registered =
+    cuda_operators().add({"optimizer.lamb_moments", "LAMB's moments and norms", {}, any(run_lamb_moments)}) &&
+    cuda_operators().add({"optimizer.lamb", "LAMB's step", {}, any(run_lamb)}) &&
+    cuda_operators().add({"square_sum.adafactor", "sums of squares by row and column", {}, any(run_squares)}) &&
+    cuda_operators().add({"statistics.adafactor", "Adafactor's factored second moment", {}, any(run_statistics)}) &&
+    cuda_operators().add({"optimizer.adafactor", "Adafactor's step", {}, any(run_adafactor)});
 
 }  // namespace
 

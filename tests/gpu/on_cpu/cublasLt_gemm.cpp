@@ -18,9 +18,12 @@ double get(const GemmOperand& x, std::int64_t at) {
 }
 void set(const GemmOperand& x, std::int64_t at, double value) {
   void* to = const_cast<void*>(x.data);
-  if (x.type == ElementType::real32) static_cast<float*>(to)[at] = static_cast<float>(value);
-  else if (x.type == ElementType::real64) static_cast<double*>(to)[at] = value;
-  else static_cast<std::uint16_t*>(to)[at] = to_bfloat16(static_cast<float>(value));
+  if (x.type == ElementType::real32)
+    static_cast<float*>(to)[at] = static_cast<float>(value);
+  else if (x.type == ElementType::real64)
+    static_cast<double*>(to)[at] = value;
+  else
+    static_cast<std::uint16_t*>(to)[at] = to_bfloat16(static_cast<float>(value));
 }
 double element(const GemmOperand& x, std::int64_t matrix, std::int64_t row, std::int64_t column) {
   return get(x, matrix * x.next + (x.transposed ? column * x.stride + row : row * x.stride + column));
@@ -34,7 +37,8 @@ void multiply(const GemmCall& g) {
         double sum = 0;
         for (std::int64_t x = 0; x < g.k; ++x) sum += element(g.a, b, i, x) * element(g.b, b, x, j);
         const std::int64_t at = b * g.c.next + i * g.c.stride + j;
-        set(g.c, at, g.alpha * sum + (g.beta != 0 ? g.beta * get(g.c, at) : 0.0) + (g.bias != nullptr ? get(bias, j) : 0.0));
+        set(g.c, at,
+            g.alpha * sum + (g.beta != 0 ? g.beta * get(g.c, at) : 0.0) + (g.bias != nullptr ? get(bias, j) : 0.0));
       }
 }
 
@@ -44,7 +48,8 @@ struct Gemm::Impl {};
 Gemm::Gemm(std::size_t) {}
 Gemm::~Gemm() = default;
 void Gemm::run(cudaStream_t stream, const GemmCall& g) {
-  if (g.a.type != g.b.type || (g.c.type != g.a.type && !(g.a.type == ElementType::real16 && g.c.type == ElementType::real32)))
+  if (g.a.type != g.b.type ||
+      (g.c.type != g.a.type && !(g.a.type == ElementType::real16 && g.c.type == ElementType::real32)))
     throw std::logic_error("types that the tensor cores do not multiply");
   (void)on_cpu_do(stream, [g] { multiply(g); });
 }

@@ -25,8 +25,8 @@ struct Coroutine {
   std::unique_ptr<char[]> stack;
   dim3 thread;
   bool done = true;
-  std::uint64_t waits_for = 0;   ///< Runs again once this many of its kind of meetings are complete.
-  int kind = 0;                  ///< 0 runs, 1 waits for its block, 2 for its warp.
+  std::uint64_t waits_for = 0;  ///< Runs again once this many of its kind of meetings are complete.
+  int kind = 0;                 ///< 0 runs, 1 waits for its block, 2 for its warp.
 };
 
 struct Warp {
@@ -112,7 +112,8 @@ void run_block(dim3 block) {
   const unsigned n = block.x * block.y * block.z;
   if (n > kMaxThreads) throw std::logic_error("a block of more than 1024 threads");
   machine.alive = static_cast<int>(n), machine.arrived = 0;
-  for (unsigned w = 0; w * 32 < n; ++w) machine.warps[w].alive = static_cast<int>(n - w * 32 < 32 ? n - w * 32 : 32), machine.warps[w].arrived = 0;
+  for (unsigned w = 0; w * 32 < n; ++w)
+    machine.warps[w].alive = static_cast<int>(n - w * 32 < 32 ? n - w * 32 : 32), machine.warps[w].arrived = 0;
   for (unsigned i = 0; i < n; ++i) begin(i, {i % block.x, i / block.x % block.y, i / (block.x * block.y)});
   while (machine.alive > 0) {
     bool moved = false;

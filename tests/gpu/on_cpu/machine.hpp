@@ -1,7 +1,7 @@
 #pragma once
-// A machine for CUDA C++ without a GPU: the threads of a block are coroutines of one CPU thread, which change at barriers and warp operations; blocks
-// and launches run one after the other. It shows that kernels compute what they should. It says nothing about speed, and misses races that need two
-// threads at once.
+// A machine for CUDA C++ without a GPU: the threads of a block are coroutines of one CPU thread, which change at
+// barriers and warp operations; blocks and launches run one after the other. It shows that kernels compute what they
+// should. It says nothing about speed, and misses races that need two threads at once.
 
 #include <cstddef>
 #include <cstdint>

@@ -65,7 +65,9 @@ TEST_CASE("the launch after a host wait counts as launch, the wait itself as wha
   CHECK(run.ranks.at(1).breakdown[TimeCategory::exposed_pp].value() == Approx(message).epsilon(1e-6));
 }
 
-TEST_CASE("a task that the host waits for holds what is issued after it, in its body and in later ones, not what was before") {
+TEST_CASE(
+    "a task that the host waits for holds what is issued after it, in its body and in later ones, not what was "
+    "before") {
   HandMade made(Axis::pp, 1, {"compute", "a", "b"});
   const int data = made.tensor(kBytes);
   const int body = made.body("counts", {HandMade::copies(data, 1), HandMade::copies(data), HandMade::copies(data, 2)});
@@ -92,7 +94,8 @@ TEST_CASE("a captured graph is one launch, however many kernels it holds") {
   CHECK(one < two);
   CHECK(two < eager);
   // Kernels alone, and one launch that they all but hide.
-  const PricedBody kernels = bed().cost.price_body(made.program, made.program.bodies[0], 0, made.program.mesh.context(0), 0);
+  const PricedBody kernels =
+      bed().cost.price_body(made.program, made.program.bodies[0], 0, made.program.mesh.context(0), 0);
   CHECK(kernels.breakdown[TimeCategory::launch].value() == 0);
   CHECK(one >= 4 * kernels.duration.value());
   CHECK(one <= 4 * kernels.duration.value() + launch(made.program));
@@ -138,7 +141,8 @@ TEST_CASE("interleaved calls issue their segments in turn, so that one's kernels
 }
 
 TEST_CASE("of two interleaved calls the second begins: what it sends first leaves beside the other's first kernel") {
-  // A forward: kernel, exchange, kernel. A backward: exchange, kernel, exchange, kernel. All take as long, each needs the one before.
+  // A forward: kernel, exchange, kernel. A backward: exchange, kernel, exchange, kernel. All take as long, each needs
+  // the one before.
   HandMade made(Axis::pp, 1, {"compute", "exchanges"});
   const int data = made.tensor(kBytes);
   const auto chain = [&](std::vector<StreamId> streams) {
@@ -170,7 +174,8 @@ TEST_CASE("a run reports how far it is, and what the report throws ends it") {
   const int copy = made.body("copy", {HandMade::copies(data)}), aside = made.body("aside", {HandMade::copies(data, 1)});
   EventId before = -1;
   for (int i = 0; i < 20'000; ++i) {  // Calls that can't be joined.
-    before = made.call(0, i % 2 == 0 ? copy : aside, before < 0 ? std::vector<Wait>{} : std::vector<Wait>{{before}}, true, static_cast<StreamId>(i % 2));
+    before = made.call(0, i % 2 == 0 ? copy : aside, before < 0 ? std::vector<Wait>{} : std::vector<Wait>{{before}},
+                       true, static_cast<StreamId>(i % 2));
   }
   RunOptions options;
   std::vector<RunProgress> seen;

@@ -23,7 +23,9 @@ double copy_time() {
   return bed().analytic(made.program).step_time.value();
 }
 
-double message_time(std::int64_t bytes) { return bed().cost.collectives().send(Bytes{static_cast<double>(bytes)}, 0, 1).time.value(); }
+double message_time(std::int64_t bytes) {
+  return bed().cost.collectives().send(Bytes{static_cast<double>(bytes)}, 0, 1).time.value();
+}
 
 /// Steps, in copies.
 double copies_in(const Program& p) { return bed().analytic(p).step_time.value() / copy_time(); }
@@ -43,7 +45,8 @@ Piece opener(HandMade& made, StreamId dp) { return HandMade::all_reduce(made.ten
 TEST_CASE("calls on one stream follow each other, calls on two run side by side, waits cross streams") {
   HandMade made(Axis::pp, 1, {"compute", "second"});
   const int data = made.tensor(kBytes);
-  const int first = made.body("first", {HandMade::copies(data)}), second = made.body("second", {HandMade::copies(data, 1)});
+  const int first = made.body("first", {HandMade::copies(data)}),
+            second = made.body("second", {HandMade::copies(data, 1)});
   made.call(0, first);
   made.call(0, first);
   CHECK(copies_in(made.program) == Approx(2));
@@ -102,7 +105,8 @@ TEST_CASE("dependencies pass through tasks that are skipped, and so do the waits
 TEST_CASE("waits and marks of single tasks hold only those") {
   HandMade made(Axis::pp, 1, {"compute", "a"});
   const int data = made.tensor(kBytes);
-  const int two = made.body("two", {HandMade::copies(data), HandMade::copies(data)}), aside = made.body("aside", {HandMade::copies(data, 1)});
+  const int two = made.body("two", {HandMade::copies(data), HandMade::copies(data)}),
+            aside = made.body("aside", {HandMade::copies(data, 1)});
   Role& role = made.program.roles[0];
   SECTION("a mark comes before the end of its body") {
     made.call(0, two);
@@ -145,8 +149,11 @@ TEST_CASE("ranks of one role whose peers depend on where they are talk to their 
   HandMade made(Axis::cp, kRanks, {"compute", "cp"});
   ExprPool& e = made.program.exprs;
   const int data = made.tensor(1'000'000);
-  const auto neighbour = [&](int step) { return e.apply(ExprOp::mod, e.apply(ExprOp::add, e.coord(Axis::cp), e.constant(step)), e.constant(kRanks)); };
-  Piece send = made.message(P2pTask::Direction::send, 0, data, 1), receive = made.message(P2pTask::Direction::receive, 0, data, 0);
+  const auto neighbour = [&](int step) {
+    return e.apply(ExprOp::mod, e.apply(ExprOp::add, e.coord(Axis::cp), e.constant(step)), e.constant(kRanks));
+  };
+  Piece send = made.message(P2pTask::Direction::send, 0, data, 1),
+        receive = made.message(P2pTask::Direction::receive, 0, data, 0);
   std::get<P2pTask>(send.kind).peer = neighbour(1);
   std::get<P2pTask>(receive.kind).peer = neighbour(kRanks - 1);
   made.call(0, made.body("ring", {send, receive}));
@@ -187,7 +194,8 @@ TEST_CASE("calls in a row on the compute stream are one operation with a span ea
   CHECK(bed().analytic(made.program).tasks == 1);
   const auto spans = spans_of(made.program);
   REQUIRE(spans.size() == 5);
-  for (std::size_t i = 0; i < spans.size(); ++i) CHECK(spans[i].begin.value() == Approx(static_cast<double>(i) * copy_time()).margin(1e-9));
+  for (std::size_t i = 0; i < spans.size(); ++i)
+    CHECK(spans[i].begin.value() == Approx(static_cast<double>(i) * copy_time()).margin(1e-9));
 }
 
 TEST_CASE("a rank that waits for another's kernel is idle, and exposed only while bytes move") {

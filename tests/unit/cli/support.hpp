@@ -36,6 +36,8 @@ inline Outcome rehearse_with(const std::vector<std::string>& words) {
   return o;
 }
 
-inline std::string scenario(const std::string& name) { return rehearse::testing::source_path("scenarios/") + name + ".json"; }
+inline std::string scenario(const std::string& name) {
+  return rehearse::testing::source_path("scenarios/") + name + ".json";
+}
 
 }  // namespace rehearse::test

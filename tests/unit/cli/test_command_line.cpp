@@ -24,7 +24,8 @@ TEST_CASE("every verb has help that starts with examples of itself and lists its
       CHECK(example.find("rehearse " + verb.name) != std::string::npos);  // Or a launcher that starts it.
       CHECK(o.out.find(example) < o.out.find("usage:"));
     }
-    for (const cli::Option& option : verb.options) CHECK(o.out.find(option.name.substr(option.name.find("--"))) != std::string::npos);
+    for (const cli::Option& option : verb.options)
+      CHECK(o.out.find(option.name.substr(option.name.find("--"))) != std::string::npos);
     CHECK(rehearse_with({verb.name, "-h"}).out == o.out);
     CHECK(rehearse_with({"--help"}).out.find(verb.summary.substr(0, 20)) != std::string::npos);
   }
@@ -67,7 +68,8 @@ TEST_CASE("results go to out, and nothing else does", "[cli]") {
 }
 
 TEST_CASE("every kind of listing lists something, in every form", "[cli]") {
-  for (const char* kind : {"models", "clusters", "machines", "gpus", "networks", "strategies", "schedules", "backends", "formats", "collectives", "keys"})
+  for (const char* kind : {"models", "clusters", "machines", "gpus", "networks", "strategies", "schedules", "backends",
+                           "formats", "collectives", "keys"})
     for (const char* format : {"table", "json", "csv", "md"}) {
       INFO(kind << " " << format);
       const auto o = rehearse_with({"list", kind, "--format", format});
@@ -86,5 +88,7 @@ TEST_CASE("explain knows keys and named things", "[cli]") {
 }
 
 TEST_CASE("trace ranks outside the job are refused", "[cli]") {
-  for (const char* ranks : {"8", "0-9", "x", "-1", "3-"}) CHECK(rehearse_with({"simulate", test::scenario("pipeline_1f1b"), "--trace-ranks", ranks}).where == "--trace-ranks");
+  for (const char* ranks : {"8", "0-9", "x", "-1", "3-"})
+    CHECK(rehearse_with({"simulate", test::scenario("pipeline_1f1b"), "--trace-ranks", ranks}).where ==
+          "--trace-ranks");
 }

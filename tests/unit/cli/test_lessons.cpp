@@ -1,4 +1,5 @@
-// Every shipped lesson runs, shows what it claims, and says nothing without its number; every replay stands beside its measurements.
+// Every shipped lesson runs, shows what it claims, and says nothing without its number; every replay stands beside its
+// measurements.
 
 #include <nlohmann/json.hpp>
 
@@ -80,7 +81,8 @@ TEST_CASE("every replay has rows with sources, and counts no claim", "[lessons]"
 }
 
 TEST_CASE("a lesson whose claim fails says so; with the reader's own changes that is no failure", "[lessons]") {
-  const auto failed = rehearse_with({"lesson", "gpus_2_to_8", "--backend", "analytic", "--set", "training.precision=fp32"});
+  const auto failed =
+      rehearse_with({"lesson", "gpus_2_to_8", "--backend", "analytic", "--set", "training.precision=fp32"});
   CHECK(failed.code == 0);
   const auto unknown = rehearse_with({"lesson", "funel"});
   CHECK(unknown.code == 2);

@@ -32,21 +32,27 @@ void check_suggestion(const std::vector<std::string>& words, const std::string& 
 
 }  // namespace
 
-TEST_CASE("activations too large: recompute", "[fit]") { check_suggestion({test::scenario("llama3_405b_h100_1008"), "--set", "strategy.recompute=none"}, "strategy.recompute=full"); }
+TEST_CASE("activations too large: recompute", "[fit]") {
+  check_suggestion({test::scenario("llama3_405b_h100_1008"), "--set", "strategy.recompute=none"},
+                   "strategy.recompute=full");
+}
 
 TEST_CASE("state too large for one GPU: shard it or split the model", "[fit]") {
-  check_suggestion({test::scenario("llama3_8b_h100_8"), "--set", "strategy.tp=1", "--set", "strategy.zero_stage=0"}, "strategy.");
+  check_suggestion({test::scenario("llama3_8b_h100_8"), "--set", "strategy.tp=1", "--set", "strategy.zero_stage=0"},
+                   "strategy.");
 }
 
 TEST_CASE("where no change helps, none is suggested", "[fit]") {
-  const auto answer = memory_of({test::scenario("llama3_405b_h100_1008"), "--set", "cluster.nodes=1", "--set", "strategy.pp=1", "--set", "strategy.tp=1", "--set",
-                                 "strategy.virtual_stages=1", "--set", "strategy.schedule=1f1b"},
-                                3);
+  const auto answer =
+      memory_of({test::scenario("llama3_405b_h100_1008"), "--set", "cluster.nodes=1", "--set", "strategy.pp=1", "--set",
+                 "strategy.tp=1", "--set", "strategy.virtual_stages=1", "--set", "strategy.schedule=1f1b"},
+                3);
   CHECK(answer.at("suggestion").is_null());
 }
 
 TEST_CASE("simulate refuses to time what does not fit", "[fit]") {
-  const auto o = rehearse_with({"simulate", test::scenario("llama3_405b_h100_1008"), "--set", "strategy.recompute=none", "--backend", "analytic"});
+  const auto o = rehearse_with({"simulate", test::scenario("llama3_405b_h100_1008"), "--set", "strategy.recompute=none",
+                                "--backend", "analytic"});
   CHECK(o.code == 3);
   CHECK(o.out.find("step time") == std::string::npos);
   CHECK(o.out.find("--set strategy.recompute=full") != std::string::npos);

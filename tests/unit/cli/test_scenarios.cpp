@@ -1,4 +1,5 @@
-// Every shipped scenario gives a whole answer on every simulated back end, the same bytes twice, and comes back from its resolved form.
+// Every shipped scenario gives a whole answer on every simulated back end, the same bytes twice, and comes back from
+// its resolved form.
 
 #include <algorithm>
 #include <filesystem>
@@ -7,20 +8,20 @@
 
 #include "core/backend/backend.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/cli/support.hpp"
 #include "tests/support/source_path.hpp"
+#include "tests/unit/cli/support.hpp"
 
 using namespace rehearse;
 using test::rehearse_with;
 
 namespace {
 
-
 std::vector<std::string> shipped() {
   std::vector<std::string> out;
   for (const char* folder : {"/scenarios", "/scenarios/published"})
     for (const auto& entry : std::filesystem::directory_iterator(rehearse::testing::source_path("") + folder))
-      if (entry.path().extension() == ".json" && entry.path().string().find("102400") == std::string::npos) out.push_back(entry.path().string());  // That one: bench_scale.
+      if (entry.path().extension() == ".json" && entry.path().string().find("102400") == std::string::npos)
+        out.push_back(entry.path().string());  // That one: bench_scale.
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -29,7 +30,8 @@ std::vector<std::string> simulated_backends() {
   std::vector<std::string> out;
   (void)rehearse_with({});
   for (const char* name : {"analytic", "simgrid"})
-    if (const auto known = backends().names(); std::find(known.begin(), known.end(), name) != known.end()) out.emplace_back(name);
+    if (const auto known = backends().names(); std::find(known.begin(), known.end(), name) != known.end())
+      out.emplace_back(name);
   return out;
 }
 
@@ -39,7 +41,8 @@ TEST_CASE("every shipped scenario is answered, and its breakdown adds up to the 
   REQUIRE(shipped().size() > 10);
   for (const std::string& file : shipped())
     for (const std::string& backend : simulated_backends()) {
-      if (backend == "simgrid" && file.find("16384") != std::string::npos) continue;  // A benchmark: minutes of sharing links.
+      // A benchmark: minutes of sharing links.
+      if (backend == "simgrid" && file.find("16384") != std::string::npos) continue;
       if (file.find("2048") != std::string::npos) continue;  // Exchanges of thousands of ranks: benchmarks.
       INFO(file << " on " << backend);
       const auto o = rehearse_with({"simulate", file, "--backend", backend, "--format", "json"});
@@ -62,7 +65,8 @@ TEST_CASE("every shipped scenario is answered, and its breakdown adds up to the 
 
 TEST_CASE("the same scenario gives the same bytes twice", "[scenarios]") {
   for (const std::string& backend : simulated_backends()) {
-    const std::vector<std::string> words{"simulate", test::scenario("llama3_70b_h100_64"), "--backend", backend, "--format", "json"};
+    const std::vector<std::string> words{
+        "simulate", test::scenario("llama3_70b_h100_64"), "--backend", backend, "--format", "json"};
     CHECK(rehearse_with(words).out == rehearse_with(words).out);
   }
 }
@@ -79,9 +83,13 @@ TEST_CASE("the resolved scenario is itself a scenario with the same answer", "[s
 }
 
 TEST_CASE("1F1B and GPipe take the same time on equal stages, and 1F1B holds less", "[scenarios]") {
-  const auto gpipe = nlohmann::json::parse(rehearse_with({"simulate", test::scenario("pipeline_gpipe"), "--backend", "analytic", "--format", "json"}).out);
-  const auto one_f_one_b = nlohmann::json::parse(rehearse_with({"simulate", test::scenario("pipeline_1f1b"), "--backend", "analytic", "--format", "json"}).out);
+  const auto gpipe = nlohmann::json::parse(
+      rehearse_with({"simulate", test::scenario("pipeline_gpipe"), "--backend", "analytic", "--format", "json"}).out);
+  const auto one_f_one_b = nlohmann::json::parse(
+      rehearse_with({"simulate", test::scenario("pipeline_1f1b"), "--backend", "analytic", "--format", "json"}).out);
   CHECK(one_f_one_b.at("step_time_s").get<double>() == Approx(gpipe.at("step_time_s").get<double>()).epsilon(0.02));
-  const auto activations = [](const nlohmann::json& j) { return j.at("memory").back().at("by_category").at("activations").get<double>(); };
+  const auto activations = [](const nlohmann::json& j) {
+    return j.at("memory").back().at("by_category").at("activations").get<double>();
+  };
   CHECK(activations(one_f_one_b) < 0.7 * activations(gpipe));
 }

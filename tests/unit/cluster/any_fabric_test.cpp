@@ -22,30 +22,66 @@ struct Sample {
   std::map<std::string, double> parameters;
 };
 
-/// At least one of every kind: the test below fails for a kind that is missing. Sizes fill the fabric, so that formulas of bisection are exact.
+/// At least one of every kind: the test below fails for a kind that is missing. Sizes fill the fabric, so that formulas
+/// of bisection are exact.
 const std::vector<Sample>& samples() {
   static const std::vector<Sample> all{
       {"single_switch", 6, 2, {}},
       {"fat_tree", 16, 2, {{"nodes_per_leaf", 4}}},
       {"fat_tree", 16, 2, {{"nodes_per_leaf", 4}, {"oversubscription", 4}}},
-      {"fat_tree", 32, 1, {{"levels", 3}, {"nodes_per_leaf", 4}, {"leaves_per_pod", 2}, {"oversubscription", 2}, {"core_oversubscription", 4}}},
+      {"fat_tree",
+       32,
+       1,
+       {{"levels", 3},
+        {"nodes_per_leaf", 4},
+        {"leaves_per_pod", 2},
+        {"oversubscription", 2},
+        {"core_oversubscription", 4}}},
       {"fat_tree", 18, 2, {{"nodes_per_leaf", 4}, {"oversubscription", 3}}},
-      {"fat_tree", 32, 1, {{"levels", 3}, {"nodes_per_leaf", 4}, {"leaves_per_pod", 2}, {"ecmp_paths", 4}, {"ecmp_core_paths", 2}, {"core_oversubscription", 7}}},
+      {"fat_tree",
+       32,
+       1,
+       {{"levels", 3},
+        {"nodes_per_leaf", 4},
+        {"leaves_per_pod", 2},
+        {"ecmp_paths", 4},
+        {"ecmp_core_paths", 2},
+        {"core_oversubscription", 7}}},
       {"rail_optimised", 16, 4, {{"nodes_per_unit", 4}}},
       {"rail_optimised", 13, 4, {{"nodes_per_unit", 4}, {"oversubscription", 2}}},
-      {"rail_optimised", 16, 2, {{"levels", 3}, {"nodes_per_unit", 2}, {"units_per_pod", 2}, {"core_oversubscription", 3}, {"ecmp_paths", 2}}},
+      {"rail_optimised",
+       16,
+       2,
+       {{"levels", 3}, {"nodes_per_unit", 2}, {"units_per_pod", 2}, {"core_oversubscription", 3}, {"ecmp_paths", 2}}},
       {"torus", 32, 1, {{"x", 4}, {"y", 8}}},
       {"torus", 64, 2, {{"x", 4}, {"y", 4}, {"z", 4}, {"link_width", 0.5}}},
       {"torus", 12, 1, {{"x", 3}, {"y", 2}, {"z", 2}}},
-      {"dragonfly", 48, 1, {{"nodes_per_router", 2}, {"routers_per_group", 4}, {"global_links", 2}, {"global_width", 0.25}}},
-      {"dragonfly", 48, 2, {{"nodes_per_router", 2}, {"routers_per_group", 4}, {"global_links", 5}, {"global_width", 0.125}, {"valiant", 1}}},
+      {"dragonfly",
+       48,
+       1,
+       {{"nodes_per_router", 2}, {"routers_per_group", 4}, {"global_links", 2}, {"global_width", 0.25}}},
+      {"dragonfly",
+       48,
+       2,
+       {{"nodes_per_router", 2},
+        {"routers_per_group", 4},
+        {"global_links", 5},
+        {"global_width", 0.125},
+        {"valiant", 1}}},
   };
   return all;
 }
 
 std::unique_ptr<Fabric> build(const Sample& s) {
-  NetworkSpec network{.id = "test", .name = {}, .kind = s.kind, .parameters = s.parameters, .switch_latency = Seconds{1e-7},
-                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
+  NetworkSpec network{.id = "test",
+                      .name = {},
+                      .kind = s.kind,
+                      .parameters = s.parameters,
+                      .switch_latency = Seconds{1e-7},
+                      .nic_latency = Seconds{1e-6},
+                      .port_rate = {},
+                      .collectives = {},
+                      .sources = {}};
   return make_fabric(network, {{s.nodes, s.nics, BytesPerSecond{kNic}}});
 }
 
@@ -55,13 +91,16 @@ int vertex_of(const Sample& s, const FabricEnd& end) {
 }
 
 using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property,
-                                    boost::property<boost::edge_capacity_t, long long,
-                                                    boost::property<boost::edge_residual_capacity_t, long long,
-                                                                    boost::property<boost::edge_reverse_t, Traits::edge_descriptor, boost::property<boost::edge_weight_t, int>>>>>;
+using Graph = boost::adjacency_list<
+    boost::vecS, boost::vecS, boost::directedS, boost::no_property,
+    boost::property<boost::edge_capacity_t, long long,
+                    boost::property<boost::edge_residual_capacity_t, long long,
+                                    boost::property<boost::edge_reverse_t, Traits::edge_descriptor,
+                                                    boost::property<boost::edge_weight_t, int>>>>>;
 
 void connect(Graph& g, int a, int b, double rate) {
-  auto there = add_edge(static_cast<std::size_t>(a), static_cast<std::size_t>(b), g).first, back = add_edge(static_cast<std::size_t>(b), static_cast<std::size_t>(a), g).first;
+  auto there = add_edge(static_cast<std::size_t>(a), static_cast<std::size_t>(b), g).first,
+       back = add_edge(static_cast<std::size_t>(b), static_cast<std::size_t>(a), g).first;
   put(boost::edge_capacity, g, there, std::llround(rate));
   put(boost::edge_capacity, g, back, 0);
   put(boost::edge_reverse, g, there, back);
@@ -121,7 +160,9 @@ TEST_CASE("any fabric: every link has a way back of the same rate") {
   }
 }
 
-TEST_CASE("any fabric: the bisection that its formula gives is the most that flows from the first half of the nodes to the rest") {
+TEST_CASE(
+    "any fabric: the bisection that its formula gives is the most that flows from the first half of the nodes to the "
+    "rest") {
   for (const auto& s : samples()) {
     auto fabric = build(s);
     INFO(fabric->summary());
@@ -136,12 +177,15 @@ TEST_CASE("any fabric: the bisection that its formula gives is the most that flo
         const int v = vertex_of(s, {.node = node, .nic = nic});
         node < s.nodes / 2 ? connect(graph, vertices, v, kNic) : connect(graph, v, vertices + 1, kNic);
       }
-    const auto flow = boost::push_relabel_max_flow(graph, static_cast<std::size_t>(vertices), static_cast<std::size_t>(vertices + 1));
+    const auto flow =
+        boost::push_relabel_max_flow(graph, static_cast<std::size_t>(vertices), static_cast<std::size_t>(vertices + 1));
     CHECK(fabric->bisection().value() == Approx(static_cast<double>(flow)).epsilon(1e-6));
   }
 }
 
-TEST_CASE("any fabric: arithmetic routes are as short as Boost.Graph's; a dragonfly's among those with the fewest global links; Valiant's at most twice that") {
+TEST_CASE(
+    "any fabric: arithmetic routes are as short as Boost.Graph's; a dragonfly's among those with the fewest global "
+    "links; Valiant's at most twice that") {
   for (const auto& s : samples()) {
     auto fabric = build(s);
     INFO(fabric->summary());
@@ -149,11 +193,15 @@ TEST_CASE("any fabric: arithmetic routes are as short as Boost.Graph's; a dragon
     auto weight_of = [&](int link) { return between_groups(fabric->link(link)) ? 1000 : 1; };
     for (int i = 0; i < fabric->link_count(); ++i) {
       auto [from, to] = fabric->ends(i);
-      put(boost::edge_weight, graph, add_edge(static_cast<std::size_t>(vertex_of(s, from)), static_cast<std::size_t>(vertex_of(s, to)), graph).first, weight_of(i));
+      put(boost::edge_weight, graph,
+          add_edge(static_cast<std::size_t>(vertex_of(s, from)), static_cast<std::size_t>(vertex_of(s, to)), graph)
+              .first,
+          weight_of(i));
     }
     for (int src = 0; src < s.nodes; src += 5) {
       std::vector<int> distance(num_vertices(graph));
-      boost::dijkstra_shortest_paths(graph, static_cast<std::size_t>(vertex_of(s, {.node = src, .nic = 0})), boost::distance_map(distance.data()));
+      boost::dijkstra_shortest_paths(graph, static_cast<std::size_t>(vertex_of(s, {.node = src, .nic = 0})),
+                                     boost::distance_map(distance.data()));
       for (int dst = 0; dst < s.nodes; ++dst) {
         if (src == dst) continue;
         std::vector<int> links;
@@ -161,8 +209,10 @@ TEST_CASE("any fabric: arithmetic routes are as short as Boost.Graph's; a dragon
         int length = 0;
         for (int link : links) length += weight_of(link);
         const int shortest = distance[static_cast<std::size_t>(vertex_of(s, {.node = dst, .nic = 0}))];
-        if (s.parameters.contains("valiant")) CHECK(length <= 2 * shortest + 4);
-        else CHECK(length == shortest);
+        if (s.parameters.contains("valiant"))
+          CHECK(length <= 2 * shortest + 4);
+        else
+          CHECK(length == shortest);
       }
     }
   }
@@ -198,7 +248,8 @@ TEST_CASE("Valiant's routes spread what minimal ones pile on the links between t
   std::map<std::string, double> parameters{{"nodes_per_router", 2}, {"routers_per_group", 4}, {"global_links", 2}};
   auto most_used = [&](double valiant) {
     parameters["valiant"] = valiant;
-    auto fabric = build({"dragonfly", 72, 1, parameters});  // Nine groups of eight nodes, one global link between two.
+    // Nine groups of eight nodes, one global link between two.
+    auto fabric = build({"dragonfly", 72, 1, parameters});
     std::map<int, int> uses;
     for (int node = 0; node < 8; ++node) {
       std::vector<int> links;
@@ -215,8 +266,15 @@ TEST_CASE("Valiant's routes spread what minimal ones pile on the links between t
 }
 
 TEST_CASE("parts of a mixed cluster with leaves of their own don't share a leaf, and each is cabled for its NICs") {
-  NetworkSpec network{.id = "test", .name = {}, .kind = "fat_tree", .parameters = {{"nodes_per_leaf", 4}, {"sections", 1}}, .switch_latency = Seconds{1e-7},
-                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
+  NetworkSpec network{.id = "test",
+                      .name = {},
+                      .kind = "fat_tree",
+                      .parameters = {{"nodes_per_leaf", 4}, {"sections", 1}},
+                      .switch_latency = Seconds{1e-7},
+                      .nic_latency = Seconds{1e-6},
+                      .port_rate = {},
+                      .collectives = {},
+                      .sources = {}};
   auto fabric = make_fabric(network, {{6, 1, BytesPerSecond{25e9}}, {4, 2, BytesPerSecond{50e9}}});
   auto leaf = [&](NodeId node) {
     std::vector<int> links;
@@ -236,11 +294,16 @@ TEST_CASE("sizes that a fabric cannot have are refused with the reason") {
   auto refused = [](const std::string& kind, int nodes, std::map<std::string, double> parameters) {
     return error_of([&] { build({kind, nodes, 1, std::move(parameters)}); });
   };
-  CHECK(std::string(refused("torus", 60, {{"x", 4}, {"y", 4}, {"z", 4}}).what()) == "a torus of 4 x 4 x 4 joins 64 nodes, not 60");
+  CHECK(std::string(refused("torus", 60, {{"x", 4}, {"y", 4}, {"z", 4}}).what()) ==
+        "a torus of 4 x 4 x 4 joins 64 nodes, not 60");
   CHECK(refused("torus", 4, {{"x", 4}}).where == "network.parameters");
-  CHECK(refused("dragonfly", 64, {{"nodes_per_router", 1}, {"routers_per_group", 2}, {"global_links", 1}}).where == "network.parameters.global_links");
-  CHECK(refused("dragonfly", 64, {{"nodes_per_router", 1}, {"routers_per_group", 2}, {"global_links", 1}, {"groups", 3}}).where == "network.parameters.groups");
-  CHECK(refused("fat_tree", 8, {{"nodes_per_leaf", 2}, {"ecmp_core_paths", 2}}).where == "network.parameters.ecmp_core_paths");
+  CHECK(refused("dragonfly", 64, {{"nodes_per_router", 1}, {"routers_per_group", 2}, {"global_links", 1}}).where ==
+        "network.parameters.global_links");
+  CHECK(
+      refused("dragonfly", 64, {{"nodes_per_router", 1}, {"routers_per_group", 2}, {"global_links", 1}, {"groups", 3}})
+          .where == "network.parameters.groups");
+  CHECK(refused("fat_tree", 8, {{"nodes_per_leaf", 2}, {"ecmp_core_paths", 2}}).where ==
+        "network.parameters.ecmp_core_paths");
   CHECK(refused("fat_tree", 8, {{"nodes_per_leaf", 2}, {"sections", 2}}).where == "network.parameters.sections");
 }
 

@@ -12,7 +12,9 @@
 int main() {
   using Clock = std::chrono::steady_clock;
   using namespace rehearse;
-  auto seconds_since = [](Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
   Catalogue catalogue(rehearse::testing::source_path("topologies"));
   std::printf("%10s %12s %12s %12s %12s\n", "GPUs", "build ms", "links", "ns/route", "peak MiB");
   for (int nodes : {8, 128, 2048, 12800}) {
@@ -28,8 +30,9 @@ int main() {
     double routing = seconds_since(start);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    std::printf("%10d %12.3f %12d %12.0f %12.1f   (%.1f hops)\n", cluster.device_count(), build * 1e3, cluster.link_count(),
-                routing / kRoutes * 1e9, static_cast<double>(usage.ru_maxrss) / 1024, static_cast<double>(hops) / kRoutes);
+    std::printf("%10d %12.3f %12d %12.0f %12.1f   (%.1f hops)\n", cluster.device_count(), build * 1e3,
+                cluster.link_count(), routing / kRoutes * 1e9, static_cast<double>(usage.ru_maxrss) / 1024,
+                static_cast<double>(hops) / kRoutes);
   }
   return 0;
 }

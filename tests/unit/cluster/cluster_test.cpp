@@ -34,7 +34,8 @@ TEST_CASE("Selene has 4,480 GPUs, Eos 4,608") {
   CHECK(selene.gpu(4479).id == "a100_sxm4_80");
   CHECK(make_cluster(shipped(), "eos").device_count() == 4608);
   CHECK(selene.summary() ==
-        "4480 GPUs: 560 x DGX A100 80GB (8 x A100 SXM4 80GB); rail-optimised: 8 rails, 20 nodes per unit, 224 leaves, 3 levels, full bisection");
+        "4480 GPUs: 560 x DGX A100 80GB (8 x A100 SXM4 80GB); rail-optimised: 8 rails, 20 nodes per unit, 224 leaves, "
+        "3 levels, full bisection");
 }
 
 TEST_CASE("devices are numbered node by node") {
@@ -52,7 +53,8 @@ TEST_CASE("devices are numbered node by node") {
 
 TEST_CASE("link ids cover nodes and fabric without gap, and both ways of asking for a rate agree") {
   Cluster cluster = cluster_of("dgx_h100", 40, "rail_ndr");
-  // Per node 8 NVLink bundles, 8 GPU, 8 NIC and 8 uplinks on PCIe, one socket link, both ways; 8 NIC ports, both ways; 16 leaves.
+  // Per node 8 NVLink bundles, 8 GPU, 8 NIC and 8 uplinks on PCIe, one socket link, both ways; 8 NIC ports, both ways;
+  // 16 leaves.
   CHECK(cluster.link_count() == 40 * (2 * 33 + 2 * 8) + 2 * 16);
   for (LinkId id = 0; id < cluster.link_count(); ++id) REQUIRE(cluster.link(id).rate == cluster.link_rate(id));
   CHECK(cluster.link(0).name == "node0/GPU0>NVSwitch0");
@@ -62,7 +64,11 @@ TEST_CASE("link ids cover nodes and fabric without gap, and both ways of asking 
 }
 
 TEST_CASE("machines of different kinds share one cluster") {
-  ClusterSpec spec{.id = {}, .name = {}, .parts = {{"dgx_a100_80gb", 2}, {"dgx_h100", 3}, {"dgx1v", 1}}, .network = "single_switch", .sources = {}};
+  ClusterSpec spec{.id = {},
+                   .name = {},
+                   .parts = {{"dgx_a100_80gb", 2}, {"dgx_h100", 3}, {"dgx1v", 1}},
+                   .network = "single_switch",
+                   .sources = {}};
   Cluster cluster = make_cluster(shipped(), spec);
   CHECK(cluster.device_count() == 48);
   CHECK(cluster.gpu(15).id == "a100_sxm4_80");
@@ -86,7 +92,8 @@ TEST_CASE("what cannot be a cluster is refused") {
 
 TEST_CASE("what is not there is refused") {
   Cluster cluster = cluster_of("dgx_h100", 2, "rail_ndr");
-  CHECK(std::string(error_of([&] { (void)cluster.route(0, 16); }).what()) == "device 16 does not exist: the cluster has 16");
+  CHECK(std::string(error_of([&] { (void)cluster.route(0, 16); }).what()) ==
+        "device 16 does not exist: the cluster has 16");
   CHECK(error_of([&] { (void)cluster.node_of(-1); }).kind == ErrorKind::usage);
   CHECK(error_of([&] { (void)cluster.machine(2); }).kind == ErrorKind::usage);
   CHECK(error_of([&] { (void)cluster.link_rate(cluster.link_count()); }).kind == ErrorKind::usage);

@@ -19,14 +19,23 @@ inline const Catalogue& shipped() {
 }
 
 inline Cluster cluster_of(const std::string& machine, int nodes, const std::string& network) {
-  return make_cluster(shipped(), ClusterSpec{.id = {}, .name = {}, .parts = {{machine, nodes}}, .network = network, .sources = {}});
+  return make_cluster(
+      shipped(), ClusterSpec{.id = {}, .name = {}, .parts = {{machine, nodes}}, .network = network, .sources = {}});
 }
 
 /// A cluster on a network that no file describes.
-inline Cluster cluster_on(const std::string& machine, int nodes, const std::string& kind, std::map<std::string, double> parameters) {
+inline Cluster cluster_on(const std::string& machine, int nodes, const std::string& kind,
+                          std::map<std::string, double> parameters) {
   auto spec = shipped().machine(machine);
-  NetworkSpec network{.id = "test", .name = "test", .kind = kind, .parameters = std::move(parameters),
-                      .switch_latency = Seconds{1e-7}, .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
+  NetworkSpec network{.id = "test",
+                      .name = "test",
+                      .kind = kind,
+                      .parameters = std::move(parameters),
+                      .switch_latency = Seconds{1e-7},
+                      .nic_latency = Seconds{1e-6},
+                      .port_rate = {},
+                      .collectives = {},
+                      .sources = {}};
   return {"test", {{spec, shipped().gpu(spec->gpu), nodes}}, network};
 }
 

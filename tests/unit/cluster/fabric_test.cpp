@@ -11,9 +11,17 @@ std::map<std::string, BytesPerSecond> trunk_rates(const Fabric& fabric) {
   return rates;
 }
 
-std::unique_ptr<Fabric> fabric_of(const std::string& kind, int nodes, int nics, std::map<std::string, double> parameters) {
-  NetworkSpec network{.id = "test", .name = {}, .kind = kind, .parameters = std::move(parameters), .switch_latency = Seconds{1e-7},
-                      .nic_latency = Seconds{1e-6}, .port_rate = {}, .collectives = {}, .sources = {}};
+std::unique_ptr<Fabric> fabric_of(const std::string& kind, int nodes, int nics,
+                                  std::map<std::string, double> parameters) {
+  NetworkSpec network{.id = "test",
+                      .name = {},
+                      .kind = kind,
+                      .parameters = std::move(parameters),
+                      .switch_latency = Seconds{1e-7},
+                      .nic_latency = Seconds{1e-6},
+                      .port_rate = {},
+                      .collectives = {},
+                      .sources = {}};
   return make_fabric(network, {{nodes, nics, BytesPerSecond{25e9}}});
 }
 
@@ -29,7 +37,11 @@ TEST_CASE("a leaf without oversubscription sends up what comes from below") {
 
 TEST_CASE("oversubscription divides the uplinks, between pods again") {
   auto fabric = fabric_of("fat_tree", 64, 1,
-                          {{"levels", 3}, {"nodes_per_leaf", 4}, {"leaves_per_pod", 8}, {"oversubscription", 2}, {"core_oversubscription", 7}});
+                          {{"levels", 3},
+                           {"nodes_per_leaf", 4},
+                           {"leaves_per_pod", 8},
+                           {"oversubscription", 2},
+                           {"core_oversubscription", 7}});
   auto trunks = trunk_rates(*fabric);
   CHECK(trunks.at("leaf15>spine1") == BytesPerSecond{4 * 25e9 / 2});
   CHECK(trunks.at("spine0>core").value() == Approx(8 * 4 * 25e9 / 2 / 7));
@@ -69,7 +81,8 @@ TEST_CASE("a cluster that fits one leaf has no spine") {
 }
 
 TEST_CASE("every registered fabric explains itself and its parameters") {
-  CHECK(fabric_registry().names() == std::vector<std::string>{"dragonfly", "fat_tree", "rail_optimised", "single_switch", "torus"});
+  CHECK(fabric_registry().names() ==
+        std::vector<std::string>{"dragonfly", "fat_tree", "rail_optimised", "single_switch", "torus"});
   for (const auto& entry : fabric_registry().entries()) {
     CHECK_FALSE(entry.summary.empty());
     for (const auto& p : entry.parameters) CHECK_FALSE(p.summary.empty());
@@ -81,11 +94,19 @@ TEST_CASE("every registered fabric explains itself and its parameters") {
 TEST_CASE("parameters out of range and unknown names are refused") {
   CHECK(error_of([] { fabric_of("fat_tre", 2, 1, {}); }).hint.find("'fat_tree'") != std::string::npos);
   CHECK(error_of([] { fabric_of("fat_tree", 2, 1, {}); }).where == "network.parameters");
-  CHECK(error_of([] { fabric_of("fat_tree", 2, 1, {{"nodes_per_leaf", 1}, {"ports_per_leaf", 1}}); }).where == "network.parameters");
-  CHECK(error_of([] { fabric_of("fat_tree", 2, 1, {{"nodes_per_leaf", 1.5}}); }).where == "network.parameters.nodes_per_leaf");
+  CHECK(error_of([] {
+          fabric_of("fat_tree", 2, 1, {{"nodes_per_leaf", 1}, {"ports_per_leaf", 1}});
+        }).where == "network.parameters");
+  CHECK(error_of([] {
+          fabric_of("fat_tree", 2, 1, {{"nodes_per_leaf", 1.5}});
+        }).where == "network.parameters.nodes_per_leaf");
   CHECK(error_of([] { fabric_of("rail_optimised", 2, 1, {{"levels", 4}}); }).where == "network.parameters.levels");
-  CHECK(error_of([] { fabric_of("rail_optimised", 2, 1, {{"oversubscription", 0}}); }).where == "network.parameters.oversubscription");
-  CHECK(error_of([] { fabric_of("rail_optimised", 2, 1, {{"oversubscripton", 2}}); }).hint.find("'oversubscription'") != std::string::npos);
+  CHECK(error_of([] {
+          fabric_of("rail_optimised", 2, 1, {{"oversubscription", 0}});
+        }).where == "network.parameters.oversubscription");
+  CHECK(error_of([] {
+          fabric_of("rail_optimised", 2, 1, {{"oversubscripton", 2}});
+        }).hint.find("'oversubscription'") != std::string::npos);
 }
 
 }  // namespace rehearse

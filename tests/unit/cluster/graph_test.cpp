@@ -2,10 +2,10 @@
 
 #include <random>
 
+#include <fmt/format.h>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
-#include <fmt/format.h>
 
 #include "core/cluster/cluster_graph.hpp"
 #include "tests/unit/cluster/clusters.hpp"
@@ -18,15 +18,22 @@ std::vector<Cluster> one_of_each() {
   clusters.push_back(cluster_of("dgx_h100", 6, "single_switch"));
   clusters.push_back(cluster_of("dgx1v", 12, "ib_edr"));
   clusters.push_back(cluster_on("dgx_a100_80gb", 11, "fat_tree", {{"nodes_per_leaf", 2}, {"oversubscription", 4}}));
-  clusters.push_back(cluster_on("dgx_a100_40gb", 30, "fat_tree", {{"levels", 3}, {"ports_per_leaf", 12}, {"leaves_per_pod", 3}}));
+  clusters.push_back(
+      cluster_on("dgx_a100_40gb", 30, "fat_tree", {{"levels", 3}, {"ports_per_leaf", 12}, {"leaves_per_pod", 3}}));
   clusters.push_back(cluster_on("dgx_b200", 9, "rail_optimised", {{"nodes_per_unit", 4}, {"oversubscription", 2}}));
   clusters.push_back(cluster_on("dgx1v", 9, "rail_optimised", {{"nodes_per_unit", 2}}));
-  clusters.push_back(cluster_on("dgx_h200", 20, "rail_optimised", {{"levels", 3}, {"nodes_per_unit", 2}, {"units_per_pod", 2}}));
-  clusters.push_back(cluster_on("dgx_h100", 24, "fat_tree", {{"levels", 3}, {"nodes_per_leaf", 2}, {"leaves_per_pod", 3}, {"ecmp_paths", 4}, {"ecmp_core_paths", 2}}));
+  clusters.push_back(
+      cluster_on("dgx_h200", 20, "rail_optimised", {{"levels", 3}, {"nodes_per_unit", 2}, {"units_per_pod", 2}}));
+  clusters.push_back(cluster_on(
+      "dgx_h100", 24, "fat_tree",
+      {{"levels", 3}, {"nodes_per_leaf", 2}, {"leaves_per_pod", 3}, {"ecmp_paths", 4}, {"ecmp_core_paths", 2}}));
   clusters.push_back(cluster_on("dgx1v", 12, "torus", {{"x", 4}, {"y", 3}}));
   clusters.push_back(cluster_on("dgx1v", 24, "torus", {{"x", 2}, {"y", 3}, {"z", 4}}));
-  clusters.push_back(cluster_on("dgx_h100", 20, "dragonfly", {{"nodes_per_router", 2}, {"routers_per_group", 2}, {"global_links", 3}}));
-  clusters.push_back(cluster_on("dgx_h100", 20, "dragonfly", {{"nodes_per_router", 2}, {"routers_per_group", 2}, {"global_links", 3}, {"valiant", 1}}));
+  clusters.push_back(cluster_on("dgx_h100", 20, "dragonfly",
+                                {{"nodes_per_router", 2}, {"routers_per_group", 2}, {"global_links", 3}}));
+  clusters.push_back(
+      cluster_on("dgx_h100", 20, "dragonfly",
+                 {{"nodes_per_router", 2}, {"routers_per_group", 2}, {"global_links", 3}, {"valiant", 1}}));
   clusters.push_back(cluster_of("gb200_nvl72", 2, "nvl72_row"));
   return clusters;
 }
@@ -116,7 +123,8 @@ TEST_CASE("no route beats the graph's maximum flow, and one NIC bounds what a ro
 TEST_CASE("inside a node the maximum flow is NVLink plus the PCIe slot") {
   Cluster cluster = cluster_of("dgx_h100", 1, "rail_ndr");
   ClusterGraph graph = cluster.graph();
-  CHECK(max_flow(graph, vertex_of(graph, cluster, 0), vertex_of(graph, cluster, 1)) == 450'000'000'000 + 63'000'000'000);
+  CHECK(max_flow(graph, vertex_of(graph, cluster, 0), vertex_of(graph, cluster, 1)) ==
+        450'000'000'000 + 63'000'000'000);
 }
 
 TEST_CASE("a full-bisection fabric carries every NIC of one node at once; an oversubscribed one a fraction") {

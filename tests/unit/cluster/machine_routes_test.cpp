@@ -14,8 +14,11 @@ using Kind = MachineSpec::VertexKind;
 using LinkKind = MachineSpec::LinkKind;
 
 MachineSpec with_vertices(std::initializer_list<std::pair<Kind, int>> kinds) {
-  static const std::map<Kind, std::string> kPrefix{
-      {Kind::gpu, "GPU"}, {Kind::nvswitch, "NVSwitch"}, {Kind::pcie_switch, "PLX"}, {Kind::cpu, "CPU"}, {Kind::nic, "NIC"}};
+  static const std::map<Kind, std::string> kPrefix{{Kind::gpu, "GPU"},
+                                                   {Kind::nvswitch, "NVSwitch"},
+                                                   {Kind::pcie_switch, "PLX"},
+                                                   {Kind::cpu, "CPU"},
+                                                   {Kind::nic, "NIC"}};
   MachineSpec machine;
   machine.id = "test";
   for (auto [kind, count] : kinds)

@@ -36,7 +36,11 @@ TEST_CASE("a rank file may be in any order") {
 }
 
 TEST_CASE("mixed machines: devices are counted node by node") {
-  Cluster mixed = make_cluster(shipped(), ClusterSpec{.id = {}, .name = {}, .parts = {{"pcie4_a10", 2}, {"dgx_a100_80gb", 1}}, .network = "single_switch", .sources = {}});
+  Cluster mixed = make_cluster(shipped(), ClusterSpec{.id = {},
+                                                      .name = {},
+                                                      .parts = {{"pcie4_a10", 2}, {"dgx_a100_80gb", 1}},
+                                                      .network = "single_switch",
+                                                      .sources = {}});
   CHECK(read_placement("node1\nnode2 slots=1", "ranks", mixed) == std::vector<DeviceId>{4, 5, 6, 7, 8});
 }
 

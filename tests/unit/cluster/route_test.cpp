@@ -14,8 +14,9 @@ TEST_CASE("inside a DGX A100 a transfer takes the NVSwitch") {
 
 TEST_CASE("same rail, same unit: one leaf between two NICs") {
   Cluster cluster = cluster_of("dgx_a100_80gb", 2, "rail_hdr");
-  CHECK(route_text(cluster, 1, 9) ==
-        "node0/GPU1>PLX0 node0/PLX0>NIC1 node0/NIC1>unit0/rail1 unit0/rail1>node1/NIC1 node1/NIC1>PLX0 node1/PLX0>GPU1");
+  CHECK(
+      route_text(cluster, 1, 9) ==
+      "node0/GPU1>PLX0 node0/PLX0>NIC1 node0/NIC1>unit0/rail1 unit0/rail1>node1/NIC1 node1/NIC1>PLX0 node1/PLX0>GPU1");
   CHECK(bottleneck(cluster, 1, 9) == BytesPerSecond{25e9});
 }
 
@@ -29,7 +30,8 @@ TEST_CASE("another rail: over NVLink to the GPU of the destination's rail, then 
 TEST_CASE("a fabric without rails is entered through the sender's own NIC") {
   Cluster cluster = cluster_on("dgx_h100", 2, "fat_tree", {{"nodes_per_leaf", 1}});
   CHECK(route_text(cluster, 0, 8 + 3) ==
-        "node0/GPU0>PLX0 node0/PLX0>NIC0 node0/NIC0>leaf0 leaf0>spine0 spine0>leaf1 leaf1>node1/NIC3 node1/NIC3>PLX3 node1/PLX3>GPU3");
+        "node0/GPU0>PLX0 node0/PLX0>NIC0 node0/NIC0>leaf0 leaf0>spine0 spine0>leaf1 leaf1>node1/NIC3 node1/NIC3>PLX3 "
+        "node1/PLX3>GPU3");
 }
 
 TEST_CASE("units are joined by spines, pods by the core") {
@@ -40,9 +42,11 @@ TEST_CASE("units are joined by spines, pods by the core") {
     route.links.resize(route.links.size() - 2);
     return text_of(cluster, route);
   };
-  CHECK(fabric_part(0, 33 * 8) == "node0/NIC0>unit0/rail0 unit0/rail0>spine0 spine0>unit1/rail0 unit1/rail0>node33/NIC0");
-  CHECK(fabric_part(2, 255 * 8 + 2) ==
-        "node0/NIC2>unit0/rail2 unit0/rail2>spine0 spine0>core core>spine1 spine1>unit7/rail2 unit7/rail2>node255/NIC2");
+  CHECK(fabric_part(0, 33 * 8) ==
+        "node0/NIC0>unit0/rail0 unit0/rail0>spine0 spine0>unit1/rail0 unit1/rail0>node33/NIC0");
+  CHECK(
+      fabric_part(2, 255 * 8 + 2) ==
+      "node0/NIC2>unit0/rail2 unit0/rail2>spine0 spine0>core core>spine1 spine1>unit7/rail2 unit7/rail2>node255/NIC2");
 }
 
 TEST_CASE("GPUs behind one PCIe switch share its way to host memory") {
@@ -63,8 +67,10 @@ TEST_CASE("a route's latency is the sum of its links': the NIC once, each switch
   }
   const auto& network = cluster.network();
   auto pcie = shipped().interconnects().pcie_latency;
-  CHECK(cluster.route(0, 8).latency.value() == Approx((4 * pcie + network.nic_latency + network.switch_latency).value()));
-  CHECK((cluster.route(0, 2040).latency - cluster.route(0, 8).latency).value() == Approx(4 * network.switch_latency.value()));
+  CHECK(cluster.route(0, 8).latency.value() ==
+        Approx((4 * pcie + network.nic_latency + network.switch_latency).value()));
+  CHECK((cluster.route(0, 2040).latency - cluster.route(0, 8).latency).value() ==
+        Approx(4 * network.switch_latency.value()));
 }
 
 TEST_CASE("one rail hop between two H200 agrees with NCCL's own network step of 2.7 us") {

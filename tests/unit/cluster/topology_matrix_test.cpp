@@ -1,5 +1,5 @@
-#include "core/cluster/drawing.hpp"
 #include "core/cluster/topology_matrix.hpp"
+#include "core/cluster/drawing.hpp"
 #include "tests/unit/cluster/clusters.hpp"
 
 namespace rehearse {
@@ -73,7 +73,8 @@ TEST_CASE("a drawing has every vertex and every pair of links once; a large clus
   dot = dot_text(large);
   CHECK(count("box3d") == 64);
   CHECK(count("subgraph") == 0);
-  CHECK(error_of([] { (void)dot_text(cluster_of("dgx_h100", 2000, "rail_ndr_3level")); }).hint.find("one machine") != std::string::npos);
+  CHECK(error_of([] { (void)dot_text(cluster_of("dgx_h100", 2000, "rail_ndr_3level")); }).hint.find("one machine") !=
+        std::string::npos);
 }
 
 TEST_CASE("without PXN a message for another rail leaves through the sender's own NIC") {
@@ -81,7 +82,8 @@ TEST_CASE("without PXN a message for another rail leaves through the sender's ow
   changed->pxn = false;
   Cluster cluster("test", {{changed, shipped().gpu(changed->gpu), 2}}, *shipped().network("rail_ndr"));
   CHECK(route_text(cluster, 0, 8 + 3) ==
-        "node0/GPU0>PLX0 node0/PLX0>NIC0 node0/NIC0>unit0/rail0 unit0/rail0>spine0 spine0>unit0/rail3 unit0/rail3>node1/NIC3 "
+        "node0/GPU0>PLX0 node0/PLX0>NIC0 node0/NIC0>unit0/rail0 unit0/rail0>spine0 spine0>unit0/rail3 "
+        "unit0/rail3>node1/NIC3 "
         "node1/NIC3>PLX3 node1/PLX3>GPU3");
 }
 
@@ -89,8 +91,9 @@ TEST_CASE("between racks a message leaves through the NIC of its own tray, insid
   Cluster cluster = cluster_of("gb200_nvl72", 2, "nvl72_row");
   CHECK(route_text(cluster, 0, 71) == "node0/GPU0>NVSwitch0 node0/NVSwitch0>GPU71");
   CHECK(bottleneck(cluster, 0, 71) == BytesPerSecond{900e9});
-  CHECK(route_text(cluster, 5, 72 + 5) ==
-        "node0/GPU5>CPU2 node0/CPU2>NIC5 node0/NIC5>unit0/rail5 unit0/rail5>node1/NIC5 node1/NIC5>CPU2 node1/CPU2>GPU5");
+  CHECK(
+      route_text(cluster, 5, 72 + 5) ==
+      "node0/GPU5>CPU2 node0/CPU2>NIC5 node0/NIC5>unit0/rail5 unit0/rail5>node1/NIC5 node1/NIC5>CPU2 node1/CPU2>GPU5");
 }
 
 TEST_CASE("ranks on CPU sockets reach each other and the network through their own memory") {

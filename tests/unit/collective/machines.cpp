@@ -20,13 +20,13 @@ struct Recipe {
   const char* id;
   const char* generation;
   int compute_capability;
-  int bricks;                      ///< Per GPU, to the NVSwitch; 0: hybrid cube mesh.
-  double brick, nccl_brick;        ///< GB/s.
-  double pcie, nccl_pcie;          ///< GB/s of a slot.
+  int bricks;                ///< Per GPU, to the NVSwitch; 0: hybrid cube mesh.
+  double brick, nccl_brick;  ///< GB/s.
+  double pcie, nccl_pcie;    ///< GB/s of a slot.
   int gpus_per_switch, nics_per_switch;
-  double nic;                      ///< GB/s.
+  double nic;  ///< GB/s.
   const char* cpu;
-  double socket;                   ///< As NCCL counts it.
+  double socket;  ///< As NCCL counts it.
   bool nvls;
 };
 
@@ -39,8 +39,22 @@ constexpr std::array<Recipe, 5> kRecipes{{
 }};
 
 // Bricks between two GPUs of a DGX-1V.
-constexpr std::array<std::array<int, 3>, 16> kCubeMesh{{{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2},
-    {2, 3, 2}, {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}}};
+constexpr std::array<std::array<int, 3>, 16> kCubeMesh{{{0, 1, 1},
+                                                        {0, 2, 1},
+                                                        {0, 3, 2},
+                                                        {0, 4, 2},
+                                                        {1, 2, 2},
+                                                        {1, 3, 1},
+                                                        {1, 5, 2},
+                                                        {2, 3, 2},
+                                                        {2, 6, 1},
+                                                        {3, 7, 1},
+                                                        {4, 5, 1},
+                                                        {4, 6, 1},
+                                                        {4, 7, 2},
+                                                        {5, 6, 2},
+                                                        {5, 7, 1},
+                                                        {6, 7, 2}}};
 
 class Builder {
  public:
@@ -64,15 +78,18 @@ class Builder {
     for (int s = 0; s < switches; ++s) {
       const int plx = add(Kind::pcie_switch, "PLX", s);
       link(plx, cpu[s / (switches / 2)], LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
-      for (int k = 0; k < r_.gpus_per_switch; ++k) link(gpu[s * r_.gpus_per_switch + k], plx, LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
+      for (int k = 0; k < r_.gpus_per_switch; ++k)
+        link(gpu[s * r_.gpus_per_switch + k], plx, LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
       for (int k = 0; k < r_.nics_per_switch; ++k)
         link(add(Kind::nic, "NIC", s * r_.nics_per_switch + k), plx, LinkKind::pcie, 1, r_.pcie, r_.nccl_pcie);
     }
     if (r_.bricks == 0) {
-      for (const auto& [a, b, n] : kCubeMesh) link(gpu[a], gpu[b], LinkKind::nvlink, n, n * r_.brick, n * r_.nccl_brick);
+      for (const auto& [a, b, n] : kCubeMesh)
+        link(gpu[a], gpu[b], LinkKind::nvlink, n, n * r_.brick, n * r_.nccl_brick);
     } else {
       const int nvswitch = add(Kind::nvswitch, "NVSwitch", 0);
-      for (const int g : gpu) link(g, nvswitch, LinkKind::nvlink, r_.bricks, r_.bricks * r_.brick, r_.bricks * r_.nccl_brick);
+      for (const int g : gpu)
+        link(g, nvswitch, LinkKind::nvlink, r_.bricks, r_.bricks * r_.brick, r_.bricks * r_.nccl_brick);
     }
     return m_;
   }
@@ -119,7 +136,8 @@ Machine make(const std::string& id) {
     gpu.generation = r.generation;
     gpu.compute_capability = r.compute_capability;
     gpu.sm_count = 108;
-    gpu.nvlink = NvlinkSpec{1, r.bricks == 0 ? 6 : r.bricks, BytesPerSecond{r.brick * kGB}, BytesPerSecond{r.nccl_brick * kGB}};
+    gpu.nvlink =
+        NvlinkSpec{1, r.bricks == 0 ? 6 : r.bricks, BytesPerSecond{r.brick * kGB}, BytesPerSecond{r.nccl_brick * kGB}};
     gpu.collectives = constants(r.generation);
     return {std::make_shared<const MachineSpec>(Builder(r).run()), std::make_shared<const GpuSpec>(gpu)};
   }

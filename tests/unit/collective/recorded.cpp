@@ -19,8 +19,12 @@ json read(const std::string& name) {
 }
 
 GraphResult graph(const json& j) {
-  return {j.at("n"), BytesPerSecond{j.at("bi").get<double>() * 1e9}, BytesPerSecond{j.at("be").get<double>() * 1e9},
-          static_cast<PathClass>(j.at("ti").get<int>()), static_cast<PathClass>(j.at("te").get<int>()), j.at("same").get<int>() != 0};
+  return {j.at("n"),
+          BytesPerSecond{j.at("bi").get<double>() * 1e9},
+          BytesPerSecond{j.at("be").get<double>() * 1e9},
+          static_cast<PathClass>(j.at("ti").get<int>()),
+          static_cast<PathClass>(j.at("te").get<int>()),
+          j.at("same").get<int>() != 0};
 }
 
 template <class Enum>
@@ -31,8 +35,11 @@ Enum named(const std::string& text, int count) {
 }
 
 CollectiveOp op_named(const std::string& text) {
-  static const std::map<std::string, CollectiveOp> ops{{"AllReduce", CollectiveOp::all_reduce}, {"AllGather", CollectiveOp::all_gather},
-      {"ReduceScatter", CollectiveOp::reduce_scatter}, {"Broadcast", CollectiveOp::broadcast}, {"Reduce", CollectiveOp::reduce}};
+  static const std::map<std::string, CollectiveOp> ops{{"AllReduce", CollectiveOp::all_reduce},
+                                                       {"AllGather", CollectiveOp::all_gather},
+                                                       {"ReduceScatter", CollectiveOp::reduce_scatter},
+                                                       {"Broadcast", CollectiveOp::broadcast},
+                                                       {"Reduce", CollectiveOp::reduce}};
   return ops.at(text);
 }
 
@@ -45,7 +52,8 @@ Configuration configuration(const json& v) {
   s.nodes = v.at("nNodes");
   s.min_compute_capability = s.max_compute_capability = v.at("cc");
   s.cpu = v.at("cpu") == "amd" ? CpuVendor::amd : CpuVendor::intel;
-  s.search = {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")), static_cast<TreePattern>(v.at("treePattern").get<int>())};
+  s.search = {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")),
+              static_cast<TreePattern>(v.at("treePattern").get<int>())};
   for (const auto& [key, cell] : v.at("tune").items()) {
     const auto a = key.find('/'), b = key.rfind('/');
     out.table.push_back({op_named(key.substr(0, a)), named<Algorithm>(key.substr(a + 1, b - a - 1), kAlgorithms),
@@ -71,8 +79,12 @@ std::vector<Search> searches() {
   const json file = read("nccl_2.28.9_searches.json");
   for (const auto& v : file.at("searches"))
     for (const std::string digits : v.at("subsets")) {
-      Search s{v.at("machine"), {}, v.at("nodes"), v.value("parts", 1),
-               {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")), static_cast<TreePattern>(v.at("tree").at("pattern").get<int>())}};
+      Search s{v.at("machine"),
+               {},
+               v.at("nodes"),
+               v.value("parts", 1),
+               {graph(v.at("ring")), graph(v.at("tree")), graph(v.at("nvls")),
+                static_cast<TreePattern>(v.at("tree").at("pattern").get<int>())}};
       for (const char c : digits) s.gpus.push_back(c - '0');
       out.push_back(std::move(s));
     }

@@ -13,9 +13,19 @@ struct Configuration {
   std::string machine;
   rehearse::nccl::CommunicatorShape shape;
   int channels = 0;
-  struct Cell { rehearse::CollectiveOp op; rehearse::nccl::Algorithm algorithm; rehearse::nccl::Protocol protocol; double latency_us, GBps; };
+  struct Cell {
+    rehearse::CollectiveOp op;
+    rehearse::nccl::Algorithm algorithm;
+    rehearse::nccl::Protocol protocol;
+    double latency_us, GBps;
+  };
   std::vector<Cell> table;
-  struct Choice { rehearse::CollectiveOp op; double bytes; std::string algorithm, protocol; double us; };
+  struct Choice {
+    rehearse::CollectiveOp op;
+    double bytes;
+    std::string algorithm, protocol;
+    double us;
+  };
   std::vector<Choice> choices;
 };
 

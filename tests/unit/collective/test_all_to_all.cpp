@@ -39,7 +39,10 @@ std::vector<DeviceId> devices(const Cluster& cluster, const std::function<bool(D
   return out;
 }
 
-struct Choice { const char* name; std::function<bool(DeviceId)> member; };
+struct Choice {
+  const char* name;
+  std::function<bool(DeviceId)> member;
+};
 
 std::vector<Choice> uniform_groups() {
   return {{"every GPU", [](DeviceId) { return true; }},
@@ -75,15 +78,17 @@ class Row final : public SwitchedFabric {
  private:
   [[nodiscard]] int leaf_of(const Port& port) const override { return port.node; }
   [[nodiscard]] int trunk_count() const override { return 2 * (node_count() - 1); }
-  [[nodiscard]] Trunk trunk(int i) const override { return i % 2 == 0 ? Trunk{i / 2, i / 2 + 1, BytesPerSecond{10e9}} : Trunk{i / 2 + 1, i / 2, BytesPerSecond{10e9}}; }
+  [[nodiscard]] Trunk trunk(int i) const override {
+    return i % 2 == 0 ? Trunk{i / 2, i / 2 + 1, BytesPerSecond{10e9}} : Trunk{i / 2 + 1, i / 2, BytesPerSecond{10e9}};
+  }
   void climb(int from, int to, std::uint64_t, std::vector<int>& trunks) const override {
     for (; from < to; ++from) trunks.push_back(2 * from);
     for (; from > to; --from) trunks.push_back(2 * (from - 1) + 1);
   }
 };
 
-[[maybe_unused]] const bool registered =
-    fabric_registry().add({"row_of_switches", "for a test", {}, [](const FabricSite& site) { return std::make_unique<Row>(site); }});
+[[maybe_unused]] const bool registered = fabric_registry().add(
+    {"row_of_switches", "for a test", {}, [](const FabricSite& site) { return std::make_unique<Row>(site); }});
 
 }  // namespace
 
@@ -93,10 +98,14 @@ TEST_CASE("few flows load every link of every shipped network as all pairs do") 
     const NetworkSpec spec = *catalogue.network(network);
     // Twelve nodes reach every level of a small copy of it.
     NetworkSpec small = spec;
-    if (small.kind == "fat_tree") small.parameters["nodes_per_leaf"] = 2, small.parameters.erase("ports_per_leaf"), small.parameters["leaves_per_pod"] = 2;
+    if (small.kind == "fat_tree")
+      small.parameters["nodes_per_leaf"] = 2, small.parameters.erase("ports_per_leaf"),
+      small.parameters["leaves_per_pod"] = 2;
     if (small.kind == "rail_optimised") small.parameters["nodes_per_unit"] = 2, small.parameters["units_per_pod"] = 2;
     if (small.kind == "torus") small.parameters = {{"x", 3}, {"y", 2}, {"z", 2}};
-    check_all(machines_on(12, small, "dgx_h100"), (small.kind == "single_switch" || small.kind == "fat_tree" || small.kind == "rail_optimised") && !small.parameters.contains("ecmp_paths"));
+    check_all(machines_on(12, small, "dgx_h100"),
+              (small.kind == "single_switch" || small.kind == "fat_tree" || small.kind == "rail_optimised") &&
+                  !small.parameters.contains("ecmp_paths"));
     check_all(machines_on(12, spec.kind == "torus" ? small : spec, "dgx_a100_80gb"), false);
   }
 }
@@ -125,7 +134,8 @@ TEST_CASE("where routes don't split into a part of either end, every pair is a f
 
 TEST_CASE("an all-to-all of two thousand ranks is some ten flows a rank, and one too large for the fabric is refused") {
   const auto cluster = small_cluster(256, {}, "rail_optimised", {{"nodes_per_unit", 32}});
-  const auto edges = traffic::all_to_all(cluster, layout_of(cluster, devices(cluster, [](DeviceId) { return true; })), Bytes{1e9});
+  const auto edges =
+      traffic::all_to_all(cluster, layout_of(cluster, devices(cluster, [](DeviceId) { return true; })), Bytes{1e9});
   CHECK(edges.size() <= 2048 * 11);
   const auto row = small_cluster(130, {}, "row_of_switches");
   try {

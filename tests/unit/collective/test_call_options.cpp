@@ -30,18 +30,25 @@ std::vector<DeviceId> all(const Cluster& c) {
   return out;
 }
 
-PreparedGroup prepared(const Cluster& c, int min_channels = 0) { return prepare(c, layout_of(c, all(c)), nccl::Filter{}, min_channels); }
+PreparedGroup prepared(const Cluster& c, int min_channels = 0) {
+  return prepare(c, layout_of(c, all(c)), nccl::Filter{}, min_channels);
+}
 
 constexpr auto kAr = CollectiveOp::all_reduce;
 
 }  // namespace
 
-TEST_CASE("Collectives of one group share the latency of a ring once per wave of channels, of other algorithms once per ten waves") {
+TEST_CASE(
+    "Collectives of one group share the latency of a ring once per wave of channels, of other algorithms once per ten "
+    "waves") {
   const Cluster c = machines::cluster("dgx_h100", 1);
   const auto g = prepared(c);
   const double channels = nccl::final_channels(g.shape);
-  const nccl::TuningTable ring(g.shape, nccl::Filter::parse("Ring", "LL")), tree(g.shape, nccl::Filter::parse("Tree", "LL"));
-  const auto latency = [](const nccl::TuningTable& t, int calls) { return t.pick(kAr, Bytes{65536}, {calls, false, true}).latency.value(); };
+  const nccl::TuningTable ring(g.shape, nccl::Filter::parse("Ring", "LL")),
+      tree(g.shape, nccl::Filter::parse("Tree", "LL"));
+  const auto latency = [](const nccl::TuningTable& t, int calls) {
+    return t.pick(kAr, Bytes{65536}, {calls, false, true}).latency.value();
+  };
   for (const int calls : {1, int(channels), int(channels) + 1, int(channels) * 12}) {
     const double waves = std::ceil(calls / channels);
     CHECK(latency(ring, calls) == Approx(latency(ring, 1) * waves));
@@ -49,13 +56,16 @@ TEST_CASE("Collectives of one group share the latency of a ring once per wave of
   }
   // Ten calls in a group cost less than ten calls.
   const CollectiveModel model(c);
-  const double one = model.choose(kAr, Bytes{1e5}, all(c)).time.value(), grouped = model.choose(kAr, Bytes{1e6}, all(c), {10, false, true}).time.value();
+  const double one = model.choose(kAr, Bytes{1e5}, all(c)).time.value(),
+               grouped = model.choose(kAr, Bytes{1e6}, all(c), {10, false, true}).time.value();
   CHECK(grouped < 10 * one);
   CHECK(grouped > one);
   CHECK_THROWS_AS(model.choose(kAr, Bytes{1}, all(c), {0, false, true}), Error);
 }
 
-TEST_CASE("A gather of packed pieces off 16 bytes streams at the share of its bandwidth that is measured, whatever else does not") {
+TEST_CASE(
+    "A gather of packed pieces off 16 bytes streams at the share of its bandwidth that is measured, whatever else does "
+    "not") {
   const Cluster c = machines::cluster("dgx_a100", 2);
   const CollectiveModel model(c);
   const double share = c.gpu(0).collectives->bytewise, ranks = 16;
@@ -68,11 +78,14 @@ TEST_CASE("A gather of packed pieces off 16 bytes streams at the share of its ba
   constexpr auto kGather = CollectiveOp::all_gather;
   const double piece = 1e9;
   CHECK(streaming(kGather, piece + 2, packed) == Approx(streaming(kGather, piece + 2, {}) / share).epsilon(0.01));
-  for (const double whole : {16.0, 160.0}) CHECK(streaming(kGather, piece + whole, packed) == streaming(kGather, piece + whole, {}));
-  for (const auto op : {kAr, CollectiveOp::reduce_scatter, CollectiveOp::broadcast}) CHECK(streaming(op, piece + 2, packed) == streaming(op, piece + 2, {}));
+  for (const double whole : {16.0, 160.0})
+    CHECK(streaming(kGather, piece + whole, packed) == streaming(kGather, piece + whole, {}));
+  for (const auto op : {kAr, CollectiveOp::reduce_scatter, CollectiveOp::broadcast})
+    CHECK(streaming(op, piece + 2, packed) == streaming(op, piece + 2, {}));
   // LL moves 8 bytes with a flag whatever their place.
   const CollectiveModel small(c, {.algorithm = {}, .protocol = "LL"});
-  CHECK(small.choose(kGather, Bytes{ranks * 1002}, all(c), packed).time == small.choose(kGather, Bytes{ranks * 1002}, all(c)).time);
+  CHECK(small.choose(kGather, Bytes{ranks * 1002}, all(c), packed).time ==
+        small.choose(kGather, Bytes{ranks * 1002}, all(c)).time);
 }
 
 TEST_CASE("fp8 reductions avoid rings of more than eight ranks, and only those") {
@@ -92,15 +105,19 @@ TEST_CASE("Switches take no part in reductions that they do not know, but gather
   const nccl::CallKind product{1, false, false};
   CHECK(g.table.pick(kAr, Bytes{1e9}).algorithm == Algorithm::nvls);
   CHECK(g.table.pick(kAr, Bytes{1e9}, product).algorithm == Algorithm::ring);
-  CHECK(g.table.pick(CollectiveOp::all_gather, Bytes{1e9}, product).algorithm == g.table.pick(CollectiveOp::all_gather, Bytes{1e9}).algorithm);
+  CHECK(g.table.pick(CollectiveOp::all_gather, Bytes{1e9}, product).algorithm ==
+        g.table.pick(CollectiveOp::all_gather, Bytes{1e9}).algorithm);
 }
 
 TEST_CASE("NCCL_MIN_NCHANNELS adds thread blocks and what their LL128 carries, and changes no choice") {
   const Cluster c = machines::cluster("dgx_h100", 4);
   const auto plain = prepared(c), wide = prepared(c, 32);
   CHECK(nccl::final_channels(wide.shape) == 32);
-  for (const double bytes : {1e3, 1e6, 1e9}) CHECK(plain.table.pick(kAr, Bytes{bytes}).algorithm == wide.table.pick(kAr, Bytes{bytes}).algorithm);
-  const auto ll128 = [](const nccl::TuningTable& t) { return t.bandwidth(kAr, Algorithm::ring, Protocol::ll128, Bytes{1e9}).value(); };
+  for (const double bytes : {1e3, 1e6, 1e9})
+    CHECK(plain.table.pick(kAr, Bytes{bytes}).algorithm == wide.table.pick(kAr, Bytes{bytes}).algorithm);
+  const auto ll128 = [](const nccl::TuningTable& t) {
+    return t.bandwidth(kAr, Algorithm::ring, Protocol::ll128, Bytes{1e9}).value();
+  };
   CHECK(ll128(wide.table) == ll128(plain.table));
   CHECK(ll128(wide.achieved) > ll128(plain.achieved));
   // 92 % of eight NICs' channels of 48 GB/s, as algorithm bandwidth.
@@ -112,7 +129,9 @@ TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring an
   CollectiveModel::Options options;
   options.skew = Seconds{1e-4};
   const CollectiveModel plain(c), late(c, options);
-  const auto added = [&](CollectiveOp op) { return (late.choose(op, Bytes{1e7}, all(c)).time - plain.choose(op, Bytes{1e7}, all(c)).time).value(); };
+  const auto added = [&](CollectiveOp op) {
+    return (late.choose(op, Bytes{1e7}, all(c)).time - plain.choose(op, Bytes{1e7}, all(c)).time).value();
+  };
   CHECK(added(CollectiveOp::all_gather) == Approx(1e-4));
   CHECK(added(CollectiveOp::all_to_all) == Approx(1e-4));
   CHECK(added(CollectiveOp::halo_exchange) == Approx(1e-4));
@@ -121,7 +140,9 @@ TEST_CASE("Ranks wait for each other at every collective, at no hop of a ring an
 }
 
 TEST_CASE("CollNet takes part only where the network reduces and the group leaves its node") {
-  const auto algorithm = [](const Cluster& c, double bytes) { return prepared(c).table.pick(kAr, Bytes{bytes}).algorithm; };
+  const auto algorithm = [](const Cluster& c, double bytes) {
+    return prepared(c).table.pick(kAr, Bytes{bytes}).algorithm;
+  };
   CHECK(prepared(cluster_with("dgx_a100", 1, true)).shape.search.collnet_chain.channels == 0);
   CHECK(prepared(cluster_with("dgx_a100", 4, false)).shape.search.collnet_chain.channels == 0);
   const Cluster with = cluster_with("dgx_a100", 16, true), without = cluster_with("dgx_a100", 16, false);
@@ -148,7 +169,8 @@ TEST_CASE("CollNet's cells are NCCL's formulas") {
   CHECK(g.table.at(CollectiveOp::broadcast, Algorithm::collnet_chain, Protocol::simple).bandwidth.value() == 0);
 }
 
-TEST_CASE("An all-reduce in the network leaves each node once: half of what rings send, and never faster than the NICs") {
+TEST_CASE(
+    "An all-reduce in the network leaves each node once: half of what rings send, and never faster than the NICs") {
   const Cluster with = cluster_with("dgx_a100", 16, true);
   const double bytes = 1e9;
   const auto out_of_node = [&](const char* algorithm) {
@@ -168,7 +190,9 @@ TEST_CASE("An all-reduce in the network leaves each node once: half of what ring
 TEST_CASE("With switches that reduce, NVLS may span nodes") {
   const auto g = prepared(cluster_with("dgx_h100", 4, true));
   CHECK(g.table.at(kAr, Algorithm::nvls, Protocol::simple).latency.value() * 1e6 == Approx(25 + 18));
-  CHECK(prepared(cluster_with("dgx_h100", 4, false)).table.at(kAr, Algorithm::nvls, Protocol::simple).bandwidth.value() == 0);
+  CHECK(
+      prepared(cluster_with("dgx_h100", 4, false)).table.at(kAr, Algorithm::nvls, Protocol::simple).bandwidth.value() ==
+      0);
 }
 
 TEST_CASE("PAT serves gathers of one GPU per node and nothing else") {
@@ -179,7 +203,9 @@ TEST_CASE("PAT serves gathers of one GPU per node and nothing else") {
     two_each.insert(two_each.end(), {c.first_device(n), c.first_device(n) + 1});
   }
   const auto pat = [&](const std::vector<DeviceId>& group, CollectiveOp op) {
-    return prepare(c, layout_of(c, group), nccl::Filter{}).table.at(op, Algorithm::pat, Protocol::simple).bandwidth.value() > 0;
+    return prepare(c, layout_of(c, group), nccl::Filter{})
+               .table.at(op, Algorithm::pat, Protocol::simple)
+               .bandwidth.value() > 0;
   };
   CHECK(pat(one_each, CollectiveOp::all_gather));
   CHECK(pat(one_each, CollectiveOp::reduce_scatter));

@@ -21,8 +21,10 @@ const Catalogue& catalogue() {
 }  // namespace
 
 TEST_CASE("Shipped machines give the searches recorded from NCCL for them") {
-  const std::map<std::string, std::vector<std::string>> shipped{{"dgx1v", {"dgx1v", "dgx1v_16gb"}}, {"dgx_a100", {"dgx_a100_40gb", "dgx_a100_80gb"}},
-                                                                {"dgx_h100", {"dgx_h100", "dgx_h200"}}, {"dgx_b200", {"dgx_b200"}}};
+  const std::map<std::string, std::vector<std::string>> shipped{{"dgx1v", {"dgx1v", "dgx1v_16gb"}},
+                                                                {"dgx_a100", {"dgx_a100_40gb", "dgx_a100_80gb"}},
+                                                                {"dgx_h100", {"dgx_h100", "dgx_h200"}},
+                                                                {"dgx_b200", {"dgx_b200"}}};
   const std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7};
   int compared = 0;
   for (const auto& c : recorded::configurations()) {
@@ -33,7 +35,8 @@ TEST_CASE("Shipped machines give the searches recorded from NCCL for them") {
       const auto machine = catalogue().machine(id);
       const auto got = nccl::search_node(*machine, *catalogue().gpu(machine->gpu), all, c.shape.nodes > 1);
       CHECK((nccl::cpu_vendor_of(*machine) == c.shape.cpu));
-      for (const auto& [a, b] : {std::pair(got.ring, c.shape.search.ring), std::pair(got.tree, c.shape.search.tree), std::pair(got.nvls, c.shape.search.nvls)}) {
+      for (const auto& [a, b] : {std::pair(got.ring, c.shape.search.ring), std::pair(got.tree, c.shape.search.tree),
+                                 std::pair(got.nvls, c.shape.search.nvls)}) {
         CHECK(a.channels == b.channels);
         if (b.channels == 0) continue;
         CHECK(a.intra.value() == Approx(b.intra.value()));
@@ -56,7 +59,8 @@ TEST_CASE("On shipped clusters no plan of a whole group beats a wire of a node o
         for (const auto op : {CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::all_to_all}) {
           std::vector<DeviceId> group;
           for (int n = 0; n < std::min(nodes, cluster.node_count()); ++n)
-            for (int g = 0; g < std::min(per_node, cluster.machine(n).gpus); ++g) group.push_back(cluster.first_device(n) + g);
+            for (int g = 0; g < std::min(per_node, cluster.machine(n).gpus); ++g)
+              group.push_back(cluster.first_device(n) + g);
           if (group.size() < 2 || nodes > cluster.node_count()) continue;
           const auto choice = model.choose(op, Bytes{1e9}, group);
           const auto plan = model.plan(op, Bytes{1e9}, group);
@@ -66,7 +70,8 @@ TEST_CASE("On shipped clusters no plan of a whole group beats a wire of a node o
           CHECK((plan.latency + busiest / plan.rate_cap).value() == Approx(choice.time.value()));
           std::map<LinkId, double> load;
           for (const auto& e : plan.edges)
-            for (const LinkId l : cluster.route(e.src, e.dst).links) load[l] += e.bytes / busiest * plan.rate_cap.value();
+            for (const LinkId l : cluster.route(e.src, e.dst).links)
+              load[l] += e.bytes / busiest * plan.rate_cap.value();
           double worst = 0;
           LinkId where = 0;
           for (const auto& [l, rate] : load)
@@ -77,7 +82,8 @@ TEST_CASE("On shipped clusters no plan of a whole group beats a wire of a node o
   }
 }
 
-TEST_CASE("NCCL's mark of no path is no rate: on every shipped machine large calls reach a fair share of PCIe at least") {
+TEST_CASE(
+    "NCCL's mark of no path is no rate: on every shipped machine large calls reach a fair share of PCIe at least") {
   int marked = 0;
   for (const auto& id : catalogue().names(Catalogue::Kind::machine)) {
     const auto machine = catalogue().machine(id);

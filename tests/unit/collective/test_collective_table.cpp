@@ -16,9 +16,12 @@ namespace {
 constexpr auto kAr = CollectiveOp::all_reduce;
 
 std::string file(const std::string& tables) {
-  return R"({"schema": "rehearse/collective_table/v1", "tables": [)" + tables + R"(], "sources": {"run": {"text": "nccl-tests here", "evidence": "measured_here"}}})";
+  return R"({"schema": "rehearse/collective_table/v1", "tables": [)" + tables +
+         R"(], "sources": {"run": {"text": "nccl-tests here", "evidence": "measured_here"}}})";
 }
-const std::string kRows = R"({"op": "all_reduce", "ranks": 16, "nodes": 2, "source": "run", "rows": [["1KiB", "200us"], ["1MiB", "400us"], ["1GiB", "12ms"]]})";
+const std::string kRows =
+    R"({"op": "all_reduce", "ranks": 16, "nodes": 2, "source": "run", "rows": [["1KiB", "200us"], ["1MiB", "400us"],
+    ["1GiB", "12ms"]]})";
 
 CollectiveTable table(const std::string& tables) { return CollectiveTable::parse(file(tables), "mine.json"); }
 
@@ -30,7 +33,8 @@ TEST_CASE("A measured row is given back, and between rows the time is a power of
   const auto t = table(kRows);
   CHECK(t.time(kAr, 16, 2, Bytes{1024}, flat)->value() == Approx(200e-6));
   CHECK(t.time(kAr, 16, 2, Bytes{1048576}, flat)->value() == Approx(400e-6));
-  CHECK(t.time(kAr, 16, 2, Bytes{32768}, flat)->value() == Approx(std::sqrt(200e-6 * 400e-6)));  // halfway between 2^10 and 2^20
+  // halfway between 2^10 and 2^20
+  CHECK(t.time(kAr, 16, 2, Bytes{32768}, flat)->value() == Approx(std::sqrt(200e-6 * 400e-6)));
 }
 
 TEST_CASE("Outside the rows the model goes on from the nearest one") {
@@ -48,8 +52,10 @@ TEST_CASE("A table speaks of its operation, ranks and nodes only") {
 }
 
 TEST_CASE("Latency and bandwidth make a line") {
-  const auto t = table(R"({"op": "all_gather", "ranks": 8, "nodes": 1, "source": "run", "latency": "30us", "bandwidth": "100GB/s"})");
-  for (const double bytes : {1.0, 1e6, 1e10}) CHECK(t.time(CollectiveOp::all_gather, 8, 1, Bytes{bytes}, flat)->value() == Approx(30e-6 + bytes / 100e9));
+  const auto t = table(
+      R"({"op": "all_gather", "ranks": 8, "nodes": 1, "source": "run", "latency": "30us", "bandwidth": "100GB/s"})");
+  for (const double bytes : {1.0, 1e6, 1e10})
+    CHECK(t.time(CollectiveOp::all_gather, 8, 1, Bytes{bytes}, flat)->value() == Approx(30e-6 + bytes / 100e9));
 }
 
 TEST_CASE("The model takes times from the table, wherever collectives are priced, and says so") {
@@ -78,7 +84,8 @@ TEST_CASE("A measured time that the wires do not allow is refused") {
   const auto cluster = machines::cluster("dgx_a100", 2);
   std::vector<DeviceId> group;
   for (int d = 0; d < 16; ++d) group.push_back(d);
-  const auto fast = std::make_shared<const CollectiveTable>(table(R"({"op": "all_reduce", "ranks": 16, "nodes": 2, "source": "run", "rows": [["1GB", "1ms"]]})"));
+  const auto fast = std::make_shared<const CollectiveTable>(
+      table(R"({"op": "all_reduce", "ranks": 16, "nodes": 2, "source": "run", "rows": [["1GB", "1ms"]]})"));
   const CollectiveModel model(cluster, {.algorithm = "", .protocol = "", .table = fast});
   CHECK_THROWS_WITH(model.choose(kAr, Bytes{1e9}, group), Contains("wires"));
 }
@@ -92,15 +99,27 @@ TEST_CASE("A wrong table is refused with the place of the mistake") {
     }
     return std::string("no error");
   };
-  CHECK_THAT(error(R"({"op": "all_reduced", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", "1us"]]})"), Contains("all_reduced"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 4, "source": "run", "rows": [["1KiB", "1us"]]})"), Contains("nodes"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1MiB", "1us"], ["1KiB", "1us"]]})"), Contains("/tables/0/rows: row 1: sizes must ascend"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", "0us"]]})"), Contains("above zero"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", 5]]})"), Contains("row 0: found number 5"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB"]]})"), Contains("row 0"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "latency": "1us"})"), Contains("bandwidth"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", "1us"]], "speed": 1})"), Contains("speed"));
-  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "runs", "rows": [["1KiB", "1us"]]})"), Contains("runs"));
+  CHECK_THAT(error(R"({"op": "all_reduced", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", "1us"]]})"),
+             Contains("all_reduced"));
+  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 4, "source": "run", "rows": [["1KiB", "1us"]]})"),
+             Contains("nodes"));
+  CHECK_THAT(error(
+                 R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1MiB", "1us"], ["1KiB",
+          "1us"]]})"),
+             Contains("/tables/0/rows: row 1: sizes must ascend"));
+  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", "0us"]]})"),
+             Contains("above zero"));
+  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", 5]]})"),
+             Contains("row 0: found number 5"));
+  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB"]]})"),
+             Contains("row 0"));
+  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "latency": "1us"})"),
+             Contains("bandwidth"));
+  CHECK_THAT(
+      error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "run", "rows": [["1KiB", "1us"]], "speed": 1})"),
+      Contains("speed"));
+  CHECK_THAT(error(R"({"op": "all_reduce", "ranks": 2, "nodes": 1, "source": "runs", "rows": [["1KiB", "1us"]]})"),
+             Contains("runs"));
   CHECK_THAT(error(kRows + "," + kRows), Contains("twice"));
   CHECK_THAT(error(""), Contains("no table"));
 }

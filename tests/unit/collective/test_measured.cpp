@@ -1,5 +1,5 @@
-// Published runs inside and between nodes against the model. Rows marked `fitted` gave a constant of topologies/collectives;
-// the others did not. Runs as tables, and networks: tests/published/test_collectives.cpp.
+// Published runs inside and between nodes against the model. Rows marked `fitted` gave a constant of
+// topologies/collectives; the others did not. Runs as tables, and networks: tests/published/test_collectives.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -95,10 +95,13 @@ const std::vector<Row> kEfa{
     {"dgx_b200", 4, 8, kAr, 128 * kMiB, 1313.77, 0, "", false, kMleng},
 };
 
-struct Errors { double median, worst, bias, nccl_median; };
+struct Errors {
+  double median, worst, bias, nccl_median;
+};
 
 Errors compare(const char* title, const std::vector<Row>& rows) {
-  std::printf("%s\n%-9s %4s %3s %10s %-9s %10s %10s %8s %8s  %s\n", title, "machine", "n", "ppn", "bytes", "choice", "measured", "model", "error", "nccl", "");
+  std::printf("%s\n%-9s %4s %3s %10s %-9s %10s %10s %8s %8s  %s\n", title, "machine", "n", "ppn", "bytes", "choice",
+              "measured", "model", "error", "nccl", "");
   std::vector<double> errors, nccl;
   double sum = 0;
   for (const auto& r : rows) {
@@ -111,20 +114,28 @@ Errors compare(const char* title, const std::vector<Row>& rows) {
       return CollectiveModel(cluster, {r.algorithm, "", measured, 0, {}}).choose(r.op, Bytes{r.bytes}, group);
     };
     const auto got = predict(true);
-    const double model = got.time.value() * 1e6, error = model / us - 1, table = predict(false).time.value() * 1e6 / us - 1;
+    const double model = got.time.value() * 1e6, error = model / us - 1,
+                 table = predict(false).time.value() * 1e6 / us - 1;
     if (r.us > 0)
-      std::printf("%-9s %4d %3d %10.0f %-9s %8.1fus %8.1fus %+7.1f%% %+7.1f%%  %s%s\n", r.machine, r.nodes, r.per_node, r.bytes,
-                  got.algorithm.c_str(), us, model, error * 100, table * 100, r.source, r.fitted ? "" : " (not fitted)");
+      std::printf("%-9s %4d %3d %10.0f %-9s %8.1fus %8.1fus %+7.1f%% %+7.1f%%  %s%s\n", r.machine, r.nodes, r.per_node,
+                  r.bytes, got.algorithm.c_str(), us, model, error * 100, table * 100, r.source,
+                  r.fitted ? "" : " (not fitted)");
     else
-      std::printf("%-9s %4d %3d %10.0f %-9s %6.1fGB/s %6.1fGB/s %+7.1f%% %+7.1f%%  %s%s\n", r.machine, r.nodes, r.per_node, r.bytes,
-                  got.algorithm.c_str(), r.GBps, r.GBps * us / model, error * 100, table * 100, r.source, r.fitted ? "" : " (not fitted)");
+      std::printf("%-9s %4d %3d %10.0f %-9s %6.1fGB/s %6.1fGB/s %+7.1f%% %+7.1f%%  %s%s\n", r.machine, r.nodes,
+                  r.per_node, r.bytes, got.algorithm.c_str(), r.GBps, r.GBps * us / model, error * 100, table * 100,
+                  r.source, r.fitted ? "" : " (not fitted)");
     errors.push_back(std::abs(error));
     nccl.push_back(std::abs(table));
     sum += error;
   }
-  const auto median = [](std::vector<double> v) { std::sort(v.begin(), v.end()); return v[v.size() / 2]; };
-  const Errors out{median(errors), *std::max_element(errors.begin(), errors.end()), sum / double(rows.size()), median(nccl)};
-  std::printf("median %.1f %%, worst %.1f %%, bias %+.1f %%; NCCL's own table: median %.1f %%\n\n", out.median * 100, out.worst * 100, out.bias * 100, out.nccl_median * 100);
+  const auto median = [](std::vector<double> v) {
+    std::sort(v.begin(), v.end());
+    return v[v.size() / 2];
+  };
+  const Errors out{median(errors), *std::max_element(errors.begin(), errors.end()), sum / double(rows.size()),
+                   median(nccl)};
+  std::printf("median %.1f %%, worst %.1f %%, bias %+.1f %%; NCCL's own table: median %.1f %%\n\n", out.median * 100,
+              out.worst * 100, out.bias * 100, out.nccl_median * 100);
   return out;
 }
 
@@ -160,7 +171,8 @@ TEST_CASE("Every generation's constants are physical and have a source") {
     for (double us = 1; us < 1e6; us *= 1.5)
       for (const int nodes : {1, 4}) {
         const auto time = [&](Seconds streaming) {
-          return measured_time(m, {kAr, nccl::Algorithm::ring, nccl::Protocol::simple, Seconds{1e-5}, streaming, 8 * nodes, nodes, 8});
+          return measured_time(
+              m, {kAr, nccl::Algorithm::ring, nccl::Protocol::simple, Seconds{1e-5}, streaming, 8 * nodes, nodes, 8});
         };
         CHECK(time(Seconds{us * 1e-6}) >= time(Seconds{us * 0.5e-6}));  // a larger message never takes less
         CHECK(time(Seconds{us * 1e-6}).value() > us * 1e-6);

@@ -21,17 +21,21 @@ std::vector<DeviceId> first(const Cluster& c, int nodes, int per_node, int strid
 }
 
 double total(const FluidPlan& p) {
-  return std::accumulate(p.edges.begin(), p.edges.end(), 0.0, [](double s, const FluidEdge& e) { return s + e.bytes.value(); });
+  return std::accumulate(p.edges.begin(), p.edges.end(), 0.0,
+                         [](double s, const FluidEdge& e) { return s + e.bytes.value(); });
 }
 
-constexpr CollectiveOp kOps[]{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::broadcast,
-                              CollectiveOp::reduce, CollectiveOp::all_to_all, CollectiveOp::send_recv};
+constexpr CollectiveOp kOps[]{CollectiveOp::all_reduce, CollectiveOp::all_gather, CollectiveOp::reduce_scatter,
+                              CollectiveOp::broadcast,  CollectiveOp::reduce,     CollectiveOp::all_to_all,
+                              CollectiveOp::send_recv};
 
 /// What a plan must obey on any machine.
-void check_plan(const Cluster& c, const CollectiveModel& model, CollectiveOp op, Bytes bytes, const std::vector<DeviceId>& group) {
+void check_plan(const Cluster& c, const CollectiveModel& model, CollectiveOp op, Bytes bytes,
+                const std::vector<DeviceId>& group) {
   const auto choice = model.choose(op, bytes, group);
   const auto plan = model.plan(op, bytes, group);
-  INFO(c.name() << " " << name_of(op) << " " << bytes.value() << " B, " << group.size() << " ranks: " << choice.algorithm << " " << choice.protocol);
+  INFO(c.name() << " " << name_of(op) << " " << bytes.value() << " B, " << group.size()
+                << " ranks: " << choice.algorithm << " " << choice.protocol);
   CHECK(choice.time.value() == Approx((choice.latency + bytes / choice.bandwidth).value()));
   CHECK(choice.channels > 0);
   Bytes busiest;
@@ -56,16 +60,36 @@ void check_plan(const Cluster& c, const CollectiveModel& model, CollectiveOp op,
 }  // namespace
 
 TEST_CASE("A plan alone takes exactly the chosen time and never beats a wire") {
-  struct Shape { const char* machine; int nodes, per_node, stride; };
-  for (const auto& s : std::vector<Shape>{{"dgx_a100", 1, 8, 1}, {"dgx_a100", 1, 2, 1}, {"dgx_a100", 2, 8, 1}, {"dgx_a100", 3, 1, 1}, {"dgx_a100", 4, 2, 4},
-           {"dgx_a100", 5, 4, 2}, {"dgx_h100", 1, 8, 1}, {"dgx_h100", 1, 5, 1}, {"dgx_h100", 2, 8, 1}, {"dgx_h100", 7, 8, 1}, {"dgx_h100", 6, 1, 1},
-           {"dgx_b200", 1, 8, 1}, {"dgx_b200", 4, 8, 1}, {"dgx1v", 1, 8, 1}, {"dgx1v", 1, 4, 1}, {"dgx1v", 2, 8, 1}, {"dgx1v", 3, 1, 1}, {"p4d", 2, 8, 1}, {"p4d", 3, 4, 1}}) {
+  struct Shape {
+    const char* machine;
+    int nodes, per_node, stride;
+  };
+  for (const auto& s : std::vector<Shape>{{"dgx_a100", 1, 8, 1},
+                                          {"dgx_a100", 1, 2, 1},
+                                          {"dgx_a100", 2, 8, 1},
+                                          {"dgx_a100", 3, 1, 1},
+                                          {"dgx_a100", 4, 2, 4},
+                                          {"dgx_a100", 5, 4, 2},
+                                          {"dgx_h100", 1, 8, 1},
+                                          {"dgx_h100", 1, 5, 1},
+                                          {"dgx_h100", 2, 8, 1},
+                                          {"dgx_h100", 7, 8, 1},
+                                          {"dgx_h100", 6, 1, 1},
+                                          {"dgx_b200", 1, 8, 1},
+                                          {"dgx_b200", 4, 8, 1},
+                                          {"dgx1v", 1, 8, 1},
+                                          {"dgx1v", 1, 4, 1},
+                                          {"dgx1v", 2, 8, 1},
+                                          {"dgx1v", 3, 1, 1},
+                                          {"p4d", 2, 8, 1},
+                                          {"p4d", 3, 4, 1}}) {
     const auto cluster = machines::cluster(s.machine, s.nodes);
     const auto group = first(cluster, s.nodes, s.per_node, s.stride);
     for (const bool measured : {true, false}) {
       const CollectiveModel model(cluster, {"", "", measured});
       for (const auto op : kOps)
-        for (const double bytes : {8.0, 65536.0, 1048576.0, 33554432.0, 1073741824.0}) check_plan(cluster, model, op, Bytes{bytes}, group);
+        for (const double bytes : {8.0, 65536.0, 1048576.0, 33554432.0, 1073741824.0})
+          check_plan(cluster, model, op, Bytes{bytes}, group);
     }
   }
 }
@@ -106,7 +130,8 @@ TEST_CASE("Every rank of a ring all-reduce sends and receives 2(n-1)/n of the bu
 
 TEST_CASE("Rings leave a node through all its NICs alike") {
   const auto cluster = machines::cluster("dgx_h100", 4);
-  const auto plan = CollectiveModel(cluster, {"Ring", "", true}).plan(CollectiveOp::all_reduce, Bytes{1e9}, first(cluster, 4, 8));
+  const auto plan =
+      CollectiveModel(cluster, {"Ring", "", true}).plan(CollectiveOp::all_reduce, Bytes{1e9}, first(cluster, 4, 8));
   std::map<int, double> by_nic;
   for (const auto& e : plan.edges)
     if (cluster.node_of(e.src) == 0 && cluster.node_of(e.dst) != 0) by_nic[cluster.nic_of(e.src)] += e.bytes.value();
@@ -124,7 +149,8 @@ TEST_CASE("Groups that are alike cost the same, and machines that tell their GPU
         for (int g = 0; g < per_node; ++g) group.push_back(c.first_device(n) + start + g);
       const auto& like = firsts.try_emplace(model.likeness(group), group).first->second;
       for (const CollectiveOp op : kOps)
-        for (const double bytes : {1e3, 1e6, 1e9}) CHECK(model.choose(op, Bytes{bytes}, group).time == model.choose(op, Bytes{bytes}, like).time);
+        for (const double bytes : {1e3, 1e6, 1e9})
+          CHECK(model.choose(op, Bytes{bytes}, group).time == model.choose(op, Bytes{bytes}, like).time);
     }
     return firsts.size();
   };

@@ -14,6 +14,7 @@ TEST_CASE("Bus factors are those of nccl-tests") {
 }
 
 TEST_CASE("Every collective's name parses back") {
-  for (int i = 0; i <= int(CollectiveOp::send_recv); ++i) CHECK(parse_collective_op(name_of(CollectiveOp(i))) == CollectiveOp(i));
+  for (int i = 0; i <= int(CollectiveOp::send_recv); ++i)
+    CHECK(parse_collective_op(name_of(CollectiveOp(i))) == CollectiveOp(i));
   CHECK_THROWS_AS(parse_collective_op("allreduce"), Error);
 }

@@ -11,15 +11,17 @@
 #include "machines.hpp"
 #include "recorded.hpp"
 #include "tests/support/catch.hpp"
-#include "wired.hpp"
 #include "tests/support/source_path.hpp"
+#include "wired.hpp"
 
 using namespace rehearse;
 using namespace rehearse::nccl;
 
 namespace {
 
-struct Count { int all = 0, equal = 0; };
+struct Count {
+  int all = 0, equal = 0;
+};
 
 /// NVLinks that all channels of a ring take together, one direction, must be there.
 void check_bricks(const MachineSpec& m, const std::vector<int>& gpus, const RingOrders& rings) {
@@ -61,7 +63,8 @@ TEST_CASE("The search finds what NCCL's found on subsets of the GPUs of five mac
     c.equal += equal;
   }
   for (const auto& [key, c] : counts)
-    std::cout << "search " << key.first << (key.second == 1 ? ", 1 node:  " : ", N nodes: ") << c.equal << " of " << c.all << " subsets equal\n";
+    std::cout << "search " << key.first << (key.second == 1 ? ", 1 node:  " : ", N nodes: ") << c.equal << " of "
+              << c.all << " subsets equal\n";
   CHECK(counts.size() == 10);
 }
 

@@ -31,9 +31,11 @@ TEST_CASE("The table equals the one NCCL 2.28.9 printed, cell by cell") {
     CHECK(available == int(c.table.size()));
     for (const auto& cell : c.table) {
       const auto got = table.at(cell.op, cell.algorithm, cell.protocol);
-      INFO(c.machine << " x" << c.shape.nodes << " " << name_of(cell.op) << " " << name_of(cell.algorithm) << " " << name_of(cell.protocol)
-                     << ": " << got.latency.value() * 1e6 << " us " << got.bandwidth.value() / 1e9 << " GB/s, recorded " << cell.latency_us << " " << cell.GBps);
-      const bool same = std::abs(got.latency.value() * 1e6 - cell.latency_us) < 0.051 && std::abs(got.bandwidth.value() / 1e9 - cell.GBps) < 0.051;
+      INFO(c.machine << " x" << c.shape.nodes << " " << name_of(cell.op) << " " << name_of(cell.algorithm) << " "
+                     << name_of(cell.protocol) << ": " << got.latency.value() * 1e6 << " us "
+                     << got.bandwidth.value() / 1e9 << " GB/s, recorded " << cell.latency_us << " " << cell.GBps);
+      const bool same = std::abs(got.latency.value() * 1e6 - cell.latency_us) < 0.051 &&
+                        std::abs(got.bandwidth.value() / 1e9 - cell.GBps) < 0.051;
       CHECK(same);
       ++cells;
       wrong += !same;
@@ -50,8 +52,9 @@ TEST_CASE("The choice and its time equal NCCL 2.28.9's for every recorded size")
     CHECK(final_channels(c.shape) == c.channels);
     for (const auto& want : c.choices) {
       const auto got = table.pick(want.op, Bytes{want.bytes});
-      INFO(c.machine << " x" << c.shape.nodes << " " << name_of(want.op) << " " << want.bytes << " B: " << name_of(got.algorithm) << " "
-                     << name_of(got.protocol) << " " << got.time.value() * 1e6 << ", recorded " << want.algorithm << " " << want.protocol << " " << want.us);
+      INFO(c.machine << " x" << c.shape.nodes << " " << name_of(want.op) << " " << want.bytes << " B: "
+                     << name_of(got.algorithm) << " " << name_of(got.protocol) << " " << got.time.value() * 1e6
+                     << ", recorded " << want.algorithm << " " << want.protocol << " " << want.us);
       const double tolerance = 0.006 + 2e-6 * want.us;  // two printed decimals, computed in single precision
       const bool same = name_of(got.algorithm) == want.algorithm && name_of(got.protocol) == want.protocol &&
                         std::abs(got.time.value() * 1e6 - want.us) < tolerance;
@@ -70,8 +73,10 @@ TEST_CASE("A log of three DGX H100 nodes prints the times of the table") {
   shape.nodes = 3;
   shape.ranks = 24;
   const TuningTable table(shape, Filter{});
-  CHECK(table.time(CollectiveOp::all_reduce, Algorithm::tree, Protocol::ll, Bytes{4096}).value() * 1e6 == Approx(25.874907).epsilon(1e-5));
-  CHECK(table.time(CollectiveOp::all_reduce, Algorithm::tree, Protocol::ll, Bytes{8192}).value() * 1e6 == Approx(26.549810).epsilon(1e-5));
+  CHECK(table.time(CollectiveOp::all_reduce, Algorithm::tree, Protocol::ll, Bytes{4096}).value() * 1e6 ==
+        Approx(25.874907).epsilon(1e-5));
+  CHECK(table.time(CollectiveOp::all_reduce, Algorithm::tree, Protocol::ll, Bytes{8192}).value() * 1e6 ==
+        Approx(26.549810).epsilon(1e-5));
 }
 
 TEST_CASE("Restrictions follow NCCL_ALGO and NCCL_PROTO") {
@@ -85,7 +90,8 @@ TEST_CASE("Restrictions follow NCCL_ALGO and NCCL_PROTO") {
   CHECK(pick("tree", "ll128", CollectiveOp::all_reduce).protocol == Protocol::ll128);
   CHECK(pick("all_reduce:tree;all_gather:ring", "", CollectiveOp::all_gather).algorithm == Algorithm::ring);
   CHECK(pick("AllReduce:Tree", "", CollectiveOp::all_reduce).algorithm == Algorithm::tree);
-  CHECK(pick("AllReduce:Tree", "", CollectiveOp::all_gather).algorithm == pick("", "", CollectiveOp::all_gather).algorithm);
+  CHECK(pick("AllReduce:Tree", "", CollectiveOp::all_gather).algorithm ==
+        pick("", "", CollectiveOp::all_gather).algorithm);
   CHECK_THROWS_AS(pick("Tree", "", CollectiveOp::all_gather), Error);
   CHECK_THROWS_WITH(Filter::parse("Rng", ""), Catch::Matchers::Contains("Rng"));
 }
@@ -93,7 +99,9 @@ TEST_CASE("Restrictions follow NCCL_ALGO and NCCL_PROTO") {
 TEST_CASE("LL128 is off across PCIe unless it is asked for") {
   const auto shape = shape_of("pcie4_l40s_noswitch", 1);
   const auto at = [&](const char* proto) {
-    return TuningTable(shape, Filter::parse("", proto)).at(CollectiveOp::all_reduce, Algorithm::ring, Protocol::ll128).bandwidth;
+    return TuningTable(shape, Filter::parse("", proto))
+        .at(CollectiveOp::all_reduce, Algorithm::ring, Protocol::ll128)
+        .bandwidth;
   };
   CHECK(at("").value() == 0);
   CHECK(at("LL128").value() > 0);

@@ -21,12 +21,13 @@ PreparedGroup first(const Cluster& c, int ranks) {
 
 TEST_CASE("Messages spread over two channels per NVLink to the peer, over two to another node, at most all") {
   const auto h100 = machines::cluster("dgx_h100", 64);
-  const P2pChannels inside = p2p_channels(first(h100, 8)), two = p2p_channels(first(h100, 16)), many = p2p_channels(first(h100, 512));
+  const P2pChannels inside = p2p_channels(first(h100, 8)), two = p2p_channels(first(h100, 16)),
+                    many = p2p_channels(first(h100, 512));
   CHECK(inside.total == 32);     // 24, rounded up to a power of two
   CHECK(inside.per_peer == 32);  // 36 would fit 18 NVLinks
   CHECK(two.per_peer == 2);
   CHECK(two.at_once() == 64);
-  CHECK(many.per_peer == 1);     // 2 x 512 > 4 x 16
+  CHECK(many.per_peer == 1);  // 2 x 512 > 4 x 16
   const auto v100 = machines::cluster("dgx1v", 1);
   CHECK(p2p_channels(first(v100, 8)).per_peer == 2);  // some pair has no NVLink
 }
@@ -36,7 +37,8 @@ TEST_CASE("An all-to-all pays one latency per round of messages under way at onc
   for (const int ranks : {16, 64, 512}) {
     const auto g = first(c, ranks);
     const auto choice = point_to_point(g, CollectiveOp::all_to_all, Bytes{1e6}, Seconds{});
-    CHECK(choice.latency.value() == Approx(g.measured.network.message->value() * std::ceil(double(ranks - 1) / p2p_channels(g).at_once())));
+    CHECK(choice.latency.value() ==
+          Approx(g.measured.network.message->value() * std::ceil(double(ranks - 1) / p2p_channels(g).at_once())));
   }
 }
 
@@ -46,7 +48,8 @@ TEST_CASE("An all-to-all across nodes is as fast as the NICs, inside a node as N
   const auto across = point_to_point(first(c, 32), CollectiveOp::all_to_all, Bytes{bytes}, Seconds{});
   // Eight ranks send three quarters of their bytes through eight NICs of 50 GB/s.
   const auto g = first(c, 32);
-  CHECK((across.time - across.latency).value() == Approx(8 * 0.75 * bytes / (8 * 50e9 * *g.measured.network.all_to_all_share)));
+  CHECK((across.time - across.latency).value() ==
+        Approx(8 * 0.75 * bytes / (8 * 50e9 * *g.measured.network.all_to_all_share)));
   const auto inside = point_to_point(first(c, 8), CollectiveOp::all_to_all, Bytes{bytes}, Seconds{});
   CHECK(inside.bandwidth.value() > 8.0 / 7 * 300e9);
   CHECK((inside.time - inside.latency).value() >= 7.0 / 8 * bytes / 450e9);
@@ -61,7 +64,8 @@ TEST_CASE("Sends and receives reach a share of the links inside a node, a dispat
   const double share = first(c, 8).measured.gpu.all_to_all_share;
   CHECK(share < 1);
   CHECK(streaming(8, true) / streaming(8, false) == Approx(share));
-  CHECK(streaming(16, true).value() == streaming(16, false).value());  // Across nodes the network has a share of its own.
+  // Across nodes the network has a share of its own.
+  CHECK(streaming(16, true).value() == streaming(16, false).value());
   // nccl-tests on eight B200 (SimuMax): 577 GB/s of bus bandwidth.
   CHECK(7.0 / 8 * 1e9 / streaming(8, false).value() == Approx(577e9).epsilon(0.02));
 }

@@ -24,7 +24,8 @@ const Catalogue& catalogue() {
 
 std::vector<std::string> files_of(const std::string& recorded) {
   static const std::map<std::string, std::vector<std::string>> several{{"dgx1v", {"dgx1v", "dgx1v_16gb"}},
-      {"dgx_a100", {"dgx_a100_40gb", "dgx_a100_80gb"}}, {"dgx_h100", {"dgx_h100", "dgx_h200"}}};
+                                                                       {"dgx_a100", {"dgx_a100_40gb", "dgx_a100_80gb"}},
+                                                                       {"dgx_h100", {"dgx_h100", "dgx_h200"}}};
   const auto at = several.find(recorded);
   return at == several.end() ? std::vector{recorded} : at->second;
 }
@@ -38,24 +39,31 @@ PreparedGroup everything(const std::string& machine, int nodes) {
 }
 
 bool same(const GraphResult& a, const GraphResult& b) {
-  return a.channels == b.channels && (b.channels == 0 || (a.intra.value() == Approx(b.intra.value()) && a.inter.value() == Approx(b.inter.value()) &&
-                                                          a.intra_path == b.intra_path && a.inter_path == b.inter_path && a.same_channels == b.same_channels));
+  return a.channels == b.channels &&
+         (b.channels == 0 ||
+          (a.intra.value() == Approx(b.intra.value()) && a.inter.value() == Approx(b.inter.value()) &&
+           a.intra_path == b.intra_path && a.inter_path == b.inter_path && a.same_channels == b.same_channels));
 }
 
-struct Count { int values = 0, wrong = 0; };
+struct Count {
+  int values = 0, wrong = 0;
+};
 
 void compare_table(const recorded::Configuration& c, const TuningTable& table, Count& count) {
   int available = 0;
   for (int o = 0; o < 5; ++o)
     for (int a = 0; a < kAlgorithms; ++a)
-      for (int p = 0; p < kProtocols; ++p) available += table.at(CollectiveOp(o), Algorithm(a), Protocol(p)).bandwidth.value() > 0;
+      for (int p = 0; p < kProtocols; ++p)
+        available += table.at(CollectiveOp(o), Algorithm(a), Protocol(p)).bandwidth.value() > 0;
   CHECK(available == int(c.table.size()));
   for (const auto& cell : c.table) {
     const auto got = table.at(cell.op, cell.algorithm, cell.protocol);
     // One decimal was recorded.
-    const bool same_cell = std::abs(got.latency.value() * 1e6 - cell.latency_us) < 0.051 && std::abs(got.bandwidth.value() / 1e9 - cell.GBps) < 0.051;
-    INFO(name_of(cell.op) << " " << name_of(cell.algorithm) << " " << name_of(cell.protocol) << ": " << got.latency.value() * 1e6 << " us "
-                          << got.bandwidth.value() / 1e9 << " GB/s, recorded " << cell.latency_us << " " << cell.GBps);
+    const bool same_cell = std::abs(got.latency.value() * 1e6 - cell.latency_us) < 0.051 &&
+                           std::abs(got.bandwidth.value() / 1e9 - cell.GBps) < 0.051;
+    INFO(name_of(cell.op) << " " << name_of(cell.algorithm) << " " << name_of(cell.protocol) << ": "
+                          << got.latency.value() * 1e6 << " us " << got.bandwidth.value() / 1e9 << " GB/s, recorded "
+                          << cell.latency_us << " " << cell.GBps);
     CHECK(same_cell);
     ++count.values;
     count.wrong += !same_cell;
@@ -67,8 +75,9 @@ void compare_choices(const recorded::Configuration& c, const TuningTable& table,
     const auto got = table.pick(want.op, Bytes{want.bytes});
     const bool same_choice = name_of(got.algorithm) == want.algorithm && name_of(got.protocol) == want.protocol &&
                              std::abs(got.time.value() * 1e6 - want.us) <= 1e-3 * want.us;
-    INFO(name_of(want.op) << " " << want.bytes << " B: " << name_of(got.algorithm) << " " << name_of(got.protocol) << " "
-                          << got.time.value() * 1e6 << " us, recorded " << want.algorithm << " " << want.protocol << " " << want.us);
+    INFO(name_of(want.op) << " " << want.bytes << " B: " << name_of(got.algorithm) << " " << name_of(got.protocol)
+                          << " " << got.time.value() * 1e6 << " us, recorded " << want.algorithm << " " << want.protocol
+                          << " " << want.us);
     CHECK(same_choice);
     ++count.values;
     count.wrong += !same_choice;
@@ -94,8 +103,8 @@ TEST_CASE("Machine files alone reproduce every channel, cost and choice recorded
       compare_table(c, got.table, cells);
       compare_choices(c, got.table, choices);
     }
-  std::cout << "from machine files: " << cells.values << " table cells, " << cells.wrong << " differ; " << choices.values << " choices, "
-            << choices.wrong << " differ\n";
+  std::cout << "from machine files: " << cells.values << " table cells, " << cells.wrong << " differ; "
+            << choices.values << " choices, " << choices.wrong << " differ\n";
   CHECK(cells.values >= 532);
   CHECK(choices.values >= 1664);
 }

@@ -37,7 +37,8 @@ double streaming(const CollectiveChoice& c) { return (c.time - c.latency).value(
 }  // namespace
 
 TEST_CASE("an all-reduce fills every link of a closed torus: 2 S (N-1)/N over all links of a chip") {
-  for (const auto& [name, chips, links, rate] : {std::tuple{"tpu_v3_256", 256, 4, 83e9}, {"tpu_v3_1024", 1024, 4, 83e9}, {"tpu_v4_64", 64, 6, 268e9 / 6}}) {
+  for (const auto& [name, chips, links, rate] :
+       {std::tuple{"tpu_v3_256", 256, 4, 83e9}, {"tpu_v3_1024", 1024, 4, 83e9}, {"tpu_v4_64", 64, 6, 268e9 / 6}}) {
     const Cluster& c = tpus(name);
     const CollectiveChoice choice = CollectiveModel(c).choose(CollectiveOp::all_reduce, kBuffer, all(c));
     CHECK(choice.algorithm == "Torus");
@@ -51,7 +52,8 @@ TEST_CASE("gathers and scatters are half an all-reduce, and latency counts hops 
   const Cluster& c = tpus("tpu_v3_256");
   const CollectiveModel model(c);
   const auto reduce = model.choose(CollectiveOp::all_reduce, kBuffer, all(c));
-  for (const CollectiveOp half : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter}) CHECK(model.choose(half, kBuffer, all(c)).time.value() == Approx(reduce.time.value() / 2));
+  for (const CollectiveOp half : {CollectiveOp::all_gather, CollectiveOp::reduce_scatter})
+    CHECK(model.choose(half, kBuffer, all(c)).time.value() == Approx(reduce.time.value() / 2));
   CHECK(reduce.latency.value() == Approx(2 * (15 + 15) * c.route(0, 1).latency.value()));
 }
 
@@ -62,7 +64,8 @@ TEST_CASE("a row uses its own two rings, a part of a row one") {
   for (int x = 0; x < 16; ++x) row.push_back(x);
   for (int x = 0; x < 8; ++x) half.push_back(x);
   const double s = kBuffer.value();
-  CHECK(streaming(model.choose(CollectiveOp::all_reduce, kBuffer, row)) == Approx(2 * s * 15 / 16 / (2 * 83e9)).epsilon(1e-6));
+  CHECK(streaming(model.choose(CollectiveOp::all_reduce, kBuffer, row)) ==
+        Approx(2 * s * 15 / 16 / (2 * 83e9)).epsilon(1e-6));
   CHECK(streaming(model.choose(CollectiveOp::all_reduce, kBuffer, half)) == Approx(2 * s * 7 / 8 / 83e9).epsilon(1e-6));
 }
 

@@ -10,14 +10,16 @@
 #include "core/collective/numberings.hpp"
 #include "core/hardware/catalogue.hpp"
 #include "tests/support/catch.hpp"
-#include "wired.hpp"
 #include "tests/support/source_path.hpp"
+#include "wired.hpp"
 
 using namespace rehearse;
 
 namespace {
 
-struct Count { int all = 0, equal = 0; };
+struct Count {
+  int all = 0, equal = 0;
+};
 
 std::string digits(const std::vector<int>& gpus) {
   std::string out;
@@ -30,7 +32,8 @@ Count compare(const wired::Case& c) {
   for (const auto& run : c.runs) {
     const auto got = nccl::search_node(c.machine, c.gpu, run.gpus, run.leaves_node);
     const bool equal = wired::same(got, run.result);
-    INFO(c.name << ", " << c.change << ", GPUs " << digits(run.gpus) << (run.leaves_node ? "of several nodes" : "of one node"));
+    INFO(c.name << ", " << c.change << ", GPUs " << digits(run.gpus)
+                << (run.leaves_node ? "of several nodes" : "of one node"));
     INFO("found    " << wired::show(got));
     INFO("recorded " << wired::show(run.result));
     CHECK(equal);
@@ -60,7 +63,8 @@ TEST_CASE("On random PCIe trees, NVLink meshes and NIC placements the search equ
     }
   }
   for (const auto& [cc, count] : by_generation)
-    std::cout << "random wirings, compute capability " << cc << ": " << count.equal << " of " << count.all << " equal\n";
+    std::cout << "random wirings, compute capability " << cc << ": " << count.equal << " of " << count.all
+              << " equal\n";
   std::cout << "random wirings: " << total.equal << " of " << total.all << " equal\n";
   CHECK(total.all >= 300);
 }

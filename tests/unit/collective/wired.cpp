@@ -46,7 +46,8 @@ class Builder {
     if (!j_.at("nvs").empty()) {
       const int nvswitch = add(Kind::nvswitch, "NVSwitch", 0);
       for (int i = 0; i < m_.gpus; ++i)
-        if (const int count = j_.at("nvs")[std::size_t(i)]; count > 0) link(i, nvswitch, LinkKind::nvlink, count, per_link);
+        if (const int count = j_.at("nvs")[std::size_t(i)]; count > 0)
+          link(i, nvswitch, LinkKind::nvlink, count, per_link);
     }
     for (const auto& row : j_.at("c2c")) link(row[0], cpus_[row[1].get<std::size_t>()], LinkKind::c2c, 1, row[2]);
     return m_;
@@ -72,20 +73,27 @@ class Builder {
 };
 
 GraphResult graph(const json& j) {
-  return {j[0], BytesPerSecond{j[1].get<double>() * 1e9}, BytesPerSecond{j[2].get<double>() * 1e9},
-          static_cast<PathClass>(j[3].get<int>()), static_cast<PathClass>(j[4].get<int>()), j[5].get<int>() != 0};
+  return {j[0],
+          BytesPerSecond{j[1].get<double>() * 1e9},
+          BytesPerSecond{j[2].get<double>() * 1e9},
+          static_cast<PathClass>(j[3].get<int>()),
+          static_cast<PathClass>(j[4].get<int>()),
+          j[5].get<int>() != 0};
 }
 
 bool same(const GraphResult& a, const GraphResult& b) {
   if (a.channels == 0 || b.channels == 0) return a.channels == b.channels;
-  const auto near = [](BytesPerSecond x, BytesPerSecond y) { return std::abs(x.value() - y.value()) <= 1e-4 * y.value(); };
+  const auto near = [](BytesPerSecond x, BytesPerSecond y) {
+    return std::abs(x.value() - y.value()) <= 1e-4 * y.value();
+  };
   return a.channels == b.channels && near(a.intra, b.intra) && near(a.inter, b.inter) && a.intra_path == b.intra_path &&
          a.inter_path == b.inter_path && a.same_channels == b.same_channels;
 }
 
 std::string show(const GraphResult& g) {
-  return std::to_string(g.channels) + " x " + std::to_string(g.intra.value() / 1e9) + "/" + std::to_string(g.inter.value() / 1e9) + " class " +
-         std::to_string(int(g.intra_path)) + "/" + std::to_string(int(g.inter_path)) + (g.same_channels ? " same" : "");
+  return std::to_string(g.channels) + " x " + std::to_string(g.intra.value() / 1e9) + "/" +
+         std::to_string(g.inter.value() / 1e9) + " class " + std::to_string(int(g.intra_path)) + "/" +
+         std::to_string(int(g.inter_path)) + (g.same_channels ? " same" : "");
 }
 
 }  // namespace
@@ -102,7 +110,8 @@ std::vector<Case> cases(const std::string& file) {
     c.gpu.compute_capability = j.at("cc");
     for (const auto& row : j.at("runs")) {
       Run run;
-      for (const char digit : row[0].get<std::string>()) run.gpus.push_back(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+      for (const char digit : row[0].get<std::string>())
+        run.gpus.push_back(digit <= '9' ? digit - '0' : digit - 'a' + 10);
       run.leaves_node = row[1].get<int>() != 0;
       run.result.parts = row[2];
       run.result.ring = graph(row[3]);
@@ -117,12 +126,13 @@ std::vector<Case> cases(const std::string& file) {
 }
 
 bool same(const NodeSearch& a, const NodeSearch& b) {
-  return same(a.ring, b.ring) && same(a.tree, b.tree) && same(a.nvls, b.nvls) && a.tree_pattern == b.tree_pattern && a.parts == b.parts;
+  return same(a.ring, b.ring) && same(a.tree, b.tree) && same(a.nvls, b.nvls) && a.tree_pattern == b.tree_pattern &&
+         a.parts == b.parts;
 }
 
 std::string show(const NodeSearch& s) {
-  return "ring " + show(s.ring) + ", tree " + show(s.tree) + (s.tree_pattern == TreePattern::chain ? " chain" : "") + ", nvls " + show(s.nvls) +
-         ", parts " + std::to_string(s.parts);
+  return "ring " + show(s.ring) + ", tree " + show(s.tree) + (s.tree_pattern == TreePattern::chain ? " chain" : "") +
+         ", nvls " + show(s.nvls) + ", parts " + std::to_string(s.parts);
 }
 
 MachineSpec renumbered(const MachineSpec& m, const std::vector<int>& gpus, const std::vector<int>& nics) {

@@ -29,7 +29,9 @@ std::vector<Case> cases(const std::string& file);
 bool same(const rehearse::nccl::NodeSearch& a, const rehearse::nccl::NodeSearch& b);
 std::string show(const rehearse::nccl::NodeSearch& s);
 
-/// The same hardware under other numbers: GPU i becomes `gpus[i]`, NIC i `nics[i]`; names and the order of vertices and links change.
-rehearse::MachineSpec renumbered(const rehearse::MachineSpec& m, const std::vector<int>& gpus, const std::vector<int>& nics);
+/// The same hardware under other numbers: GPU i becomes `gpus[i]`, NIC i `nics[i]`; names and the order of vertices and
+/// links change.
+rehearse::MachineSpec renumbered(const rehearse::MachineSpec& m, const std::vector<int>& gpus,
+                                 const std::vector<int>& nics);
 
 }  // namespace wired

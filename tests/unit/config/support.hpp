@@ -28,7 +28,8 @@ Error refused(Action&& action) {
 /// A directory that goes away with the test.
 class Directory {
  public:
-  explicit Directory(const std::string& name) : path_(std::filesystem::temp_directory_path() / ("rehearse_config_" + name)) {
+  explicit Directory(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / ("rehearse_config_" + name)) {
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

@@ -12,9 +12,12 @@ namespace rehearse::test {
 inline const char* const kGpt3 = R"({ "schema": "rehearse/scenario/v1",
   "model":    "models/gpt3_175b/config.json",
   "cluster":  { "machine": "dgx_a100_80gb", "nodes": 128, "network": "selene" },
-  "training": { "global_batch": 1536, "sequence_length": 2048, "precision": "fp16_mixed", "optimizer": "adam", "tokens": "300e9" },
-  "strategy": { "dp": 16, "tp": 8, "pp": 8, "cp": 1, "ep": 1, "microbatch": 1, "schedule": "interleaved_1f1b", "virtual_stages": 3,
-                "sequence_parallel": false, "recompute": "full", "zero_stage": 0, "dp_shard": 1, "bucket": "25MB", "placement": "tp,cp,ep,dp,pp",
+  "training": { "global_batch": 1536, "sequence_length": 2048, "precision": "fp16_mixed", "optimizer": "adam",
+  "tokens": "300e9" },
+  "strategy": { "dp": 16, "tp": 8, "pp": 8, "cp": 1, "ep": 1, "microbatch": 1, "schedule": "interleaved_1f1b",
+  "virtual_stages": 3,
+                "sequence_parallel": false, "recompute": "full", "zero_stage": 0, "dp_shard": 1, "bucket": "25MB",
+                "placement": "tp,cp,ep,dp,pp",
                 "overlap": { "grad_reduce": true, "param_gather": false, "tp": false } },
   "kernels":  { "attention": "unfused", "fused_norm": true, "fused_cross_entropy": false, "cuda_graphs": false } })";
 

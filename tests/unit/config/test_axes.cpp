@@ -36,7 +36,10 @@ TEST_CASE("dp is dp_replicate times dp_shard, whichever of them is stated") {
   Scenario both = with({"strategy.dp_shard=8", "strategy.dp_replicate=2"}, "training.global_batch=64");
   resolve_axes(both, 16);
   CHECK(both.strategy.dp == 16);
-  CHECK(contains(refused([] { (void)with({"strategy.dp=10", "strategy.dp_shard=4"}); }).what(), "dp_shard(4) does not divide dp(10)"));
+  CHECK(contains(refused([] {
+                   (void)with({"strategy.dp=10", "strategy.dp_shard=4"});
+                 }).what(),
+                 "dp_shard(4) does not divide dp(10)"));
   CHECK(std::string(refused([] {
                       (void)with({"strategy.dp=10", "strategy.dp_shard=4", "strategy.dp_replicate=2"});
                     }).what()) == "dp_replicate(2) * dp_shard(4) = 8 != dp(10)");
@@ -47,13 +50,17 @@ TEST_CASE("axes that don't make up the devices are refused with the equation") {
   CHECK(std::string(e.what()) == "dp(2) * tp(8) * pp(4) = 64 != 128 GPUs");
   CHECK(e.where == "s.json: /strategy");
   CHECK(contains(e.hint, "dp(4) would fit"));
-  CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.tp=3"}), 128).what()) == "dp(2) * tp(3) * pp(1) = 6 != 128 GPUs");
-  CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.cp=4", "strategy.tile_h=3", "strategy.placement=tp,cp,tile_h,dp"}), 128)
+  CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.tp=3"}), 128).what()) ==
+        "dp(2) * tp(3) * pp(1) = 6 != 128 GPUs");
+  CHECK(std::string(refused_axes(with({"strategy.dp=2", "strategy.cp=4", "strategy.tile_h=3",
+                                       "strategy.placement=tp,cp,tile_h,dp"}),
+                                 128)
                         .what()) == "dp(2) * cp(4) * tp(1) * pp(1) * tile_h(3) = 24 != 128 GPUs");
 }
 
 TEST_CASE("other axes that don't divide the devices are refused with the equation") {
-  CHECK(std::string(refused_axes(with({"strategy.tp=8", "strategy.pp=3"}), 128).what()) == "tp(8) * pp(3) = 24 does not divide 128 GPUs");
+  CHECK(std::string(refused_axes(with({"strategy.tp=8", "strategy.pp=3"}), 128).what()) ==
+        "tp(8) * pp(3) = 24 does not divide 128 GPUs");
   CHECK(std::string(refused_axes(with({"strategy.tp=8"}), 4).what()) == "tp(8) * pp(1) = 8 does not divide 4 GPUs");
 }
 
@@ -68,14 +75,18 @@ TEST_CASE("the batch is a multiple of what the replicas take at once") {
   CHECK(std::string(e.what()) == "global_batch(1536) is not a multiple of dp(16) * microbatch(5) = 80");
   CHECK(e.hint == "1520 and 1600 are");
   CHECK(e.where == "s.json: /training/global_batch");
-  CHECK(contains(refused_axes(with({}, "training.global_batch=8"), 16).hint, "the smallest is 16"));  // dp known only now.
+  // dp known only now.
+  CHECK(contains(refused_axes(with({}, "training.global_batch=8"), 16).hint, "the smallest is 16"));
 }
 
 TEST_CASE("experts use the ranks of one stage") {
   CHECK_NOTHROW(with({"strategy.dp=4", "strategy.tp=2", "strategy.ep=8"}));
   const Error e = refused([] { (void)with({"strategy.dp=2", "strategy.tp=8", "strategy.ep=3"}); });
   CHECK(std::string(e.what()) == "etp(1) * ep(3) = 3 does not divide dp(2) * cp(1) * tp(8) = 16");
-  CHECK(contains(refused([] { (void)with({"strategy.dp=2", "strategy.ep=2", "strategy.etp=2"}); }).what(), "etp(2) * ep(2) = 4"));
+  CHECK(contains(refused([] {
+                   (void)with({"strategy.dp=2", "strategy.ep=2", "strategy.etp=2"});
+                 }).what(),
+                 "etp(2) * ep(2) = 4"));
 }
 
 TEST_CASE("every axis larger than one has a place") {

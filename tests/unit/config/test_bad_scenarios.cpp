@@ -112,7 +112,8 @@ TEST_CASE("required keys that are missing are named at the object that lacks the
 }
 
 TEST_CASE("duplicate keys and NaN are refused as everywhere") {
-  CHECK(refused_scenario(R"({"schema": "rehearse/scenario/v1", "strategy": {"tp": 1, "tp": 2}})").where == "s.json: /strategy/tp");
+  CHECK(refused_scenario(R"({"schema": "rehearse/scenario/v1", "strategy": {"tp": 1, "tp": 2}})").where ==
+        "s.json: /strategy/tp");
   CHECK(contains(refused_scenario(R"({"training": {"tokens": NaN}})").hint, "no NaN"));
 }
 
@@ -137,7 +138,8 @@ TEST_CASE("damaged scenarios read or are refused, and nothing else happens") {
       resolve_axes(s, 1024);
     } catch (const Error& e) {
       ++refusals;
-      if (e.kind != ErrorKind::usage || e.where.empty() || std::string(e.what()).empty()) FAIL(e.what() << " for " << text);
+      if (e.kind != ErrorKind::usage || e.where.empty() || std::string(e.what()).empty())
+        FAIL(e.what() << " for " << text);
     }
   }
   CHECK(refusals > 15000);  // Most damage is noticed; the rest fell on blanks and digits.

@@ -20,7 +20,8 @@ Error bad_json(const std::string& text) {
 }  // namespace
 
 TEST_CASE("JSON is read as the library reads it") {
-  const std::string text = R"({"a": [1, -2, 2.5e3, true, null, "x\u00e9"], "b": {"c": {}, "d": []}, "": 18446744073709551615})";
+  const std::string text =
+      R"({"a": [1, -2, 2.5e3, true, null, "x\u00e9"], "b": {"c": {}, "d": []}, "": 18446744073709551615})";
   CHECK(parse_json(text, "a.json") == nlohmann::json::parse(text));
   CHECK(parse_json("7", "a.json") == 7);
   CHECK(parse_json("\xef\xbb\xbf{\"a\": 1}", "a.json").at("a") == 1);  // Byte-order mark.
@@ -104,6 +105,7 @@ TEST_CASE("a file of a gigabyte is refused before it is read") {
   getrusage(RUSAGE_SELF, &after);
   CHECK(contains(e.what(), "1 GB"));
   CHECK(contains(e.what(), "at most 64 MB"));
-  CHECK(after.ru_maxrss - before.ru_maxrss < 16 * 1024);                                              // KiB.
-  CHECK(contains(refused([&] { (void)read_text("/dev/zero", 1'000'000); }).what(), "at most 1 MB"));  // No size to ask for.
+  CHECK(after.ru_maxrss - before.ru_maxrss < 16 * 1024);  // KiB.
+  // No size to ask for.
+  CHECK(contains(refused([&] { (void)read_text("/dev/zero", 1'000'000); }).what(), "at most 1 MB"));
 }

@@ -8,9 +8,9 @@ using namespace rehearse;
 using namespace rehearse::test;
 
 TEST_CASE("overrides are JSON where they parse as JSON, else text") {
-  const Scenario s =
-      parsed(kLeast, {"strategy.tp=8", "strategy.bucket=40MB", "strategy.sequence_parallel=true", "training.tokens=300e9",
-                      "strategy.overlap.grad_reduce=false", "kernels.attention=unfused", "strategy.schedule=\"gpipe\"", "model=a=b"});
+  const Scenario s = parsed(kLeast, {"strategy.tp=8", "strategy.bucket=40MB", "strategy.sequence_parallel=true",
+                                     "training.tokens=300e9", "strategy.overlap.grad_reduce=false",
+                                     "kernels.attention=unfused", "strategy.schedule=\"gpipe\"", "model=a=b"});
   CHECK(s.strategy.tp == 8);
   CHECK(s.strategy.bucket == Bytes{40e6});
   CHECK(s.strategy.sequence_parallel);
@@ -21,7 +21,9 @@ TEST_CASE("overrides are JSON where they parse as JSON, else text") {
   CHECK(s.model.name == "a=b");
 }
 
-TEST_CASE("the last of two overrides wins") { CHECK(parsed(kLeast, {"strategy.tp=2", "strategy.tp=4"}).strategy.tp == 4); }
+TEST_CASE("the last of two overrides wins") {
+  CHECK(parsed(kLeast, {"strategy.tp=2", "strategy.tp=4"}).strategy.tp == 4);
+}
 
 TEST_CASE("overrides reach into clusters and inline models") {
   CHECK(parsed(kGpt3, {"cluster.nodes=64"}).cluster.parts[0].nodes == 64);
@@ -59,8 +61,9 @@ TEST_CASE("a wrong override is named with its own text") {
 TEST_CASE("a scenario that extends another changes only what it says") {
   const Directory dir("extends");
   dir.write("base/gpt3.json", kGpt3);
-  const std::string child =
-      dir.write("child.json", R"({"extends": "base/gpt3.json", "cluster": {"nodes": 64}, "strategy": {"dp": 8, "overlap": {"tp": true}}})");
+  const std::string child = dir.write(
+      "child.json",
+      R"({"extends": "base/gpt3.json", "cluster": {"nodes": 64}, "strategy": {"dp": 8, "overlap": {"tp": true}}})");
   const Scenario s = load_scenario(child);
   CHECK(s.cluster.parts[0] == ClusterPart{"dgx_a100_80gb", 64});
   CHECK(s.strategy.dp == 8);
@@ -74,8 +77,12 @@ TEST_CASE("a scenario that extends another changes only what it says") {
 
 TEST_CASE("references are relative to the file that holds them, those of overrides to the current directory") {
   const Directory dir("references");
-  const std::string file = dir.write("s/x.json", R"({"schema": "rehearse/scenario/v1", "model": "../m/c.json", "calibration": "p.json", "strategy": {"devices": "hosts"},
-      "cluster": {"parts": [{"machine": "m/a.json"}, {"machine": "dgx"}], "network": "/abs/n.json"}, "training": {"global_batch": 8}})");
+  const std::string file =
+      dir.write("s/x.json",
+                R"({"schema": "rehearse/scenario/v1", "model": "../m/c.json", "calibration": "p.json", "strategy":
+      {"devices": "hosts"},
+      "cluster": {"parts": [{"machine": "m/a.json"}, {"machine": "dgx"}], "network": "/abs/n.json"}, "training":
+      {"global_batch": 8}})");
   const Scenario s = load_scenario(file);
   CHECK(s.model.file == dir.at("m/c.json"));
   CHECK(s.calibration == dir.at("s/p.json"));
@@ -109,6 +116,7 @@ TEST_CASE("scenarios that extend each other in a ring are refused with the ring"
   CHECK(std::string(refused([&] { (void)load_scenario(dir.at("a.json")); }).what()) ==
         "scenarios extend each other in a ring: a.json -> b.json -> c.json -> a.json");
   CHECK(contains(refused([&] { (void)load_scenario(dir.at("self.json")); }).what(), "self.json -> self.json"));
-  for (int i = 0; i < 20; ++i) dir.write(fmt::format("n{}.json", i), fmt::format(R"({{"extends": "n{}.json"}})", i + 1));
+  for (int i = 0; i < 20; ++i)
+    dir.write(fmt::format("n{}.json", i), fmt::format(R"({{"extends": "n{}.json"}})", i + 1));
   CHECK(contains(refused([&] { (void)load_scenario(dir.at("n0.json")); }).what(), "more than 16"));
 }

@@ -10,8 +10,9 @@ using rehearse::test::contains;
 using rehearse::test::refused;
 
 TEST_CASE("values come out typed, absent ones as their fallback") {
-  const json doc =
-      json::parse(R"({"id": "x", "on": true, "n": 8, "exact": 1e6, "rate": "200Gb/s", "share": 0.5, "tags": ["a", "b"], "xs": [1, 2.5]})");
+  const json doc = json::parse(
+      R"({"id": "x", "on": true, "n": 8, "exact": 1e6, "rate": "200Gb/s", "share": 0.5, "tags": ["a", "b"], "xs":
+      [1, 2.5]})");
   ObjectReader r(doc, "m.json");
   CHECK(r.string("id") == "x");
   CHECK(r.boolean("on"));

@@ -16,7 +16,10 @@ class Draw {
   explicit Draw(unsigned seed) : random_(seed) {}
 
   json scenario() {
-    json s = {{"schema", kScenarioSchema}, {"model", model()}, {"cluster", cluster()}, {"training", {{"global_batch", 1 << 20}}}};
+    json s = {{"schema", kScenarioSchema},
+              {"model", model()},
+              {"cluster", cluster()},
+              {"training", {{"global_batch", 1 << 20}}}};
     maybe(s, "/strategy/tp", power());
     maybe(s, "/strategy/pp", power());
     maybe(s, "/strategy/dp", coin() ? json("auto") : json(power()));
@@ -49,7 +52,9 @@ class Draw {
   }
 
  private:
-  std::int64_t number(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random_); }
+  std::int64_t number(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
   bool coin() { return number(0, 1) == 1; }
   std::int64_t power() { return std::int64_t{1} << number(0, 5); }
   std::string one_of(const std::vector<std::string>& names) {
@@ -60,7 +65,9 @@ class Draw {
   }
   json model() {
     if (coin()) return one_of({"gpt2", "m/config.json", "./llama", "/abs/config.json"});
-    return {{"hidden_size", number(1, 1 << 20)}, {"eps", 1e-5}, {"layers", json::array({{{"kind", "linear"}}, "x", nullptr})}};
+    return {{"hidden_size", number(1, 1 << 20)},
+            {"eps", 1e-5},
+            {"layers", json::array({{{"kind", "linear"}}, "x", nullptr})}};
   }
   json cluster() {
     const json part{{"machine", one_of({"dgx_h100", "m/x.json"})}, {"nodes", number(1, 9999)}};
@@ -93,7 +100,8 @@ TEST_CASE("the resolved form writes every default in the order of the documented
   Scenario s = parsed(kGpt3);
   resolve_axes(s, 1024);
   const std::string text = resolved_json(s);
-  CHECK(text.starts_with("{\n  \"schema\": \"rehearse/scenario/v1\",\n  \"model\": \"models/gpt3_175b/config.json\",\n  \"cluster\": {"));
+  CHECK(text.starts_with(
+      "{\n  \"schema\": \"rehearse/scenario/v1\",\n  \"model\": \"models/gpt3_175b/config.json\",\n  \"cluster\": {"));
   CHECK(text.ends_with("}\n"));
   CHECK(contains(text, "\"tokens\": 300000000000"));
   CHECK(contains(text, "\"bucket\": \"25MB\""));
@@ -130,4 +138,6 @@ TEST_CASE("file references are written relative to where the text is saved") {
   CHECK(parse_scenario(resolved_json(s, "out"), "out/s.json") == s);
 }
 
-TEST_CASE("the origin is no part of the value") { CHECK(parse_scenario(kLeast, "a.json") == parse_scenario(kLeast, "b.json")); }
+TEST_CASE("the origin is no part of the value") {
+  CHECK(parse_scenario(kLeast, "a.json") == parse_scenario(kLeast, "b.json"));
+}

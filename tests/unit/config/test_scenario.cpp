@@ -78,11 +78,13 @@ TEST_CASE("shares may be a list or a text, and are left out where nothing is giv
 
 TEST_CASE("every enum text reads back, in the order of the enumerators") {
   const auto check = [](const std::string& pointer, const std::vector<std::string>& names, auto get) {
-    for (std::size_t i = 0; i < names.size(); ++i) CHECK(static_cast<std::size_t>(get(parsed(least_with(pointer, names[i])))) == i);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      CHECK(static_cast<std::size_t>(get(parsed(least_with(pointer, names[i])))) == i);
   };
   check("/training/precision", names_of<Precision>(), [](const Scenario& s) { return s.training.precision; });
   check("/training/optimizer", names_of<Optimizer>(), [](const Scenario& s) { return s.training.optimizer; });
-  check("/training/gradient_dtype", names_of<GradientDtype>(), [](const Scenario& s) { return s.training.gradient_dtype; });
+  check("/training/gradient_dtype", names_of<GradientDtype>(),
+        [](const Scenario& s) { return s.training.gradient_dtype; });
   check("/training/statistics", names_of<StatisticsScope>(), [](const Scenario& s) { return s.training.statistics; });
   check("/strategy/recompute", names_of<Recompute>(), [](const Scenario& s) { return s.strategy.recompute; });
   check("/strategy/offload", names_of<Offload>(), [](const Scenario& s) { return s.strategy.offload; });

@@ -14,26 +14,38 @@
 
 namespace rehearse::test {
 
-struct Spread { double median = 0, p90 = 0, worst = 0; };
+struct Spread {
+  double median = 0, p90 = 0, worst = 0;
+};
 
 /// Prints the rows that differ most, all of them with REHEARSE_VERBOSE, and the spread.
 inline Spread print(const std::string& title, std::vector<Compared> rows) {
-  std::sort(rows.begin(), rows.end(), [](const Compared& a, const Compared& b) { return std::abs(a.difference()) < std::abs(b.difference()); });
+  std::sort(rows.begin(), rows.end(),
+            [](const Compared& a, const Compared& b) { return std::abs(a.difference()) < std::abs(b.difference()); });
   const bool all = std::getenv("REHEARSE_VERBOSE") != nullptr;
   const std::size_t shown = all ? rows.size() : std::min<std::size_t>(rows.size(), 12);
   for (std::size_t i = rows.size() - shown; i < rows.size(); ++i)
-    fmt::print("  {:>8.3f} %  {:>10.4f} ms played  {:>10.4f} ms estimated  {}\n", 100 * rows[i].difference(), 1e3 * rows[i].analytic,
-               1e3 * rows[i].estimated, rows[i].name);
-  const auto at = [&](double q) { return std::abs(rows[static_cast<std::size_t>(q * static_cast<double>(rows.size() - 1))].difference()); };
+    fmt::print("  {:>8.3f} %  {:>10.4f} ms played  {:>10.4f} ms estimated  {}\n", 100 * rows[i].difference(),
+               1e3 * rows[i].analytic, 1e3 * rows[i].estimated, rows[i].name);
+  const auto at = [&](double q) {
+    return std::abs(rows[static_cast<std::size_t>(q * static_cast<double>(rows.size() - 1))].difference());
+  };
   const Spread s{at(0.5), at(0.9), at(1.0)};
-  fmt::print("{}: {} rows, median {:.3f} %, 90th percentile {:.3f} %, worst {:.3f} %\n", title, rows.size(), 100 * s.median, 100 * s.p90, 100 * s.worst);
+  fmt::print("{}: {} rows, median {:.3f} %, 90th percentile {:.3f} %, worst {:.3f} %\n", title, rows.size(),
+             100 * s.median, 100 * s.p90, 100 * s.worst);
   return s;
 }
 
 template <class T>
-const T& any_of(std::mt19937_64& random, const std::vector<T>& values) { return values[random() % values.size()]; }
+const T& any_of(std::mt19937_64& random, const std::vector<T>& values) {
+  return values[random() % values.size()];
+}
 
-struct Place { std::string machine; int nodes; std::string network; };
+struct Place {
+  std::string machine;
+  int nodes;
+  std::string network;
+};
 
 struct Drawn {
   std::string name;
@@ -45,7 +57,8 @@ struct Drawn {
 inline const Network& network(const std::string& name) {
   static std::map<std::string, Network> known;
   const auto at = known.find(name);
-  return at != known.end() ? at->second : known.emplace(name, ModelLibrary(kSource + "/scenarios/models").load(name)).first->second;
+  return at != known.end() ? at->second
+                           : known.emplace(name, ModelLibrary(kSource + "/scenarios/models").load(name)).first->second;
 }
 
 inline const Site& site(const Place& place) {
@@ -55,8 +68,10 @@ inline const Site& site(const Place& place) {
   return *at;
 }
 
-inline const std::vector<std::string> kDense{"tiny_gpt2", "gpt2", "gpt2_xl", "llama3_8b", "llama2_7b", "gpt_neox_20b", "gpt3_175b"};
-inline const std::vector<std::string> kExperts{"tiny_mixtral", "tiny_deepseek", "nemotron_3_nano_30b_a3b", "mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v3"};
+inline const std::vector<std::string> kDense{"tiny_gpt2", "gpt2",         "gpt2_xl",  "llama3_8b",
+                                             "llama2_7b", "gpt_neox_20b", "gpt3_175b"};
+inline const std::vector<std::string> kExperts{"tiny_mixtral", "tiny_deepseek", "nemotron_3_nano_30b_a3b",
+                                               "mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v3"};
 
 /// How tokens go to experts, for networks that have any.
 inline std::string draw_experts(std::mt19937_64& random, Drawn& d) {
@@ -73,7 +88,8 @@ inline std::string draw_experts(std::mt19937_64& random, Drawn& d) {
   e.imbalance = any_of(random, std::vector{Imbalance::none, Imbalance::multinomial, Imbalance::zipf});
   e.capacity_factor = any_of(random, std::vector{0.0, 0.0, 1.25});
   e.pad_to_capacity = e.capacity_factor > 0 && random() % 2 == 0;
-  return fmt::format(" ep {} etp {} {} {} capacity {}{}", s.ep, s.etp, name_of(s.dispatch), name_of(e.imbalance), e.capacity_factor, e.pad_to_capacity ? " padded" : "");
+  return fmt::format(" ep {} etp {} {} {} capacity {}{}", s.ep, s.etp, name_of(s.dispatch), name_of(e.imbalance),
+                     e.capacity_factor, e.pad_to_capacity ? " padded" : "");
 }
 
 /// Uniform over the listed values of every setting; illegal combinations are drawn again.
@@ -101,7 +117,8 @@ inline Drawn draw(std::mt19937_64& random, const std::vector<std::string>& model
     const int m = any_of(random, std::vector{1, 2, 4, 8, 24, 64, 192});
     const int ranks = s.tp * s.pp * s.dp;
     const bool experts_exchange = &models == &kExperts;  // Every layer of every rank is played by itself.
-    if (ranks % 8 != 0 || static_cast<std::int64_t>(ranks) * m > (experts_exchange ? 768 : 16384)) continue;  // More takes seconds each to play.
+    // More takes seconds each to play.
+    if (ranks % 8 != 0 || static_cast<std::int64_t>(ranks) * m > (experts_exchange ? 768 : 16384)) continue;
     const std::string machine = any_of(random, kMachines);
     d.workload.network = network(model);
     const std::string experts = d.workload.network.routing() != nullptr ? draw_experts(random, d) : "";
@@ -110,10 +127,18 @@ inline Drawn draw(std::mt19937_64& random, const std::vector<std::string>& model
     d.workload.kernels.attention = random() % 2 == 0 ? AttentionKernel::flash : AttentionKernel::unfused;
     if (s.pp > 1 && s.bucket == Bytes{25e6}) s.deferred_head_gradients = s.microbatch == 2 ? m + 5 : (m + 1) / 2;
     d.site = &site({machine, ranks / 8, machine == "dgx_h100" ? "rail_ndr" : machine == "dgx1v" ? "ib_edr" : "selene"});
-    d.name = fmt::format("{} on {} {}: {} tp {} pp {} v {} dp {} m {} x {} zero {} {}{}overlap {}{}{} recompute {} bucket {:.0f} MB{}", model, ranks, machine,
-                         s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage, s.sequence_parallel ? "sp " : "",
-                         s.scatter_gather ? "scatter " : s.deferred_head_gradients > 0 ? "deferred " : "", s.overlap.grad_reduce ? "grad " : "", s.overlap.param_gather ? "gather " : "",
-                         s.overlap.pp ? "pp" : "", name_of(s.recompute), s.bucket.value() / 1e6, s.placement.size() == 3 ? " pp inside" : "") + experts;
+    d.name =
+        fmt::format(
+            "{} on {} {}: {} tp {} pp {} v {} dp {} m {} x {} zero {} {}{}overlap {}{}{} recompute {} bucket {:.0f} "
+            "MB{}",
+            model, ranks, machine, s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage,
+            s.sequence_parallel ? "sp " : "",
+            s.scatter_gather                ? "scatter "
+            : s.deferred_head_gradients > 0 ? "deferred "
+                                            : "",
+            s.overlap.grad_reduce ? "grad " : "", s.overlap.param_gather ? "gather " : "", s.overlap.pp ? "pp" : "",
+            name_of(s.recompute), s.bucket.value() / 1e6, s.placement.size() == 3 ? " pp inside" : "") +
+        experts;
     try {
       (void)lower(d.workload, s, ranks);
     } catch (const Error&) {
@@ -137,18 +162,21 @@ inline Drawn draw_images(std::mt19937_64& random) {
     s.microbatch = any_of(random, std::vector{1, 4, 16});
     s.recompute = any_of(random, std::vector{Recompute::none, Recompute::full});
     s.overlap.grad_reduce = random() % 2 == 0;
-    s.placement = any_of(random, std::vector<std::vector<std::string>>{{"tile_h", "tile_w", "dp", "pp"}, {"dp", "tile_w", "tile_h", "pp"}});
+    s.placement = any_of(random, std::vector<std::vector<std::string>>{{"tile_h", "tile_w", "dp", "pp"},
+                                                                       {"dp", "tile_w", "tile_h", "pp"}});
     const int m = any_of(random, std::vector{1, 2, 8});
     const int ranks = s.pp * s.dp * s.tile_h * s.tile_w;
     if (ranks % 8 != 0 || ranks > 64) continue;
-    const std::string model = any_of(random, kModels), machine = any_of(random, std::vector<std::string>{"dgx1v", "dgx_a100_80gb"});
+    const std::string model = any_of(random, kModels),
+                      machine = any_of(random, std::vector<std::string>{"dgx1v", "dgx_a100_80gb"});
     d.workload.network = network(model);
     d.workload.training.global_batch = m * s.microbatch * s.dp;
     d.workload.training.precision = any_of(random, std::vector{Precision::fp32, Precision::fp16_mixed});
     d.workload.training.statistics = any_of(random, std::vector{StatisticsScope::local, StatisticsScope::global});
     d.site = &site({machine, ranks / 8, machine == "dgx1v" ? "ib_edr" : "selene"});
-    d.name = fmt::format("{} on {} {}: {} pp {} dp {} tiles {}x{} m {} x {} recompute {} {}{} statistics", model, ranks, machine, s.schedule, s.pp, s.dp, s.tile_h, s.tile_w, m,
-                         s.microbatch, name_of(s.recompute), s.overlap.grad_reduce ? "overlap " : "", name_of(d.workload.training.statistics));
+    d.name = fmt::format("{} on {} {}: {} pp {} dp {} tiles {}x{} m {} x {} recompute {} {}{} statistics", model, ranks,
+                         machine, s.schedule, s.pp, s.dp, s.tile_h, s.tile_w, m, s.microbatch, name_of(s.recompute),
+                         s.overlap.grad_reduce ? "overlap " : "", name_of(d.workload.training.statistics));
     try {
       (void)lower(d.workload, s, ranks);
     } catch (const Error&) {
@@ -163,7 +191,10 @@ inline Drawn draw_sharded(std::mt19937_64& random) {
   for (;;) {
     Drawn d = draw(random, kDense);
     StrategySettings& s = d.strategy;
-    if (s.dp == 1 || static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch / (s.dp * s.microbatch) > 2048) continue;
+    if (s.dp == 1 || static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch /
+                             (s.dp * s.microbatch) >
+                         2048)
+      continue;
     s.zero_stage = static_cast<int>(random() % 4);
     s.grad_sync = any_of(random, std::vector{GradientSync::automatic, GradientSync::last, GradientSync::every});
     if (s.zero_stage == 0) {
@@ -174,7 +205,8 @@ inline Drawn draw_sharded(std::mt19937_64& random) {
       s.fsdp.prefetch_forward = s.fsdp.prefetch_backward = static_cast<int>(random() % 3);
       s.fsdp.limit_all_gathers = random() % 4 != 0;
     }
-    d.name += fmt::format(" zero {} fsdp {} {} x {} prefetch {} sync {}", s.zero_stage, s.fsdp.enabled, s.dp_shard, s.dp_replicate, s.fsdp.prefetch_forward, name_of(s.grad_sync));
+    d.name += fmt::format(" zero {} fsdp {} {} x {} prefetch {} sync {}", s.zero_stage, s.fsdp.enabled, s.dp_shard,
+                          s.dp_replicate, s.fsdp.prefetch_forward, name_of(s.grad_sync));
     try {
       (void)lower(d.workload, s, d.site->cluster);
     } catch (const Error&) {
@@ -192,9 +224,14 @@ inline Drawn draw_context(std::mt19937_64& random) {
     s.cp = any_of(random, std::vector{1, 2, 4, 16});
     s.overlap.tp = s.sequence_parallel && s.tp > 1 && random() % 4 != 0;
     if (s.dp % s.cp != 0 || (s.cp == 1 && !s.overlap.tp)) continue;
-    if (static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch / (s.dp * s.microbatch) > 512) continue;  // Hops between nodes are played one by one.
+    // Hops between nodes are played one by one.
+    if (static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch /
+            (s.dp * s.microbatch) >
+        512)
+      continue;
     s.dp = s.dp_replicate = s.dp / s.cp;
-    s.context = any_of(random, std::vector{ContextExchange::ring, ContextExchange::ulysses, ContextExchange::allgather});
+    s.context =
+        any_of(random, std::vector{ContextExchange::ring, ContextExchange::ulysses, ContextExchange::allgather});
     s.placement = {"tp", "cp", "dp", "pp"};
     d.workload.training.global_batch /= s.cp;
     d.workload.kernels.attention = AttentionKernel::flash;

@@ -11,8 +11,8 @@
 #include "core/backend/player.hpp"
 #include "core/cluster/make_cluster.hpp"
 #include "core/config/scenario.hpp"
-#include "core/cost/estimate.hpp"
 #include "core/cost/calibration.hpp"
+#include "core/cost/estimate.hpp"
 #include "core/model/library.hpp"
 #include "core/strategy/lower.hpp"
 #include "tests/support/source_path.hpp"
@@ -40,7 +40,8 @@ struct Site {
   static CostModel::Profiles profiles(const Cluster& cluster) {
     CostModel::Profiles out;
     for (const Cluster::Part& part : cluster.parts()) {
-      auto& profile = out.emplace(part.gpu->id, load_calibration(kSource + "/topologies/calibration", *part.gpu)).first->second;
+      auto& profile =
+          out.emplace(part.gpu->id, load_calibration(kSource + "/topologies/calibration", *part.gpu)).first->second;
       // As Megatron's code has it, so that every prediction must count it for messages that block and for no others.
       profile.groups.at("launch").constants["message_s"] = {3.9e-4, profile.sources.front().key, 0, 0};
     }
@@ -48,7 +49,8 @@ struct Site {
   }
 };
 
-inline std::unique_ptr<Site> make_site(const std::string& machine, int nodes, const std::string& network, const CostModel::Options& options = {}) {
+inline std::unique_ptr<Site> make_site(const std::string& machine, int nodes, const std::string& network,
+                                       const CostModel::Options& options = {}) {
   ClusterSpec spec;
   spec.parts = {{machine, nodes}};
   spec.network = network;
@@ -63,14 +65,16 @@ struct Compared {
   [[nodiscard]] double difference() const { return estimated / analytic - 1; }
 };
 
-inline Compared compare(const std::string& name, const Program& program, const Site& site, const StrategySettings& settings, int steps) {
+inline Compared compare(const std::string& name, const Program& program, const Site& site,
+                        const StrategySettings& settings, int steps) {
   register_analytic_backend();
   RunOptions options;
   options.steps = steps;
   Trace nothing({});
   const RunResult run = backends().at("analytic").value()->run(program, site.cluster, site.cost, options, nothing);
   const Estimate e = estimate(program, site.cost, settings, steps);
-  return {name, run.step_time.value(), e.step_time.value(), run.ranks.at(static_cast<std::size_t>(run.slowest)).breakdown, e.breakdown};
+  return {name, run.step_time.value(), e.step_time.value(),
+          run.ranks.at(static_cast<std::size_t>(run.slowest)).breakdown, e.breakdown};
 }
 
 /// A scenario of the folder with its cluster, model and axes looked up.
@@ -93,7 +97,11 @@ inline ScenarioJob load_job(const std::string& file) {
   job.site = std::make_unique<Site>(spec);
   resolve_axes(s, job.site->cluster.device_count());
   const ModelRef& m = s.model;
-  job.workload.network = ModelLibrary(kSource + "/scenarios/models").load(!m.inline_json.empty() ? m.inline_json : m.file.empty() ? m.name : m.file, {}, {s.training.image_height, s.training.image_width});
+  job.workload.network = ModelLibrary(kSource + "/scenarios/models")
+                             .load(!m.inline_json.empty() ? m.inline_json
+                                   : m.file.empty()       ? m.name
+                                                          : m.file,
+                                   {}, {s.training.image_height, s.training.image_width});
   if (s.training.sequence_length == 0) s.training.sequence_length = job.workload.network.max_sequence_length;
   job.workload.training = s.training;
   job.workload.kernels = s.kernels;

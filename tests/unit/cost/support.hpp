@@ -12,7 +12,9 @@ inline GpuSpec toy_gpu(std::string id = "toy", std::string generation = "toy") {
   g.id = std::move(id);
   g.generation = std::move(generation);
   g.memory_bandwidth = BytesPerSecond{1e12};
-  g.peak_dense = {{DType::fp16, FlopsPerSecond{100e12}}, {DType::bf16, FlopsPerSecond{100e12}}, {DType::fp32, FlopsPerSecond{10e12}}};
+  g.peak_dense = {{DType::fp16, FlopsPerSecond{100e12}},
+                  {DType::bf16, FlopsPerSecond{100e12}},
+                  {DType::fp32, FlopsPerSecond{10e12}}};
   g.sm_count = 100;
   g.l2 = Bytes{40e6};
   g.tdp = Watts{400};
@@ -36,12 +38,13 @@ inline CalibrationProfile toy_profile(const std::string& formula = "soft_rooflin
     put(p, group, "overlap_power", 2);
     put(p, group, "accumulate_factor", 0.9);
   }
-  for (const char* cls : {"softmax", "norm", "elementwise", "embedding", "cross_entropy", "optimizer", "reduction", "copy", "pool", "batch_norm", "quantise_mxfp8", "quantise_nvfp4", "state_space"}) {
+  for (const char* cls : {"softmax", "norm", "elementwise", "embedding", "cross_entropy", "optimizer", "reduction",
+                          "copy", "pool", "batch_norm", "quantise_mxfp8", "quantise_nvfp4", "state_space"}) {
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 1e-6);
   }
-  for (const char* cls : {"conv_dense", "conv_dense_tensor", "conv_depthwise", "conv_first", "conv_first_tensor", "conv_pointwise", "conv_pointwise_tensor",
-                          "conv_spatial", "conv_spatial_tensor"}) {
+  for (const char* cls : {"conv_dense", "conv_dense_tensor", "conv_depthwise", "conv_first", "conv_first_tensor",
+                          "conv_pointwise", "conv_pointwise_tensor", "conv_spatial", "conv_spatial_tensor"}) {
     put(p, cls, "efficiency", 0.5);
     put(p, cls, "bandwidth_fraction", 0.5);
     put(p, cls, "fixed_s", 2e-6);

@@ -1,4 +1,5 @@
-// Shares by speed: never worse than equal ones, equal to the best of all there are, and visibly better on a mixed cluster.
+// Shares by speed: never worse than equal ones, equal to the best of all there are, and visibly better on a mixed
+// cluster.
 
 #include <algorithm>
 #include <numeric>
@@ -15,7 +16,8 @@ namespace {
 
 using Shares = std::vector<std::int64_t>;
 
-double slowest_stage(const std::vector<std::vector<Seconds>>& time, const std::vector<Seconds>& fixed, const Shares& layers) {
+double slowest_stage(const std::vector<std::vector<Seconds>>& time, const std::vector<Seconds>& fixed,
+                     const Shares& layers) {
   double slowest = 0;
   std::size_t l = 0;
   for (std::size_t s = 0; s < time.size(); ++s) {
@@ -28,7 +30,8 @@ double slowest_stage(const std::vector<std::vector<Seconds>>& time, const std::v
 
 double slowest_replica(const std::vector<Seconds>& time, const Shares& share) {
   double slowest = 0;
-  for (std::size_t r = 0; r < time.size(); ++r) slowest = std::max(slowest, static_cast<double>(share[r]) * time[r].value());
+  for (std::size_t r = 0; r < time.size(); ++r)
+    slowest = std::max(slowest, static_cast<double>(share[r]) * time[r].value());
   return slowest;
 }
 
@@ -65,7 +68,9 @@ struct Mixed {
     strategy.placement = placement;
     strategy.uneven_layers = true;
   }
-  [[nodiscard]] double step(const StrategySettings& s) const { return estimate(lower(workload, s, 16), site->cost, s).step_time.value(); }
+  [[nodiscard]] double step(const StrategySettings& s) const {
+    return estimate(lower(workload, s, 16), site->cost, s).step_time.value();
+  }
 };
 
 }  // namespace
@@ -85,10 +90,13 @@ TEST_CASE("contiguous layers are shared out as no other cut does better") {
     CHECK(std::accumulate(chosen.begin(), chosen.end(), std::int64_t{0}) == static_cast<std::int64_t>(layers));
     double best = 1e30;
     Shares tried;
-    each_way(stages, static_cast<std::int64_t>(layers), tried, [&](const Shares& s) { best = std::min(best, slowest_stage(time, fixed, s)); });
+    each_way(stages, static_cast<std::int64_t>(layers), tried,
+             [&](const Shares& s) { best = std::min(best, slowest_stage(time, fixed, s)); });
     CHECK(slowest_stage(time, fixed, chosen) == Approx(best));
   }
-  CHECK_THROWS_AS(balanced_layers(std::vector<std::vector<Seconds>>(3, {Seconds{1}, Seconds{1}}), std::vector<Seconds>(3)), std::invalid_argument);
+  CHECK_THROWS_AS(
+      balanced_layers(std::vector<std::vector<Seconds>>(3, {Seconds{1}, Seconds{1}}), std::vector<Seconds>(3)),
+      std::invalid_argument);
 }
 
 TEST_CASE("microbatches are shared out as no other way does better") {

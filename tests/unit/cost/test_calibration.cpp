@@ -1,8 +1,8 @@
 #include "core/units/error.hpp"
 #include "tests/published/gpus.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/cost/support.hpp"
 #include "tests/support/source_path.hpp"
+#include "tests/unit/cost/support.hpp"
 
 using namespace cost_test;
 
@@ -20,8 +20,10 @@ std::string where_of(const std::string& json) {
 }
 
 std::string document(const std::string& constant) {
-  return R"({"schema": "rehearse/calibration/v1", "generation": "toy", "sources": [{"key": "s", "text": "t", "evidence": "published"}],
-             "kernels": {"norm": {"constants": {"bandwidth_fraction": )" + constant + "}}}}";
+  return R"({"schema": "rehearse/calibration/v1", "generation": "toy", "sources": [{"key": "s", "text": "t",
+  "evidence": "published"}],
+             "kernels": {"norm": {"constants": {"bandwidth_fraction": )" +
+         constant + "}}}}";
 }
 
 GpuSpec blackwell(const std::string& id, double peak, double watts) {
@@ -51,7 +53,8 @@ TEST_CASE("a profile survives being written and read") {
 
 TEST_CASE("mistakes in a profile are found with their place") {
   CHECK(where_of(document(R"({"value": 0.5, "source": "s"})")) == "no error");
-  CHECK(where_of(document(R"({"value": 0.5, "source": "s", "valu": 1})")).find("/norm/constants/bandwidth_fraction") != std::string::npos);
+  CHECK(where_of(document(R"({"value": 0.5, "source": "s", "valu": 1})")).find("/norm/constants/bandwidth_fraction") !=
+        std::string::npos);
   CHECK(where_of(document(R"({"value": "0.5", "source": "s"})")).find("bandwidth_fraction") != std::string::npos);
   CHECK(where_of(document(R"({"value": 0.5})")) != "no error");
   CHECK(where_of(document(R"({"value": 0.5, "source": "nobody"})")) != "no error");
@@ -98,7 +101,9 @@ TEST_CASE("every GPU of the catalogue and an unknown one get a complete model th
 }
 
 TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounded by their power") {
-  const auto level = [](const GpuSpec& g) { return load_calibration(kShipped, g, {.bursts = true}).value("gemm", "efficiency"); };
+  const auto level = [](const GpuSpec& g) {
+    return load_calibration(kShipped, g, {.bursts = true}).value("gemm", "efficiency");
+  };
   CHECK(level(published::gpu("b200_sxm")) == Approx(0.49).margin(0.02));
   CHECK(level(blackwell("gb200", 2500e12, 1200)) == Approx(1200 / (2500e12 * 0.896e-12)));
   CHECK(level(blackwell("hot", 2500e12, 2400)) == Approx(0.74));  // The units themselves limit.
@@ -111,41 +116,60 @@ TEST_CASE("a measured GPU keeps its level; kin of the same generation are bounde
 }
 
 TEST_CASE("slower tensor cores around the same SMs lose a smaller share; clocks alone change nothing") {
-  const auto value = [](const char* gpu, const char* group, const char* constant) { return load_calibration(kShipped, published::gpu(gpu), {.bursts = true}).value(group, constant); };
+  const auto value = [](const char* gpu, const char* group, const char* constant) {
+    return load_calibration(kShipped, published::gpu(gpu), {.bursts = true}).value(group, constant);
+  };
   const auto held = [](double e, double share) { return 1 / (1 + (1 / e - 1) * share); };
   const double h20 = 148e12 / 78 / 7.495e12, geforce = 71e12 / 82 / 2.889e12;
   CHECK(value("h20_96", "gemm", "efficiency") == Approx(held(0.74, h20)).epsilon(1e-3));
-  CHECK(value("h20_96", "gemm", "k_prologue") == Approx(h20 * value("h100_sxm5_80", "gemm", "k_prologue")).epsilon(1e-3));
-  CHECK(value("h20_96", "attention_flash3", "efficiency_d128") == Approx(held(value("h100_sxm5_80", "attention_flash3", "efficiency_d128"), h20)).epsilon(1e-3));
-  CHECK(value("rtx3090", "gemm", "efficiency") == Approx(held(value("a100_sxm4_40", "gemm", "efficiency"), geforce)).epsilon(2e-3));
-  for (const char* same : {"h800_sxm5_80", "h200_sxm"}) CHECK(value(same, "gemm", "k_prologue") == value("h100_sxm5_80", "gemm", "k_prologue"));
+  CHECK(value("h20_96", "gemm", "k_prologue") ==
+        Approx(h20 * value("h100_sxm5_80", "gemm", "k_prologue")).epsilon(1e-3));
+  CHECK(value("h20_96", "attention_flash3", "efficiency_d128") ==
+        Approx(held(value("h100_sxm5_80", "attention_flash3", "efficiency_d128"), h20)).epsilon(1e-3));
+  CHECK(value("rtx3090", "gemm", "efficiency") ==
+        Approx(held(value("a100_sxm4_40", "gemm", "efficiency"), geforce)).epsilon(2e-3));
+  for (const char* same : {"h800_sxm5_80", "h200_sxm"})
+    CHECK(value(same, "gemm", "k_prologue") == value("h100_sxm5_80", "gemm", "k_prologue"));
   CHECK(value("a10", "gemm", "efficiency") == value("a100_sxm4_40", "gemm", "efficiency"));
 }
 
 TEST_CASE("products of a layer on B300 take what NVIDIA's table says") {
-  // NVIDIA/TransformerEngine @d0067d0, docs/examples/gemm_profiling: 15,872 tokens, hidden size 4,096, inner 16,384; ms of twelve products, operands cast before.
-  struct Row { DType type; double ms; };
+  // NVIDIA/TransformerEngine @d0067d0, docs/examples/gemm_profiling: 15,872 tokens, hidden size 4,096, inner 16,384; ms
+  // of twelve products, operands cast before.
+  struct Row {
+    DType type;
+    double ms;
+  };
   const GpuSpec b300 = published::gpu("b300_sxm");
   const KernelModel model(b300, load_calibration(kShipped, b300));
   const double tokens = 15872, h = 4096;
-  for (const Row row : {Row{DType::bf16, 13.102}, Row{DType::bf16, 12.758}, Row{DType::fp8, 6.812}, Row{DType::mxfp8, 7.161}, Row{DType::fp4, 3.764}}) {
+  for (const Row row : {Row{DType::bf16, 13.102}, Row{DType::bf16, 12.758}, Row{DType::fp8, 6.812},
+                        Row{DType::mxfp8, 7.161}, Row{DType::fp4, 3.764}}) {
     double ms = 0;
-    const auto add = [&](double m, double n, double k) { ms += model.price(make_gemm({1, m, n, k}, row.type, DType::bf16)).time.value() * 1e3; };
-    for (const auto& [n, k] : {std::pair{3 * h, h}, {h, h}, {4 * h, h}, {h, 4 * h}}) add(tokens, n, k), add(tokens, k, n), add(k, n, tokens);
+    const auto add = [&](double m, double n, double k) {
+      ms += model.price(make_gemm({1, m, n, k}, row.type, DType::bf16)).time.value() * 1e3;
+    };
+    for (const auto& [n, k] : {std::pair{3 * h, h}, {h, h}, {4 * h, h}, {h, 4 * h}})
+      add(tokens, n, k), add(tokens, k, n), add(k, n, tokens);
     CHECK(ms == Approx(row.ms).epsilon(0.03));
   }
 }
 
 TEST_CASE("casts of a layer's operands on B300 take what NVIDIA's table says") {
-  // The same table, autocast less operands cast before: activations are cast along both dimensions, weights along one; elements of twelve products.
+  // The same table, autocast less operands cast before: activations are cast along both dimensions, weights along one;
+  // elements of twelve products.
   constexpr double activations = 1.495e9, weights = 0.988e9, scales = 1.0 / 32;
   const GpuSpec b300 = published::gpu("b300_sxm");
   const KernelModel model(b300, load_calibration(kShipped, b300));
-  const auto ms = [&](KernelClass c, double read, double written) { return model.price(make_memory_bound(c, Bytes{read}, Bytes{written})).time.value() * 1e3; };
+  const auto ms = [&](KernelClass c, double read, double written) {
+    return model.price(make_memory_bound(c, Bytes{read}, Bytes{written})).time.value() * 1e3;
+  };
   const double elements = activations + weights, amax = ms(KernelClass::elementwise, 2 * elements, 0);
-  CHECK(ms(KernelClass::quantise_mxfp8, 2 * elements, (2 * activations + weights) * (1 + scales)) == Approx(8.984 - 7.161).epsilon(0.03));
+  CHECK(ms(KernelClass::quantise_mxfp8, 2 * elements, (2 * activations + weights) * (1 + scales)) ==
+        Approx(8.984 - 7.161).epsilon(0.03));
   CHECK(amax + ms(KernelClass::elementwise, 2 * elements, elements) == Approx(9.147 - 6.812).epsilon(0.03));
-  CHECK(amax + ms(KernelClass::quantise_nvfp4, 2 * elements, (2 * activations + weights) * (0.5 + 1.0 / 16)) == Approx(6.453 - 3.764).epsilon(0.03));
+  CHECK(amax + ms(KernelClass::quantise_nvfp4, 2 * elements, (2 * activations + weights) * (0.5 + 1.0 / 16)) ==
+        Approx(6.453 - 3.764).epsilon(0.03));
 }
 
 TEST_CASE("Blackwell Ultra sustains more operations for its watts than Blackwell") {
@@ -157,7 +181,9 @@ TEST_CASE("Blackwell Ultra sustains more operations for its watts than Blackwell
   CHECK(per_watt("gb300") > 1.15 * per_watt("gb200"));
 }
 
-TEST_CASE("over a training run an operation in fp8 takes more than half the energy of Transformer Engine's in bf16, on every Hopper") {
+TEST_CASE(
+    "over a training run an operation in fp8 takes more than half the energy of Transformer Engine's in bf16, on every "
+    "Hopper") {
   for (const char* gpu : {"h100_sxm5_80", "h100_pcie_80", "h200_sxm"}) {
     const GpuSpec g = published::gpu(gpu);
     const auto gain = [&](const CalibrationOptions& o) {
@@ -171,22 +197,31 @@ TEST_CASE("over a training run an operation in fp8 takes more than half the ener
   }
 }
 
-TEST_CASE("constants fitted on steps of one GPU are that GPU's, and its attention's limit holds for all versions there") {
-  const auto profile = [](const char* gpu, bool bursts) { return load_calibration(kShipped, published::gpu(gpu), {.bursts = bursts}); };
-  const auto limit = [&](const char* gpu, const char* version, bool bursts) { return profile(gpu, bursts).value_or(std::string("attention_") + version, "sustained", 0); };
+TEST_CASE(
+    "constants fitted on steps of one GPU are that GPU's, and its attention's limit holds for all versions there") {
+  const auto profile = [](const char* gpu, bool bursts) {
+    return load_calibration(kShipped, published::gpu(gpu), {.bursts = bursts});
+  };
+  const auto limit = [&](const char* gpu, const char* version, bool bursts) {
+    return profile(gpu, bursts).value_or(std::string("attention_") + version, "sustained", 0);
+  };
   for (const char* version : {"cudnn", "cudnn_9.13"}) {
     CHECK(limit("b200_sxm", version, false) > 0);
     CHECK(limit("b200_sxm", version, true) == 0);
     CHECK(limit("gb200", version, false) == 0);
   }
-  // Steps say what products reach, in 16 bits less and in 8 more than kernels measured alone would have it; the power limit takes nothing off again.
+  // Steps say what products reach, in 16 bits less and in 8 more than kernels measured alone would have it; the power
+  // limit takes nothing off again.
   CHECK(profile("b200_sxm", false).value("gemm", "efficiency") < profile("b200_sxm", true).value("gemm", "efficiency"));
-  CHECK(profile("b200_sxm", false).value("gemm_fp8", "efficiency") > profile("b200_sxm", true).value("gemm_fp8", "efficiency"));
+  CHECK(profile("b200_sxm", false).value("gemm_fp8", "efficiency") >
+        profile("b200_sxm", true).value("gemm_fp8", "efficiency"));
   for (const StepConstant& c : load_step_constants(kShipped))
-    if (c.gpu == "b200_sxm" && c.constant == "efficiency") CHECK(profile("b200_sxm", false).value(c.group, "efficiency") == c.value);
+    if (c.gpu == "b200_sxm" && c.constant == "efficiency")
+      CHECK(profile("b200_sxm", false).value(c.group, "efficiency") == c.value);
 }
 
-TEST_CASE("the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
+TEST_CASE(
+    "the power limit bounds products of types that nobody measured on a GPU, also beside types that somebody did") {
   GpuSpec limited = published::gpu("b200_sxm");
   const auto full = load_calibration(kShipped, limited, {.bursts = true});
   limited.tdp = limited.tdp * 0.5;
@@ -198,7 +233,9 @@ TEST_CASE("the power limit bounds products of types that nobody measured on a GP
 TEST_CASE("products of blocks with scales are slower than those of one scale, products in fp4 faster") {
   const GpuSpec gpu = published::gpu("b300_sxm");
   const KernelModel model(gpu, load_calibration(kShipped, gpu));
-  const auto rate = [&](DType t) { return 1 / model.price(make_gemm({1, 32768, 32768, 32768}, t, DType::bf16)).time.value(); };
+  const auto rate = [&](DType t) {
+    return 1 / model.price(make_gemm({1, 32768, 32768, 32768}, t, DType::bf16)).time.value();
+  };
   CHECK(rate(DType::mxfp8) / rate(DType::fp8) == Approx(0.95).epsilon(0.01));
   CHECK(rate(DType::fp4) / rate(DType::fp8) == Approx(1.85).epsilon(0.02));
 }

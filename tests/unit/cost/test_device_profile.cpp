@@ -1,11 +1,12 @@
-// Device profiles: what is written is read back, bad files are refused with their place, and a Program takes what its operators take.
+// Device profiles: what is written is read back, bad files are refused with their place, and a Program takes what its
+// operators take.
 
 #include <cmath>
 
 #include <nlohmann/json.hpp>
 
-#include "core/backend/player.hpp"
 #include "core/backend/backend.hpp"
+#include "core/backend/player.hpp"
 #include "core/collective/collective_table.hpp"
 #include "core/cost/device_profile.hpp"
 #include "core/program/body.hpp"
@@ -87,7 +88,8 @@ NetworkSpec one_switch() {
 CostModel cost_of(const std::shared_ptr<const DeviceProfile>& profile, const Cluster& cluster) {
   CostModel::Options options;
   options.profile = profile;
-  if (const std::string table = collective_table_text(*profile); !table.empty()) options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, "toy"));
+  if (const std::string table = collective_table_text(*profile); !table.empty())
+    options.collectives.table = std::make_shared<const CollectiveTable>(CollectiveTable::parse(table, "toy"));
   return {cluster, {{"cpu_rank", cost_test::toy_profile()}}, options};
 }
 
@@ -143,7 +145,9 @@ TEST_CASE("a bad profile is refused with its place") {
   refused("/settings/0/operators/0/rows/0/0", "8", "/settings/0/operators/0/rows");
   refused("/settings/0/operators/0/rows/0", nlohmann::json::array({1, 2}), "/settings/0/operators/0/rows");
   refused("/settings/0/operators/0/columns", "time_ms", "/settings/0/operators/0/columns");
-  refused("/settings/0/operators/1/name", nlohmann::json::parse(good).at("settings").at(0).at("operators").at(0).at("name"), "/settings/0/operators/1/name");
+  refused("/settings/0/operators/1/name",
+          nlohmann::json::parse(good).at("settings").at(0).at("operators").at(0).at("name"),
+          "/settings/0/operators/1/name");
   refused("/collectives/tables/0/rows/0/1", "fast", "collectives");
   CHECK_THROWS_AS(parse_device_profile(good.substr(0, good.size() / 2), "p"), Error);
 }
@@ -156,8 +160,11 @@ TEST_CASE("one rank takes its operators' times and their dispatch, added up, aft
   double expected = 0, first_copy = 0;
   test::for_each_task(program, 0, [&](const Entry& e, const Body& body, const Task& task) {
     const ExprContext at = test::context_of(program, 0, e);
-    if (first_copy == 0 && std::holds_alternative<CopyTask>(task.kind)) first_copy = cost.price(program, task, body, 0, at).time.value();
-    if (!std::holds_alternative<ComputeTask>(task.kind) || program.exprs.evaluate(e.predicate, at) == 0 || program.exprs.evaluate(task.predicate, at) == 0) return;
+    if (first_copy == 0 && std::holds_alternative<CopyTask>(task.kind))
+      first_copy = cost.price(program, task, body, 0, at).time.value();
+    if (!std::holds_alternative<ComputeTask>(task.kind) || program.exprs.evaluate(e.predicate, at) == 0 ||
+        program.exprs.evaluate(task.predicate, at) == 0)
+      return;
     for (const SizedOperation& o : sized_operations(program, task, body, at)) expected += synthetic(o.size) * o.repeats;
     expected += kDispatch;
   });

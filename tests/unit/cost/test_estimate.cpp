@@ -1,4 +1,5 @@
-// Facts of the closed form's parts: the schedule's recurrence on hand-made stages, the overlap rule, and what settings may change.
+// Facts of the closed form's parts: the schedule's recurrence on hand-made stages, the overlap rule, and what settings
+// may change.
 
 #include <cmath>
 
@@ -23,7 +24,9 @@ std::vector<Stage> equal_stages(const Schedule& schedule, const PipelineShape& s
     for (const int direction : {0, 1}) {
       StagePass& pass = passes[static_cast<std::size_t>(direction)];
       const int next = direction == 0 ? c + 1 : c - 1, before = direction == 0 ? c - 1 : c + 1;
-      const auto remote = [&](int other) { return other >= 0 && other < chunks && schedule.stage_of(other, shape) != stage; };
+      const auto remote = [&](int other) {
+        return other >= 0 && other < chunks && schedule.stage_of(other, shape) != stage;
+      };
       pass.work.seconds = (direction == 0 ? kForward : kBackward) / shape.virtual_stages;
       pass.message.seconds = pass.incoming_seconds = message;
       pass.peer = remote(next) ? schedule.stage_of(next, shape) : -1;
@@ -41,9 +44,12 @@ Workload llama3_8b() {
   return w;
 }
 
-PipelineState idle(const std::vector<Stage>& stages) { return {std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())}; }
+PipelineState idle(const std::vector<Stage>& stages) {
+  return {std::vector<StageLane>(stages.size()), std::vector<EventTimes>(stages.size())};
+}
 
-double duration(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape, bool blocking = false) {
+double duration(const std::vector<Stage>& stages, const Schedule& schedule, const PipelineShape& shape,
+                bool blocking = false) {
   const PipelineState end = PipelineRecurrence(stages, schedule, shape, blocking).run(idle(stages));
   double last = 0;
   for (const StageLane& lane : end.lanes) last = std::max({last, lane.free, lane.held});
@@ -71,7 +77,9 @@ TEST_CASE("equal stages and free messages idle for the schedule's bubble, howeve
           if (!runs(*entry.value, shape) || m < p || entry.value->splits_backward()) continue;  // Those are played.
           INFO(entry.name << " p " << p << " v " << v << " m " << m);
           const double ideal = m * (kForward + kBackward);
-          CHECK(std::abs(duration(equal_stages(*entry.value, shape), *entry.value, shape) / (ideal * (1 + entry.value->bubble_ratio(shape))) - 1) < 1e-9);
+          CHECK(std::abs(duration(equal_stages(*entry.value, shape), *entry.value, shape) /
+                             (ideal * (1 + entry.value->bubble_ratio(shape))) -
+                         1) < 1e-9);
           ++seen;
         }
   CHECK(seen > 30);
@@ -83,7 +91,8 @@ TEST_CASE("a slow last stage sets the pace, the others only fill and drain") {
     const PipelineShape shape{4, 1, m};
     auto stages = equal_stages(schedule, shape);
     for (StagePass& pass : stages.back().chunks.at(3)) pass.work.seconds *= 1.25;
-    CHECK(std::abs(duration(stages, schedule, shape) - (3 * (kForward + kBackward) + m * 1.25 * (kForward + kBackward))) < 1e-6);
+    CHECK(std::abs(duration(stages, schedule, shape) -
+                   (3 * (kForward + kBackward) + m * 1.25 * (kForward + kBackward))) < 1e-6);
   }
 }
 
@@ -150,7 +159,8 @@ TEST_CASE("reducing under backward and gathering under forward save time, never 
   CHECK(both.breakdown[TimeCategory::overlap_slowdown] > none.breakdown[TimeCategory::overlap_slowdown]);
 }
 
-TEST_CASE("an update of divided state is as long as what the host does around its weights, where the kernels are shorter") {
+TEST_CASE(
+    "an update of divided state is as long as what the host does around its weights, where the kernels are shorter") {
   Workload w = llama3_8b();
   StrategySettings s;
   s.zero_stage = 1;
@@ -167,15 +177,20 @@ TEST_CASE("an update of divided state is as long as what the host does around it
     return waits.step_time - runs_ahead.step_time;
   };
   double weights = 0;
-  for (std::size_t b = 0; b < w.network.blocks.size(); ++b) weights += static_cast<double>(w.network.repeat[b]) * static_cast<double>(w.network.blocks[b].params.size());
-  const Seconds host = weights * Seconds{load_calibration(kSource + "/topologies/calibration", *catalogue().gpu("h100_sxm5_80")).value("launch", "divided_update_s")};
+  for (std::size_t b = 0; b < w.network.blocks.size(); ++b)
+    weights += static_cast<double>(w.network.repeat[b]) * static_cast<double>(w.network.blocks[b].params.size());
+  const Seconds host =
+      weights * Seconds{load_calibration(kSource + "/topologies/calibration", *catalogue().gpu("h100_sxm5_80"))
+                            .value("launch", "divided_update_s")};
   const Seconds few = added(1), many = added(16);
   CHECK(few > Seconds{0});
   CHECK(many > few);  // Each rank's kernels are shorter, what the host does is not.
   CHECK(many < host);
 }
 
-TEST_CASE("a host that waits for every kernel adds its launches to the step, twice as many with twice the microbatches, and captured graphs take most of them away") {
+TEST_CASE(
+    "a host that waits for every kernel adds its launches to the step, twice as many with twice the microbatches, and "
+    "captured graphs take most of them away") {
   Workload w = llama3_8b();
   StrategySettings s;
   s.tp = 8;
@@ -192,9 +207,12 @@ TEST_CASE("a host that waits for every kernel adds its launches to the step, twi
   const Estimate waits = step(4, true, false), runs_ahead = step(4, false, false);
   CHECK(waits.step_time - waits.breakdown[TimeCategory::launch] <= runs_ahead.step_time);
   CHECK(waits.step_time > runs_ahead.step_time);
-  const auto launches = [&](int microbatches, bool graphs) { return step(microbatches, true, graphs).breakdown[TimeCategory::launch]; };
+  const auto launches = [&](int microbatches, bool graphs) {
+    return step(microbatches, true, graphs).breakdown[TimeCategory::launch];
+  };
   // But for the update, once a step.
-  CHECK_THAT((launches(8, false) - launches(4, false)) / (launches(4, false) - launches(2, false)), Catch::Matchers::WithinRel(2.0, 1e-6));
+  CHECK_THAT((launches(8, false) - launches(4, false)) / (launches(4, false) - launches(2, false)),
+             Catch::Matchers::WithinRel(2.0, 1e-6));
   CHECK(launches(4, true) < 0.11 * launches(4, false));
 }
 
@@ -217,11 +235,19 @@ TEST_CASE("a host that waits for every kernel launches nothing beside it") {
     return std::string();
   };
   CHECK(refused([](StrategySettings&) {}).empty());
-  for (bool OverlapSettings::*overlap : {&OverlapSettings::grad_reduce, &OverlapSettings::tp_backward, &OverlapSettings::pp}) CHECK(refused([&](StrategySettings& s) { s.overlap.*overlap = true; }).find("overlap.") != std::string::npos);
-  CHECK(refused([](StrategySettings& s) { s.zero_stage = 2; s.pp = 1; s.dp = s.dp_replicate = 4; }).find("launch_blocking") != std::string::npos);
+  for (bool OverlapSettings::*overlap :
+       {&OverlapSettings::grad_reduce, &OverlapSettings::tp_backward, &OverlapSettings::pp})
+    CHECK(refused([&](StrategySettings& s) { s.overlap.*overlap = true; }).find("overlap.") != std::string::npos);
+  CHECK(refused([](StrategySettings& s) {
+          s.zero_stage = 2;
+          s.pp = 1;
+          s.dp = s.dp_replicate = 4;
+        }).find("launch_blocking") != std::string::npos);
 }
 
-TEST_CASE("weight gradients of the output layer that wait for the drain save time where stages drain, and nothing on the stage's own work") {
+TEST_CASE(
+    "weight gradients of the output layer that wait for the drain save time where stages drain, and nothing on the "
+    "stage's own work") {
   const auto site = make_site("dgx_h100", 1, "single_switch");
   Workload w = llama3_8b();
   StrategySettings s;

@@ -19,7 +19,8 @@ void check_breakdown(const Compared& row) {
   for (const Seconds part : row.estimated_parts.seconds) CHECK(part.value() >= -1e-9 * row.estimated);
 }
 
-std::vector<Compared> compare_drawn(int count, int steps, unsigned seed, const std::function<Drawn(std::mt19937_64&)>& draw_one) {
+std::vector<Compared> compare_drawn(int count, int steps, unsigned seed,
+                                    const std::function<Drawn(std::mt19937_64&)>& draw_one) {
   std::mt19937_64 random(seed);
   std::vector<Compared> rows;
   for (int i = 0; i < count; ++i) {
@@ -65,10 +66,21 @@ TEST_CASE("sharded strategies are estimated as they are played") {
 }
 
 TEST_CASE("pipelines of every order, and unequal shares, are estimated as they are played") {
-  struct Plan { std::string schedule; int virtual_stages; std::vector<std::int64_t> layers, batch; };
+  struct Plan {
+    std::string schedule;
+    int virtual_stages;
+    std::vector<std::int64_t> layers, batch;
+  };
   std::vector<Compared> rows;
-  for (const Plan& plan : std::vector<Plan>{{"model_parallel", 1, {}, {}}, {"zb_h1", 1, {}, {}}, {"zb_v", 2, {}, {}}, {"dualpipe", 1, {}, {}}, {"paired_1f1b", 1, {}, {}}, {"paired_1f1b", 3, {}, {}},
-                                            {"1f1b", 1, {2, 4, 4, 2}, {}}, {"1f1b", 1, {}, {20, 12}}, {"zb_h1", 1, {4, 3, 3, 2}, {18, 14}}}) {
+  for (const Plan& plan : std::vector<Plan>{{"model_parallel", 1, {}, {}},
+                                            {"zb_h1", 1, {}, {}},
+                                            {"zb_v", 2, {}, {}},
+                                            {"dualpipe", 1, {}, {}},
+                                            {"paired_1f1b", 1, {}, {}},
+                                            {"paired_1f1b", 3, {}, {}},
+                                            {"1f1b", 1, {2, 4, 4, 2}, {}},
+                                            {"1f1b", 1, {}, {20, 12}},
+                                            {"zb_h1", 1, {4, 3, 3, 2}, {18, 14}}}) {
     const Site& dgx = site({"dgx_a100_80gb", 2, "selene"});
     Workload w;
     w.network = network("gpt2");
@@ -124,8 +136,12 @@ TEST_CASE("drawn strategies with experts are estimated as they are played") {
   CHECK(period.worst < 0.01);
 }
 
-TEST_CASE("the rank with the most experts' rows stands for its group: estimates of pairs are what playing every rank gives") {
-  for (const auto& [place, ep] : {std::pair(Place{"dgx_h100", 4, "rail_ndr"}, 8), {Place{"dgx_h100", 4, "rail_ndr"}, 16}, {Place{"dgx_a100_80gb", 4, "selene"}, 16}, {Place{"dgx1v", 2, "ib_edr"}, 4}})
+TEST_CASE(
+    "the rank with the most experts' rows stands for its group: estimates of pairs are what playing every rank gives") {
+  for (const auto& [place, ep] : {std::pair(Place{"dgx_h100", 4, "rail_ndr"}, 8),
+                                  {Place{"dgx_h100", 4, "rail_ndr"}, 16},
+                                  {Place{"dgx_a100_80gb", 4, "selene"}, 16},
+                                  {Place{"dgx1v", 2, "ib_edr"}, 4}})
     for (const char* schedule : {"dualpipe", "paired_1f1b"})
       for (const Imbalance imbalance : {Imbalance::multinomial, Imbalance::zipf}) {
         Workload w;
@@ -162,7 +178,8 @@ TEST_CASE("drawn networks over images are estimated as they are played") {
 namespace {
 
 /// Llama 3 8B on eight H100 with `change` made to it.
-Compared llama_with(const std::string& name, const std::function<void(Workload&, StrategySettings&)>& change, int steps = 2) {
+Compared llama_with(const std::string& name, const std::function<void(Workload&, StrategySettings&)>& change,
+                    int steps = 2) {
   Workload w;
   w.network = network("llama3_8b");
   w.training.global_batch = 32;
@@ -191,11 +208,21 @@ TEST_CASE("fp8, update rules, recomputation and offload are estimated as they ar
       }));
   for (const Optimizer o : {Optimizer::sgd, Optimizer::lamb, Optimizer::adafactor})
     for (const int zero : {0, 1})
-      rows.push_back(llama_with(name_of(o), [&](Workload& w, StrategySettings& s) { w.training.optimizer = o; s.zero_stage = zero; }));
+      rows.push_back(llama_with(name_of(o), [&](Workload& w, StrategySettings& s) {
+        w.training.optimizer = o;
+        s.zero_stage = zero;
+      }));
   for (const auto& modules : {std::vector<std::string>{"layernorm", "mlp"}, {"core_attn", "mlp"}})
-    rows.push_back(llama_with("modules", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::selective; s.recompute_modules = modules; }));
+    rows.push_back(llama_with("modules", [&](Workload&, StrategySettings& s) {
+      s.recompute = Recompute::selective;
+      s.recompute_modules = modules;
+    }));
   for (const RecomputeMethod m : {RecomputeMethod::block, RecomputeMethod::uniform})
-    rows.push_back(llama_with("layers", [&](Workload&, StrategySettings& s) { s.recompute = Recompute::full; s.recompute_method = m; s.recompute_layers = 4; }));
+    rows.push_back(llama_with("layers", [&](Workload&, StrategySettings& s) {
+      s.recompute = Recompute::full;
+      s.recompute_method = m;
+      s.recompute_layers = 4;
+    }));
   rows.push_back(llama_with("offload", [](Workload&, StrategySettings& s) { s.offload = Offload::activations; }));
   for (const Precision p : {Precision::bf16_mixed, Precision::fp8_mixed})
     rows.push_back(llama_with("samples first, eager", [&](Workload& w, StrategySettings&) {
@@ -210,7 +237,15 @@ TEST_CASE("fp8, update rules, recomputation and offload are estimated as they ar
 }
 
 TEST_CASE("fp8 takes less time than bf16, more than half of it") {
-  const auto time = [](Precision p) { return llama_with("", [&](Workload& w, StrategySettings&) { w.training.precision = p; w.training.sequence_length = 8192; w.training.global_batch = 8; }).analytic; };
+  const auto time = [](Precision p) {
+    return llama_with("",
+                      [&](Workload& w, StrategySettings&) {
+                        w.training.precision = p;
+                        w.training.sequence_length = 8192;
+                        w.training.global_batch = 8;
+                      })
+        .analytic;
+  };
   const double bf16 = time(Precision::bf16_mixed), fp8 = time(Precision::fp8_mixed);
   CHECK(fp8 < 0.95 * bf16);
   CHECK(fp8 > 0.5 * bf16);
@@ -235,10 +270,13 @@ TEST_CASE("eager operators and samples that come first take more passes over mem
 
 TEST_CASE("activation offload is bound by PCIe where layers keep more than it moves meanwhile") {
   const auto exposed = [](Recompute r) {
-    return llama_with("", [&](Workload&, StrategySettings& s) {
-             s.recompute = r;
-             s.offload = Offload::activations;
-           }).analytic_parts[TimeCategory::exposed_copy].value();
+    return llama_with("",
+                      [&](Workload&, StrategySettings& s) {
+                        s.recompute = r;
+                        s.offload = Offload::activations;
+                      })
+        .analytic_parts[TimeCategory::exposed_copy]
+        .value();
   };
   // 34 bytes per token and feature in two passes against 2: only the first cannot hide.
   CHECK(exposed(Recompute::none) > 0.05);

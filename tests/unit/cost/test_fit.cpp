@@ -50,7 +50,9 @@ std::string error_place(const std::string& csv) {
 }  // namespace
 
 TEST_CASE("the simplex finds the bottom of a curved valley") {
-  const auto rosenbrock = [](std::span<const double> x) { return std::pow(1 - x[0], 2) + 100 * std::pow(x[1] - x[0] * x[0], 2); };
+  const auto rosenbrock = [](std::span<const double> x) {
+    return std::pow(1 - x[0], 2) + 100 * std::pow(x[1] - x[0] * x[0], 2);
+  };
   const auto best = minimise(rosenbrock, {-1.2, 1});
   CHECK(best.x[0] == Approx(1).epsilon(1e-6));
   CHECK(best.x[1] == Approx(1).epsilon(1e-6));
@@ -103,7 +105,8 @@ TEST_CASE("error figures: median, ninetieth percentile, bias") {
 }
 
 TEST_CASE("measurement files are read strictly and every read is remembered") {
-  const std::string header = "gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us\n";
+  const std::string header =
+      "gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us\n";
   CHECK(error_place(header + "g,s,o,1,2,3,4,2,2,0,TN,5.5\n") == "no error");
   CHECK(error_place(header + "g,s,o,1,2,3,4,2,2,0,TN\n") == "rows.csv:2");
   CHECK(error_place(header + "g,s,o,1,2,x,4,2,2,0,TN,5.5\n") == "rows.csv:2");

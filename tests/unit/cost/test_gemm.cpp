@@ -32,7 +32,9 @@ TEST_CASE("a kernel shorter than the power limit's reaction gains, one of zeros 
   c.bandwidth_fraction = 1;
   c.overlap_power = 20;
   const GemmShape brief{1, 1024, 1024, 1024}, lengthy{1, 65536, 65536, 65536};
-  const auto compute_of = [&](const GemmShape& s, bool zeros) { return gemm_time(s, {2, 2, false, zeros}, c, kRates).compute.value(); };
+  const auto compute_of = [&](const GemmShape& s, bool zeros) {
+    return gemm_time(s, {2, 2, false, zeros}, c, kRates).compute.value();
+  };
   const double plain = compute_of(brief, false), plain_long = compute_of(lengthy, false);
   c.burst_gain = 0.2;
   c.burst_gain_zeros = 0.4;

@@ -29,13 +29,16 @@ TEST_CASE("a recurrence moves states and scores of chunks in fp32 besides what i
   // 2 heads of 4, 1 group, states of 8, chunks of 16: A 8, G 8, S 4, Q 16 a token.
   const StateSpaceShape s{1000, 2, 4, 1, 8, 16};
   const Kernel forward = make_state_space(s, DType::bf16, 7), backward = make_state_space(s, DType::bf16, 18, true);
-  CHECK((forward.bytes_read + forward.bytes_written).value() == Approx(1000 * (2.0 * (6 * 8 + 8 * 8) + 4.0 * (4 * 4 + 2 * 16))));
-  CHECK((backward.bytes_read + backward.bytes_written).value() == Approx(1000 * (2.0 * (21 * 8 + 23 * 8) + 4.0 * (10 * 4 + 6 * 16))));
+  CHECK((forward.bytes_read + forward.bytes_written).value() ==
+        Approx(1000 * (2.0 * (6 * 8 + 8 * 8) + 4.0 * (4 * 4 + 2 * 16))));
+  CHECK((backward.bytes_read + backward.bytes_written).value() ==
+        Approx(1000 * (2.0 * (21 * 8 + 23 * 8) + 4.0 * (10 * 4 + 6 * 16))));
   CHECK(forward.bytes_written.value() == Approx(1000 * 2.0 * 8));
   CHECK(flops_of(forward).value() == Approx(1000 * 2.0 * (16 * 8 + 2 * (16 * 4 + 2 * 8 * 4))));
   CHECK(flops_of(backward) / flops_of(forward) == Approx(2.5));
   const KernelModel model(toy_gpu(), toy_profile());
-  CHECK(model.price(forward).time.value() == Approx(7e-6 + (forward.bytes_read + forward.bytes_written).value() / 0.5e12));
+  CHECK(model.price(forward).time.value() ==
+        Approx(7e-6 + (forward.bytes_read + forward.bytes_written).value() / 0.5e12));
 }
 
 TEST_CASE("arithmetic limits an elementwise kernel that does enough of it") {
@@ -114,7 +117,9 @@ TEST_CASE("a causal pass computes at most what is masked, and a long kernel lose
   c.efficiency = {{128, 0.5}};
   c.diagonal_keys = 5000;
   const GemmRates rates{FlopsPerSecond{100e12}, BytesPerSecond{1e12}, 100};
-  const auto seconds = [&](double length, bool masked) { return flash_time({1, 8, 8, length, length, 128, masked}, 2, false, c, rates).total.value(); };
+  const auto seconds = [&](double length, bool masked) {
+    return flash_time({1, 8, 8, length, length, 128, masked}, 2, false, c, rates).total.value();
+  };
   CHECK(seconds(4096, true) == Approx(seconds(4096, false)));
   CHECK(seconds(32768, true) == Approx(seconds(32768, false) * (0.5 + 2500.0 / 32768)));
   const double brief = seconds(1024, false), lasting = seconds(131072, false);
@@ -145,7 +150,9 @@ TEST_CASE("attention of fewer blocks than the GPU has SMs takes as long as its l
   FlashConstants c;
   c.efficiency = {{128, 0.5}};
   const GemmRates rates{FlopsPerSecond{100e12}, BytesPerSecond{1e15}, 128};
-  const auto seconds = [&](double heads, bool masked, bool backward = false) { return flash_time({1, heads, heads, 4096, 4096, 128, masked}, 2, backward, c, rates).total.value(); };
+  const auto seconds = [&](double heads, bool masked, bool backward = false) {
+    return flash_time({1, heads, heads, 4096, 4096, 128, masked}, 2, backward, c, rates).total.value();
+  };
   CHECK(seconds(1, false) == Approx(seconds(4, false)));      // 32 and 128 blocks of 128 queries
   CHECK(seconds(8, false) == Approx(2 * seconds(4, false)));  // every SM has its share
   CHECK(seconds(1, true) == Approx(seconds(1, false)));       // the last block sees all keys
@@ -161,10 +168,12 @@ TEST_CASE("the quarters of a causal square add up to it, as ring attention cuts 
   diagonal.seq_q = diagonal.seq_k = 8192;
   AttentionShape below = diagonal;
   below.causal = false;
-  CHECK((2.0 * attention_flops(diagonal, false) + attention_flops(below, false)).value() == Approx(attention_flops(whole, false).value()));
+  CHECK((2.0 * attention_flops(diagonal, false) + attention_flops(below, false)).value() ==
+        Approx(attention_flops(whole, false).value()));
   AttentionShape lower_half = whole;  // the last half of the queries sees both blocks
   lower_half.seq_q = 8192;
-  CHECK((attention_flops(lower_half, false) + attention_flops(diagonal, false)).value() == Approx(attention_flops(whole, false).value()));
+  CHECK((attention_flops(lower_half, false) + attention_flops(diagonal, false)).value() ==
+        Approx(attention_flops(whole, false).value()));
 }
 
 TEST_CASE("attention to a window does the work of its keys, and at most that of all") {
@@ -176,7 +185,8 @@ TEST_CASE("attention to a window does the work of its keys, and at most that of 
   CHECK(attended_keys(later) == 128);
   AttentionShape first = window;
   first.seq_q = first.seq_k = 8192;
-  CHECK((attention_flops(first, false) + attention_flops(later, false)).value() == Approx(attention_flops(window, false).value()));
+  CHECK((attention_flops(first, false) + attention_flops(later, false)).value() ==
+        Approx(attention_flops(window, false).value()));
   const KernelModel model(toy_gpu(), toy_profile());
   const auto priced = [&](double keys, bool backward) {
     AttentionShape s = causal(kLong);
@@ -187,7 +197,8 @@ TEST_CASE("attention to a window does the work of its keys, and at most that of 
     const Seconds all = model.price(make_flash_attention(causal(kLong), DType::bf16, backward)).time;
     CHECK(priced(16384, backward) == all);
     CHECK(priced(128, backward) < all * 0.1);
-    for (double keys = 256; keys <= 16384; keys *= 2) CHECK((priced(keys / 2, backward) < priced(keys, backward) && priced(keys, backward) <= all));
+    for (double keys = 256; keys <= 16384; keys *= 2)
+      CHECK((priced(keys / 2, backward) < priced(keys, backward) && priced(keys, backward) <= all));
   }
 }
 
@@ -197,7 +208,9 @@ TEST_CASE("backward attention in 8 bits computes what a window hides, forward it
   const auto time = [&](double window, DType type, bool backward) {
     AttentionShape s = causal(kLong);
     s.window = window;
-    return flash_time(as_computed(s, type), size_of(type), backward, c, {FlopsPerSecond{1e15}, BytesPerSecond{3e12}, 100}).total;
+    return flash_time(as_computed(s, type), size_of(type), backward, c,
+                      {FlopsPerSecond{1e15}, BytesPerSecond{3e12}, 100})
+        .total;
   };
   for (const DType type : {DType::fp8, DType::mxfp8}) {
     CHECK(time(128, type, true) == time(0, type, true));
@@ -215,7 +228,9 @@ TEST_CASE("grouped-query attention moves fewer bytes for the same operations; he
   AttentionShape d80 = kLong, d96 = kLong;
   d80.head_dim = 80;
   d96.head_dim = 96;
-  const auto priced = [&](const AttentionShape& s) { return model.price(make_flash_attention(s, DType::bf16)).compute_bound; };
+  const auto priced = [&](const AttentionShape& s) {
+    return model.price(make_flash_attention(s, DType::bf16)).compute_bound;
+  };
   CHECK(priced(d80) == priced(d96));
   CHECK(priced(d96).value() == Approx(4.0 * 16 * 16384 * 16384 * 96 / 50e12));
 }
@@ -224,7 +239,8 @@ TEST_CASE("the floor grants an L2 of reads and one of writes, and nothing prices
   const KernelModel model(toy_gpu(), toy_profile());
   CHECK(model.floor(make_memory_bound(KernelClass::copy, Bytes{40e6}, Bytes{40e6})).value() == 0);
   CHECK(model.floor(make_memory_bound(KernelClass::copy, Bytes{140e6}, Bytes{40e6})).value() == Approx(100e-6));
-  CHECK(model.floor(make_gemm({1, 8192, 8192, 8192}, DType::bf16, DType::bf16)).value() == Approx(2 * 8192.0 * 8192 * 8192 / 100e12));
+  CHECK(model.floor(make_gemm({1, 8192, 8192, 8192}, DType::bf16, DType::bf16)).value() ==
+        Approx(2 * 8192.0 * 8192 * 8192 / 100e12));
   for (double size : {8.0, 64.0, 1000.0, 4096.0, 20000.0}) {
     for (const auto& k : {make_gemm({2, size, size, size}, DType::bf16, DType::fp32, true),
                           make_gemm({1, size, 16, size}, DType::fp32, DType::fp32),

@@ -1,4 +1,5 @@
-// Interpolation of measured times: exact at the points, between its neighbours elsewhere, and as work grows beyond them.
+// Interpolation of measured times: exact at the points, between its neighbours elsewhere, and as work grows beyond
+// them.
 
 #include <cmath>
 #include <limits>
@@ -37,7 +38,8 @@ Points rising(std::mt19937& draw, const std::vector<double>& a, const std::vecto
 TEST_CASE("a grid is exact at its points, and rises between them where they rise") {
   std::mt19937 draw(7);
   const std::vector<double> a{2, 10, 70, 900}, b{1, 16, 40};
-  std::uniform_real_distribution<double> coordinate(std::log(2.0), std::log(900.0)), other(std::log(1.0), std::log(40.0));
+  std::uniform_real_distribution<double> coordinate(std::log(2.0), std::log(900.0)),
+      other(std::log(1.0), std::log(40.0));
   for (int round = 0; round < 50; ++round) {
     const Points points = rising(draw, a, b);
     const LogGrid grid(2, points);
@@ -79,7 +81,9 @@ TEST_CASE("a crossing that was not measured is the nearest that was, scaled by w
   CHECK(near(at(grid, {10, 10}), 50.0 * 7.0 / 7.0));  // From (1, 10): ten times the work.
 }
 
-TEST_CASE("several measurements at one place are their mean") { CHECK(near(at(LogGrid(1, {{{8}, 1.0}, {{8}, 3.0}}), {8}), 2.0)); }
+TEST_CASE("several measurements at one place are their mean") {
+  CHECK(near(at(LogGrid(1, {{{8}, 1.0}, {{8}, 3.0}}), {8}), 2.0));
+}
 
 TEST_CASE("a grid refuses what no measurement can be") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();

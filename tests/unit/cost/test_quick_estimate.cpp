@@ -1,4 +1,5 @@
-// The quick estimator against the analytic back end, which plays every rank, and against the memory of the whole Program.
+// The quick estimator against the analytic back end, which plays every rank, and against the memory of the whole
+// Program.
 
 #include <cmath>
 #include <functional>
@@ -39,9 +40,14 @@ Row ask(const Drawn& d, QuickEstimator& quick, int steps) {
 }
 
 /// Largest differences of time and memory, and how many were not lowered.
-struct Worst { Spread time; double memory = 0; int closed_form = 0; };
+struct Worst {
+  Spread time;
+  double memory = 0;
+  int closed_form = 0;
+};
 
-Worst compare_quick(const std::string& title, int count, int steps, unsigned seed, const std::function<Drawn(std::mt19937_64&)>& draw_one) {
+Worst compare_quick(const std::string& title, int count, int steps, unsigned seed,
+                    const std::function<Drawn(std::mt19937_64&)>& draw_one) {
   std::mt19937_64 random(seed);
   std::vector<Compared> times;
   Worst out;
@@ -59,7 +65,8 @@ Worst compare_quick(const std::string& title, int count, int steps, unsigned see
     }
   }
   out.time = print(title, times);
-  fmt::print("  {} of {} in closed form; memory differs most, {:.4f} %, for {}\n", out.closed_form, count, 100 * out.memory, fullest);
+  fmt::print("  {} of {} in closed form; memory differs most, {:.4f} %, for {}\n", out.closed_form, count,
+             100 * out.memory, fullest);
   return out;
 }
 
@@ -85,8 +92,9 @@ Drawn draw_long(std::mt19937_64& random) {
     d.workload.training.global_batch = m * s.microbatch * s.dp;
     d.workload.training.sequence_length = 2048;
     d.site = &site({"dgx_a100_80gb", ranks / 8, "selene"});
-    d.name = fmt::format("{} tp {} pp {} v {} dp {} m {} x {} zero {}{} {}recompute {}", s.schedule, s.tp, s.pp, s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage,
-                         s.overlap.param_gather ? " late" : "", s.sequence_parallel ? "sp " : "", name_of(s.recompute));
+    d.name = fmt::format("{} tp {} pp {} v {} dp {} m {} x {} zero {}{} {}recompute {}", s.schedule, s.tp, s.pp,
+                         s.virtual_stages, s.dp, m, s.microbatch, s.zero_stage, s.overlap.param_gather ? " late" : "",
+                         s.sequence_parallel ? "sp " : "", name_of(s.recompute));
     return d;
   }
 }
@@ -100,7 +108,8 @@ void check(const Worst& w) {
 
 TEST_CASE("drawn strategies are estimated quickly as they are played") {
   for (const int steps : {1, 3}) {
-    const Worst dense_worst = compare_quick("quick, dense", draws(12), steps, 11U + static_cast<unsigned>(steps), dense);
+    const Worst dense_worst =
+        compare_quick("quick, dense", draws(12), steps, 11U + static_cast<unsigned>(steps), dense);
     check(dense_worst);
     CHECK(dense_worst.closed_form > draws(12) / 2);
     check(compare_quick("quick, sharded", draws(4), steps, 21U + static_cast<unsigned>(steps), draw_sharded));

@@ -1,4 +1,5 @@
-// The estimators against the analytic back end on scenarios drawn uniformly from the registered strategies: first the strategy, then settings that use it.
+// The estimators against the analytic back end on scenarios drawn uniformly from the registered strategies: first the
+// strategy, then settings that use it.
 
 #include <cmath>
 #include <set>
@@ -15,7 +16,9 @@ using namespace rehearse::test;
 namespace {
 
 bool uses(const Drawn& d, const Strategy& strategy) {
-  return strategy.active({d.workload, d.strategy, static_cast<int>(d.workload.training.global_batch / (d.strategy.microbatch * d.strategy.dp))});
+  return strategy.active(
+      {d.workload, d.strategy,
+       static_cast<int>(d.workload.training.global_batch / (d.strategy.microbatch * d.strategy.dp))});
 }
 
 bool lowers(const Drawn& d) {
@@ -52,7 +55,8 @@ Drawn draw_central(std::mt19937_64& random) {
   d.workload.training.global_batch = s.microbatch * 8;
   if (d.workload.network.sequences) d.workload.training.sequence_length = 512;
   d.site = &site({"dgx1v", 1, "single_switch"});
-  d.name = fmt::format("{} {} servers {} microbatch {}", d.workload.network.name, name_of(s.data_parallel), s.servers, s.microbatch);
+  d.name = fmt::format("{} {} servers {} microbatch {}", d.workload.network.name, name_of(s.data_parallel), s.servers,
+                       s.microbatch);
   return d;
 }
 
@@ -60,16 +64,19 @@ Drawn draw_central(std::mt19937_64& random) {
 Drawn draw_ordered(std::mt19937_64& random) {
   Drawn d = draw(random, kDense);
   d.strategy.schedule = any_of(random, schedules().names());
-  d.strategy.offload = any_of(random, std::vector{Offload::none, Offload::optimizer, Offload::activations, Offload::all});
+  d.strategy.offload =
+      any_of(random, std::vector{Offload::none, Offload::optimizer, Offload::activations, Offload::all});
   d.name += fmt::format(" {} offload {}", d.strategy.schedule, name_of(d.strategy.offload));
   return d;
 }
 
 Drawn draw_using(std::mt19937_64& random, const Strategy& strategy) {
-  static const std::vector<Drawn (*)(std::mt19937_64&)> kFamilies{dense, draw_sharded, draw_context, experts, draw_images, draw_adversarial, draw_central, draw_ordered};
+  static const std::vector<Drawn (*)(std::mt19937_64&)> kFamilies{
+      dense, draw_sharded, draw_context, experts, draw_images, draw_adversarial, draw_central, draw_ordered};
   for (;;) {
     const Drawn d = any_of(random, kFamilies)(random);
-    const std::int64_t played = static_cast<std::int64_t>(d.site->cluster.device_count()) * d.workload.training.global_batch / (d.strategy.dp * d.strategy.microbatch);
+    const std::int64_t played = static_cast<std::int64_t>(d.site->cluster.device_count()) *
+                                d.workload.training.global_batch / (d.strategy.dp * d.strategy.microbatch);
     if (uses(d, strategy) && played <= 512 && lowers(d)) return d;
   }
 }
@@ -87,7 +94,8 @@ TEST_CASE("scenarios of every registered strategy are estimated as they are play
     drawn.insert(entry.name);
     const Drawn d = draw_using(random, *entry.value);
     for (const int steps : {1, 3}) {
-      Compared row = compare(fmt::format("{}: {}, {} step(s)", entry.name, d.name, steps), lower(d.workload, d.strategy, d.site->cluster), *d.site, d.strategy, steps);
+      Compared row = compare(fmt::format("{}: {}, {} step(s)", entry.name, d.name, steps),
+                             lower(d.workload, d.strategy, d.site->cluster), *d.site, d.strategy, steps);
       QuickEstimator quick(d.workload, d.site->cluster, d.site->cost, {}, steps);
       row.estimated = quick(d.strategy, d.workload.training).step_time.value();
       rows.push_back(row);

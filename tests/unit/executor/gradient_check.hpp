@@ -13,12 +13,14 @@ using Arrays = std::vector<Array>;
 
 struct Case {
   std::string name;
-  Arrays inputs;                                                ///< What is differentiated.
-  std::function<Array(Arrays&)> forward;                        ///< The output.
-  std::function<Arrays(Arrays&, const Array& dy)> backward;     ///< A gradient per input.
+  Arrays inputs;                                             ///< What is differentiated.
+  std::function<Array(Arrays&)> forward;                     ///< The output.
+  std::function<Arrays(Arrays&, const Array& dy)> backward;  ///< A gradient per input.
 };
 
-inline double weighted(const Array& y, const Array& weights) { return std::inner_product(y.real.begin(), y.real.end(), weights.real.begin(), 0.0); }
+inline double weighted(const Array& y, const Array& weights) {
+  return std::inner_product(y.real.begin(), y.real.end(), weights.real.begin(), 0.0);
+}
 
 inline void check(Case c) {
   INFO(c.name);

@@ -45,13 +45,17 @@ inline Array integers_of(std::vector<std::int64_t> shape, std::vector<std::int64
 }
 
 /// An operand: an array and what the task does with it.
-struct Argument { Array* array; Access access; };
+struct Argument {
+  Array* array;
+  Access access;
+};
 inline Argument in(Array& a) { return {&a, Access::read}; }
 inline Argument out(Array& a) { return {&a, Access::write}; }
 inline Argument inout(Array& a) { return {&a, Access::update}; }
 
 /// Runs the operator that `task` names.
-inline Observations call(const ComputeTask& task, const std::vector<Argument>& arguments, std::vector<std::int64_t> dims = {}, std::vector<std::int64_t> offsets = {},
+inline Observations call(const ComputeTask& task, const std::vector<Argument>& arguments,
+                         std::vector<std::int64_t> dims = {}, std::vector<std::int64_t> offsets = {},
                          std::int64_t step = 0) {
   std::list<Held> helds;
   Observations observed;

@@ -35,7 +35,8 @@ TEST_CASE("calibration measures every operator that a plan of sequences uses, at
         for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw})
           for (const int tp : {1, 2}) {
             test::Job job(llama ? test::tiny_llama() : test::tiny_gpt());
-            job.workload.training.precision = std::string(precision) == "fp32" ? Precision::fp32 : Precision::bf16_mixed;
+            job.workload.training.precision =
+                std::string(precision) == "fp32" ? Precision::fp32 : Precision::bf16_mixed;
             job.workload.training.optimizer = optimizer;
             job.workload.kernels.attention = kernel;
             job.strategy.tp = tp;
@@ -57,7 +58,8 @@ TEST_CASE("an operator of rows, widths or elements is measured at several of eac
     of_axes.resize(c.what.size.size());
     for (std::size_t i = 0; i < of_axes.size(); ++i) of_axes[i].insert(c.what.size[i]);
   }
-  for (const char* name : {"rope", "rope_grad", "activation.gelu", "activation_grad.gelu", "activation.silu_mul", "activation_grad.silu_mul", "norm.rms_norm", "norm.layer_norm", "add"}) {
+  for (const char* name : {"rope", "rope_grad", "activation.gelu", "activation_grad.gelu", "activation.silu_mul",
+                           "activation_grad.silu_mul", "norm.rms_norm", "norm.layer_norm", "add"}) {
     INFO(name);
     REQUIRE(sizes.contains(name));
     for (const std::set<double>& axis : sizes.at(name)) CHECK(axis.size() >= 2);
@@ -161,7 +163,9 @@ TEST_CASE("the table of a validation says what is off, and its JSON has a row pe
   Validation v;
   v.scenario = "toy", v.machine = "m", v.backend = "analytic";
   v.ranks = 2, v.steps = 5;
-  v.rows = {{"matmul.linear", 10, Seconds{0.9}, Seconds{1.0}, true}, {"norm", 2, Seconds{0.2}, Seconds{0.1}, true}, {"dispatch and the rest", 0, Seconds{0.1}, Seconds{0.1}, false}};
+  v.rows = {{"matmul.linear", 10, Seconds{0.9}, Seconds{1.0}, true},
+            {"norm", 2, Seconds{0.2}, Seconds{0.1}, true},
+            {"dispatch and the rest", 0, Seconds{0.1}, Seconds{0.1}, false}};
   v.predicted = v.measured = Seconds{1.2};
   CHECK(std::abs(relative_error(Seconds{0.9}, Seconds{1.0}) + 0.1) < 1e-12);
   CHECK(relative_error(Seconds{1}, Seconds{0}) == 0);
@@ -170,10 +174,12 @@ TEST_CASE("the table of a validation says what is off, and its JSON has a row pe
   const auto json = nlohmann::json::parse(d.json);
   double predicted = 0, measured = 0;
   for (const auto& row : json.at("rows"))
-    if (row.at("id") != "step") predicted += row.at("predicted").get<double>(), measured += row.at("measured").get<double>();
+    if (row.at("id") != "step")
+      predicted += row.at("predicted").get<double>(), measured += row.at("measured").get<double>();
   CHECK(std::abs(predicted - json.at("step").at("predicted_s").get<double>()) < 1e-12);
   CHECK(std::abs(measured - json.at("step").at("measured_s").get<double>()) < 1e-12);
   CHECK(json.at("summary").at("worst_abs_error").get<double>() == Approx(1.0));
-  CHECK(json.at("summary").at("bias").get<double>() == Approx(0.0).margin(1e-12));  // The median of -0.1, 1 and 0, not their mean.
+  // The median of -0.1, 1 and 0, not their mean.
+  CHECK(json.at("summary").at("bias").get<double>() == Approx(0.0).margin(1e-12));
   CHECK(json.at("summary").at("p90_abs_error").get<double>() == Approx(0.1 + 0.8 * 0.9));
 }

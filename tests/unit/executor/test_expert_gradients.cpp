@@ -20,7 +20,8 @@ ComputeTask routing(ComputeOp op, bool sigmoid, bool normalised, double aux, dou
 
 Case route(bool sigmoid, bool normalised) {
   const auto forward = [=](Arrays& a) {
-    Array weights = reals({1, kTokens, kChosen}), choice = integers_of({1, kTokens, kChosen}, std::vector<std::int64_t>(6));
+    Array weights = reals({1, kTokens, kChosen}),
+          choice = integers_of({1, kTokens, kChosen}, std::vector<std::int64_t>(6));
     call(routing(ComputeOp::route, sigmoid, normalised, 0, 0), {in(a[0]), out(weights), out(choice)}, kRouting);
     return weights;
   };
@@ -38,10 +39,12 @@ Case losses(bool sigmoid) {
   constexpr double kAux = 0.3, kZ = 0.2;
   const auto routed = [=](Arrays& a, Array& choice, Array& load) {
     Array weights = reals({1, kTokens, kChosen});
-    call(routing(ComputeOp::route, sigmoid, true, kAux, kZ), {in(a[0]), out(weights), out(choice), out(load)}, kRouting);
+    call(routing(ComputeOp::route, sigmoid, true, kAux, kZ), {in(a[0]), out(weights), out(choice), out(load)},
+         kRouting);
   };
   const auto forward = [=](Arrays& a) {
-    Array choice = integers_of({1, kTokens, kChosen}, std::vector<std::int64_t>(6)), load = reals({kExperts}), loss = reals({1});
+    Array choice = integers_of({1, kTokens, kChosen}, std::vector<std::int64_t>(6)), load = reals({kExperts}),
+          loss = reals({1});
     routed(a, choice, load);
     for (std::size_t t = 0; t < kTokens; ++t) {
       const double* s = a[0].real.data() + t * kExperts;
@@ -51,15 +54,18 @@ Case losses(bool sigmoid) {
         all += sigmoid ? 1 / (1 + std::exp(-s[e])) : std::exp(s[e]);
       }
       for (std::size_t e = 0; e < kExperts; ++e)
-        loss.real[0] += kAux * kExperts * load.real[e] * (sigmoid ? 1 / (1 + std::exp(-s[e])) : std::exp(s[e])) / all / kTokens / 2;
+        loss.real[0] +=
+            kAux * kExperts * load.real[e] * (sigmoid ? 1 / (1 + std::exp(-s[e])) : std::exp(s[e])) / all / kTokens / 2;
       loss.real[0] += kZ * std::log(sum) * std::log(sum) / kTokens / 2;
     }
     return loss;
   };
   const auto backward = [=](Arrays& a, const Array& g) {
-    Array choice = integers_of({1, kTokens, kChosen}, std::vector<std::int64_t>(6)), load = reals({kExperts}), none = reals({1, kTokens, kChosen}), ds = reals(a[0].shape);
+    Array choice = integers_of({1, kTokens, kChosen}, std::vector<std::int64_t>(6)), load = reals({kExperts}),
+          none = reals({1, kTokens, kChosen}), ds = reals(a[0].shape);
     routed(a, choice, load);
-    call(routing(ComputeOp::route_grad, sigmoid, true, kAux, kZ), {in(none), in(a[0]), in(choice), out(ds), in(load)}, kRouting);
+    call(routing(ComputeOp::route_grad, sigmoid, true, kAux, kZ), {in(none), in(a[0]), in(choice), out(ds), in(load)},
+         kRouting);
     for (double& x : ds.real) x *= g.real[0];
     return Arrays{ds};
   };
@@ -80,16 +86,19 @@ Case permute(double capacity) {
   const std::int64_t n = padded ? 8 : 6;
   const auto forward = [=](Arrays& a) {
     Array choice = some_choice(), rows = reals({n, 2}), weights = reals({n});
-    call(rows_task(ComputeOp::permute, "permute", capacity, padded), {in(a[0]), in(a[1]), out(rows), out(weights), in(choice)});
+    call(rows_task(ComputeOp::permute, "permute", capacity, padded),
+         {in(a[0]), in(a[1]), out(rows), out(weights), in(choice)});
     rows.shape = {3 * n};
     rows.real.insert(rows.real.end(), weights.real.begin(), weights.real.end());
     return rows;
   };
   const auto backward = [=](Arrays& a, const Array& g) {
-    Array choice = some_choice(), rows = reals({n, 2}), weights = reals({n}), dx = reals(a[0].shape), dw = reals(a[1].shape);
+    Array choice = some_choice(), rows = reals({n, 2}), weights = reals({n}), dx = reals(a[0].shape),
+          dw = reals(a[1].shape);
     std::copy_n(g.real.begin(), 2 * n, rows.real.begin());
     std::copy_n(g.real.begin() + 2 * n, n, weights.real.begin());
-    call(rows_task(ComputeOp::permute_grad, "permute_grad", capacity, padded), {in(rows), in(weights), out(dx), out(dw), in(choice)});
+    call(rows_task(ComputeOp::permute_grad, "permute_grad", capacity, padded),
+         {in(rows), in(weights), out(dx), out(dw), in(choice)});
     return Arrays{dx, dw};
   };
   return {"tokens to rows", {random_reals({1, 3, 2}, 1), random_reals({1, 3, 2}, 2)}, forward, backward};
@@ -149,8 +158,10 @@ Case biased(bool with_weights) {
   };
   const auto forward = [=](Arrays& a) {
     Array y = a[2], z = reals({6, 1}), n = counts();
-    if (with_weights) call(task(""), {in(a[0]), in(a[1]), inout(y), in(n)});
-    else call(task(""), {in(a[0]), inout(y), inout(z), in(n)});
+    if (with_weights)
+      call(task(""), {in(a[0]), in(a[1]), inout(y), in(n)});
+    else
+      call(task(""), {in(a[0]), inout(y), inout(z), in(n)});
     y.shape = {static_cast<std::int64_t>(y.real.size() + (with_weights ? 0 : z.real.size()))};
     if (!with_weights) y.real.insert(y.real.end(), z.real.begin(), z.real.end());
     return y;
@@ -158,7 +169,8 @@ Case biased(bool with_weights) {
   const auto backward = [=](Arrays& a, const Array& g) {
     Array dy = reals(a[2].shape), dz = reals({6, 1}), n = counts(), db = reals(a[0].shape), dw = reals(a[1].shape);
     std::copy_n(g.real.begin(), dy.real.size(), dy.real.begin());
-    if (with_weights) call(task("_grad"), {inout(db), in(a[0]), in(a[1]), out(dw), in(dy), in(n)});
+    if (with_weights)
+      call(task("_grad"), {inout(db), in(a[0]), in(a[1]), out(dw), in(dy), in(n)});
     else {
       std::copy_n(g.real.begin() + static_cast<std::ptrdiff_t>(dy.real.size()), 6, dz.real.begin());
       call(task("_grad"), {inout(db), in(dy), in(dz), in(n)});
@@ -166,7 +178,10 @@ Case biased(bool with_weights) {
     return Arrays{db, dw, dy};
   };
   const std::int64_t out = with_weights ? 3 : 2;
-  return {"biases of experts", {random_reals({2, 3}, 1), random_reals({6}, 2), random_reals({6, out}, 3)}, forward, backward};
+  return {"biases of experts",
+          {random_reals({2, 3}, 1), random_reals({6}, 2), random_reals({6, out}, 3)},
+          forward,
+          backward};
 }
 
 /// Some gates and ups are beyond the bound, either way.
@@ -186,7 +201,10 @@ Case clamped() {
     call(task(ComputeOp::activation_grad), {in(dy), in(a[0]), in(a[1]), in(a[2]), out(dgate), out(dup), out(dw)});
     return Arrays{dgate, dup, dw};
   };
-  return {"GPT-OSS's gated activation", {random_reals({3, 4}, 1), random_reals({3, 4}, 2), random_reals({3}, 3)}, forward, backward};
+  return {"GPT-OSS's gated activation",
+          {random_reals({3, 4}, 1), random_reals({3, 4}, 2), random_reals({3}, 3)},
+          forward,
+          backward};
 }
 
 Case weighted() {
@@ -197,10 +215,14 @@ Case weighted() {
   };
   const auto backward = [](Arrays& a, const Array& g) {
     Array dy = g, dgate = reals({3, 4}), dup = dgate, dw = reals({3});
-    call(task_of(ComputeOp::activation_grad, "weighted_silu_mul"), {in(dy), in(a[0]), in(a[1]), in(a[2]), out(dgate), out(dup), out(dw)});
+    call(task_of(ComputeOp::activation_grad, "weighted_silu_mul"),
+         {in(dy), in(a[0]), in(a[1]), in(a[2]), out(dgate), out(dup), out(dw)});
     return Arrays{dgate, dup, dw};
   };
-  return {"weighted activation", {random_reals({3, 4}, 1), random_reals({3, 4}, 2), random_reals({3}, 3)}, forward, backward};
+  return {"weighted activation",
+          {random_reals({3, 4}, 1), random_reals({3, 4}, 2), random_reals({3}, 3)},
+          forward,
+          backward};
 }
 
 Case append() {
@@ -243,7 +265,8 @@ TEST_CASE("rows stand by expert, then by token; what is beyond the capacity is l
   call(rows_task(ComputeOp::permute, "permute", 0, false), {in(x), in(weights), out(rows), out(w), in(choice)});
   CHECK(rows.real == std::vector<double>{10, 30, 10, 20, 30, 20});
   Array few = reals({4, 1}), few_weights = reals({4});
-  call(rows_task(ComputeOp::permute, "permute", 1, false), {in(x), in(weights), out(few), out(few_weights), in(choice)});
+  call(rows_task(ComputeOp::permute, "permute", 1, false),
+       {in(x), in(weights), out(few), out(few_weights), in(choice)});
   CHECK(std::vector<double>(few.real.begin(), few.real.begin() + 3) == std::vector<double>{10, 10, 20});
   Array n = integers_of({4}, {0, 0, 0, 0});
   ComputeTask histogram = task_of(ComputeOp::histogram, "per_expert");

@@ -18,7 +18,8 @@ Case linear() {
     return y;
   };
   const auto backward = [](Arrays& a, const Array& dy) {
-    Array first = reals({2, 3, 4}), second = reals({2, 3, 2}), dx = reals({2, 3, 5}), dw = reals({6, 5}), db = reals({6});
+    Array first = reals({2, 3, 4}), second = reals({2, 3, 2}), dx = reals({2, 3, 5}), dw = reals({6, 5}),
+          db = reals({6});
     std::copy_n(dy.real.begin(), 24, first.real.begin());
     std::copy_n(dy.real.begin() + 24, 12, second.real.begin());
     ComputeTask weight = task_of(ComputeOp::matmul, "linear_weight_grad"), sum = task_of(ComputeOp::add, "column_sum");
@@ -28,7 +29,10 @@ Case linear() {
     call(sum, {in(first), in(second), inout(db)});
     return Arrays{dx, dw, db};
   };
-  return {"linear with two outputs and bias", {random_reals({2, 3, 5}, 1), random_reals({6, 5}, 2), random_reals({6}, 3)}, forward, backward};
+  return {"linear with two outputs and bias",
+          {random_reals({2, 3, 5}, 1), random_reals({6, 5}, 2), random_reals({6}, 3)},
+          forward,
+          backward};
 }
 
 Case norm(const char* variant, bool biased) {
@@ -119,10 +123,14 @@ Case flash(double p) {
   const auto backward = [p](Arrays& a, const Array& g) {
     Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk;
     call(attention_task(ComputeOp::attention, p), {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)});
-    call(attention_task(ComputeOp::attention_grad, p), {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)});
+    call(attention_task(ComputeOp::attention_grad, p),
+         {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)});
     return Arrays{dq, dk, dv};
   };
-  return {"flash attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+  return {"flash attention",
+          {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)},
+          forward,
+          backward};
 }
 
 /// Of three keys a query sees two at most, or a score per head stands beside them, or both.
@@ -142,12 +150,18 @@ Case flash_beyond(bool window, bool sinks) {
     return y;
   };
   const auto backward = [run](Arrays& a, const Array& g) {
-    Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk, ds = reals({4});
+    Array dy = g, y = reals({2, 3, 4, 2}), lse = reals({2, 3, 4}), dq = y, dk = reals({2, 3, 2, 2}), dv = dk,
+          ds = reals({4});
     run(ComputeOp::attention, {in(a[0]), in(a[1]), in(a[2]), out(y), out(lse)}, a[3], nullptr);
-    run(ComputeOp::attention_grad, {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)}, a[3], &ds);
+    run(ComputeOp::attention_grad, {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)},
+        a[3], &ds);
     return Arrays{dq, dk, dv, ds};
   };
-  return {"attention to a window, or with sinks", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3), random_reals({4}, 4)}, forward, backward};
+  return {"attention to a window, or with sinks",
+          {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3),
+           random_reals({4}, 4)},
+          forward,
+          backward};
 }
 
 Array attended(const Arrays& a, const std::string& variant, std::vector<std::int64_t> window, Array sinks) {
@@ -181,7 +195,10 @@ Case flash_block() {
     block(ComputeOp::attention_grad, {in(dy), in(a[0]), in(a[1]), in(a[2]), in(y), in(lse), out(dq), out(dk), out(dv)});
     return Arrays{dq, dk, dv};
   };
-  return {"a block of attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+  return {"a block of attention",
+          {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)},
+          forward,
+          backward};
 }
 
 /// The first two of three tokens of each sample.
@@ -198,7 +215,8 @@ Case linear_piece() {
     for (std::size_t b = 0; b < 2; ++b)
       for (std::size_t t = 0; t < 2; ++t)
         for (std::size_t o = 0; o < 4; ++o)
-          for (std::size_t i = 0; i < 5; ++i) dw.real[o * 5 + i] += g.real[(b * 2 + t) * 4 + o] * a[0].real[(b * 3 + t) * 5 + i];
+          for (std::size_t i = 0; i < 5; ++i)
+            dw.real[o * 5 + i] += g.real[(b * 2 + t) * 4 + o] * a[0].real[(b * 3 + t) * 5 + i];
     return Arrays{dx, dw};
   };
   return {"a piece of a linear layer", {random_reals({2, 3, 5}, 1), random_reals({4, 5}, 2)}, forward, backward};
@@ -231,7 +249,10 @@ Case unfused() {
     call(task_of(ComputeOp::matmul, "k_grad"), {in(ds), in(a[0]), out(dk)});
     return Arrays{dq, dk, dv};
   };
-  return {"unfused attention", {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)}, forward, backward};
+  return {"unfused attention",
+          {random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)},
+          forward,
+          backward};
 }
 
 Case dropout(bool adds) {
@@ -243,7 +264,8 @@ Case dropout(bool adds) {
   };
   const auto forward = [task, adds](Arrays& a) {
     Array y = reals({2, 2, 5}), mask = mask_of({2, 2, 5});
-    adds ? call(task(ComputeOp::dropout_add), {in(a[0]), in(a[1]), out(mask), out(y)}) : call(task(ComputeOp::dropout), {in(a[0]), out(mask), out(y)});
+    adds ? call(task(ComputeOp::dropout_add), {in(a[0]), in(a[1]), out(mask), out(y)})
+         : call(task(ComputeOp::dropout), {in(a[0]), out(mask), out(y)});
     return y;
   };
   const auto backward = [task, adds](Arrays& a, const Array& g) {
@@ -270,13 +292,18 @@ Case embedding() {
     call(task_of(ComputeOp::embedding_grad, "position"), {in(dy), inout(positions)});
     return Arrays{words, positions};
   };
-  return {"embedding of a vocabulary slice, with positions", {random_reals({5, 4}, 1), random_reals({3, 4}, 2)}, forward, backward};
+  return {"embedding of a vocabulary slice, with positions",
+          {random_reals({5, 4}, 1), random_reals({3, 4}, 2)},
+          forward,
+          backward};
 }
 
 /// The loss itself is the output: one number.
 Case cross_entropy(bool fused) {
   const auto labels = [] { return integers_of({2, 2}, {0, 3, 4, 1}); };
-  struct Pieces { Array work, max = reals({2, 2}), target = max, sum = max, sums = reals({2, 2, 2}), loss = reals({1}); };
+  struct Pieces {
+    Array work, max = reals({2, 2}), target = max, sum = max, sums = reals({2, 2, 2}), loss = reals({1});
+  };
   const auto run = [labels, fused](Arrays& a) {
     Pieces z{a[0]};
     Array l = labels();
@@ -305,7 +332,10 @@ Case cross_entropy(bool fused) {
     for (double& x : d.real) x *= g.real[0];
     return Arrays{d};
   };
-  return {fused ? "fused cross-entropy" : "cross-entropy", {random_reals({2, 2, 5}, 1)}, [run](Arrays& a) { return run(a).loss; }, backward};
+  return {fused ? "fused cross-entropy" : "cross-entropy",
+          {random_reals({2, 2, 5}, 1)},
+          [run](Arrays& a) { return run(a).loss; },
+          backward};
 }
 
 }  // namespace
@@ -331,13 +361,16 @@ TEST_CASE("gradients are derivatives") {
   check(cross_entropy(true));
 }
 
-TEST_CASE("a window as long as the sequence hides nothing, one of a token shows its own value, and a sink takes from all") {
+TEST_CASE(
+    "a window as long as the sequence hides nothing, one of a token shows its own value, and a sink takes from all") {
   const Arrays a{random_reals({2, 3, 4, 2}, 1), random_reals({2, 3, 2, 2}, 2), random_reals({2, 3, 2, 2}, 3)};
-  const Array all = attended(a, "flash", {}, {}), wide = attended(a, "flash_window", {3}, {}), own = attended(a, "flash_window", {1}, {});
+  const Array all = attended(a, "flash", {}, {}), wide = attended(a, "flash_window", {3}, {}),
+              own = attended(a, "flash_window", {1}, {});
   CHECK(wide.real == all.real);
   for (std::size_t row = 0; row < 6; ++row)
     for (std::size_t head = 0; head < 4; ++head)
-      for (std::size_t i = 0; i < 2; ++i) CHECK(own.real[(row * 4 + head) * 2 + i] == Approx(a[2].real[(row * 2 + head / 2) * 2 + i]));
+      for (std::size_t i = 0; i < 2; ++i)
+        CHECK(own.real[(row * 4 + head) * 2 + i] == Approx(a[2].real[(row * 2 + head / 2) * 2 + i]));
   Array far = reals({4}), even = reals({4});
   far.real.assign(4, -1e9);
   CHECK(attended(a, "flash_sinks", {}, far).real == all.real);
@@ -348,11 +381,61 @@ TEST_CASE("a window as long as the sequence hides nothing, one of a token shows 
 
 TEST_CASE("every backward operator is one that a gradient is checked for") {
   // Names of `check`ed operators; a new backward operator joins a case above, and then this list.
-  const std::set<std::string> checked{"activation_grad.gate", "activation_grad.gelu", "activation_grad.gelu_tanh", "activation_grad.leaky_relu", "activation_grad.relu", "activation_grad.squared_relu", "activation_grad.tanh", "activation_grad.weighted_silu_mul", "activation_grad.weighted_squared_relu", "add.append_grad", "activation_grad.silu_mul", "activation_grad.weighted_clamped_silu_mul", "add.expert_bias_grad", "add.weighted_expert_bias_grad", "attention_grad.flash", "attention_grad.flash_block", "attention_grad.flash_sinks", "attention_grad.flash_window", "attention_grad.flash_window_sinks", "convolution_grad.input", "convolution_grad.weight", "cross_entropy_grad",
-                                      "cross_entropy_grad.adversarial", "cross_entropy_grad.fused", "cross_entropy_grad.in_place", "cross_entropy_grad.pixels", "dropout_add_grad", "dropout_grad", "embedding_grad",
-                                      "embedding_grad.position", "grouped_matmul.linear_input_grad", "grouped_matmul.linear_weight_grad", "matmul.k_grad", "matmul.linear_input_grad", "matmul.linear_input_grad_piece", "matmul.linear_weight_grad",
-                                      "matmul.probabilities_grad", "matmul.q_grad", "matmul.v_grad", "norm_grad.batch_norm", "norm_grad.grouped_rms_norm", "norm_grad.layer_norm", "norm_grad.rms_norm", "pool_grad.average", "pool_grad.global", "permute_grad.permute_grad", "permute_grad.sort", "permute_grad.unpermute_grad", "permute_grad.unsort", "pool_grad.max", "rope_grad", "route_grad.sigmoid", "route_grad.softmax",
-                                      "softmax_grad", "state_space_grad"};
+  const std::set<std::string> checked{"activation_grad.gate",
+                                      "activation_grad.gelu",
+                                      "activation_grad.gelu_tanh",
+                                      "activation_grad.leaky_relu",
+                                      "activation_grad.relu",
+                                      "activation_grad.squared_relu",
+                                      "activation_grad.tanh",
+                                      "activation_grad.weighted_silu_mul",
+                                      "activation_grad.weighted_squared_relu",
+                                      "add.append_grad",
+                                      "activation_grad.silu_mul",
+                                      "activation_grad.weighted_clamped_silu_mul",
+                                      "add.expert_bias_grad",
+                                      "add.weighted_expert_bias_grad",
+                                      "attention_grad.flash",
+                                      "attention_grad.flash_block",
+                                      "attention_grad.flash_sinks",
+                                      "attention_grad.flash_window",
+                                      "attention_grad.flash_window_sinks",
+                                      "convolution_grad.input",
+                                      "convolution_grad.weight",
+                                      "cross_entropy_grad",
+                                      "cross_entropy_grad.adversarial",
+                                      "cross_entropy_grad.fused",
+                                      "cross_entropy_grad.in_place",
+                                      "cross_entropy_grad.pixels",
+                                      "dropout_add_grad",
+                                      "dropout_grad",
+                                      "embedding_grad",
+                                      "embedding_grad.position",
+                                      "grouped_matmul.linear_input_grad",
+                                      "grouped_matmul.linear_weight_grad",
+                                      "matmul.k_grad",
+                                      "matmul.linear_input_grad",
+                                      "matmul.linear_input_grad_piece",
+                                      "matmul.linear_weight_grad",
+                                      "matmul.probabilities_grad",
+                                      "matmul.q_grad",
+                                      "matmul.v_grad",
+                                      "norm_grad.batch_norm",
+                                      "norm_grad.grouped_rms_norm",
+                                      "norm_grad.layer_norm",
+                                      "norm_grad.rms_norm",
+                                      "pool_grad.average",
+                                      "pool_grad.global",
+                                      "permute_grad.permute_grad",
+                                      "permute_grad.sort",
+                                      "permute_grad.unpermute_grad",
+                                      "permute_grad.unsort",
+                                      "pool_grad.max",
+                                      "rope_grad",
+                                      "route_grad.sigmoid",
+                                      "route_grad.softmax",
+                                      "softmax_grad",
+                                      "state_space_grad"};
   for (const auto& entry : cpu_operators().entries())
     if (entry.name.find("_grad") != std::string::npos) CHECK(checked.contains(entry.name));
 }

@@ -8,16 +8,20 @@ using namespace rehearse::test;
 namespace {
 
 /// kernel, stride, padding, dilation of a side
-struct Side { double kernel, stride, padding, dilation; };
+struct Side {
+  double kernel, stride, padding, dilation;
+};
 
-ComputeTask windowed(ComputeOp op, const char* variant, const std::vector<Side>& sides, double groups = 1, bool transposed = false) {
+ComputeTask windowed(ComputeOp op, const char* variant, const std::vector<Side>& sides, double groups = 1,
+                     bool transposed = false) {
   ComputeTask t = task_of(op, variant);
   for (const Side& s : sides) t.scalars.insert(t.scalars.end(), {s.kernel, s.stride, s.padding, s.dilation});
   if (op == ComputeOp::convolution) t.scalars.insert(t.scalars.end(), {groups, transposed ? 1.0 : 0.0});
   return t;
 }
 
-Case convolution(const char* name, const ComputeTask& task, std::vector<std::int64_t> x, std::vector<std::int64_t> w, const std::vector<std::int64_t>& y) {
+Case convolution(const char* name, const ComputeTask& task, std::vector<std::int64_t> x, std::vector<std::int64_t> w,
+                 const std::vector<std::int64_t>& y) {
   const auto forward = [task, y](Arrays& a) {
     Array out_ = reals(y);
     call(task, {in(a[0]), in(a[1]), out(out_)});
@@ -50,7 +54,8 @@ Case bias() {
   return {"bias of channels", {random_reals({2, 3, 2, 2}, 1), random_reals({3}, 2)}, forward, backward};
 }
 
-Case pool(bool average, const std::vector<Side>& sides, std::vector<std::int64_t> x, const std::vector<std::int64_t>& y) {
+Case pool(bool average, const std::vector<Side>& sides, std::vector<std::int64_t> x,
+          const std::vector<std::int64_t>& y) {
   const ComputeTask task = windowed(ComputeOp::pool, average ? "average" : "max", sides);
   const auto forward = [=](Arrays& a) {
     Array out_ = reals(y), where = integers_of(y, std::vector<std::int64_t>(out_.size()));
@@ -58,7 +63,8 @@ Case pool(bool average, const std::vector<Side>& sides, std::vector<std::int64_t
     return out_;
   };
   const auto backward = [=](Arrays& a, const Array& g) {
-    Array dy = g, made = reals(y), dx = reals(a[0].shape), where = integers_of(y, std::vector<std::int64_t>(made.size()));
+    Array dy = g, made = reals(y), dx = reals(a[0].shape),
+          where = integers_of(y, std::vector<std::int64_t>(made.size()));
     ComputeTask grad = task;
     grad.op = ComputeOp::pool_grad;
     if (average) return call(grad, {in(dy), out(dx)}), Arrays{dx};
@@ -224,9 +230,13 @@ Case pixel_loss(std::int64_t classes) {
 
 TEST_CASE("gradients of operators over images are derivatives") {
   const Side plain{3, 1, 1, 1};
-  check(convolution("strides, dilation and groups", windowed(ComputeOp::convolution, "", {{3, 2, 1, 1}, {2, 1, 2, 2}}, 2), {2, 4, 5, 4}, {6, 2, 3, 2}, {2, 6, 3, 6}));
-  check(convolution("a volume", windowed(ComputeOp::convolution, "", {{2, 1, 0, 1}, plain, plain}), {1, 2, 3, 3, 2}, {2, 2, 2, 3, 3}, {1, 2, 2, 3, 2}));
-  check(convolution("transposed", windowed(ComputeOp::convolution, "", {{3, 2, 1, 1}, {2, 2, 0, 1}}, 1, true), {2, 3, 3, 2}, {3, 2, 3, 2}, {2, 2, 5, 4}));
+  check(convolution("strides, dilation and groups",
+                    windowed(ComputeOp::convolution, "", {{3, 2, 1, 1}, {2, 1, 2, 2}}, 2), {2, 4, 5, 4}, {6, 2, 3, 2},
+                    {2, 6, 3, 6}));
+  check(convolution("a volume", windowed(ComputeOp::convolution, "", {{2, 1, 0, 1}, plain, plain}), {1, 2, 3, 3, 2},
+                    {2, 2, 2, 3, 3}, {1, 2, 2, 3, 2}));
+  check(convolution("transposed", windowed(ComputeOp::convolution, "", {{3, 2, 1, 1}, {2, 2, 0, 1}}, 1, true),
+                    {2, 3, 3, 2}, {3, 2, 3, 2}, {2, 2, 5, 4}));
   check(bias());
   check(pool(false, {{3, 2, 1, 1}, {2, 1, 0, 1}}, {2, 2, 5, 4}, {2, 2, 3, 3}));
   check(pool(true, {{3, 2, 1, 1}, {2, 2, 0, 1}}, {2, 2, 5, 4}, {2, 2, 3, 2}));
@@ -268,7 +278,9 @@ TEST_CASE("a convolution is the sum over its window, outside the image zero") {
       double sum = 0;
       for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 3; ++j)
-          if (r + i >= 1 && r + i <= 3 && c + j >= 1 && c + j <= 3) sum += w.real[static_cast<std::size_t>(3 * i + j)] * x.real[static_cast<std::size_t>(3 * (r + i - 1) + c + j - 1)];
+          if (r + i >= 1 && r + i <= 3 && c + j >= 1 && c + j <= 3)
+            sum += w.real[static_cast<std::size_t>(3 * i + j)] *
+                   x.real[static_cast<std::size_t>(3 * (r + i - 1) + c + j - 1)];
       CHECK(y.real[static_cast<std::size_t>(3 * r + c)] == Approx(sum));
     }
 }

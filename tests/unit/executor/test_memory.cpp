@@ -81,7 +81,8 @@ void complete(Communicator& who, const CollectiveCall& call) {
 std::vector<float> numbers(std::size_t n, int member) {
   std::vector<float> out(n);
   const RandomKey key(static_cast<std::uint64_t>(member) + 1);
-  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>((key.uniform(2 * i) - 0.5) * std::exp2(20 * key.uniform(2 * i + 1)));
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = static_cast<float>((key.uniform(2 * i) - 0.5) * std::exp2(20 * key.uniform(2 * i + 1)));
   return out;
 }
 
@@ -117,7 +118,9 @@ TEST_CASE("a rank of another machine shares no memory, and all know it") {
   as_members(3, [](int rank, MeetingBoard board) {
     if (rank == 2) {
       const auto set = board.set;
-      board.set = [set](const std::string& key, const std::string& value) { set(key, value.find('\n') != std::string::npos ? "elsewhere" + value : value); };
+      board.set = [set](const std::string& key, const std::string& value) {
+        set(key, value.find('\n') != std::string::npos ? "elsewhere" + value : value);
+      };
     }
     const Neighbours neighbours(board, rank, 3);
     CHECK(neighbours.share_memory({0, 1}));
@@ -128,17 +131,21 @@ TEST_CASE("a rank of another machine shares no memory, and all know it") {
 
 TEST_CASE("a sum through memory is the sum, with the same bits for all members") {
   for (const int members : {2, 3, 4})
-    for (const std::size_t n : {std::size_t{1}, std::size_t{17}, std::size_t{50'000}, std::size_t{1'000'003}}) {  // Up to several times what a pipe holds.
+    for (const std::size_t n : {std::size_t{1}, std::size_t{17}, std::size_t{50'000},
+                                std::size_t{1'000'003}}) {  // Up to several times what a pipe holds.
       CAPTURE(members, n);
       std::vector<std::vector<float>> sums(static_cast<std::size_t>(members));
-      as_members(members, [&](int m, const MeetingBoard& board) { sums[static_cast<std::size_t>(m)] = all_reduced(*memory_communicator(board, "sum", m, members), numbers(n, m)); });
+      as_members(members, [&](int m, const MeetingBoard& board) {
+        sums[static_cast<std::size_t>(m)] = all_reduced(*memory_communicator(board, "sum", m, members), numbers(n, m));
+      });
       std::vector<double> wanted(n, 0), size(n, 0);
       for (int m = 0; m < members; ++m) {
         const auto x = numbers(n, m);
         for (std::size_t i = 0; i < n; ++i) wanted[i] += x[i], size[i] += std::abs(x[i]);
       }
       bool right = true;
-      for (std::size_t i = 0; i < n; ++i) right = right && std::abs(sums[0][i] - wanted[i]) <= 4e-7 * size[i];  // Some roundings to fp32.
+      // Some roundings to fp32.
+      for (std::size_t i = 0; i < n; ++i) right = right && std::abs(sums[0][i] - wanted[i]) <= 4e-7 * size[i];
       CHECK(right);
       for (const auto& other : sums) CHECK(std::memcmp(other.data(), sums[0].data(), n * sizeof(float)) == 0);
     }
@@ -181,18 +188,21 @@ TEST_CASE("a sender whose last message is on its way may leave, however late the
     const auto channel = memory_channel(board, "edge", m == 0);
     std::promise<void> ended;
     const Done done = [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); };
-    if (m == 0) channel->send(reinterpret_cast<std::byte*>(sent.data()), 24, 0, done);
-    else channel->receive(reinterpret_cast<std::byte*>(received.data()), 24, 0, done);
+    if (m == 0)
+      channel->send(reinterpret_cast<std::byte*>(sent.data()), 24, 0, done);
+    else
+      channel->receive(reinterpret_cast<std::byte*>(received.data()), 24, 0, done);
     ended.get_future().get();
   });
   CHECK(received == std::vector<double>{1, 2, 3});
 }
 
 TEST_CASE("members that disagree about a size are told") {
-  CHECK_THROWS_WITH(as_members(2,
-                               [](int m, const MeetingBoard& board) {
-                                 const auto who = memory_communicator(board, "unlike", m, 2);
-                                 (void)all_reduced(*who, numbers(m == 0 ? 5 : 4, m));
-                               }),
-                    Catch::Contains("20 bytes where 16 are expected") || Catch::Contains("16 bytes where 20 are expected"));
+  CHECK_THROWS_WITH(
+      as_members(2,
+                 [](int m, const MeetingBoard& board) {
+                   const auto who = memory_communicator(board, "unlike", m, 2);
+                   (void)all_reduced(*who, numbers(m == 0 ? 5 : 4, m));
+                 }),
+      Catch::Contains("20 bytes where 16 are expected") || Catch::Contains("16 bytes where 20 are expected"));
 }

@@ -61,7 +61,8 @@ TEST_CASE("dropout keeps its share and scales it") {
 }
 
 TEST_CASE("the loss of equal logits is the logarithm of the vocabulary") {
-  Array logits = reals({1, 2, 8}), labels = integers_of({1, 2}, {3, 7}), max = reals({1, 2}), sums = reals({1, 2, 2}), loss = reals({1});
+  Array logits = reals({1, 2, 8}), labels = integers_of({1, 2}, {3, 7}), max = reals({1, 2}), sums = reals({1, 2, 2}),
+        loss = reals({1});
   call(task_of(ComputeOp::cross_entropy, "max"), {in(logits), out(max)});
   call(task_of(ComputeOp::cross_entropy, "sums"), {in(logits), in(labels), in(max), out(sums)});
   const Observations seen = call(task_of(ComputeOp::cross_entropy, "loss_of_sums"), {in(sums), out(loss)});
@@ -102,7 +103,8 @@ TEST_CASE("the first step of Adam moves every weight by the learning rate") {
     Array g = random_reals({4, 4}, 1), w = random_reals({4, 4}, 2), m = reals({4, 4}), v = reals({4, 4});
     const Array before = w;
     call(t, {in(g), inout(w), inout(m), inout(v)});
-    for (std::size_t i = 0; i < 16; ++i) CHECK(before.real[i] - w.real[i] == Approx(g.real[i] > 0 ? 0.01 : -0.01).epsilon(1e-4));
+    for (std::size_t i = 0; i < 16; ++i)
+      CHECK(before.real[i] - w.real[i] == Approx(g.real[i] > 0 ? 0.01 : -0.01).epsilon(1e-4));
   }
 }
 

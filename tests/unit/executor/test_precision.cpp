@@ -12,8 +12,10 @@ namespace {
 
 ComputeTask cast(const char* recipe, bool gradient = false, int role = 0, bool columns = false) {
   ComputeTask t = task_of(ComputeOp::quantise, recipe);
-  if (gradient) t.scalars = {2, -14, 57344, static_cast<double>(role)};
-  else t.scalars = {3, -6, 448, static_cast<double>(role)};
+  if (gradient)
+    t.scalars = {2, -14, 57344, static_cast<double>(role)};
+  else
+    t.scalars = {3, -6, 448, static_cast<double>(role)};
   t.scalars.push_back(1);
   t.scalars.push_back(columns ? 1 : 0);
   return t;
@@ -42,7 +44,8 @@ TEST_CASE("e4m3: three bits behind the point, 448 at most, 2^-9 at least, ties t
 }
 
 TEST_CASE("e5m2: two bits and a wider range") {
-  CHECK(delayed({1.1, 1.2, 5e4, 1e9, std::ldexp(1, -16), std::ldexp(1, -18)}, true) == std::vector<double>{1.0, 1.25, 49152.0, 57344.0, std::ldexp(1, -16), 0.0});
+  CHECK(delayed({1.1, 1.2, 5e4, 1e9, std::ldexp(1, -16), std::ldexp(1, -18)}, true) ==
+        std::vector<double>{1.0, 1.25, 49152.0, 57344.0, std::ldexp(1, -16), 0.0});
 }
 
 TEST_CASE("delayed scaling: this step's largest value makes the next step's scale") {
@@ -72,10 +75,10 @@ TEST_CASE("finer scales keep small numbers beside large ones") {
   call(cast("tensorwise"), {in(amax), in(x), out(y)}, {256});
   double tensor = 0;
   for (std::size_t i = 256; i < x.size(); ++i) tensor = std::max(tensor, std::abs(y.real[i] - x.real[i]));
-  CHECK(tensor > 0.2);                 // Below the smallest step that the outlier leaves.
+  CHECK(tensor > 0.2);  // Below the smallest step that the outlier leaves.
   for (const char* recipe : {"rowwise", "blockwise", "mxfp8"}) {
     INFO(recipe);
-    CHECK(error(recipe) < 0.15);       // Half a step of 1/8 at four standard deviations.
+    CHECK(error(recipe) < 0.15);  // Half a step of 1/8 at four standard deviations.
     CHECK(columns.real[5] == Approx(1e5).epsilon(1.0 / 16));
   }
 }
@@ -113,7 +116,8 @@ TEST_CASE("LAMB: the step of a matrix has the parameter's norm times the rate, w
 }
 
 TEST_CASE("LAMB: a vector's step is Adam's") {
-  Array g = random_reals({6}, 1), w = random_reals({6}, 2), m = reals({6}), v = m, norms = reals({2}), adam = w, am = m, av = v;
+  Array g = random_reals({6}, 1), w = random_reals({6}, 2), m = reals({6}), v = m, norms = reals({2}), adam = w, am = m,
+        av = v;
   ComputeTask t = task_of(ComputeOp::optimizer, "lamb_moments");
   t.scalars = {0.01, 0.1, 0.9, 0.999, 1e-8};
   call(t, {in(g), in(w), inout(m), inout(v), out(norms)});
@@ -128,7 +132,11 @@ namespace {
 
 struct AdafactorRun {
   Array g, w, rows, columns;
-  explicit AdafactorRun(Array gradient, std::uint64_t stream = 7) : g(std::move(gradient)), w(random_reals(g.shape, stream)), rows(reals({g.shape[0]})), columns(reals({g.shape[1]})) {}
+  explicit AdafactorRun(Array gradient, std::uint64_t stream = 7)
+      : g(std::move(gradient)),
+        w(random_reals(g.shape, stream)),
+        rows(reals({g.shape[0]})),
+        columns(reals({g.shape[1]})) {}
   /// Learning rate 1, no decay; returns the change.
   std::vector<double> step(double clip, std::int64_t number = 0, bool relative = false, bool scale = false) {
     Array size = reals({1}), change = reals({1}), row_sum = rows, column_sum = columns;
@@ -151,7 +159,8 @@ struct AdafactorRun {
 TEST_CASE("Adafactor: squares of rank one are factored exactly, so that the first update is the gradient's sign") {
   Array g = reals({3, 4});
   for (std::size_t r = 0; r < 3; ++r)
-    for (std::size_t c = 0; c < 4; ++c) g.real[r * 4 + c] = (static_cast<double>(r) + 1) * (static_cast<double>(c) + 2) * ((r + c) % 2 == 0 ? 1 : -1);
+    for (std::size_t c = 0; c < 4; ++c)
+      g.real[r * 4 + c] = (static_cast<double>(r) + 1) * (static_cast<double>(c) + 2) * ((r + c) % 2 == 0 ? 1 : -1);
   AdafactorRun run(g);
   const auto change = run.step(10.0);
   for (std::size_t i = 0; i < change.size(); ++i) CHECK(change[i] == Approx(g.real[i] > 0 ? -1.0 : 1.0));

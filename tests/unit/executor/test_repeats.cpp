@@ -8,29 +8,35 @@ using namespace rehearse::test;
 
 namespace {
 
-std::string because(const Program& program, const RecordedBy& by = {}) { return not_repeated_because(RankPlan(program, 0), by); }
+std::string because(const Program& program, const RecordedBy& by = {}) {
+  return not_repeated_because(RankPlan(program, 0), by);
+}
 bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("dense plans repeat on every rank, under every schedule") {
-  for (const Net net : {Net::gpt, Net::llama, Net::mlp, Net::cnn, Net::gan}) CHECK(because(spread(small_job(net), {})).empty());
+  for (const Net net : {Net::gpt, Net::llama, Net::mlp, Net::cnn, Net::gan})
+    CHECK(because(spread(small_job(net), {})).empty());
   for (const Variation& v : schedule_variations()) {
     INFO(v.name);
     const Program p = spread(small_job(Net::gpt), {v});
-    for (int r = 0; r < p.mesh.ranks(); ++r) CHECK(not_repeated_because(RankPlan(p, r), {.transport_enqueues = true, .ranks = 2}).empty());
+    for (int r = 0; r < p.mesh.ranks(); ++r)
+      CHECK(not_repeated_because(RankPlan(p, r), {.transport_enqueues = true, .ranks = 2}).empty());
   }
 }
 
 TEST_CASE("sizes that the data decides, and tensors in host memory, are named with their task or tensor") {
   CHECK(mentions(because(spread(small_job(Net::mixtral), {})), "sizes that only the data decides"));
   CHECK(mentions(because(spread(small_job(Net::deepseek), {})), "sizes that only the data decides"));
-  CHECK(mentions(because(spread(small_job(Net::gpt), {variations().at("offload_activations").front()})), "is kept in host memory"));
+  CHECK(mentions(because(spread(small_job(Net::gpt), {variations().at("offload_activations").front()})),
+                 "is kept in host memory"));
 }
 
 TEST_CASE("what records has the last word") {
   const Program p = spread(small_job(Net::gpt), {});
-  CHECK(because(p, {.records_nothing_because = make_cpu_device(Numerics::fp32)->records_nothing_because()}) == "device 'cpu' issues every task");
+  CHECK(because(p, {.records_nothing_because = make_cpu_device(Numerics::fp32)->records_nothing_because()}) ==
+        "device 'cpu' issues every task");
   CHECK(because(p, {.transport_enqueues = false, .ranks = 2}) == "ranks talk through the host");
   CHECK(because(p, {.transport_enqueues = false, .ranks = 1}).empty());
   CHECK(mentions(because(p, {.observed_on_host = true}), "in the middle of a step"));
@@ -51,7 +57,8 @@ TEST_CASE("a network asks for an input that no data has: refused before the firs
   Program p = spread(small_job(Net::gpt), {});
   for (Body& body : p.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (auto* input = std::get_if<InputTask>(&body.graph[v].kind); input != nullptr && input->what == "tokens") input->what = "token_types";
+      if (auto* input = std::get_if<InputTask>(&body.graph[v].kind); input != nullptr && input->what == "tokens")
+        input->what = "token_types";
   const auto data = synthetic_tokens(p.seed, kVocabulary);
   const auto device = make_cpu_device(Numerics::fp32);
   LocalWorld world(1);

@@ -1,4 +1,5 @@
-// Operators of layers with state-space mixers: the mixer itself, the norm over runs after it and the experts' squared ReLU.
+// Operators of layers with state-space mixers: the mixer itself, the norm over runs after it and the experts' squared
+// ReLU.
 
 #include "tests/unit/executor/gradient_check.hpp"
 
@@ -10,7 +11,9 @@ namespace {
 struct Mixer {
   std::int64_t batch, tokens, heads, head_dim, groups, state, window, chunk;
   [[nodiscard]] std::int64_t channels() const { return heads * head_dim + 2 * groups * state; }
-  [[nodiscard]] std::vector<std::int64_t> dims() const { return {batch, tokens, heads, head_dim, groups, state, window, chunk}; }
+  [[nodiscard]] std::vector<std::int64_t> dims() const {
+    return {batch, tokens, heads, head_dim, groups, state, window, chunk};
+  }
   [[nodiscard]] Array output() const { return reals({batch, tokens, heads, head_dim}); }
 };
 /// Seven tokens in chunks of three: two whole ones and a rest. Heads share b and c.
@@ -18,9 +21,18 @@ constexpr Mixer kMixer{2, 7, 4, 3, 2, 2, 3, 3};
 
 /// z, x, b, c, dt, convolution's weight and bias, a_log, d, dt_bias
 Arrays inputs(const Mixer& m) {
-  const std::vector<std::int64_t> inner{m.batch, m.tokens, m.heads, m.head_dim}, shared{m.batch, m.tokens, m.groups, m.state};
-  return {random_reals(inner, 1), random_reals(inner, 2), random_reals(shared, 3), random_reals(shared, 4), random_reals({m.batch, m.tokens, m.heads}, 5), random_reals({m.channels(), m.window}, 6),
-          random_reals({m.channels()}, 7), random_reals({m.heads}, 8), random_reals({m.heads}, 9), random_reals({m.heads}, 10)};
+  const std::vector<std::int64_t> inner{m.batch, m.tokens, m.heads, m.head_dim},
+      shared{m.batch, m.tokens, m.groups, m.state};
+  return {random_reals(inner, 1),
+          random_reals(inner, 2),
+          random_reals(shared, 3),
+          random_reals(shared, 4),
+          random_reals({m.batch, m.tokens, m.heads}, 5),
+          random_reals({m.channels(), m.window}, 6),
+          random_reals({m.channels()}, 7),
+          random_reals({m.heads}, 8),
+          random_reals({m.heads}, 9),
+          random_reals({m.heads}, 10)};
 }
 Array forward(const Mixer& m, Arrays& a) {
   Array y = m.output();
@@ -37,20 +49,22 @@ Arrays backward(const Mixer& m, Arrays& a, const Array& g, bool frozen = false) 
   for (std::size_t i = 0; i < (frozen ? 5 : 10); ++i) gradients.push_back(reals(a[i].shape));
   std::vector<Argument> arguments{in(dy)};
   for (Array& x : a) arguments.push_back(in(x));
-  for (std::size_t i = 0; i < gradients.size(); ++i) arguments.push_back(i < 5 ? out(gradients[i]) : inout(gradients[i]));
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    arguments.push_back(i < 5 ? out(gradients[i]) : inout(gradients[i]));
   ComputeTask t = task_of(ComputeOp::state_space_grad);
   t.accumulates = !frozen;
   call(t, arguments, m.dims());
   return gradients;
 }
 Case mixer(const Mixer& m) {
-  return {"state space", inputs(m), [m](Arrays& a) { return forward(m, a); }, [m](Arrays& a, const Array& g) { return backward(m, a, g); }};
+  return {"state space", inputs(m), [m](Arrays& a) { return forward(m, a); },
+          [m](Arrays& a, const Array& g) { return backward(m, a, g); }};
 }
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
-/// What the definition says, one output at a time and without a state: a token's is that of all before it, each by the decays since
-/// (Dao and Gu 2024, eq. 5).
+/// What the definition says, one output at a time and without a state: a token's is that of all before it, each by the
+/// decays since (Dao and Gu 2024, eq. 5).
 class Direct {
  public:
   Direct(const Mixer& m, const Arrays& a) : m_(m), a_(a) {}
@@ -60,19 +74,26 @@ class Direct {
     for (std::int64_t from = 0; from <= t; ++from) {
       double exponent = 0, match = 0;
       for (std::int64_t since = from + 1; since <= t; ++since) exponent -= std::exp(of(7, head)) * step(s, since, head);
-      for (std::int64_t n = group * m_.state; n < (group + 1) * m_.state; ++n) match += mixed(s, from, inner + n) * mixed(s, t, inner + m_.groups * m_.state + n);
+      for (std::int64_t n = group * m_.state; n < (group + 1) * m_.state; ++n)
+        match += mixed(s, from, inner + n) * mixed(s, t, inner + m_.groups * m_.state + n);
       sum += std::exp(exponent) * step(s, from, head) * match * mixed(s, from, head * m_.head_dim + p);
     }
-    return (sum + of(8, head) * mixed(s, t, head * m_.head_dim + p)) * silu(of(0, (s * m_.tokens + t) * inner + head * m_.head_dim + p));
+    return (sum + of(8, head) * mixed(s, t, head * m_.head_dim + p)) *
+           silu(of(0, (s * m_.tokens + t) * inner + head * m_.head_dim + p));
   }
 
  private:
-  [[nodiscard]] double of(std::size_t input, std::int64_t i) const { return a_[input].real[static_cast<std::size_t>(i)]; }
-  [[nodiscard]] double step(std::int64_t s, std::int64_t t, std::int64_t head) const { return std::log(1 + std::exp(of(4, (s * m_.tokens + t) * m_.heads + head) + of(9, head))); }
+  [[nodiscard]] double of(std::size_t input, std::int64_t i) const {
+    return a_[input].real[static_cast<std::size_t>(i)];
+  }
+  [[nodiscard]] double step(std::int64_t s, std::int64_t t, std::int64_t head) const {
+    return std::log(1 + std::exp(of(4, (s * m_.tokens + t) * m_.heads + head) + of(9, head)));
+  }
   /// Channel `ch` past convolution and SiLU.
   [[nodiscard]] double mixed(std::int64_t s, std::int64_t t, std::int64_t ch) const {
     double sum = of(6, ch);
-    for (std::int64_t back = 0; back < m_.window && back <= t; ++back) sum += of(5, ch * m_.window + m_.window - 1 - back) * input(s * m_.tokens + t - back, ch);
+    for (std::int64_t back = 0; back < m_.window && back <= t; ++back)
+      sum += of(5, ch * m_.window + m_.window - 1 - back) * input(s * m_.tokens + t - back, ch);
     return silu(sum);
   }
   [[nodiscard]] double input(std::int64_t row, std::int64_t ch) const {
@@ -127,8 +148,8 @@ Case weighted_squared_relu() {
 
 TEST_CASE("gradients of the state-space mixer are derivatives") {
   check(mixer(kMixer));
-  check(mixer({1, 5, 3, 2, 2, 3, 4, 8}));   // Groups of two heads and of one; one chunk, longer than the sequence.
-  check(mixer({1, 2, 2, 1, 1, 2, 4, 1}));   // A window longer than the sequence; chunks of one token.
+  check(mixer({1, 5, 3, 2, 2, 3, 4, 8}));  // Groups of two heads and of one; one chunk, longer than the sequence.
+  check(mixer({1, 2, 2, 1, 1, 2, 4, 1}));  // A window longer than the sequence; chunks of one token.
 }
 
 TEST_CASE("gradients of norms over runs and of experts' squared ReLU are derivatives") {
@@ -145,7 +166,8 @@ TEST_CASE("the state-space mixer is attention by decays to all earlier tokens") 
     for (std::int64_t s = 0; s < m.batch; ++s)
       for (std::int64_t t = 0; t < m.tokens; ++t)
         for (std::int64_t head = 0; head < m.heads; ++head)
-          for (std::int64_t p = 0; p < m.head_dim; ++p, ++i) CHECK(y.real[i] == Approx(direct.y(s, t, head, p)).epsilon(1e-10).margin(1e-12));
+          for (std::int64_t p = 0; p < m.head_dim; ++p, ++i)
+            CHECK(y.real[i] == Approx(direct.y(s, t, head, p)).epsilon(1e-10).margin(1e-12));
   }
 }
 
@@ -154,7 +176,8 @@ TEST_CASE("where states are kept changes no bit of the mixer's gradients, nor do
   other.chunk = 4;
   Arrays a = inputs(kMixer);
   const Array dy = random_reals(kMixer.output().shape, 99);
-  const Arrays gradients = backward(kMixer, a, dy), same = backward(other, a, dy), frozen = backward(kMixer, a, dy, true);
+  const Arrays gradients = backward(kMixer, a, dy), same = backward(other, a, dy),
+               frozen = backward(kMixer, a, dy, true);
   for (std::size_t i = 0; i < gradients.size(); ++i) CHECK(gradients[i].real == same[i].real);
   for (std::size_t i = 0; i < frozen.size(); ++i) CHECK(gradients[i].real == frozen[i].real);
 }
@@ -179,6 +202,7 @@ TEST_CASE("a norm of one run is the norm of all features, and one of runs that o
   for (std::size_t run = 0; run < x.real.size() / 3; ++run) {
     double square = 0;
     for (std::size_t i = 3 * run; i < 3 * run + 3; ++i) square += x.real[i] * x.real[i] / 3;
-    for (std::size_t i = 3 * run; i < 3 * run + 3; ++i) CHECK(runs.real[i] == Approx(x.real[i] / std::sqrt(square + 1e-5) * w.real[i % 12]));
+    for (std::size_t i = 3 * run; i < 3 * run + 3; ++i)
+      CHECK(runs.real[i] == Approx(x.real[i] / std::sqrt(square + 1e-5) * w.real[i % 12]));
   }
 }

@@ -35,7 +35,12 @@ TEST_CASE("both sides of a transfer list the same elements in the same order") {
   Shard zigzag = shard_on(1), padded = shard_on(2);
   zigzag.zigzag = true;
   padded.padded = true;
-  const std::vector<Layout> layouts{{}, {{Axis::tp, shard_on(0)}}, {{Axis::tp, shard_on(1)}}, {{Axis::tp, shard_on(2)}}, {{Axis::tp, zigzag}}, {{Axis::tp, padded}}};
+  const std::vector<Layout> layouts{{},
+                                    {{Axis::tp, shard_on(0)}},
+                                    {{Axis::tp, shard_on(1)}},
+                                    {{Axis::tp, shard_on(2)}},
+                                    {{Axis::tp, zigzag}},
+                                    {{Axis::tp, padded}}};
   const std::vector<std::int64_t> shape{4, 6, 5};
   for (const Layout& from : layouts)
     for (const Layout& to : layouts)

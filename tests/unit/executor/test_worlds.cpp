@@ -31,7 +31,8 @@ void joined(Neighbourhood neighbourhood, const Body& body) {
   std::vector<std::future<void>> ranks;
   for (int r = 0; r < kRanks; ++r)
     ranks.push_back(std::async(std::launch::async, [&, r] {
-      const auto transport = join_gloo(r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {}, neighbourhood);
+      const auto transport = join_gloo(
+          r, kRanks, {"127.0.0.1", server.port()}, [](const std::string&) {}, neighbourhood);
       try {
         body(*transport);
         std::vector<double> all{1};
@@ -46,11 +47,13 @@ void joined(Neighbourhood neighbourhood, const Body& body) {
 
 void complete(Communicator& who, CollectiveCall call) {
   std::promise<void> ended;
-  who.start(std::move(call), [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
+  who.start(std::move(call),
+            [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); });
   ended.get_future().get();
 }
 
-CollectiveCall call_of(CollectiveOp op, std::vector<double>& send, std::vector<double>& receive, std::vector<std::int64_t> send_counts, std::vector<std::int64_t> receive_counts) {
+CollectiveCall call_of(CollectiveOp op, std::vector<double>& send, std::vector<double>& receive,
+                       std::vector<std::int64_t> send_counts, std::vector<std::int64_t> receive_counts) {
   CollectiveCall c;
   c.op = op;
   c.type = ElementType::real64;
@@ -140,7 +143,14 @@ std::vector<double> told_by_steps(const test::Job& job) {
 }
 
 TEST_CASE("gradients of many thousand elements are averaged over replicas, every one of them") {
-  test::Job job(test::changed("tiny_gpt2", {{"n_layer", 1}, {"n_embd", 64}, {"n_head", 4}, {"n_inner", 1100}, {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}, {"resid_pdrop", 0.0}}), 16);
+  test::Job job(test::changed("tiny_gpt2", {{"n_layer", 1},
+                                            {"n_embd", 64},
+                                            {"n_head", 4},
+                                            {"n_inner", 1100},
+                                            {"embd_pdrop", 0.0},
+                                            {"attn_pdrop", 0.0},
+                                            {"resid_pdrop", 0.0}}),
+                16);
   job.workload.training.precision = Precision::fp32;
   job.microbatches = 2;
   const std::vector<double> one = told_by_steps(job);  // Two samples of one rank, then one of each of two.
@@ -170,7 +180,9 @@ TEST_CASE("messages that do not belong together are refused") {
                                 const auto channel = t.channel("edge", 0, 1);
                                 double x = 0;
                                 std::promise<void> ended;
-                                const Done done = [&](std::exception_ptr failed) { failed ? ended.set_exception(failed) : ended.set_value(); };
+                                const Done done = [&](std::exception_ptr failed) {
+                                  failed ? ended.set_exception(failed) : ended.set_value();
+                                };
                                 std::byte* at = reinterpret_cast<std::byte*>(&x);
                                 t.rank() == 0 ? channel->send(at, 8, 1, done) : channel->receive(at, 8, 2, done);
                                 ended.get_future().get();
@@ -181,8 +193,10 @@ TEST_CASE("messages that do not belong together are refused") {
 TEST_CASE("the rendezvous tells everyone who has failed") {
   net::RendezvousServer server(0, true);
   std::promise<std::string> told;
-  net::RendezvousClient listening("127.0.0.1", server.port(), 0, [&](const std::string& cause) { told.set_value(cause); });
-  net::RendezvousClient failing("127.0.0.1", server.port(), 3, [](const std::string&) { FAIL("told of its own failure"); });
+  net::RendezvousClient listening("127.0.0.1", server.port(), 0,
+                                  [&](const std::string& cause) { told.set_value(cause); });
+  net::RendezvousClient failing("127.0.0.1", server.port(), 3,
+                                [](const std::string&) { FAIL("told of its own failure"); });
   failing.fail("no space");
   CHECK(told.get_future().get() == "rank 3: no space");
   CHECK_THROWS_AS(listening.get("never set"), Error);
@@ -200,14 +214,19 @@ TEST_CASE("a value that is set later is waited for") {
 namespace {
 
 std::optional<Place> place(const std::map<std::string, std::string>& set) {
-  return place_from([&](const std::string& name) { return set.contains(name) ? std::optional(set.at(name)) : std::nullopt; });
+  return place_from(
+      [&](const std::string& name) { return set.contains(name) ? std::optional(set.at(name)) : std::nullopt; });
 }
 
 }  // namespace
 
 TEST_CASE("a rank finds its place by the variables of its launcher") {
   CHECK_FALSE(place({}).has_value());
-  const auto torchrun = place({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "1234"}});
+  const auto torchrun = place({{"RANK", "3"},
+                               {"WORLD_SIZE", "8"},
+                               {"LOCAL_WORLD_SIZE", "4"},
+                               {"MASTER_ADDR", "node7"},
+                               {"MASTER_PORT", "1234"}});
   CHECK(torchrun->rank == 3);
   CHECK(torchrun->ranks == 8);
   CHECK(torchrun->local_ranks == 4);
@@ -216,7 +235,8 @@ TEST_CASE("a rank finds its place by the variables of its launcher") {
   const auto slurm = place({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}});
   CHECK(slurm->rank == 1);
   CHECK(slurm->host == "10.0.0.1");
-  const auto mpi = place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  const auto mpi =
+      place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
   CHECK(mpi->ranks == 2);
   CHECK(mpi->host == "127.0.0.1");
 }
@@ -225,5 +245,6 @@ TEST_CASE("variables that say nonsense are named") {
   CHECK_THROWS_WITH(place({{"RANK", "0"}}), Catch::Contains("WORLD_SIZE"));
   CHECK_THROWS_WITH(place({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}), Catch::Contains("RANK=2"));
   CHECK_THROWS_WITH(place({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), Catch::Contains("RANK='x'"));
-  CHECK_THROWS_WITH(place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), Catch::Contains("MASTER_ADDR"));
+  CHECK_THROWS_WITH(place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
+                    Catch::Contains("MASTER_ADDR"));
 }

@@ -16,12 +16,16 @@ struct Plan {
   CostModel cost;
 
   explicit Plan(const std::string& scenario, const std::vector<std::string>& changes = {})
-      : session(cli::open_session(source_path("scenarios/" + scenario), changes)), program(session.lowered()), cost(session.cost_model()) {}
+      : session(cli::open_session(source_path("scenarios/" + scenario), changes)),
+        program(session.lowered()),
+        cost(session.cost_model()) {}
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
   [[nodiscard]] Exported to(const std::string& target) const {
-    return exporters().at(target).value({"plan", session.scenario, session.workload, session.cluster, program, cost, decoder_stack(session.scenario, session.data.models()), Bytes{0}, "test", session.data.models()});
+    return exporters().at(target).value({"plan", session.scenario, session.workload, session.cluster, program, cost,
+                                         decoder_stack(session.scenario, session.data.models()), Bytes{0}, "test",
+                                         session.data.models()});
   }
 };
 

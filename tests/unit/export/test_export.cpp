@@ -18,7 +18,8 @@ using testing::ScratchFile;
 using testing::source_path;
 
 bool left_out(const Exported& e, const std::string& key) {
-  return std::any_of(e.left_out.begin(), e.left_out.end(), [&](const LeftOut& l) { return l.key == key && !l.why.empty(); });
+  return std::any_of(e.left_out.begin(), e.left_out.end(),
+                     [&](const LeftOut& l) { return l.key == key && !l.why.empty(); });
 }
 std::string text_of(const Exported& e, const std::string& flag) {
   for (const ExportedSetting& s : e.settings)
@@ -28,14 +29,17 @@ std::string text_of(const Exported& e, const std::string& flag) {
 
 TEST_CASE("Every target says what it has no flag for") {
   // No framework splits images into tiles, runs DualPipe under its own name, or takes a zipf of experts as a flag.
-  const Plan pipe("llama3_70b_h100_64.json", {"strategy.schedule=zb_h1", "strategy.virtual_stages=1", "strategy.zero_stage=0", "training.optimizer=adafactor"});
+  const Plan pipe("llama3_70b_h100_64.json", {"strategy.schedule=zb_h1", "strategy.virtual_stages=1",
+                                              "strategy.zero_stage=0", "training.optimizer=adafactor"});
   for (const char* target : {"megatron", "torchtitan", "deepspeed"}) {
     const Exported e = pipe.to(target);
     CHECK(left_out(e, "strategy.schedule"));
     CHECK(left_out(e, "training.optimizer"));
   }
-  const Plan uneven("llama3_70b_h100_64.json", {"strategy.virtual_stages=1", "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21"});
-  for (const char* target : {"torchtitan", "deepspeed"}) CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
+  const Plan uneven("llama3_70b_h100_64.json",
+                    {"strategy.virtual_stages=1", "strategy.schedule=1f1b", "strategy.layers_per_stage=19,20,20,21"});
+  for (const char* target : {"torchtitan", "deepspeed"})
+    CHECK(left_out(uneven.to(target), "strategy.layers_per_stage"));
 }
 
 TEST_CASE("Targets that train decoder stacks refuse other networks") {
@@ -58,7 +62,10 @@ const ExportedFile* file(const Exported& e, const std::string& name) {
 }
 
 TEST_CASE("Launchers carry the model: by name where it is shipped, as a file where it is the user's own") {
-  const ScratchFile own(R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "vocab_size": 1000, "max_position_embeddings": 8192})", ".json");
+  const ScratchFile own(
+      R"({"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
+      "num_attention_heads": 8, "vocab_size": 1000, "max_position_embeddings": 8192})",
+      ".json");
   const Plan shipped("llama3_8b_h100_8.json"), users("llama3_8b_h100_8.json", {"model=" + own.path()});
   for (const char* target : {"torchrun", "slurm", "kubernetes"}) {
     const Exported by_name = shipped.to(target), by_file = users.to(target);
@@ -95,7 +102,8 @@ TEST_CASE("Megatron's arguments follow the plan") {
   CHECK(text_of(e, "--no-gradient-accumulation-fusion").empty());
   const auto left_out = [](const char* target, std::vector<std::string> settings) {
     const Exported made = Plan("llama3_8b_h100_8.json", std::move(settings)).to(target);
-    return std::any_of(made.left_out.begin(), made.left_out.end(), [](const LeftOut& l) { return l.key == "kernels.fused_gradient_accumulation"; });
+    return std::any_of(made.left_out.begin(), made.left_out.end(),
+                       [](const LeftOut& l) { return l.key == "kernels.fused_gradient_accumulation"; });
   };
   for (const char* target : {"deepspeed", "torchtitan"}) {
     INFO(target);
@@ -103,16 +111,20 @@ TEST_CASE("Megatron's arguments follow the plan") {
     CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "kernels.fused_gradient_accumulation=false"}));
     CHECK_FALSE(left_out(target, {"strategy.zero_stage=0", "training.global_batch=4", "strategy.microbatch=1"}));
   }
-  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"kernels.fused_gradient_accumulation=false"}).to("megatron"), "--no-gradient-accumulation-fusion") == "set");
-  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"strategy.recompute=full"}).to("megatron"), "--recompute-method") == "uniform");
+  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"kernels.fused_gradient_accumulation=false"}).to("megatron"),
+                "--no-gradient-accumulation-fusion") == "set");
+  CHECK(text_of(Plan("llama3_70b_h100_64.json", {"strategy.recompute=full"}).to("megatron"), "--recompute-method") ==
+        "uniform");
 }
 
 TEST_CASE("Megatron's own checks at start are met") {
   const auto script = [](const Exported& e) { return file(e, "pretrain.sh")->text; };
   const std::string connections = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
   CHECK(script(Plan("llama3_70b_h100_64.json").to("megatron")).find(connections) != std::string::npos);
-  CHECK(script(Plan("llama3_70b_b200_64.json", {"strategy.tp=2"}).to("megatron")).find(connections) == std::string::npos);
-  CHECK(script(Plan("llama3_8b_h100_8.json", {"strategy.tp=1", "strategy.zero_stage=0"}).to("megatron")).find(connections) == std::string::npos);
+  CHECK(script(Plan("llama3_70b_b200_64.json", {"strategy.tp=2"}).to("megatron")).find(connections) ==
+        std::string::npos);
+  CHECK(script(Plan("llama3_8b_h100_8.json", {"strategy.tp=1", "strategy.zero_stage=0"}).to("megatron"))
+            .find(connections) == std::string::npos);
 
   const Exported torch_fsdp = Plan("llama3_8b_fsdp_h100_64.json", {"strategy.tp=2"}).to("megatron");
   CHECK(text_of(torch_fsdp, "--use-torch-fsdp2") == "set");
@@ -126,7 +138,8 @@ TEST_CASE("Megatron's own checks at start are met") {
     CHECK(script(fsdp).find(connections) == std::string::npos);
   }
 
-  const Exported open = Plan("mixtral_8x7b_h100_64.json").to("megatron"), told = Plan("llama3_8b_h100_8.json", {"training.tokens=8192000"}).to("megatron");
+  const Exported open = Plan("mixtral_8x7b_h100_64.json").to("megatron"),
+                 told = Plan("llama3_8b_h100_8.json", {"training.tokens=8192000"}).to("megatron");
   CHECK(text_of(open, "--train-iters") == "1000");
   CHECK(left_out(open, "training.tokens"));
   CHECK(text_of(told, "--train-iters").empty());
@@ -137,14 +150,16 @@ TEST_CASE("Megatron's own checks at start are met") {
 TEST_CASE("What Megatron refuses when it starts becomes no flag") {
   const auto hybrid = Plan("llama3_8b_hsdp_h100_64.json").to("megatron");
   CHECK(text_of(hybrid, "--use-torch-fsdp2").empty());
-  for (const char* key : {"strategy.fsdp.enabled", "strategy.dp_shard", "strategy.dp_replicate"}) CHECK(left_out(hybrid, key));
+  for (const char* key : {"strategy.fsdp.enabled", "strategy.dp_shard", "strategy.dp_replicate"})
+    CHECK(left_out(hybrid, key));
   const auto half = Plan("llama3_8b_fsdp_h100_64.json", {"training.precision=fp16_mixed"}).to("megatron");
   CHECK(text_of(half, "--use-torch-fsdp2").empty());
   CHECK(left_out(half, "strategy.fsdp.enabled"));
   // Tied embeddings: GPT-2's head is its embedding.
   const Plan tied("tiny_gpt2.json", {"strategy.fsdp.enabled=true", "strategy.dp_shard=8"});
   CHECK(left_out(tied.to("megatron"), "strategy.fsdp.enabled"));
-  const auto coupled = Plan("llama3_8b_h100_8.json", {"training.optimizer=adam", "training.weight_decay=0.1"}).to("megatron");
+  const auto coupled =
+      Plan("llama3_8b_h100_8.json", {"training.optimizer=adam", "training.weight_decay=0.1"}).to("megatron");
   CHECK(left_out(coupled, "training.optimizer"));
   CHECK(left_out(Plan("gpt3_175b_a100_1024.json").to("megatron"), "strategy.scatter_gather"));
 }
@@ -157,14 +172,19 @@ TEST_CASE("deferred gradients of the output layer are two of Megatron's flags, a
 }
 
 TEST_CASE("torchtitan's float8 has tables of its own") {
-  const auto e = Plan("llama3_8b_h100_8.json", {"training.precision=fp8_mixed", "training.fp8.recipe=rowwise"}).to("torchtitan");
+  const auto e =
+      Plan("llama3_8b_h100_8.json", {"training.precision=fp8_mixed", "training.fp8.recipe=rowwise"}).to("torchtitan");
   CHECK(text_of(e, "quantize.linear.float8.recipe_name") == "rowwise");
   CHECK(file(e, "train.toml")->text.find("[quantize.linear.float8]\nrecipe_name = \"rowwise\"\n") != std::string::npos);
 }
 
-TEST_CASE("Megatron takes stages of unequal layers, and an order of axes that differs from its own in axes of one rank only") {
+TEST_CASE(
+    "Megatron takes stages of unequal layers, and an order of axes that differs from its own in axes of one rank "
+    "only") {
   const std::vector<std::string> plain{"strategy.virtual_stages=1", "strategy.schedule=1f1b"};
-  const auto with = [&](std::vector<std::string> more) { return more.insert(more.begin(), plain.begin(), plain.end()), Plan("llama3_70b_h100_64.json", more).to("megatron"); };
+  const auto with = [&](std::vector<std::string> more) {
+    return more.insert(more.begin(), plain.begin(), plain.end()), Plan("llama3_70b_h100_64.json", more).to("megatron");
+  };
   const Exported ends = with({"strategy.layers_per_stage=19,20,20,21"});
   CHECK(text_of(ends, "--decoder-first-pipeline-num-layers") == "19");
   CHECK(text_of(ends, "--decoder-last-pipeline-num-layers") == "21");
@@ -174,14 +194,16 @@ TEST_CASE("Megatron takes stages of unequal layers, and an order of axes that di
   CHECK(text_of(middle, "--decoder-first-pipeline-num-layers").empty());
   CHECK(text_of(with({}), "--pipeline-model-parallel-layout").empty());
 
-  // 61 layers over 16 stages, and the module that predicts one token further; a layout stands for the number of chunks too.
+  // 61 layers over 16 stages, and the module that predicts one token further; a layout stands for the number of chunks
+  // too.
   const Exported uneven = Plan("deepseek_v3_h800_2048.json").to("megatron");
   CHECK(!left_out(uneven, "strategy.uneven_layers"));
   const std::string layout = text_of(uneven, "--pipeline-model-parallel-layout");
   CHECK(std::count(layout.begin(), layout.end(), '|') == 15);
   CHECK(layout.ends_with("mL"));
   std::int64_t layers = 0;
-  for (std::size_t at = layout.find("t*"); at != std::string::npos; at = layout.find("t*", at + 1)) layers += std::stoll(layout.substr(at + 2));
+  for (std::size_t at = layout.find("t*"); at != std::string::npos; at = layout.find("t*", at + 1))
+    layers += std::stoll(layout.substr(at + 2));
   CHECK(layers == 61);
 
   const auto order = [&](const char* axes) { return with({std::string("strategy.placement=") + axes}); };
@@ -198,11 +220,15 @@ TEST_CASE("torchtitan's experts need ranks that are no replicas, and its pipelin
   const Exported replicas = Plan("mixtral_8x7b_h100_64.json").to("torchtitan");
   CHECK(left_out(replicas, "strategy.ep"));
   CHECK(text_of(replicas, degree).empty());
-  const Exported within_tp = Plan("mixtral_8x7b_h100_64.json", {"strategy.zero_stage=0", "strategy.pp=1", "strategy.schedule=1f1b", "strategy.virtual_stages=1", "strategy.tp=8", "strategy.sequence_parallel=true"}).to("torchtitan");
+  const Exported within_tp = Plan("mixtral_8x7b_h100_64.json",
+                                  {"strategy.zero_stage=0", "strategy.pp=1", "strategy.schedule=1f1b",
+                                   "strategy.virtual_stages=1", "strategy.tp=8", "strategy.sequence_parallel=true"})
+                                 .to("torchtitan");
   CHECK(!left_out(within_tp, "strategy.ep"));
   CHECK(text_of(within_tp, degree) == "8");
 
-  for (const char* flag : {"parallelism.pipeline_parallel_first_stage_less_layers", "parallelism.pipeline_parallel_last_stage_less_layers"}) {
+  for (const char* flag : {"parallelism.pipeline_parallel_first_stage_less_layers",
+                           "parallelism.pipeline_parallel_last_stage_less_layers"}) {
     CHECK(text_of(replicas, flag) == "0");
     CHECK(text_of(within_tp, flag).empty());
   }
@@ -223,7 +249,11 @@ TEST_CASE("Slurm gives every component of a job its nodes whole") {
 }
 
 /// What one rank does in a step, counted from the Program itself.
-struct Counted { std::int64_t kernels = 0; double flops = 0; std::map<std::string, std::pair<std::int64_t, double>> calls; };
+struct Counted {
+  std::int64_t kernels = 0;
+  double flops = 0;
+  std::map<std::string, std::pair<std::int64_t, double>> calls;
+};
 
 Counted count(const Plan& plan, int rank) {
   const Program& p = plan.program;
@@ -256,7 +286,9 @@ Counted count(const Plan& plan, int rank) {
 
 TEST_CASE("A Chakra trace imports again to the Program's totals") {
   const std::vector<std::string> small{"training.global_batch=32"};
-  for (const auto& [scenario, changes] : {std::pair{"llama3_8b_h100_8.json", std::vector<std::string>{"training.global_batch=8"}}, std::pair{"llama3_70b_h100_64.json", small}}) {
+  for (const auto& [scenario, changes] :
+       {std::pair{"llama3_8b_h100_8.json", std::vector<std::string>{"training.global_batch=8"}},
+        std::pair{"llama3_70b_h100_64.json", small}}) {
     const Plan plan(scenario, changes);
     const Exported e = plan.to("chakra");
     for (const ExportedFile& file : e.files) {

@@ -64,7 +64,11 @@ double apart(const std::string& platform, const FluidPlan& plan) {
 
 TEST_CASE("SimGrid alone gives collectives on the exported platform the times that we do") {
   const Plan node("llama3_8b_h100_8.json"), nodes("gpt3_175b_a100_64.json");
-  struct Case { const Plan& plan; FluidPlan fluid; double alone; };
+  struct Case {
+    const Plan& plan;
+    FluidPlan fluid;
+    double alone;
+  };
   std::vector<Case> cases;
   // SimGrid first sees the light in the processes of their own: this one's comes after.
   for (const auto& [plan, ranks] : {std::pair(&node, 8), std::pair(&nodes, 16)}) {

@@ -34,7 +34,8 @@ TEST_CASE("every shipped GPU loads, with plausible figures and sources") {
     CHECK(gpu->memory_bandwidth >= BytesPerSecond{75e9});
     CHECK(gpu->memory_bandwidth <= BytesPerSecond{8e12});
     CHECK(gpu->peak(DType::fp16) >= gpu->peak(DType::fp32));
-    if (gpu->compute_capability == 60 || gpu->compute_capability >= 70) CHECK(gpu->peak(DType::fp16) >= 1.9 * gpu->peak(DType::fp32));
+    if (gpu->compute_capability == 60 || gpu->compute_capability >= 70)
+      CHECK(gpu->peak(DType::fp16) >= 1.9 * gpu->peak(DType::fp32));
     if (!is_cpu && !is_tpu) CHECK(gpu->peak(DType::bf16) == gpu->peak(DType::fp16));
     if (gpu->nvlink) {
       CHECK(gpu->nvlink->nccl_per_link < gpu->nvlink->per_link);
@@ -93,10 +94,39 @@ TEST_CASE("every shipped network and cluster loads and cites sources") {
 
 TEST_CASE("the machines the project promises are shipped") {
   auto machines = shipped().names(Catalogue::Kind::machine);
-  for (const char* id : {"dgx1p", "dgx1v", "dgx2", "dgx_a100_40gb", "dgx_a100_80gb", "dgx_h100", "dgx_h200", "dgx_b200", "dgx_b300", "gb200_nvl72", "gb300_nvl72",
-                         "pcie8_a100_4sw", "pcie4_k80", "pcie8_titan_x_pascal", "rtx3090_2x", "rtx4090_4x", "rtx5090_8x", "aws_p3_16xlarge", "aws_p3dn_24xlarge",
-                         "aws_p5_48xlarge", "aws_p5e_48xlarge", "aws_p6_b200_48xlarge", "aws_g5_48xlarge", "aws_g6_48xlarge", "azure_nd_a100_v4", "azure_nd_h100_v5",
-                         "azure_nc_a100_v4", "azure_ndv2", "gcp_a2_highgpu_8g", "gcp_a3_highgpu_8g", "gcp_a3_megagpu_8g", "gcp_a3_ultragpu_8g", "oci_bm_gpu_h100_8",
+  for (const char* id : {"dgx1p",
+                         "dgx1v",
+                         "dgx2",
+                         "dgx_a100_40gb",
+                         "dgx_a100_80gb",
+                         "dgx_h100",
+                         "dgx_h200",
+                         "dgx_b200",
+                         "dgx_b300",
+                         "gb200_nvl72",
+                         "gb300_nvl72",
+                         "pcie8_a100_4sw",
+                         "pcie4_k80",
+                         "pcie8_titan_x_pascal",
+                         "rtx3090_2x",
+                         "rtx4090_4x",
+                         "rtx5090_8x",
+                         "aws_p3_16xlarge",
+                         "aws_p3dn_24xlarge",
+                         "aws_p5_48xlarge",
+                         "aws_p5e_48xlarge",
+                         "aws_p6_b200_48xlarge",
+                         "aws_g5_48xlarge",
+                         "aws_g6_48xlarge",
+                         "azure_nd_a100_v4",
+                         "azure_nd_h100_v5",
+                         "azure_nc_a100_v4",
+                         "azure_ndv2",
+                         "gcp_a2_highgpu_8g",
+                         "gcp_a3_highgpu_8g",
+                         "gcp_a3_megagpu_8g",
+                         "gcp_a3_ultragpu_8g",
+                         "oci_bm_gpu_h100_8",
                          "cpu_2s_epyc_7742"}) {
     INFO(id);
     CHECK(std::find(machines.begin(), machines.end(), id) != machines.end());
@@ -104,7 +134,8 @@ TEST_CASE("the machines the project promises are shipped") {
 }
 
 TEST_CASE("an unknown name suggests the nearest") {
-  CHECK(error_of([] { (void)shipped().gpu("h100_smx5_80"); }).hint.find("did you mean 'h100_sxm5_80'") != std::string::npos);
+  CHECK(error_of([] { (void)shipped().gpu("h100_smx5_80"); }).hint.find("did you mean 'h100_sxm5_80'") !=
+        std::string::npos);
   Error machine = error_of([] { (void)shipped().machine("dgx_h10"); });
   CHECK(machine.kind == ErrorKind::usage);
   CHECK(machine.what() == std::string("unknown machine 'dgx_h10'"));
@@ -135,14 +166,19 @@ TEST_CASE("no file lies beside the catalogue unread") {
     std::string folder = entry.path().parent_path().filename().string();
     bool known = entry.path().filename() == "interconnects.json" || entry.path().filename() == "README.md";
     // Read by the cost model with the constants of steps, by the scoreboard's ranges, and by plans.
-    if (entry.path().filename() == "steps.json" || entry.path().filename() == "prediction_errors.json" || folder == "prices" || folder == "reliability") continue;
+    if (entry.path().filename() == "steps.json" || entry.path().filename() == "prediction_errors.json" ||
+        folder == "prices" || folder == "reliability")
+      continue;
     if (folder == "calibration") {  // Read by the cost model, by GPU generation.
       CHECK_NOTHROW(parse_calibration(read_text(entry.path().string()), entry.path().string()));
       continue;
     }
-    if (folder == "software") known = known || entry.path().extension() == ".json";  // Read by the scoreboard, by source and release.
-    if (folder == "collectives") known = entry.path().extension() == ".json";  // By generation, too: every GPU that loads has read its own.
-    for (auto kind : {Catalogue::Kind::gpu, Catalogue::Kind::machine, Catalogue::Kind::network, Catalogue::Kind::cluster}) {
+    // Read by the scoreboard, by source and release.
+    if (folder == "software") known = known || entry.path().extension() == ".json";
+    // By generation, too: every GPU that loads has read its own.
+    if (folder == "collectives") known = entry.path().extension() == ".json";
+    for (auto kind :
+         {Catalogue::Kind::gpu, Catalogue::Kind::machine, Catalogue::Kind::network, Catalogue::Kind::cluster}) {
       auto ids = shipped().names(kind);
       known = known || (folder == std::string(name_of(kind)) + "s" &&
                         std::find(ids.begin(), ids.end(), entry.path().stem().string()) != ids.end());

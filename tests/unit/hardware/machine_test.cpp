@@ -20,7 +20,8 @@ int count(const MachineSpec& machine, Kind kind) {
 std::vector<MachineSpec::Link> links_between(const MachineSpec& machine, int vertex, Kind kind) {
   std::vector<MachineSpec::Link> out;
   for (const auto& link : machine.links)
-    if ((link.a == vertex && machine.vertices[link.b].kind == kind) || (link.b == vertex && machine.vertices[link.a].kind == kind))
+    if ((link.a == vertex && machine.vertices[link.b].kind == kind) ||
+        (link.b == vertex && machine.vertices[link.a].kind == kind))
       out.push_back(link);
   return out;
 }

@@ -25,7 +25,9 @@ TEST_CASE("a group of figures without a source is refused with its place") {
 TEST_CASE("a cited source must exist, and a source must be cited") {
   Error unknown = broken_gpu([](auto& file) { file["pcie"]["source"] = "datashet"; });
   CHECK(unknown.where == "card.json: /pcie/source");
-  Error unused = broken_gpu([](auto& file) { file["sources"]["spare"] = {{"text", "a book"}, {"evidence", "published"}}; });
+  Error unused = broken_gpu([](auto& file) {
+    file["sources"]["spare"] = {{"text", "a book"}, {"evidence", "published"}};
+  });
   CHECK(unused.what() == std::string("source 'spare' is cited by no figure"));
   Error evidence = broken_gpu([](auto& file) { file["sources"].begin().value()["evidence"] = "hearsay"; });
   CHECK(evidence.hint.find("datasheet") != std::string::npos);
@@ -33,7 +35,8 @@ TEST_CASE("a cited source must exist, and a source must be cited") {
 
 TEST_CASE("figures need units, types need to be known, keys too") {
   CHECK(broken_gpu([](auto& file) { file["memory"]["bandwidth"] = 300e9; }).where == "card.json: /memory/bandwidth");
-  CHECK(broken_gpu([](auto& file) { file["compute"]["peak_dense"]["fp17"] = "1TFLOP/s"; }).hint.find("fp16") != std::string::npos);
+  CHECK(broken_gpu([](auto& file) { file["compute"]["peak_dense"]["fp17"] = "1TFLOP/s"; }).hint.find("fp16") !=
+        std::string::npos);
   CHECK(broken_gpu([](auto& file) { file["memroy"] = 1; }).what() != std::string());
   CHECK(broken_gpu([](auto& file) { file["schema"] = "rehearse/gpu/v2"; }).where == "card.json: /schema");
   CHECK(broken_gpu([](auto& file) { file["compute"]["sm_count"] = 0; }).where == "card.json: /compute/sm_count");

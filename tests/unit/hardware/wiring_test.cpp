@@ -9,15 +9,16 @@ using nlohmann::json;
 
 /// A two-socket box of four cards without NVLink; `wiring` and top-level `changes` replace its own.
 json pcie_box(const json& wiring, const json& changes = json::object()) {
-  json file = {{"schema", "rehearse/machine/v1"},
-               {"name", "box"},
-               {"gpu", "l40s"},
-               {"gpus", 4},
-               {"pcie", {{"generation", 4}, {"source", "s"}}},
-               {"cpu", {{"model", "any"}, {"vendor", "intel"}, {"sockets", 2}, {"socket_link", "upi_skylake"}, {"source", "s"}}},
-               {"nic", {{"name", "100G"}, {"rate", "100Gb/s"}, {"count", 1}, {"source", "s"}}},
-               {"wiring", wiring},
-               {"sources", {{"s", {{"text", "made up"}, {"evidence", "estimate"}}}}}};
+  json file = {
+      {"schema", "rehearse/machine/v1"},
+      {"name", "box"},
+      {"gpu", "l40s"},
+      {"gpus", 4},
+      {"pcie", {{"generation", 4}, {"source", "s"}}},
+      {"cpu", {{"model", "any"}, {"vendor", "intel"}, {"sockets", 2}, {"socket_link", "upi_skylake"}, {"source", "s"}}},
+      {"nic", {{"name", "100G"}, {"rate", "100Gb/s"}, {"count", 1}, {"source", "s"}}},
+      {"wiring", wiring},
+      {"sources", {{"s", {{"text", "made up"}, {"evidence", "estimate"}}}}}};
   file["wiring"]["source"] = "s";
   file.update(changes);
   return file;
@@ -61,7 +62,8 @@ TEST_CASE("switches nest, have names and narrower uplinks") {
 TEST_CASE("explicit links say what no shorthand does") {
   json link = {{"a", "GPU0"}, {"b", "CPU1"}, {"kind", "c2c"}, {"rate", "450GB/s"}};
   json wiring = kPlain;
-  wiring["links"] = {link, {{"a", "CPU0"}, {"b", "CPU1"}, {"kind", "socket"}, {"technology", "qpi_broadwell"}, {"latency", "1us"}}};
+  wiring["links"] = {
+      link, {{"a", "CPU0"}, {"b", "CPU1"}, {"kind", "socket"}, {"technology", "qpi_broadwell"}, {"latency", "1us"}}};
   MachineSpec box = machine_from(pcie_box(wiring));
   CHECK(box.links[6].kind == MachineSpec::LinkKind::c2c);
   CHECK(box.links[6].nccl_rate == BytesPerSecond{450e9});
@@ -70,7 +72,9 @@ TEST_CASE("explicit links say what no shorthand does") {
 }
 
 TEST_CASE("two boards of NVSwitches joined by a trunk") {
-  json wiring = {{"nvswitches", {{{"chips", 6}, {"links_per_gpu", 6}, {"gpus", {0, 1}}}, {{"chips", 6}, {"links_per_gpu", 6}, {"gpus", {2, 3}}}}},
+  json wiring = {{"nvswitches",
+                  {{{"chips", 6}, {"links_per_gpu", 6}, {"gpus", {0, 1}}},
+                   {{"chips", 6}, {"links_per_gpu", 6}, {"gpus", {2, 3}}}}},
                  {"links", {{{"a", "NVSwitch0"}, {"b", "NVSwitch1"}, {"kind", "nvlink"}, {"count", 48}}}}};
   MachineSpec box = machine_from(pcie_box(wiring, {{"gpu", "v100_sxm2_32"}}));
   CHECK(box.links.back().rate == BytesPerSecond{1200e9});
@@ -78,7 +82,8 @@ TEST_CASE("two boards of NVSwitches joined by a trunk") {
 }
 
 TEST_CASE("consumer boxes have no peer-to-peer access and may have no NIC") {
-  json file = pcie_box({{"cpus", {{{"gpus", {0, 1}}}, {{"gpus", {2, 3}}}}}}, {{"gpu", "rtx4090"}, {"peer_to_peer", false}});
+  json file =
+      pcie_box({{"cpus", {{{"gpus", {0, 1}}}, {{"gpus", {2, 3}}}}}}, {{"gpu", "rtx4090"}, {"peer_to_peer", false}});
   file.erase("nic");
   MachineSpec box = machine_from(file);
   CHECK_FALSE(box.peer_to_peer);
@@ -135,7 +140,8 @@ TEST_CASE("NICs may be called by their device, and CPUs say their cores") {
 }
 
 TEST_CASE("trays repeat everything but the NVSwitches") {
-  json wiring = {{"nvswitches", {{{"chips", 4}, {"links_per_gpu", 6}}}}, {"cpus", {{{"gpus", {0, 1}}, {"nics", {0}}}, {{"gpus", {2, 3}}}}}};
+  json wiring = {{"nvswitches", {{{"chips", 4}, {"links_per_gpu", 6}}}},
+                 {"cpus", {{{"gpus", {0, 1}}, {"nics", {0}}}, {{"gpus", {2, 3}}}}}};
   MachineSpec one = machine_from(pcie_box(wiring, {{"gpu", "v100_sxm2_32"}}));
   MachineSpec three = machine_from(pcie_box(wiring, {{"gpu", "v100_sxm2_32"}, {"trays", 3}}));
   CHECK(three.gpus == 12);
@@ -147,7 +153,14 @@ TEST_CASE("trays repeat everything but the NVSwitches") {
 }
 
 TEST_CASE("channels that NCCL chose stand in the machine's file") {
-  json graph = {{"id", 0}, {"pattern", 4}, {"channels", 2}, {"speed_intra", "12GB/s"}, {"speed_inter", "10GB/s"}, {"type_intra", "SYS"}, {"type_inter", "PIX"}, {"orders", {{0, 1, 2, 3}, {3, 2, 1, 0}}}};
+  json graph = {{"id", 0},
+                {"pattern", 4},
+                {"channels", 2},
+                {"speed_intra", "12GB/s"},
+                {"speed_inter", "10GB/s"},
+                {"type_intra", "SYS"},
+                {"type_inter", "PIX"},
+                {"orders", {{0, 1, 2, 3}, {3, 2, 1, 0}}}};
   json nccl = {{"graphs", {graph}}, {"source", "s"}};
   MachineSpec box = machine_from(pcie_box(kPlain, {{"nccl", nccl}}));
   REQUIRE(box.nccl_graphs.size() == 1);

@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "tests/unit/import/imports.hpp"
 #include "tests/support/source_path.hpp"
+#include "tests/unit/import/imports.hpp"
 
 namespace rehearse {
 namespace {
@@ -22,24 +22,29 @@ const std::map<std::string, Outcome>& outcomes() {
       {"smi_4090x8_go-gpuallocator_17.txt", {"rtx4090", 8, 2}},
       {"smi_c4140_4xV100_nccl-tests_68.txt", {"v100_sxm2_16", 4, 1}},
       {"smi_v100_sxm2_8gpu_dlperf.txt", {"v100_sxm2_16", 8, 1}},
-      {"smi_hgx_NV18_9nic_4numa_sglang_13973_first6rows.txt", {"h200_sxm", 0, 0, "a part of a matrix: the header names 17 devices, but GPU6, GPU7, NIC0,"}},
+      {"smi_hgx_NV18_9nic_4numa_sglang_13973_first6rows.txt",
+       {"h200_sxm", 0, 0, "a part of a matrix: the header names 17 devices, but GPU6, GPU7, NIC0,"}},
       {"smi_2x5090_p2p_rw_club-3090_1229.txt", {"rtx5090", 0, 0, "'GNS' between GPU0 and GPU1 is no class of path"}},
       {"ibm_vpc_h100_vm_dump.xml", {"", 8, 8}},
       {"nccl-tests_256_h200_baremetal_numa0_only.xml", {"", 3, 3}},
       {"nccl-tests_256_h200_vm_first_gpu_nic_only.xml", {"", 1, 1}},
       {"azure_ncv4-topo.xml", {"", 4, 1}},
-      {"aws_p5.48xl-topo.xml", {"h100_sxm5_80", 0, 0, "<system>: no NVLink is named, but a H100 SXM5 80GB has 18: a template"}},
+      {"aws_p5.48xl-topo.xml",
+       {"h100_sxm5_80", 0, 0, "<system>: no NVLink is named, but a H100 SXM5 80GB has 18: a template"}},
       {"aws_g5.48xl-topo.xml", {"", 0, 0, "<system>: no <gpu>: a template without GPUs"}},
-      {"aws_p4d-24xl-topo.xml", {"", 0, 0, "<system>: a template without GPUs: 8 PCI devices of class GPU, but no <gpu>"}},
+      {"aws_p4d-24xl-topo.xml",
+       {"", 0, 0, "<system>: a template without GPUs: 8 PCI devices of class GPU, but no <gpu>"}},
       {"aws_p4de-24xl-topo.xml", {"", 0, 0, "<system>: a template without GPUs: 8 PCI devices"}},
       {"azure_ndv2-topo.xml", {"", 0, 0, "<system>: a template without GPUs: 8 PCI devices"}},
       {"azure_ndv4-topo.xml", {"", 0, 0, "<system>: a template without GPUs: 8 PCI devices"}},
       {"azure_ndv5-topo.xml", {"", 0, 0, "<system>: a template without GPUs: 8 PCI devices"}},
       {"azure_ncv4-graph.xml", {"", 0, 0, "a graph file holds the channels that NCCL chose, but no wiring"}},
-      {"rccl_topo_8p6l_4nic.xml", {"", 0, 0, "<system>: a topology of AMD's RCCL (version 2): 8 AMD GPUs, 48 xgmi links"}},
+      {"rccl_topo_8p6l_4nic.xml",
+       {"", 0, 0, "<system>: a topology of AMD's RCCL (version 2): 8 AMD GPUs, 48 xgmi links"}},
       {"rccl_topo_8p_940.xml", {"", 0, 0, "<system>: a topology of AMD's RCCL (version 2): 8 AMD GPUs, 56 xgmi links"}},
       {"rccl_topo_8p_pcie.xml", {"", 0, 0, "<system>: a topology of AMD's RCCL (version 2): 8 AMD GPUs, 0 xgmi links"}},
-      {"rccl_topo_8p_rome_4n_1.xml", {"", 0, 0, "<system>: a topology of AMD's RCCL (version 2): 8 AMD GPUs, 24 xgmi links"}},
+      {"rccl_topo_8p_rome_4n_1.xml",
+       {"", 0, 0, "<system>: a topology of AMD's RCCL (version 2): 8 AMD GPUs, 24 xgmi links"}},
   };
   return table;
 }
@@ -54,7 +59,8 @@ ImportOptions options_for(const Outcome& outcome, bool xml) {
 
 TEST_CASE("every description has its outcome: a machine, or the exact reason why not") {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(rehearse::testing::source_path("tests/unit/import/machine_descriptions"))) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(rehearse::testing::source_path("tests/unit/import/machine_descriptions"))) {
     const std::string name = entry.path().filename().string();
     if (name == "SOURCES.md") continue;
     INFO(name);
@@ -102,7 +108,8 @@ TEST_CASE("a graph file gives its machine the channels that NCCL chose") {
   CHECK(machine.nccl_graphs[0].orders[1] == std::vector<int>{0, 3, 2, 1});
   CHECK(machine.nccl_graphs[1].channels == 4);
   options.base_machine = read_text(rehearse::testing::source_path("topologies/machines/rtx4090_2x.json"));
-  CHECK(refused(description("azure_ncv4-graph.xml"), options).what() == std::string("GPU2 does not exist: the machine has 2"));
+  CHECK(refused(description("azure_ncv4-graph.xml"), options).what() ==
+        std::string("GPU2 does not exist: the machine has 2"));
 }
 
 }  // namespace rehearse

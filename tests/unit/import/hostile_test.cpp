@@ -18,7 +18,9 @@ std::string reason(const std::string& text) { return refused(text, answers("l40s
 }  // namespace
 
 TEST_CASE("entities are refused where they would be declared") {
-  CHECK(reason(R"(<!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><system>&b;</system>)").starts_with("a document type declaration"));
+  CHECK(
+      reason(R"(<!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><system>&b;</system>)")
+          .starts_with("a document type declaration"));
   CHECK(reason(R"(<!DOCTYPE system SYSTEM "file:///etc/passwd"><system/>)").starts_with("a document type declaration"));
 }
 
@@ -34,9 +36,12 @@ TEST_CASE("deep, wide and long files end at their limit") {
 
 TEST_CASE("numbers and names of an XML file that no machine has") {
   std::string gpus = "<system version=\"1\"><cpu vendor=\"GenuineIntel\">";
-  for (int i = 0; i < 1100; ++i) gpus += "<pci busid=\"" + std::to_string(i) + "\" class=\"0x030200\"><gpu dev=\"" + std::to_string(i) + "\"/></pci>";
+  for (int i = 0; i < 1100; ++i)
+    gpus +=
+        "<pci busid=\"" + std::to_string(i) + "\" class=\"0x030200\"><gpu dev=\"" + std::to_string(i) + "\"/></pci>";
   CHECK(reason(gpus + "</cpu></system>") == "<gpu>: more than 1024 GPUs");
-  CHECK(reason("<system version=\"1\"><cpu vendor=\"GenuineIntel\"><pci busid=\"a\" class=\"0x030200\" link_width=\"99999999999999999999\"><gpu dev=\"0\"/></pci></cpu></system>")
+  CHECK(reason("<system version=\"1\"><cpu vendor=\"GenuineIntel\"><pci busid=\"a\" class=\"0x030200\" "
+               "link_width=\"99999999999999999999\"><gpu dev=\"0\"/></pci></cpu></system>")
             .starts_with("<pci>: link_width="));
   CHECK(reason("<topology/>").starts_with("hwloc's topology"));
   CHECK(reason("<platform/>").starts_with("a SimGrid platform"));
@@ -54,7 +59,8 @@ TEST_CASE("text that is no XML says where it stops being some") {
 
 TEST_CASE("a switch that names itself as its link is no loop") {
   const std::string text =
-      R"(<system version="1"><cpu vendor="GenuineIntel"><pci busid="a" class="0x060400"><pcilink target="a"/><pci busid="b" class="0x030200"><gpu dev="0"/></pci></pci></cpu></system>)";
+      R"(<system version="1"><cpu vendor="GenuineIntel"><pci busid="a" class="0x060400">
+        <pcilink target="a"/><pci busid="b" class="0x030200"><gpu dev="0"/></pci></pci></cpu></system>)";
   CHECK(reason(text) == "<pcilink>: a switch linked to itself");
 }
 
@@ -62,7 +68,8 @@ TEST_CASE("huge matrices are refused by their header, wide rows by their length"
   std::string header;
   for (int i = 0; i < 5000; ++i) header += "\tGPU" + std::to_string(i);
   CHECK(reason(header + "\n") == "more than 512 devices in one matrix");
-  CHECK(reason("\tGPU0\tGPU1\nGPU0\tX" + repeated("\tSYS", 100'000) + "\nGPU1\tSYS\tX\n") == "the row of GPU0 has more cells than the header has devices");
+  CHECK(reason("\tGPU0\tGPU1\nGPU0\tX" + repeated("\tSYS", 100'000) + "\nGPU1\tSYS\tX\n") ==
+        "the row of GPU0 has more cells than the header has devices");
 }
 
 TEST_CASE("an empty file, zero bytes and other kinds of file") {

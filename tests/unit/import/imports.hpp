@@ -25,10 +25,13 @@ inline std::string description(const std::string& file) {
 }
 
 inline MachineSpec machine_of(const ImportedTopology& imported) {
-  return read_machine(parse_json(imported.machine, "box.json"), "box.json", "box", shipped().interconnects(), [](const std::string& id) { return shipped().gpu(id); });
+  return read_machine(parse_json(imported.machine, "box.json"), "box.json", "box", shipped().interconnects(),
+                      [](const std::string& id) { return shipped().gpu(id); });
 }
 
-inline MachineSpec imported(const std::string& text, const ImportOptions& options) { return machine_of(import_topology(text, "file", options, shipped())); }
+inline MachineSpec imported(const std::string& text, const ImportOptions& options) {
+  return machine_of(import_topology(text, "file", options, shipped()));
+}
 
 /// Answers to everything that a text may leave open.
 inline ImportOptions answers(const std::string& gpu) {

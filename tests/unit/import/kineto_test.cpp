@@ -23,9 +23,14 @@ namespace {
 using testing::ScratchFile;
 
 std::string kernel(const std::string& name, double ts, double dur, int stream = 7, const std::string& more = {}) {
-  return fmt::format(R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, "dur": {}, "args": {{"device": 0, "stream": {}{}}}}})", name, stream, ts, dur, stream, more);
+  return fmt::format(
+      R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, "dur": {}, "args": {{"device": 0,
+      "stream": {}{}}}}})",
+      name, stream, ts, dur, stream, more);
 }
-std::string trace(const std::string& events, const std::string& more = {}) { return "{" + more + "\"traceEvents\": [" + events + "]}"; }
+std::string trace(const std::string& events, const std::string& more = {}) {
+  return "{" + more + "\"traceEvents\": [" + events + "]}";
+}
 
 RankTrace read(const std::string& text, const std::string& suffix = ".json") {
   const ScratchFile file(text, suffix);
@@ -48,19 +53,27 @@ void check_refused(const std::string& text, const std::string& what, const std::
 
 TEST_CASE("A kernel's name tells its class") {
   CHECK(class_of_kernel("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn") == OperationClass::matmul);
-  CHECK(class_of_kernel("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>(...)") == OperationClass::matmul);
+  CHECK(class_of_kernel("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>(...)") ==
+        OperationClass::matmul);
   CHECK(class_of_kernel("void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, 4>>") == OperationClass::attention);
   CHECK(class_of_kernel("sm80_xmma_fprop_implicit_gemm_tf32f32") == OperationClass::convolution);
   CHECK(class_of_kernel("void cudnn::bn_bw_1C11_kernel_new<float>") == OperationClass::norm);
-  CHECK(class_of_kernel("void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>") == OperationClass::elementwise);
-  CHECK(class_of_kernel("void at::native::multi_tensor_apply_kernel<TensorListMetadata<2>, FusedAdamMathFunctor>") == OperationClass::optimizer);
-  CHECK(class_of_kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)") == OperationClass::communication);
+  CHECK(class_of_kernel("void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>") ==
+        OperationClass::elementwise);
+  CHECK(class_of_kernel("void at::native::multi_tensor_apply_kernel<TensorListMetadata<2>, FusedAdamMathFunctor>") ==
+        OperationClass::optimizer);
+  CHECK(class_of_kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)") ==
+        OperationClass::communication);
   CHECK(class_of_kernel("void my_kernel()") == OperationClass::other);
 }
 
 TEST_CASE("Every profiler's word for a collective is read as one") {
-  for (const char* word : {"allreduce", "nccl:all_reduce", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", "ALL_REDUCE", "allreduce_coalesced"}) CHECK(call_name(word) == "all_reduce");
-  for (const char* word : {"_reduce_scatter_base", "nccl:reduce_scatter_tensor_coalesced", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"}) CHECK(call_name(word) == "reduce_scatter");
+  for (const char* word : {"allreduce", "nccl:all_reduce", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+                           "ALL_REDUCE", "allreduce_coalesced"})
+    CHECK(call_name(word) == "all_reduce");
+  for (const char* word :
+       {"_reduce_scatter_base", "nccl:reduce_scatter_tensor_coalesced", "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"})
+    CHECK(call_name(word) == "reduce_scatter");
   CHECK(call_name("_allgather_base") == "all_gather");
   CHECK(call_name("all_to_allv") == "all_to_all");
   CHECK(call_name("recv") == "receive");
@@ -70,10 +83,13 @@ TEST_CASE("Every profiler's word for a collective is read as one") {
 }
 
 TEST_CASE("Fields of a call are taken from its kernel") {
-  const RankTrace t = read(trace(kernel("ncclDevKernel_AllGather_RING_LL", 100.5, 20, 40,
-                                        R"(, "Collective name": "_allgather_base", "In msg nelems": 10, "Out msg nelems": 80, "dtype": "BFloat16", "Group size": 8,
-                                           "Process Group Name": "3", "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]", "Seq": 12)"),
-                                 R"("distributedInfo": {"rank": 5, "world_size": 16}, "baseTimeNanoseconds": 2000, )"));
+  const RankTrace t = read(trace(
+      kernel("ncclDevKernel_AllGather_RING_LL", 100.5, 20, 40,
+             R"(, "Collective name": "_allgather_base", "In msg nelems": 10, "Out msg nelems": 80, "dtype": "BFloat16",
+          "Group size": 8,
+                                           "Process Group Name": "3",
+                                           "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]", "Seq": 12)"),
+      R"("distributedInfo": {"rank": 5, "world_size": 16}, "baseTimeNanoseconds": 2000, )"));
   CHECK(t.rank == 5);
   CHECK(t.world_size == 16);
   REQUIRE(t.calls.size() == 1);
@@ -87,13 +103,18 @@ TEST_CASE("Fields of a call are taken from its kernel") {
 }
 
 TEST_CASE("Host work is not device time") {
-  const RankTrace t = read(trace(kernel("gemm", 10, 5) + R"(, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 100, "args": {}},
-    {"ph": "X", "cat": "gpu_user_annotation", "name": "forward", "pid": 0, "tid": 7, "ts": 10, "dur": 5, "args": {}}, {"ph": "i", "name": "mark", "ts": 3})"));
+  const RankTrace t = read(
+      trace(kernel("gemm", 10, 5) +
+            R"(, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 100, "args": {}},
+    {"ph": "X", "cat": "gpu_user_annotation", "name": "forward", "pid": 0, "tid": 7, "ts": 10, "dur": 5, "args": {}},
+    {"ph": "i", "name": "mark", "ts": 3})"));
   CHECK(t.events.size() == 1);
   CHECK(t.all_events == 4);
 }
 
-TEST_CASE("Chrome's bare list of events is read, too") { CHECK(read("[" + kernel("gemm", 10, 5) + "]").events.size() == 1); }
+TEST_CASE("Chrome's bare list of events is read, too") {
+  CHECK(read("[" + kernel("gemm", 10, 5) + "]").events.size() == 1);
+}
 
 TEST_CASE("Damaged traces are refused with the place") {
   const std::string good = trace(kernel("gemm", 10, 5));
@@ -101,7 +122,8 @@ TEST_CASE("Damaged traces are refused with the place") {
   check_refused(good.substr(0, good.size() - 2), "ends in the middle");
   check_refused(trace(kernel("gemm", 10, 5) + ", {"), "no JSON");
   check_refused(trace(kernel("gemm", 10, -5)), "lasts -5");
-  check_refused(trace(R"({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": "soon", "dur": 5})"), "no time");
+  check_refused(trace(R"({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": "soon", "dur": 5})"),
+                "no time");
   check_refused(trace(R"({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1})"), "no duration");
   check_refused(trace(kernel("gemm", 1e300, 5)), "no time");
   check_refused(trace("[1, 2]"), "no object");
@@ -126,8 +148,10 @@ TEST_CASE("A scenario's number of nodes is no list of a Chakra trace's") {
 }
 
 TEST_CASE("A class that the writer states goes before the kernel's name") {
-  const RankTrace t = read(trace(kernel("mlp.fc1", 10, 5, 7, R"(, "class": "matmul")") + "," + kernel("gemm", 20, 5, 7, R"(, "class": "attention")") + "," +
-                                 kernel("gemm", 30, 5, 7, R"(, "class": "no class")") + "," + kernel("ncclDevKernel_AllReduce", 40, 5, 7, R"(, "class": "matmul")")));
+  const RankTrace t = read(trace(kernel("mlp.fc1", 10, 5, 7, R"(, "class": "matmul")") + "," +
+                                 kernel("gemm", 20, 5, 7, R"(, "class": "attention")") + "," +
+                                 kernel("gemm", 30, 5, 7, R"(, "class": "no class")") + "," +
+                                 kernel("ncclDevKernel_AllReduce", 40, 5, 7, R"(, "class": "matmul")")));
   CHECK(t.events[0].cls == OperationClass::matmul);
   CHECK(t.events[1].cls == OperationClass::attention);
   CHECK(t.events[2].cls == OperationClass::matmul);  // By its name.
@@ -136,15 +160,22 @@ TEST_CASE("A class that the writer states goes before the kernel's name") {
 
 /// A node of a Chakra trace that says no start.
 std::string chakra(int id, int type, double us, int stream, const std::string& after, const std::string& more = "") {
-  return fmt::format(R"({{"id": {}, "name": "n{}", "type": {}, "duration_micros": {}, "data_deps": [{}], "attr": [{{"name": "is_cpu_op", "bool_val": false}}, {{"name": "stream", "int64_val": {}}}]{}}})", id, id, type, us,
-                     after, stream, more);
+  return fmt::format(
+      R"({{"id": {}, "name": "n{}", "type": {}, "duration_micros": {}, "data_deps": [{}], "attr":
+      [{{"name": "is_cpu_op", "bool_val": false}}, {{"name": "stream", "int64_val": {}}}]{}}})",
+      id, id, type, us, after, stream, more);
 }
 
-RankTrace read_nodes(const std::string& nodes) { return read_trace(ScratchFile("{\"nodes\": [" + nodes + "]}", ".json").path()).front(); }
+RankTrace read_nodes(const std::string& nodes) {
+  return read_trace(ScratchFile("{\"nodes\": [" + nodes + "]}", ".json").path()).front();
+}
 
 TEST_CASE("Chakra nodes without starts are laid out by dependencies and streams") {
-  // A call beside the second product; the third waits for both. 4 waits for nothing but its stream. The file's order is no order of dependencies.
-  const RankTrace t = read_nodes(chakra(3, 4, 10, 0, "1, 2") + "," + chakra(0, 4, 100, 0, "") + "," + chakra(1, 7, 50, 1, "\"0\"") + "," + chakra(2, 4, 200, 0, "0") + "," + chakra(4, 7, 5, 1, ""));
+  // A call beside the second product; the third waits for both. 4 waits for nothing but its stream. The file's order is
+  // no order of dependencies.
+  const RankTrace t =
+      read_nodes(chakra(3, 4, 10, 0, "1, 2") + "," + chakra(0, 4, 100, 0, "") + "," + chakra(1, 7, 50, 1, "\"0\"") +
+                 "," + chakra(2, 4, 200, 0, "0") + "," + chakra(4, 7, 5, 1, ""));
   CHECK(t.laid_out);
   std::map<std::string, double> begins;
   for (const DeviceEvent& e : t.events) begins[t.names[static_cast<std::size_t>(e.name)]] = e.begin.value() * 1e6;
@@ -153,17 +184,22 @@ TEST_CASE("Chakra nodes without starts are laid out by dependencies and streams"
   CHECK(begins["n3"] == Approx(300));
   CHECK(begins["n1"] == Approx(100));
   CHECK(begins["n4"] == Approx(150));
-  CHECK(std::is_sorted(t.events.begin(), t.events.end(), [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; }));
+  CHECK(std::is_sorted(t.events.begin(), t.events.end(),
+                       [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; }));
   CHECK(measured_workload(align({t}), "").measured_step.value() == Approx(310e-6));
 }
 
 TEST_CASE("Chakra nodes with starts stand where they say") {
-  const RankTrace t = read_nodes(chakra(0, 4, 100, 0, "") + "," + chakra(1, 4, 5, 0, "", R"(, "start_time_micros": "700")"));
+  const RankTrace t =
+      read_nodes(chakra(0, 4, 100, 0, "") + "," + chakra(1, 4, 5, 0, "", R"(, "start_time_micros": "700")"));
   CHECK_FALSE(t.laid_out);
   CHECK(t.events[1].begin.value() == Approx(700e-6));
 }
 
-TEST_CASE("Chakra nodes that wait for one another are refused") { check_refused("{\"nodes\": [" + chakra(0, 4, 1, 0, "1") + "," + chakra(1, 4, 1, 0, "0") + "]}", "2 nodes wait for one another"); }
+TEST_CASE("Chakra nodes that wait for one another are refused") {
+  check_refused("{\"nodes\": [" + chakra(0, 4, 1, 0, "1") + "," + chakra(1, 4, 1, 0, "0") + "]}",
+                "2 nodes wait for one another");
+}
 
 TEST_CASE("Memory is bounded by a limit on device events") {
   const ScratchFile file(trace(kernel("a", 1, 1) + "," + kernel("b", 2, 1)), ".json");

@@ -33,7 +33,8 @@ MeasuredWorkload two_ranks(double bytes = 1e6) {
   const auto rank = [&](int r) {
     HandTrace t(r);
     t.kernel(0, 2e-3).kernel(2e-3, 3e-3).call(2e-3, 4e-3, "all_reduce", bytes).kernel(6.005e-3, 1e-3);
-    std::stable_sort(t.trace.events.begin(), t.trace.events.end(), [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; });
+    std::stable_sort(t.trace.events.begin(), t.trace.events.end(),
+                     [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; });
     return t.trace;
   };
   return measured_workload(align({rank(0), rank(1)}), "");
@@ -53,7 +54,8 @@ TEST_CASE("A step played with its own times takes what it took") {
 
 TEST_CASE("A call of no known name is refused") {
   std::string text = measured_workload_json(two_ranks());
-  for (std::size_t at = text.find("all_reduce"); at != std::string::npos; at = text.find("all_reduce")) text.replace(at, 10, "foo");
+  for (std::size_t at = text.find("all_reduce"); at != std::string::npos; at = text.find("all_reduce"))
+    text.replace(at, 10, "foo");
   CHECK_THROWS_WITH(read_measured_workload(ScratchFile(text, ".json").path(), {}), Catch::Matchers::Contains("foo"));
 }
 
@@ -69,11 +71,13 @@ TEST_CASE("Messages between stages are played as traced where that is asked for,
   const auto stage = [](int rank, const char* call) {
     HandTrace t(rank);
     t.kernel(0, 1e-3).call(1e-3, 2e-3, call, 1e6).kernel(3e-3, 1e-3);
-    std::stable_sort(t.trace.events.begin(), t.trace.events.end(), [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; });
+    std::stable_sort(t.trace.events.begin(), t.trace.events.end(),
+                     [](const DeviceEvent& a, const DeviceEvent& b) { return a.begin < b.begin; });
     return t.trace;
   };
   MeasuredWorkload w = measured_workload(align({stage(0, "send"), stage(1, "receive")}), "");
-  CHECK(std::any_of(w.notes.begin(), w.notes.end(), [](const std::string& n) { return n.find("messages=measured") != std::string::npos; }));
+  CHECK(std::any_of(w.notes.begin(), w.notes.end(),
+                    [](const std::string& n) { return n.find("messages=measured") != std::string::npos; }));
   CHECK_THROWS_WITH(measured_program(w), Catch::Matchers::Contains("names no peer"));
   const ScratchFile file(measured_workload_json(w), ".json");
   CHECK_THROWS_AS(measured_program(read_measured_workload(file.path())), Error);
@@ -118,7 +122,8 @@ TEST_CASE("A workload is what its file says") {
   CHECK(is_measured_workload(file.path()));
   const MeasuredWorkload again = read_measured_workload(file.path());
   CHECK(measured_workload_json(again) == measured_workload_json(w));
-  const MeasuredWorkload changed = read_measured_workload(file.path(), {"cluster.machine=dgx_h100", "cluster.nodes=2", "data_parallel=16", "calls=measured"});
+  const MeasuredWorkload changed = read_measured_workload(
+      file.path(), {"cluster.machine=dgx_h100", "cluster.nodes=2", "data_parallel=16", "calls=measured"});
   REQUIRE(changed.cluster);
   CHECK(changed.cluster->parts[0].nodes == 2);
   CHECK(changed.data_parallel == 16);
@@ -130,7 +135,8 @@ TEST_CASE("A workload is what its file says") {
 TEST_CASE("Ranks of a sample, whose calls differ, all do as the first") {
   const JobTrace job = align([] {
     std::vector<RankTrace> ranks = read_trace(source_path("tests/unit/import/traces/sampled_rank-0.json.gz"));
-    for (RankTrace& r : read_trace(source_path("tests/unit/import/traces/sampled_rank-1.json.gz"))) ranks.push_back(std::move(r));
+    for (RankTrace& r : read_trace(source_path("tests/unit/import/traces/sampled_rank-1.json.gz")))
+      ranks.push_back(std::move(r));
     return ranks;
   }());
   MeasuredWorkload w = measured_workload(job, "");

@@ -7,15 +7,22 @@ namespace {
 
 using Kind = MachineSpec::VertexKind;
 
-const char* const kCpu = R"(<cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">)";
+const char* const kCpu =
+    R"(<cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">)";
 
 /// A host of one CPU with `inside`.
-std::string system_of(const std::string& inside) { return std::string("<system version=\"1\">") + kCpu + inside + "</cpu></system>"; }
-std::string gpu(int dev, const std::string& inside = {}, int sm = 70) {
-  return "<pci busid=\"0000:0" + std::to_string(dev) + ":00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" link_width=\"16\"><gpu dev=\"" + std::to_string(dev) + "\" sm=\"" +
-         std::to_string(sm) + "\">" + inside + "</gpu></pci>";
+std::string system_of(const std::string& inside) {
+  return std::string("<system version=\"1\">") + kCpu + inside + "</cpu></system>";
 }
-std::string nvlink(int to, int count) { return "<nvlink target=\"0000:0" + std::to_string(to) + ":00.0\" count=\"" + std::to_string(count) + "\" tclass=\"0x030200\"/>"; }
+std::string gpu(int dev, const std::string& inside = {}, int sm = 70) {
+  return "<pci busid=\"0000:0" + std::to_string(dev) +
+         ":00.0\" class=\"0x030200\" link_speed=\"8 GT/s\" link_width=\"16\"><gpu dev=\"" + std::to_string(dev) +
+         "\" sm=\"" + std::to_string(sm) + "\">" + inside + "</gpu></pci>";
+}
+std::string nvlink(int to, int count) {
+  return "<nvlink target=\"0000:0" + std::to_string(to) + ":00.0\" count=\"" + std::to_string(count) +
+         "\" tclass=\"0x030200\"/>";
+}
 
 ImportOptions v100() {
   ImportOptions options;
@@ -49,13 +56,15 @@ TEST_CASE("a dump of eight H100: 18 NVLinks each to four chips, a NIC behind the
   CHECK(matrix.devices[8].device == "mlx5_0");
   CHECK(matrix.devices[0].cores == "0-79");
   for (const auto& link : m.links)
-    if (m.vertices[static_cast<std::size_t>(link.a)].kind == Kind::pcie_switch) CHECK(link.nccl_rate == BytesPerSecond{0.1875e9});  // 2.5 GT/s x1.
+    if (m.vertices[static_cast<std::size_t>(link.a)].kind == Kind::pcie_switch)
+      CHECK(link.nccl_rate == BytesPerSecond{0.1875e9});  // 2.5 GT/s x1.
 }
 
 TEST_CASE("the CPU's family and model give its link as NCCL takes it") {
   auto link_of = [](const std::string& model) {
-    std::string text = system_of(gpu(0)) ;
-    text = text.substr(0, text.size() - 9) + R"(<cpu numaid="1"><nic><net name="eth0" dev="0" speed="25000"/></nic></cpu></system>)";
+    std::string text = system_of(gpu(0));
+    text = text.substr(0, text.size() - 9) +
+           R"(<cpu numaid="1"><nic><net name="eth0" dev="0" speed="25000"/></nic></cpu></system>)";
     text.replace(text.find("modelid=\"85\""), 12, "modelid=\"" + model + "\"");
     const MachineSpec m = imported(text, v100());
     for (const auto& link : m.links)
@@ -72,13 +81,17 @@ TEST_CASE("NVLinks between GPUs are stated by both ends, which must agree") {
   MachineSpec m = imported(system_of(gpu(0, nvlink(1, 2)) + gpu(1, nvlink(0, 2))), v100());
   CHECK(topology_matrix(m).text(0, 1) == "NV2");
   CHECK(topology_matrix(imported(system_of(gpu(0, nvlink(1, 2)) + gpu(1)), v100())).text(0, 1) == "NV2");
-  CHECK(std::string(refused(system_of(gpu(0, nvlink(1, 2)) + gpu(1, nvlink(0, 1))), v100()).what()) == "<nvlink>: GPU0 and GPU1 state 2 and 1 NVLinks to each other");
-  CHECK(refused(system_of(gpu(0, nvlink(7, 2)) + gpu(1)), v100()).what() == std::string("<nvlink>: an NVLink to '0000:07:00.0', which is no GPU of this file"));
-  CHECK(std::string(refused(system_of(gpu(0, nvlink(1, 7)) + gpu(1)), v100()).what()).find("wired with 7 NVLinks") != std::string::npos);
+  CHECK(std::string(refused(system_of(gpu(0, nvlink(1, 2)) + gpu(1, nvlink(0, 1))), v100()).what()) ==
+        "<nvlink>: GPU0 and GPU1 state 2 and 1 NVLinks to each other");
+  CHECK(refused(system_of(gpu(0, nvlink(7, 2)) + gpu(1)), v100()).what() ==
+        std::string("<nvlink>: an NVLink to '0000:07:00.0', which is no GPU of this file"));
+  CHECK(std::string(refused(system_of(gpu(0, nvlink(1, 7)) + gpu(1)), v100()).what()).find("wired with 7 NVLinks") !=
+        std::string::npos);
 }
 
 TEST_CASE("a GPU with fewer links to the NVSwitches keeps them") {
-  const std::string six = R"(<nvlink target="fffffff:ff:ff.0" count="6" tclass="0x068000"/>)", two = R"(<nvlink target="fffffff:ff:ff.0" count="2" tclass="0x068000"/>)";
+  const std::string six = R"(<nvlink target="fffffff:ff:ff.0" count="6" tclass="0x068000"/>)",
+                    two = R"(<nvlink target="fffffff:ff:ff.0" count="2" tclass="0x068000"/>)";
   const TopologyMatrix m = topology_matrix(imported(system_of(gpu(0, six) + gpu(1, six) + gpu(2, two)), v100()));
   CHECK(m.text(0, 1) == "NV6");
   CHECK(m.text(0, 2) == "NV2");
@@ -86,8 +99,12 @@ TEST_CASE("a GPU with fewer links to the NVSwitches keeps them") {
 
 TEST_CASE("nested switches, a chip link to the CPU, ports of one NIC; slower NICs are left out with a note") {
   const std::string inside =
-      R"(<pci busid="a" class="0x060400" link_speed="16 GT/s" link_width="16"><pci busid="b" class="0x060400" link_speed="16 GT/s" link_width="16">)" + gpu(0, R"(<c2c bw="46875" count="8"/>)") +
-      R"(</pci><pci busid="n" class="0x020700" link_speed="16 GT/s" link_width="16"><nic><net name="mlx5_0" dev="0" speed="200000" gdr="1"/><net name="mlx5_1" dev="1" speed="200000" gdr="1"/>)"
+      R"(<pci busid="a" class="0x060400" link_speed="16 GT/s" link_width="16">
+          <pci busid="b" class="0x060400" link_speed="16 GT/s" link_width="16">)" +
+      gpu(0, R"(<c2c bw="46875" count="8"/>)") +
+      R"(</pci><pci busid="n" class="0x020700" link_speed="16 GT/s" link_width="16"><nic>
+          <net name="mlx5_0" dev="0" speed="200000" gdr="1"/>
+          <net name="mlx5_1" dev="1" speed="200000" gdr="1"/>)"
       R"(<net name="eth0" dev="2" speed="10000" gdr="0"/></nic></pci></pci>)";
   const ImportedTopology result = import_topology(system_of(inside), "file", v100(), shipped());
   const MachineSpec m = machine_of(result);
@@ -111,17 +128,25 @@ TEST_CASE("unknown speeds count as generation 3 and no width as 16 lanes, as NCC
 }
 
 TEST_CASE("numbers out of range and twins are refused with their line") {
-  CHECK(refused(system_of(gpu(0) + gpu(0)), v100()).what() == std::string("<pci>: two devices have busid '0000:00:00.0'"));
+  CHECK(refused(system_of(gpu(0) + gpu(0)), v100()).what() ==
+        std::string("<pci>: two devices have busid '0000:00:00.0'"));
   CHECK(refused(system_of("<nic><net name=\"e\" dev=\"0\" speed=\"-1\"/></nic>" + gpu(0)), v100()).where == "file:1");
-  CHECK(refused(system_of(gpu(0, nvlink(1, 99999)) + gpu(1)), v100()).what() == std::string("<nvlink>: count=\"99999\" is no whole number from 1 to 1024"));
-  CHECK(refused("<system version=\"1\"><cpu><pci busid=\"a\" class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>", v100()).what() ==
-        std::string("<cpu>: the vendor of the CPU is not stated"));
+  CHECK(refused(system_of(gpu(0, nvlink(1, 99999)) + gpu(1)), v100()).what() ==
+        std::string("<nvlink>: count=\"99999\" is no whole number from 1 to 1024"));
+  CHECK(refused("<system version=\"1\"><cpu><pci busid=\"a\" class=\"0x030200\"><gpu dev=\"0\"/></pci></cpu></system>",
+                v100())
+            .what() == std::string("<cpu>: the vendor of the CPU is not stated"));
 }
 
 TEST_CASE("graphs: numbers, patterns and ids are checked") {
-  auto graphs = [](const std::string& inside) { return refused("<graphs version=\"1\">" + inside + "</graphs>", v100()).what(); };
-  const std::string good = R"(pattern="4" nchannels="2" speedintra="12" speedinter="12" typeintra="SYS" typeinter="PIX" crossnic="0" samechannels="1")";
-  CHECK(std::string(graphs("<graph id=\"0\" " + good + "/><graph id=\"0\" " + good + "/>")) == "<graph>: two graphs have id 0");
+  auto graphs = [](const std::string& inside) {
+    return refused("<graphs version=\"1\">" + inside + "</graphs>", v100()).what();
+  };
+  const std::string good =
+      R"(pattern="4" nchannels="2" speedintra="12" speedinter="12" typeintra="SYS"
+         typeinter="PIX" crossnic="0" samechannels="1")";
+  CHECK(std::string(graphs("<graph id=\"0\" " + good + "/><graph id=\"0\" " + good + "/>")) ==
+        "<graph>: two graphs have id 0");
   CHECK(std::string(graphs(R"(<graph id="0" pattern="9"/>)")) == "<graph>: pattern=\"9\" is no number from 1 to 6");
   CHECK(std::string(graphs("")) == "<graphs>: no graph with channels");
 }

@@ -1,5 +1,5 @@
-#include "core/collective/collective_table.hpp"
 #include "core/import/nccl_tests.hpp"
+#include "core/collective/collective_table.hpp"
 #include "core/units/error.hpp"
 #include "tests/support/catch.hpp"
 
@@ -9,16 +9,27 @@ namespace {
 /// As nccl-tests 2.13 prints it, for four ranks on two hosts.
 std::string output(const std::string& rows, const std::string& program = "") {
   std::string out = program.empty() ? "" : "$ mpirun -np 4 ./build/" + program + " -b 1M -e 4M -f 2 -g 1\n";
-  out += "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n";
-  for (int r = 0; r < 4; ++r) out += "#  Rank  " + std::to_string(r) + " Group  0 Pid  " + std::to_string(100 + r) + " on      host" + std::to_string(r / 2) + " device  0 [0x10] NVIDIA A100-SXM4-80GB\n";
-  return out + "#\n#                                                              out-of-place                       in-place\n"
-               "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
-               "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n" +
+  out +=
+      "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
+      "validation: 1 graph: 0\n#\n# Using devices\n";
+  for (int r = 0; r < 4; ++r)
+    out += "#  Rank  " + std::to_string(r) + " Group  0 Pid  " + std::to_string(100 + r) + " on      host" +
+           std::to_string(r / 2) + " device  0 [0x10] NVIDIA A100-SXM4-80GB\n";
+  return out +
+         "#\n#                                                              out-of-place                       "
+         "in-place\n"
+         "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+         "busbw #wrong\n"
+         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+         "(GB/s)\n" +
          rows + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 41.2\n#\n";
 }
 
-const char* const kRows = "     1048576        262144     float     sum      -1    80.00   13.11   19.66      0    70.00   14.98   22.47      0\n"
-                          "     4194304       1048576     float     sum      -1    160.0   26.21   39.32      0    150.0   27.96   41.94      0\n";
+const char* const kRows =
+    "     1048576        262144     float     sum      -1    80.00   13.11   19.66      0    70.00   14.98   22.47     "
+    " 0\n"
+    "     4194304       1048576     float     sum      -1    160.0   26.21   39.32      0    150.0   27.96   41.94     "
+    " 0\n";
 
 TEST_CASE("nccl-tests' rows become a table that predicts what was measured") {
   const auto runs = parse_nccl_tests(output(kRows, "all_reduce_perf"), "run.txt", {});
@@ -47,7 +58,9 @@ TEST_CASE("Two programs in one file are two tables") {
 
 TEST_CASE("The ratio of bandwidths tells an all-reduce, and only that") {
   CHECK(parse_nccl_tests(output(kRows), "run.txt", {})[0].op == CollectiveOp::all_reduce);  // 2 * 3/4.
-  const std::string gather = "     1048576        262144     float    none      -1    80.00   13.11    9.83      0    70.00   14.98   11.24      0\n";
+  const std::string gather =
+      "     1048576        262144     float    none      -1    80.00   13.11    9.83      0    70.00   14.98   11.24   "
+      "   0\n";
   CHECK_THROWS_AS(parse_nccl_tests(output(gather), "run.txt", {}), Error);
   NcclTestsOptions options;
   options.op = "all_gather";
@@ -64,11 +77,18 @@ TEST_CASE("What cannot be trusted is refused with its line") {
     return std::string("read");
   };
   CHECK(refused("hello\n") == "run.txt");
-  CHECK(refused(output("     1048576        262144     float     sum      -1    80.00   13.11   19.66      7    70.00   14.98   22.47      0\n", "all_reduce_perf")).starts_with("run.txt:13"));
-  CHECK(refused(output("     1048576        262144     float     sum      -1    oops   13.11   19.66      0    70.00   14.98   22.47      0\n", "all_reduce_perf")).starts_with("run.txt:13"));
+  CHECK(refused(output("     1048576        262144     float     sum      -1    80.00   13.11   19.66      7    70.00  "
+                       " 14.98   22.47      0\n",
+                       "all_reduce_perf"))
+            .starts_with("run.txt:13"));
+  CHECK(refused(output("     1048576        262144     float     sum      -1    oops   13.11   19.66      0    70.00   "
+                       "14.98   22.47      0\n",
+                       "all_reduce_perf"))
+            .starts_with("run.txt:13"));
   CHECK(refused(output("     1048576        262144     float     sum\n", "all_reduce_perf")).starts_with("run.txt:13"));
   std::string nameless = output(kRows, "all_reduce_perf");
-  for (std::size_t at = nameless.find("#  Rank"); at != std::string::npos; at = nameless.find("#  Rank")) nameless.erase(at, nameless.find('\n', at) - at + 1);
+  for (std::size_t at = nameless.find("#  Rank"); at != std::string::npos; at = nameless.find("#  Rank"))
+    nameless.erase(at, nameless.find('\n', at) - at + 1);
   CHECK(refused(nameless).starts_with("run.txt"));
   CHECK(refused(nameless, {"", 8, 1, false}) == "read");
 }

@@ -28,7 +28,8 @@ std::string smi_text(const MachineSpec& machine) {
     text += m.devices[a].name;
     for (std::size_t b = 0; b < m.devices.size(); ++b) text += "\t" + m.text(a, b);
     const auto& d = m.devices[a];
-    text += d.is_nic ? "\t\n" : "\t" + (d.cores.empty() ? "0-7" : d.cores) + "\t" + std::to_string(d.numa) + "\t\tN/A\n";
+    text +=
+        d.is_nic ? "\t\n" : "\t" + (d.cores.empty() ? "0-7" : d.cores) + "\t" + std::to_string(d.numa) + "\t\tN/A\n";
   }
   return text + "\nLegend:\n\n  X    = Self\n";
 }
@@ -36,8 +37,10 @@ std::string smi_text(const MachineSpec& machine) {
 }  // namespace
 
 TEST_CASE("the matrix of the imported machine is the matrix of the text") {
-  for (const auto& [file, gpu] : {std::pair("smi_2x5090_club-3090_1229.txt", "rtx5090"), std::pair("smi_4090x8_go-gpuallocator_17.txt", "rtx4090"),
-                                  std::pair("smi_c4140_4xV100_nccl-tests_68.txt", "v100_sxm2_16"), std::pair("smi_v100_sxm2_8gpu_dlperf.txt", "v100_sxm2_16")}) {
+  for (const auto& [file, gpu] : {std::pair("smi_2x5090_club-3090_1229.txt", "rtx5090"),
+                                  std::pair("smi_4090x8_go-gpuallocator_17.txt", "rtx4090"),
+                                  std::pair("smi_c4140_4xV100_nccl-tests_68.txt", "v100_sxm2_16"),
+                                  std::pair("smi_v100_sxm2_8gpu_dlperf.txt", "v100_sxm2_16")}) {
     INFO(file);
     const SmiTopology read = parse_smi_topology(description(file), file);
     CHECK(cells(topology_matrix(imported(description(file), answers(gpu)))) == cells(read.matrix));
@@ -49,7 +52,8 @@ TEST_CASE("every shipped machine survives the way through nvidia-smi's text") {
     const auto machine = shipped().machine(id);
     if (shipped().gpu(machine->gpu)->device == GpuSpec::Device::cpu) continue;
     INFO(id);
-    CHECK(cells(topology_matrix(imported(smi_text(*machine), answers(machine->gpu)))) == cells(topology_matrix(*machine)));
+    CHECK(cells(topology_matrix(imported(smi_text(*machine), answers(machine->gpu)))) ==
+          cells(topology_matrix(*machine)));
   }
 }
 
@@ -77,13 +81,17 @@ TEST_CASE("NICs that the text calls by their device keep that name") {
 
 TEST_CASE("NVSwitches are where a GPU has links for more peers than it could reach alone") {
   auto has_switch = [](const MachineSpec& m) {
-    return std::any_of(m.vertices.begin(), m.vertices.end(), [](const auto& v) { return v.kind == MachineSpec::VertexKind::nvswitch; });
+    return std::any_of(m.vertices.begin(), m.vertices.end(),
+                       [](const auto& v) { return v.kind == MachineSpec::VertexKind::nvswitch; });
   };
   CHECK(has_switch(imported(smi_text(*shipped().machine("dgx_a100_80gb")), answers("a100_sxm4_80"))));
   CHECK_FALSE(has_switch(imported(smi_text(*shipped().machine("hgx_a100_4gpu")), answers("a100_sxm4_80"))));
   CHECK_FALSE(has_switch(imported(smi_text(*shipped().machine("dgx1p")), answers("p100_sxm2_16"))));
   // One GPU of eight has lost its links: the others still meet in switches.
-  std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\nGPU0\tX\tNV18\tNODE\tNV18\t0-7\nGPU1\tNV18\tX\tNODE\tNV18\t0-7\nGPU2\tNODE\tNODE\tX\tNODE\t0-7\nGPU3\tNV18\tNV18\tNODE\tX\t0-7\n";
+  std::string text =
+      "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU "
+      "Affinity\nGPU0\tX\tNV18\tNODE\tNV18\t0-7\nGPU1\tNV18\tX\tNODE\tNV18\t0-7\nGPU2\tNODE\tNODE\tX\tNODE\t0-"
+      "7\nGPU3\tNV18\tNV18\tNODE\tX\t0-7\n";
   const MachineSpec broken = imported(text, answers("b200_sxm"));
   CHECK(has_switch(broken));
   CHECK(topology_matrix(broken).text(0, 2) == "NODE");
@@ -108,13 +116,16 @@ TEST_CASE("texts that contradict themselves are refused, each with its reason") 
   CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tPHB\tX\n") == "GPU1 to GPU0 is PHB, but GPU0 to GPU1 is SYS");
   CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tFAR\nGPU1\tFAR\tX\n") == "'FAR' between GPU0 and GPU1 is no class of path");
   CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tX\nGPU1\tX\tX\n") == "'X' between GPU0 and GPU1");
-  CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\n").starts_with("a part of a matrix: the header names 2 devices, but GPU1 has no row"));
-  CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tSYS\n").starts_with("a part of a matrix: the row of GPU1 has 1 cells for 2 devices"));
+  CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\n")
+            .starts_with("a part of a matrix: the header names 2 devices, but GPU1 has no row"));
+  CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tSYS\n")
+            .starts_with("a part of a matrix: the row of GPU1 has 1 cells for 2 devices"));
   CHECK(reason("\tGPU0\tGPU0\nGPU0\tX\tSYS\n") == "the header names GPU0 twice");
   CHECK(reason("\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU0\tX\tSYS\nGPU1\tSYS\tX\n") == "GPU0 has two rows");
   CHECK(reason("\tGPU0\tGPU2\nGPU0\tX\tSYS\nGPU2\tSYS\tX\n") == "GPU2 stands where GPU1 belongs");
   // PIX to both, but SYS to each other: no tree of switches has that.
-  CHECK(reason("\tGPU0\tGPU1\tGPU2\nGPU0\tX\tPIX\tSYS\nGPU1\tPIX\tX\tPIX\nGPU2\tSYS\tPIX\tX\n").starts_with("no wiring has this matrix: GPU0 to GPU2 is SYS"));
+  CHECK(reason("\tGPU0\tGPU1\tGPU2\nGPU0\tX\tPIX\tSYS\nGPU1\tPIX\tX\tPIX\nGPU2\tSYS\tPIX\tX\n")
+            .starts_with("no wiring has this matrix: GPU0 to GPU2 is SYS"));
   CHECK(reason("hello").starts_with("no matrix of `nvidia-smi topo -m`"));
   CHECK(reason("GPU0\tX\tSYS\nGPU1\tSYS\tX\n").starts_with("no matrix of `nvidia-smi topo -m`"));
 }

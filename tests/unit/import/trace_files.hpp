@@ -18,7 +18,8 @@ class ScratchFile {
  public:
   explicit ScratchFile(const std::string& text, const std::string& suffix) {
     static std::atomic<int> count{0};
-    path_ = (std::filesystem::temp_directory_path() / fmt::format("rehearse-{}-{}{}", getpid(), count++, suffix)).string();
+    path_ =
+        (std::filesystem::temp_directory_path() / fmt::format("rehearse-{}-{}{}", getpid(), count++, suffix)).string();
     std::ofstream(path_, std::ios::binary) << text;
   }
   ~ScratchFile() { std::filesystem::remove(path_); }
@@ -43,7 +44,8 @@ class HandTrace {
     trace.events.push_back({Seconds{begin}, Seconds{duration}, int(trace.names.size()) - 1, -1, stream, cls});
     return *this;
   }
-  HandTrace& call(double begin, double duration, const std::string& op, double bytes, std::int64_t sequence = -1, std::vector<int> members = {0, 1}, int stream = 1) {
+  HandTrace& call(double begin, double duration, const std::string& op, double bytes, std::int64_t sequence = -1,
+                  std::vector<int> members = {0, 1}, int stream = 1) {
     kernel(begin, duration, stream, OperationClass::communication);
     trace.events.back().call = int(trace.calls.size());
     CommunicationCall c;

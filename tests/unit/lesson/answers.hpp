@@ -26,9 +26,12 @@ inline LessonAnswer answer(const std::string& key, double seconds, double gib = 
 
 inline const char* kLesson = R"({
   "schema": "rehearse/lesson/v1", "title": "T", "question": "Q?",
-  "plans": [{ "key": "a", "title": "first", "scenario": "s.json" }, { "key": "b", "title": "second", "scenario": "s.json", "set": ["strategy.tp=2"] }],
-  "pictures": [{ "kind": "time" }, { "kind": "memory" }, { "kind": "bars", "figure": "samples_per_s", "form": "count" }],
-  "says": ["b takes {b.step_time / a.step_time|times} as long.", { "if": "b.fits", "then": "fits", "else": "too large" }],
+  "plans": [{ "key": "a", "title": "first", "scenario": "s.json" }, { "key": "b", "title": "second",
+  "scenario": "s.json", "set": ["strategy.tp=2"] }],
+  "pictures": [{ "kind": "time" }, { "kind": "memory" }, { "kind": "bars", "figure": "samples_per_s",
+  "form": "count" }],
+  "says": ["b takes {b.step_time / a.step_time|times} as long.", { "if": "b.fits", "then": "fits",
+  "else": "too large" }],
   "shows": [{ "claim": "b is slower", "holds": "b.step_time > a.step_time" }]
 })";
 

@@ -8,11 +8,14 @@ using namespace rehearse;
 
 namespace {
 
-std::optional<double> value(const std::string& text, const FigureLookup& lookup = [](const std::string&) { return std::optional<double>{}; }) {
+std::optional<double> value(
+    const std::string& text, const FigureLookup& lookup = [](const std::string&) { return std::optional<double>{}; }) {
   return Formula::parse(text, "here").value(lookup);
 }
 
-std::optional<double> two_or_nothing(const std::string& name) { return name == "a.two" ? std::optional<double>{2} : std::nullopt; }
+std::optional<double> two_or_nothing(const std::string& name) {
+  return name == "a.two" ? std::optional<double>{2} : std::nullopt;
+}
 
 }  // namespace
 
@@ -49,7 +52,8 @@ TEST_CASE("a name without a value, and a division by zero, leave nothing to say"
 }
 
 TEST_CASE("what is no formula is refused with its place") {
-  for (const char* text : {"", "1 +", "(1", "1 2", "a b", "sqrt(2)", "abs(1, 2)", "1 < 2 < 3", "$", "min()", "1..2 +"}) {
+  for (const char* text :
+       {"", "1 +", "(1", "1 2", "a b", "sqrt(2)", "abs(1, 2)", "1 < 2 < 3", "$", "min()", "1..2 +"}) {
     INFO(text);
     try {
       (void)Formula::parse(text, "lesson.json: /says/0");

@@ -44,7 +44,9 @@ TEST_CASE("mistakes have a place and a suggestion") {
 }
 
 TEST_CASE("a measurement needs a source, a claim does not") {
-  const std::string with = R"("title": "T", "measurements": [{ "id": "m", "what": "w", "unit": "s", "measured": 2, "predicted": "a.step_time", "standing": "claim" }])";
+  const std::string with =
+      R"("title": "T", "measurements": [{ "id": "m", "what": "w", "unit": "s", "measured": 2,
+      "predicted": "a.step_time", "standing": "claim" }])";
   std::string text = test::kLesson;
   text.replace(text.find("\"title\": \"T\""), 12, with);
   CHECK(parse_lesson(text, "lesson.json").measurements[0].standing == Standing::claim);

@@ -59,17 +59,23 @@ TEST_CASE("figures that are not there are named with the nearest") {
 
 TEST_CASE("time and its categories add up") {
   const LessonAnswer a = answer("a", 3);
-  CHECK(a.figures.at("time.compute") + a.figures.at("time.communication") + a.figures.at("time.input") + a.figures.at("time.bubble") == Approx(3));
+  CHECK(a.figures.at("time.compute") + a.figures.at("time.communication") + a.figures.at("time.input") +
+            a.figures.at("time.bubble") ==
+        Approx(3));
   CHECK(a.figures.at("samples") == Approx(8));
 }
 
 TEST_CASE("bars are to one scale, no wider than the page, and parts add up to the bar") {
   for (const int width : {60, 80, 120}) {
-    const DocumentBlock block = draw_picture({PictureKind::time, "", "", "", {}}, {answer("long_name", 4), answer("b", 2)});
+    const DocumentBlock block =
+        draw_picture({PictureKind::time, "", "", "", {}}, {answer("long_name", 4), answer("b", 2)});
     const std::string text = std::get<Picture>(block).draw({width, false});
-    const std::string first = text.substr(0, text.find('\n')), second = text.substr(first.size() + 1, text.find('\n', first.size() + 1) - first.size() - 1);
+    const std::string first = text.substr(0, text.find('\n')),
+                      second = text.substr(first.size() + 1, text.find('\n', first.size() + 1) - first.size() - 1);
     CHECK(columns_of(first) <= width);
-    const auto count = [](const std::string& line, char c) { return std::count(line.begin() + static_cast<std::ptrdiff_t>(line.find('|')), line.end(), c); };
+    const auto count = [](const std::string& line, char c) {
+      return std::count(line.begin() + static_cast<std::ptrdiff_t>(line.find('|')), line.end(), c);
+    };
     CHECK(std::abs(count(first, '#') - 2 * count(second, '#')) <= 1);
     CHECK(std::abs(count(first, '#') - count(first, '.')) <= 1);
   }
@@ -78,7 +84,8 @@ TEST_CASE("bars are to one scale, no wider than the page, and parts add up to th
 TEST_CASE("errors of predictions: claims and unverified rows are shown and count nowhere") {
   ReplayRow unpredicted = row(1, 1);
   unpredicted.predicted.reset();
-  const std::vector<ReplayRow> rows{row(11, 10), row(8, 10), row(10, 10), row(99, 1, Standing::claim), row(99, 1, Standing::unverified), unpredicted};
+  const std::vector<ReplayRow> rows{
+      row(11, 10), row(8, 10), row(10, 10), row(99, 1, Standing::claim), row(99, 1, Standing::unverified), unpredicted};
   const ReplayErrors e = replay_errors(rows);
   CHECK(e.counted.rows == 3);
   CHECK(e.uncounted_rows == 2);
@@ -93,8 +100,10 @@ TEST_CASE("errors of predictions: claims and unverified rows are shown and count
 TEST_CASE("JSON holds plans, claims that were checked, and rows as scoreboards read them") {
   std::string text = test::kLesson;
   text.replace(text.find("\"title\": \"T\""), 12,
-               R"("title": "T", "measurements": [{ "id": "m", "what": "step", "unit": "s", "measured": 2, "predicted": "a.step_time", "source": "paper" }])");
-  const auto json = nlohmann::json::parse(lesson_document(parse_lesson(text, "lesson.json"), {answer("a", 1), answer("b", 3)}).json);
+               R"("title": "T", "measurements": [{ "id": "m", "what": "step", "unit": "s", "measured": 2,
+      "predicted": "a.step_time", "source": "paper" }])");
+  const auto json =
+      nlohmann::json::parse(lesson_document(parse_lesson(text, "lesson.json"), {answer("a", 1), answer("b", 3)}).json);
   CHECK(json.at("rows").at(0).at("error") == Approx(-0.5));
   CHECK(json.at("summary").at("median_abs_error") == Approx(0.5));
   CHECK(json.at("shows").at(0).at("holds") == true);

@@ -21,8 +21,9 @@ inline nlohmann::json gpt2_json(std::int64_t l, std::int64_t h, std::int64_t a, 
 }
 
 inline nlohmann::json llama_json() {
-  return {{"model_type", "llama"},     {"num_hidden_layers", 2},   {"hidden_size", 64}, {"num_attention_heads", 4},
-          {"intermediate_size", 176}, {"num_key_value_heads", 2}, {"vocab_size", 256}, {"max_position_embeddings", 128}};
+  return {{"model_type", "llama"},    {"num_hidden_layers", 2},        {"hidden_size", 64},
+          {"num_attention_heads", 4}, {"intermediate_size", 176},      {"num_key_value_heads", 2},
+          {"vocab_size", 256},        {"max_position_embeddings", 128}};
 }
 
 inline Network build(const nlohmann::json& config) { return build_network(config, "test.json"); }

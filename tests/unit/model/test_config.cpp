@@ -9,8 +9,8 @@ namespace rehearse::test {
 namespace {
 
 nlohmann::json neox_json() {
-  return {{"model_type", "gpt_neox"},   {"num_hidden_layers", 2}, {"hidden_size", 64},
-          {"num_attention_heads", 4},   {"vocab_size", 256},      {"intermediate_size", 256},
+  return {{"model_type", "gpt_neox"},      {"num_hidden_layers", 2}, {"hidden_size", 64},
+          {"num_attention_heads", 4},      {"vocab_size", 256},      {"intermediate_size", 256},
           {"max_position_embeddings", 128}};
 }
 
@@ -22,7 +22,8 @@ TEST_CASE("every family's sizes arrive under one set of names") {
   CHECK((gpt.tied && gpt.qkv_bias && gpt.mlp_bias && gpt.tanh_gelu));
 
   const auto llama = parse_hf_config(llama_json(), "llama");
-  CHECK((llama.heads == 4 && llama.kv_heads == 2 && llama.head_dim == 16 && llama.ffn == 176 && llama.rotary_dim == 16));
+  CHECK(
+      (llama.heads == 4 && llama.kv_heads == 2 && llama.head_dim == 16 && llama.ffn == 176 && llama.rotary_dim == 16));
   CHECK((!llama.tied && !llama.qkv_bias && !llama.mlp_bias && llama.norm == OpKind::rms_norm));
 
   const auto neox = parse_hf_config(neox_json(), "neox");
@@ -49,7 +50,8 @@ TEST_CASE("defaults are Hugging Face's") {
 
 TEST_CASE("keys that change no shape are ignored") {
   auto config = llama_json();
-  config.update({{"torch_dtype", "bfloat16"}, {"architectures", {"LlamaForCausalLM"}}, {"bos_token_id", 1}, {"use_cache", true}});
+  config.update(
+      {{"torch_dtype", "bfloat16"}, {"architectures", {"LlamaForCausalLM"}}, {"bos_token_id", 1}, {"use_cache", true}});
   CHECK(build(config).parameter_count() == build(llama_json()).parameter_count());
 }
 
@@ -65,14 +67,18 @@ TEST_CASE("an unknown model type names the valid ones and the nearest") {
 }
 
 TEST_CASE("a wrong value is refused at its JSON path, for every required size") {
-  struct Family { nlohmann::json config; std::vector<std::string> sizes; };
+  struct Family {
+    nlohmann::json config;
+    std::vector<std::string> sizes;
+  };
   const std::vector<std::string> sizes{"num_hidden_layers", "hidden_size", "num_attention_heads",
                                        "intermediate_size", "vocab_size",  "max_position_embeddings"};
   const Family families[] = {
       {gpt2_json(2, 64, 4, 100, 32), {"n_layer", "n_embd", "n_head", "vocab_size", "n_positions"}},
       {neox_json(), sizes},
       {llama_json(), sizes}};
-  const nlohmann::json bad[] = {0, -4, 2.5, 1e30, NAN, INFINITY, "64", true, std::uint64_t{1} << 63, nlohmann::json::array({4})};
+  const nlohmann::json bad[] = {
+      0, -4, 2.5, 1e30, NAN, INFINITY, "64", true, std::uint64_t{1} << 63, nlohmann::json::array({4})};
   for (const auto& family : families)
     for (const auto& key : family.sizes) {
       for (const auto& value : bad) {
@@ -96,7 +102,8 @@ TEST_CASE("probabilities, flags and small numbers are checked too") {
   };
   const auto gpt = gpt2_json(2, 64, 4, 100, 32);
   for (const auto* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"})
-    for (const nlohmann::json& value : {nlohmann::json(1.0), nlohmann::json(-0.1), nlohmann::json(NAN), nlohmann::json("0.1")})
+    for (const nlohmann::json& value :
+         {nlohmann::json(1.0), nlohmann::json(-0.1), nlohmann::json(NAN), nlohmann::json("0.1")})
       CHECK(refused_at(gpt, key, value));
   CHECK(refused_at(gpt, "tie_word_embeddings", 1));
   CHECK(refused_at(gpt, "activation_function", "relu"));
@@ -125,8 +132,12 @@ TEST_CASE("sizes that do not divide are refused with the equation") {
 
 TEST_CASE("the largest configuration allowed does not overflow a count") {
   auto config = llama_json();
-  config.update({{"num_hidden_layers", kMaxLayers}, {"hidden_size", kMaxWidth}, {"intermediate_size", kMaxWidth},
-                 {"num_key_value_heads", 4}, {"vocab_size", kMaxVocabulary}, {"max_position_embeddings", kMaxPositions}});
+  config.update({{"num_hidden_layers", kMaxLayers},
+                 {"hidden_size", kMaxWidth},
+                 {"intermediate_size", kMaxWidth},
+                 {"num_key_value_heads", 4},
+                 {"vocab_size", kMaxVocabulary},
+                 {"max_position_embeddings", kMaxPositions}});
   const double h = static_cast<double>(kMaxWidth);
   CHECK(static_cast<double>(build(config).parameter_count()) == Approx(kMaxLayers * 7.0 * h * h).epsilon(0.01));
 }

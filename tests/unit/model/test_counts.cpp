@@ -12,11 +12,15 @@
 namespace rehearse::test {
 namespace {
 
-struct Gpt { std::int64_t l, h, a; double billions; };
+struct Gpt {
+  std::int64_t l, h, a;
+  double billions;
+};
 /// Narayanan et al. 2021, table 1: layers, hidden size, heads, parameters as printed.
-constexpr Gpt kMegatron[] = {{24, 2304, 24, 1.7},     {30, 3072, 32, 3.6},    {36, 4096, 32, 7.5},     {40, 6144, 48, 18.4},
-                             {48, 8192, 64, 39.1},    {60, 10240, 80, 76.1},  {80, 12288, 96, 145.6},  {96, 16384, 128, 310.1},
-                             {105, 20480, 128, 529.6}, {128, 25600, 160, 1008.0}};
+constexpr Gpt kMegatron[] = {{24, 2304, 24, 1.7},      {30, 3072, 32, 3.6},     {36, 4096, 32, 7.5},
+                             {40, 6144, 48, 18.4},     {48, 8192, 64, 39.1},    {60, 10240, 80, 76.1},
+                             {80, 12288, 96, 145.6},   {96, 16384, 128, 310.1}, {105, 20480, 128, 529.6},
+                             {128, 25600, 160, 1008.0}};
 constexpr std::int64_t kV = 51200, kS = 2048;
 
 TEST_CASE("parameters equal the published counts") {
@@ -32,15 +36,27 @@ TEST_CASE("parameters equal the published counts") {
 
 TEST_CASE("Mistral 7B and Qwen2.5 7B are Llama layers with their own biases") {
   auto config = llama_json();
-  config.update({{"model_type", "mistral"}, {"num_hidden_layers", 32}, {"hidden_size", 4096}, {"num_attention_heads", 32},
-                 {"num_key_value_heads", 8}, {"intermediate_size", 14336}, {"vocab_size", 32000}, {"max_position_embeddings", 32768},
+  config.update({{"model_type", "mistral"},
+                 {"num_hidden_layers", 32},
+                 {"hidden_size", 4096},
+                 {"num_attention_heads", 32},
+                 {"num_key_value_heads", 8},
+                 {"intermediate_size", 14336},
+                 {"vocab_size", 32000},
+                 {"max_position_embeddings", 32768},
                  {"sliding_window", 4096}});
   const auto mistral = build(config);
   CHECK(mistral.parameter_count() == 7'241'732'096);
   CHECK(mistral.max_sequence_length == 4096);
 
-  config.update({{"model_type", "qwen2"}, {"num_hidden_layers", 28}, {"hidden_size", 3584}, {"num_attention_heads", 28},
-                 {"num_key_value_heads", 4}, {"intermediate_size", 18944}, {"vocab_size", 152064}, {"use_sliding_window", false}});
+  config.update({{"model_type", "qwen2"},
+                 {"num_hidden_layers", 28},
+                 {"hidden_size", 3584},
+                 {"num_attention_heads", 28},
+                 {"num_key_value_heads", 4},
+                 {"intermediate_size", 18944},
+                 {"vocab_size", 152064},
+                 {"use_sliding_window", false}});
   const auto qwen = build(config);
   CHECK(qwen.parameter_count() == 7'615'616'512);
   CHECK(qwen.max_sequence_length == 32768);
@@ -48,12 +64,25 @@ TEST_CASE("Mistral 7B and Qwen2.5 7B are Llama layers with their own biases") {
 
 TEST_CASE("Phi-3 mini and StarCoder2 3B are as large as their released tensors") {
   auto config = llama_json();
-  config.update({{"model_type", "phi3"}, {"num_hidden_layers", 32}, {"hidden_size", 3072}, {"num_attention_heads", 32}, {"num_key_value_heads", 32},
-                 {"intermediate_size", 8192}, {"vocab_size", 32064}, {"max_position_embeddings", 4096}});
+  config.update({{"model_type", "phi3"},
+                 {"num_hidden_layers", 32},
+                 {"hidden_size", 3072},
+                 {"num_attention_heads", 32},
+                 {"num_key_value_heads", 32},
+                 {"intermediate_size", 8192},
+                 {"vocab_size", 32064},
+                 {"max_position_embeddings", 4096}});
   CHECK(build(config).parameter_count() == 3'821'079'552);  // microsoft/Phi-3-mini-4k-instruct
 
-  config.update({{"model_type", "starcoder2"}, {"num_hidden_layers", 30}, {"num_attention_heads", 24}, {"num_key_value_heads", 2}, {"intermediate_size", 12288},
-                 {"vocab_size", 49152}, {"max_position_embeddings", 16384}, {"sliding_window", 4096}, {"tie_word_embeddings", true}});
+  config.update({{"model_type", "starcoder2"},
+                 {"num_hidden_layers", 30},
+                 {"num_attention_heads", 24},
+                 {"num_key_value_heads", 2},
+                 {"intermediate_size", 12288},
+                 {"vocab_size", 49152},
+                 {"max_position_embeddings", 16384},
+                 {"sliding_window", 4096},
+                 {"tie_word_embeddings", true}});
   const auto starcoder = build(config);
   CHECK(starcoder.parameter_count() == 3'030'371'328);  // bigcode/starcoder2-3b
   CHECK(starcoder.max_sequence_length == 4096);
@@ -87,7 +116,7 @@ TEST_CASE("Llama's training FLOPs are 6 per matrix weight and token, plus attent
   const auto n = shipped("llama3_8b");
   const double tables = 128256.0 * 4096, norms = 65 * 4096.0;  // the word table is looked up, not multiplied
   const double weights = static_cast<double>(n.parameter_count()) - tables - norms;
-  const double s = 8192, attention = 12 * 32 * 4096 * s;       // per token: 3 * 4 s h in each layer
+  const double s = 8192, attention = 12 * 32 * 4096 * s;  // per token: 3 * 4 s h in each layer
   CHECK(model_flops(n, 1, 8192).value() == Approx(s * (6 * weights + attention)).epsilon(1e-12));
 }
 
@@ -122,8 +151,11 @@ TEST_CASE("the operator report adds up to the network, for every shipped model")
     std::int64_t parameters = 0;
     double flops = 0;
     for (const auto& row : count_operators(n, 2, 64)) {
-      const auto at = static_cast<int>(std::find_if(n.blocks.begin(), n.blocks.end(), [&](const BlockSpec& b) { return b.name == row.block; }) - n.blocks.begin());
-      const double passes = n.adversarial() && at >= n.discriminator ? 8.0 / 3 : 1.0;  // Three forwards, two whole backwards and a half one.
+      const auto at = static_cast<int>(
+          std::find_if(n.blocks.begin(), n.blocks.end(), [&](const BlockSpec& b) { return b.name == row.block; }) -
+          n.blocks.begin());
+      // Three forwards, two whole backwards and a half one.
+      const double passes = n.adversarial() && at >= n.discriminator ? 8.0 / 3 : 1.0;
       parameters += row.repeat * row.parameters;
       flops += passes * row.repeat * row.forward_flops.value();
       CHECK(row.output_elements > 0);

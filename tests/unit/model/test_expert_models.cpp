@@ -1,4 +1,5 @@
-// Networks with experts, latent attention and prediction of further tokens, and BERT: counts against published figures, structure.
+// Networks with experts, latent attention and prediction of further tokens, and BERT: counts against published figures,
+// structure.
 
 #include <fstream>
 
@@ -12,7 +13,8 @@ namespace {
 double causal_flops_per_token(const Network& n, std::int64_t s) {
   double forward = 0;
   for (std::size_t i = 0; i < n.blocks.size(); ++i)
-    for (const auto& op : n.blocks[i].ops) forward += n.repeat[i] * forward_matmul_flops(n.blocks[i], op, 1, s, true).value();
+    for (const auto& op : n.blocks[i].ops)
+      forward += n.repeat[i] * forward_matmul_flops(n.blocks[i], op, 1, s, true).value();
   return 3 * forward / static_cast<double>(s);
 }
 
@@ -52,12 +54,15 @@ TEST_CASE("GPT-OSS has the parameters of its model card, in layers that alternat
   CHECK(large.layers() == 36);
   const std::vector<int> order = large.order();
   REQUIRE(order.size() == 38);
-  for (std::size_t layer = 0; layer < 36; ++layer) CHECK(large.blocks[static_cast<std::size_t>(order[layer + 1])].name == (layer % 2 == 0 ? "window_layer" : "layer"));
+  for (std::size_t layer = 0; layer < 36; ++layer)
+    CHECK(large.blocks[static_cast<std::size_t>(order[layer + 1])].name == (layer % 2 == 0 ? "window_layer" : "layer"));
 }
 
 TEST_CASE("a window costs what its keys cost") {
   const auto n = shipped("gpt_oss_120b");
-  const auto flops = [&](const char* name, std::int64_t s, bool causal) { return forward_matmul_flops(block(n, name), *find(block(n, name).ops, "attention.core"), 2, s, causal).value(); };
+  const auto flops = [&](const char* name, std::int64_t s, bool causal) {
+    return forward_matmul_flops(block(n, name), *find(block(n, name).ops, "attention.core"), 2, s, causal).value();
+  };
   const double heads = 64, d = 64, s = 4096, w = 128;
   CHECK(flops("window_layer", 4096, false) == 2 * 4 * heads * d * s * w);
   CHECK(flops("window_layer", 4096, true) == 2 * 4 * heads * d * (s * w - w * w / 2));
@@ -95,7 +100,8 @@ TEST_CASE("DeepSeek-V3 has 671 billion parameters, 37 of them active, and 14 in 
   CHECK(static_cast<double>(main.active_parameter_count()) == Approx(37.55e9).epsilon(1e-3));
   // The release counts the module's copies of word table and output projection: 685B in all.
   const double shared = 2.0 * 129280 * 7168;
-  CHECK(static_cast<double>(whole.parameter_count() - main.parameter_count()) + shared == Approx(13.46e9).epsilon(1e-3));
+  CHECK(static_cast<double>(whole.parameter_count() - main.parameter_count()) + shared ==
+        Approx(13.46e9).epsilon(1e-3));
   CHECK(static_cast<double>(whole.parameter_count()) + shared == Approx(684.49e9).epsilon(1e-4));
 }
 
@@ -140,7 +146,8 @@ TEST_CASE("every expert's matrices count once, and a token's FLOPs those of its 
   CHECK(find(layer.params, "moe.gate_up.weight")->elements() == E * 2 * f * h);
   CHECK(find(layer.params, "moe.down.weight")->elements() == E * f * h);
   const double tokens = 3 * 32;
-  CHECK(forward_matmul_flops(layer, *find(layer.ops, "moe.gate_up"), 3, 32, false).value() == 2 * tokens * k * h * 2 * f);
+  CHECK(forward_matmul_flops(layer, *find(layer.ops, "moe.gate_up"), 3, 32, false).value() ==
+        2 * tokens * k * h * 2 * f);
   CHECK(forward_matmul_flops(layer, *find(layer.ops, "moe.router"), 3, 32, false).value() == 2 * tokens * h * E);
   CHECK(n.parameter_count() - n.active_parameter_count() == 4 * (E - k) * 3 * f * h);
 }

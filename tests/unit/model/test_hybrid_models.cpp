@@ -1,4 +1,5 @@
-// Hybrids of Mamba-2, attention, MLPs and experts: counts against published figures, order of layers, structure, errors.
+// Hybrids of Mamba-2, attention, MLPs and experts: counts against published figures, order of layers, structure,
+// errors.
 
 #include <fstream>
 
@@ -26,7 +27,12 @@ std::string letters(const Network& n) {
   std::string out;
   for (const int b : n.order()) {
     const std::string& name = n.blocks[static_cast<std::size_t>(b)].name;
-    out += name == "mamba_layer" ? 'M' : name == "attention_layer" ? '*' : name == "mlp_layer" ? '-' : name == "expert_layer" ? 'E' : name == "embedding" ? '[' : ']';
+    out += name == "mamba_layer"       ? 'M'
+           : name == "attention_layer" ? '*'
+           : name == "mlp_layer"       ? '-'
+           : name == "expert_layer"    ? 'E'
+           : name == "embedding"       ? '['
+                                       : ']';
   }
   return out;
 }
@@ -40,24 +46,33 @@ TEST_CASE("Nemotron 3 has the parameters that NVIDIA states") {
   const auto nano = shipped("nemotron_3_nano_30b_a3b");
   CHECK(static_cast<double>(nano.parameter_count()) / 1e9 == Approx(31.6).margin(0.05));
   CHECK(static_cast<double>(nano.active_parameter_count()) / 1e9 == Approx(3.6).margin(0.05));
-  CHECK(static_cast<double>(nano.active_parameter_count() - std::int64_t{131072} * 2688) / 1e9 == Approx(3.2).margin(0.05));
-  // Nemotron 3 Super's report (arXiv 2604.12374): 120.6 B, 12.7 B active. Ultra's (arXiv 2606.15007): 550 B, 55 B active.
+  CHECK(static_cast<double>(nano.active_parameter_count() - std::int64_t{131072} * 2688) / 1e9 ==
+        Approx(3.2).margin(0.05));
+  // Nemotron 3 Super's report (arXiv 2604.12374): 120.6 B, 12.7 B active. Ultra's (arXiv 2606.15007): 550 B, 55 B
+  // active.
   const auto super = without_prediction("nemotron_3_super_120b_a12b");
   CHECK(static_cast<double>(super.parameter_count()) / 1e9 == Approx(120.6).epsilon(0.001));
   CHECK(static_cast<double>(super.active_parameter_count()) / 1e9 == Approx(12.7).epsilon(0.01));
   const auto ultra = without_prediction("nemotron_3_ultra");
   CHECK(static_cast<double>(ultra.parameter_count()) / 1e9 == Approx(550).epsilon(0.002));
-  CHECK(static_cast<double>(ultra.active_parameter_count() - std::int64_t{131072} * 8192) / 1e9 == Approx(55).epsilon(0.01));
+  CHECK(static_cast<double>(ultra.active_parameter_count() - std::int64_t{131072} * 8192) / 1e9 ==
+        Approx(55).epsilon(0.01));
 }
 
 TEST_CASE("Nemotron-H 56B has 54 Mamba-2, 54 MLP and 10 attention layers and 56 billion parameters") {
-  // NVIDIA 2025, Nemotron-H; sizes as in Megatron-Bridge v0.3.1, models/nemotronh/nemotron_h_provider.py, NemotronHModelProvider56B.
+  // NVIDIA 2025, Nemotron-H; sizes as in Megatron-Bridge v0.3.1, models/nemotronh/nemotron_h_provider.py,
+  // NemotronHModelProvider56B.
   auto config = config_of("nemotron_h_8b");
   std::string pattern = "M-M-M-M*-";
   for (int i = 0; i < 9; ++i) pattern += "M-M-M-M-M*-";
   pattern += "M-M-M-M-M-";
-  config.update({{"hybrid_override_pattern", pattern}, {"num_hidden_layers", 118}, {"hidden_size", 8192}, {"intermediate_size", 32768}, {"num_attention_heads", 64},
-                 {"mamba_num_heads", 256}, {"ssm_state_size", 256}});
+  config.update({{"hybrid_override_pattern", pattern},
+                 {"num_hidden_layers", 118},
+                 {"hidden_size", 8192},
+                 {"intermediate_size", 32768},
+                 {"num_attention_heads", 64},
+                 {"mamba_num_heads", 256},
+                 {"ssm_state_size", 256}});
   const auto n = build(config);
   CHECK(n.repeat == std::vector<int>{1, 54, 10, 54, 1});
   CHECK(static_cast<double>(n.parameter_count()) / 1e9 == Approx(56).margin(0.5));
@@ -65,7 +80,8 @@ TEST_CASE("Nemotron-H 56B has 54 Mamba-2, 54 MLP and 10 attention layers and 56 
 
 TEST_CASE("layers stand in the order of the pattern") {
   CHECK(letters(shipped("tiny_nemotron_h")) == "[ME*-M]");
-  for (const char* name : {"nemotron_3_nano_30b_a3b", "nemotron_3_super_120b_a12b", "nemotron_3_ultra", "nemotron_h_8b"}) {
+  for (const char* name :
+       {"nemotron_3_nano_30b_a3b", "nemotron_3_super_120b_a12b", "nemotron_3_ultra", "nemotron_h_8b"}) {
     INFO(name);
     const auto n = shipped(name);
     const auto pattern = config_of(name).at("hybrid_override_pattern").get<std::string>();
@@ -101,7 +117,8 @@ TEST_CASE("every layer of a hybrid is a norm, one branch and an addition") {
   CHECK(ops("attention_layer") == "norm attention.qkv attention.core attention.proj attention.add ");
   CHECK(ops("mlp_layer") == "norm mlp.fc1 mlp.squared_relu mlp.fc2 mlp.add ");
   CHECK(ops("expert_layer") ==
-        "norm moe.router moe.latent_down moe.dispatch moe.shared.up moe.shared.squared_relu moe.shared.down moe.up moe.squared_relu moe.down moe.combine moe.latent_up moe.add mlp.add ");
+        "norm moe.router moe.latent_down moe.dispatch moe.shared.up moe.shared.squared_relu moe.shared.down moe.up "
+        "moe.squared_relu moe.down moe.combine moe.latent_up moe.add mlp.add ");
 }
 
 TEST_CASE("a Mamba-2 mixer splits by heads and by groups") {
@@ -115,22 +132,27 @@ TEST_CASE("a Mamba-2 mixer splits by heads and by groups") {
   CHECK((conv.shape[0].tag == DimTag::heads && conv.elements() == (inner + 2 * shared) * k));
   CHECK(conv.segments == std::vector<std::int64_t>{inner, shared, shared});
   CHECK(find(layer.params, "mamba.core.conv.bias")->segments == conv.segments);
-  for (const char* each : {"a_log", "d", "dt_bias"}) CHECK(find(layer.params, std::string("mamba.core.") + each)->elements() == a);
+  for (const char* each : {"a_log", "d", "dt_bias"})
+    CHECK(find(layer.params, std::string("mamba.core.") + each)->elements() == a);
   CHECK(find(layer.params, "mamba.core.d")->init_one);
-  CHECK((find(layer.tensors, "mamba.b")->shape[2].tag == DimTag::kv_heads && find(layer.tensors, "mamba.b")->shape[2].size == g));
+  CHECK((find(layer.tensors, "mamba.b")->shape[2].tag == DimTag::kv_heads &&
+         find(layer.tensors, "mamba.b")->shape[2].size == g));
   const auto& norm = *find(layer.ops, "mamba.norm");
   CHECK((norm.groups == g && layer.params[static_cast<std::size_t>(norm.params[0])].shape[0].tag == DimTag::heads));
   CHECK(find(layer.ops, "mamba.core")->chunk == 8);
 }
 
 TEST_CASE("a Mamba-2 layer costs what Megatron-LM counts for it") {
-  // megatron/training/training.py, mamba_layer_flops, with an inner size of twice the hidden one, which it takes for granted.
+  // megatron/training/training.py, mamba_layer_flops, with an inner size of twice the hidden one, which it takes for
+  // granted.
   const auto n = shipped("nemotron_h_8b");
   const auto& layer = block(n, "mamba_layer");
   const double tokens = 2 * 4096.0, h = 4096, inner = 2 * h, state = 128, groups = 8, heads = 128;
   double found = 0;
   for (const auto& op : layer.ops) found += forward_matmul_flops(layer, op, 2, 4096, true).value();
-  CHECK(found == Approx(2 * tokens * h * (2 * inner + 2 * groups * state + heads) + 7 * tokens * inner * state + 2 * tokens * inner * h).epsilon(1e-12));
+  CHECK(found == Approx(2 * tokens * h * (2 * inner + 2 * groups * state + heads) + 7 * tokens * inner * state +
+                        2 * tokens * inner * h)
+                     .epsilon(1e-12));
 }
 
 TEST_CASE("latent experts take and give latents; router and shared expert see all of a token") {
@@ -160,7 +182,8 @@ TEST_CASE("further tokens are predicted by one module, or by one each") {
   CHECK(model_flops(once, 1, 4096) < model_flops(twice, 1, 4096));
   config["num_nextn_predict_layers"] = 2;
   config["mtp_use_repeated_layer"] = false;
-  const std::int64_t module = once.parameter_count() - without_prediction("nemotron_3_super_120b_a12b").parameter_count();
+  const std::int64_t module =
+      once.parameter_count() - without_prediction("nemotron_3_super_120b_a12b").parameter_count();
   CHECK(build(config).parameter_count() == twice.parameter_count() + module);
 }
 
@@ -197,8 +220,12 @@ TEST_CASE("a damaged hybrid is refused") {
       return e.kind == ErrorKind::usage;
     }
   };
-  const auto param = [](Network& n, std::string_view name) -> ParamSpec& { return const_cast<ParamSpec&>(*find(block(n, "mamba_layer").params, name)); };
-  const auto op = [](Network& n, std::string_view name) -> OpSpec& { return const_cast<OpSpec&>(*find(block(n, "mamba_layer").ops, name)); };
+  const auto param = [](Network& n, std::string_view name) -> ParamSpec& {
+    return const_cast<ParamSpec&>(*find(block(n, "mamba_layer").params, name));
+  };
+  const auto op = [](Network& n, std::string_view name) -> OpSpec& {
+    return const_cast<OpSpec&>(*find(block(n, "mamba_layer").ops, name));
+  };
   CHECK(damaged([&](Network& n) { param(n, "mamba.core.conv.weight").segments[0] += 1; }));
   CHECK(damaged([&](Network& n) { param(n, "mamba.core.conv.bias").shape[0].size += 1; }));
   CHECK(damaged([&](Network& n) { param(n, "mamba.core.a_log").shape[0].size += 1; }));

@@ -3,8 +3,8 @@
 #include <fstream>
 
 #include "core/model/operator_count.hpp"
-#include "tests/unit/model/models.hpp"
 #include "tests/support/source_path.hpp"
+#include "tests/unit/model/models.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -38,13 +38,16 @@ TEST_CASE("parameters of image models are the published counts") {
 }
 
 TEST_CASE("DCGANs have the parameters of their layers") {
-  // Radford et al. 2015, fig. 1: 100 numbers to 4 x 4 x 1024, then 5 x 5 windows to 512, 256, 128 and 3 channels; two numbers per channel of batch norm.
+  // Radford et al. 2015, fig. 1: 100 numbers to 4 x 4 x 1024, then 5 x 5 windows to 512, 256, 128 and 3 channels; two
+  // numbers per channel of batch norm.
   const Network n = shipped("dcgan");
   REQUIRE(n.adversarial());
   std::int64_t generator = 0;
   for (int b = 0; b < n.discriminator; ++b) generator += n.blocks[static_cast<std::size_t>(b)].parameter_count();
-  CHECK(generator == 100 * 1024 * 16 + 25 * (1024 * 512 + 512 * 256 + 256 * 128 + 128 * 3) + 2 * (1024 + 512 + 256 + 128));
-  CHECK(n.parameter_count() - generator == 25 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024) + 2 * (256 + 512 + 1024) + 16 * 1024);
+  CHECK(generator ==
+        100 * 1024 * 16 + 25 * (1024 * 512 + 512 * 256 + 256 * 128 + 128 * 3) + 2 * (1024 + 512 + 256 + 128));
+  CHECK(n.parameter_count() - generator ==
+        25 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024) + 2 * (256 + 512 + 1024) + 16 * 1024);
   // pytorch/examples, dcgan: half the channels, 4 x 4 windows; its networks have 3,576,704 and 2,765,568.
   std::ifstream file(rehearse::testing::source_path("scenarios/models/dcgan/config.json"));
   nlohmann::json config = nlohmann::json::parse(file);

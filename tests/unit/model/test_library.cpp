@@ -1,6 +1,6 @@
+#include <unistd.h>
 #include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
 #include "models.hpp"
 
@@ -56,7 +56,8 @@ TEST_CASE("a model that is not there is refused with what is") {
   const auto said = refused(library(), "llama3_80b");
   CHECK(said.find("llama3_80b") != std::string::npos);
   CHECK(said.find("llama3_8b") != std::string::npos);
-  CHECK(refused(library(), "models/nothing/config.json", "/tmp").find("/tmp/models/nothing/config.json") != std::string::npos);
+  CHECK(refused(library(), "models/nothing/config.json", "/tmp").find("/tmp/models/nothing/config.json") !=
+        std::string::npos);
   CHECK(refused(library(), "") != "accepted");
   CHECK(refused(library(), "/") != "accepted");
 }

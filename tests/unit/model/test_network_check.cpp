@@ -23,7 +23,11 @@ const Damage kDamages[] = {
     {"two parameters of one name", [](Network& n) { layer(n).params[1].name = layer(n).params[2].name; }},
     {"two blocks of one name", [](Network& n) { n.blocks[2].name = "layer"; }},
     {"ops out of order", [](Network& n) { std::swap(layer(n).ops[0], layer(n).ops[1]); }},
-    {"an op twice", [](Network& n) { layer(n).ops.push_back(layer(n).ops.back()); layer(n).ops.back().name = "again"; }},
+    {"an op twice",
+     [](Network& n) {
+       layer(n).ops.push_back(layer(n).ops.back());
+       layer(n).ops.back().name = "again";
+     }},
     {"input index out of range", [](Network& n) { op(n, "ln1").inputs[0] = 99; }},
     {"negative output index", [](Network& n) { op(n, "ln1").outputs[0] = -1; }},
     {"parameter index out of range", [](Network& n) { op(n, "ln1").params[0] = 99; }},
@@ -39,7 +43,10 @@ const Damage kDamages[] = {
     {"norm of another size", [](Network& n) { param(n, "ln2.weight").shape[0].size = 3; }},
     {"attention without v", [](Network& n) { op(n, "attention.core").inputs.pop_back(); }},
     {"v where q belongs", [](Network& n) { op(n, "attention.core").inputs[0] = 0; }},
-    {"unused parameter", [](Network& n) { layer(n).params.push_back({.name = "spare", .shape = {{DimTag::fixed, 1}}}); }},
+    {"unused parameter",
+     [](Network& n) {
+       layer(n).params.push_back({.name = "spare", .shape = {{DimTag::fixed, 1}}});
+     }},
     {"tie to nothing", [](Network& n) { n.blocks[2].params.back().tied_to = "embedding.words.weight"; }},
     {"tie of another shape", [](Network& n) { n.blocks[2].params.back().tied_to = "embedding.position.weight"; }},
     {"tie to itself", [](Network& n) { n.blocks[2].params.back().tied_to = "head.logits.weight"; }},
@@ -47,8 +54,13 @@ const Damage kDamages[] = {
     {"embedding that hands nothing on", [](Network& n) { n.blocks[0].output = -1; }},
     {"layer that stands zero times", [](Network& n) { n.repeat[1] = 0; }},
     {"a block without a repeat", [](Network& n) { n.repeat.pop_back(); }},
-    {"no blocks", [](Network& n) { n.blocks.clear(); n.repeat.clear(); }},
-    {"labels that are no integers", [](Network& n) { n.blocks[2].ops.back().inputs[1] = n.blocks[2].ops.back().inputs[0]; }},
+    {"no blocks",
+     [](Network& n) {
+       n.blocks.clear();
+       n.repeat.clear();
+     }},
+    {"labels that are no integers",
+     [](Network& n) { n.blocks[2].ops.back().inputs[1] = n.blocks[2].ops.back().inputs[0]; }},
     {"word rows of another size", [](Network& n) { n.blocks[0].params[0].shape[1].size = 3; }},
     {"position rows of another size", [](Network& n) { n.blocks[0].params[1].shape[1].size = 3; }},
 };

@@ -39,7 +39,7 @@ TEST_CASE("a forward pass moves every operand once") {
   CHECK(moved("layer", "mlp.gelu") == std::pair(4 * x, 4 * x));
   CHECK(moved("layer", "attention.qkv") == std::pair(x + 3 * h * h + 3 * h, 3 * x));
   CHECK(moved("layer", "attention.core") == std::pair(3 * x, x));
-  CHECK(moved("embedding", "word") == std::pair(b * s + x, x));        // rows looked up, not the table
+  CHECK(moved("embedding", "word") == std::pair(b * s + x, x));  // rows looked up, not the table
   CHECK(moved("embedding", "position") == std::pair(x + s * h, x));
 }
 

@@ -48,7 +48,9 @@ TEST_CASE("every model ends in a loss") {
     INFO(name);
     const auto n = shipped(name);
     const auto& ops = n.blocks.back().ops;
-    CHECK(std::any_of(ops.begin(), ops.end(), [](const OpSpec& op) { return op.kind == OpKind::cross_entropy || op.kind == OpKind::pixel_loss || op.kind == OpKind::adversarial_loss; }));
+    CHECK(std::any_of(ops.begin(), ops.end(), [](const OpSpec& op) {
+      return op.kind == OpKind::cross_entropy || op.kind == OpKind::pixel_loss || op.kind == OpKind::adversarial_loss;
+    }));
   }
 }
 
@@ -71,7 +73,8 @@ TEST_CASE("no dropout, no op and no mask") {
 TEST_CASE("a Llama layer rotates q and k and gates its MLP") {
   const auto n = shipped("llama3_8b");
   CHECK(ops_of(block(n, "layer")) ==
-        "ln1 attention.qkv attention.rope_q attention.rope_k attention.core attention.proj attention.add ln2 mlp.gate_up mlp.silu_mul "
+        "ln1 attention.qkv attention.rope_q attention.rope_k attention.core attention.proj attention.add ln2 "
+        "mlp.gate_up mlp.silu_mul "
         "mlp.down mlp.add ");
   CHECK(ops_of(block(n, "embedding")) == "word ");
   const auto& rope = *find(block(n, "layer").ops, "attention.rope_q");
@@ -79,13 +82,15 @@ TEST_CASE("a Llama layer rotates q and k and gates its MLP") {
 }
 
 TEST_CASE("projections apart are the same parameters in more products") {
-  nlohmann::json config{{"model_type", "llama"}, {"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128},
-                        {"max_position_embeddings", 64}};
+  nlohmann::json config{{"model_type", "llama"},    {"num_hidden_layers", 2},       {"hidden_size", 64},
+                        {"num_attention_heads", 4}, {"num_key_value_heads", 2},     {"intermediate_size", 96},
+                        {"vocab_size", 128},        {"max_position_embeddings", 64}};
   const auto merged = build(config);
   config["merged_projections"] = false;
   const auto apart = build(config);
   CHECK(ops_of(block(apart, "layer")) ==
-        "ln1 attention.q attention.k attention.v attention.rope_q attention.rope_k attention.core attention.proj attention.add ln2 mlp.gate mlp.up mlp.silu_mul "
+        "ln1 attention.q attention.k attention.v attention.rope_q attention.rope_k attention.core attention.proj "
+        "attention.add ln2 mlp.gate mlp.up mlp.silu_mul "
         "mlp.down mlp.add ");
   CHECK(apart.parameter_count() == merged.parameter_count());
 }
@@ -93,15 +98,16 @@ TEST_CASE("projections apart are the same parameters in more products") {
 TEST_CASE("the two GPT-NeoX residuals have equal parameters") {
   const auto parallel = shipped("gpt_neox_20b");
   CHECK(ops_of(block(parallel, "layer")) ==
-        "ln1 attention.qkv attention.rope_q attention.rope_k attention.core attention.proj ln2 mlp.fc1 mlp.gelu mlp.fc2 branches.add "
+        "ln1 attention.qkv attention.rope_q attention.rope_k attention.core attention.proj ln2 mlp.fc1 mlp.gelu "
+        "mlp.fc2 branches.add "
         "residual.add ");
   CHECK(find(block(parallel, "layer").ops, "attention.rope_q")->rotary_dim == 24);  // a quarter of 96
   const auto& ops = block(parallel, "layer").ops;
   CHECK(find(ops, "ln1")->inputs == find(ops, "ln2")->inputs);
 
-  const nlohmann::json config{{"model_type", "gpt_neox"}, {"num_hidden_layers", 44}, {"hidden_size", 6144}, {"intermediate_size", 24576},
-                              {"num_attention_heads", 64}, {"vocab_size", 50432}, {"max_position_embeddings", 2048},
-                              {"use_parallel_residual", false}};
+  const nlohmann::json config{{"model_type", "gpt_neox"},        {"num_hidden_layers", 44},       {"hidden_size", 6144},
+                              {"intermediate_size", 24576},      {"num_attention_heads", 64},     {"vocab_size", 50432},
+                              {"max_position_embeddings", 2048}, {"use_parallel_residual", false}};
   const auto sequential = build(config);
   CHECK(find(block(sequential, "layer").ops, "ln1")->inputs != find(block(sequential, "layer").ops, "ln2")->inputs);
   CHECK(sequential.parameter_count() == parallel.parameter_count());
@@ -114,7 +120,9 @@ TEST_CASE("tags say which dimension of a weight tensor parallelism splits") {
     if (!n.sequences || n.routing() != nullptr || !n.pattern.empty()) continue;
     const auto& layer = block(n, "layer");
     const bool gated = find(layer.ops, "mlp.gate_up") != nullptr;
-    const auto tags = [&](const BlockSpec& b, std::string_view p) { return std::pair(param(b, p).shape[0].tag, param(b, p).shape[1].tag); };
+    const auto tags = [&](const BlockSpec& b, std::string_view p) {
+      return std::pair(param(b, p).shape[0].tag, param(b, p).shape[1].tag);
+    };
     CHECK(tags(layer, "attention.qkv.weight") == std::pair(DimTag::heads, DimTag::hidden));
     CHECK(tags(layer, "attention.proj.weight") == std::pair(DimTag::hidden, DimTag::heads));
     CHECK(tags(layer, gated ? "mlp.gate_up.weight" : "mlp.fc1.weight") == std::pair(DimTag::ffn, DimTag::hidden));

@@ -11,7 +11,8 @@ namespace rehearse::test {
 /// Answers with `step(machines)`, times `thorough` where it is asked to look harder; 0 means that nothing runs there.
 class FormulaSearch final : public StepSearch {
  public:
-  explicit FormulaSearch(std::function<double(int)> step, double thorough = 1) : step_(std::move(step)), thorough_(thorough) {}
+  explicit FormulaSearch(std::function<double(int)> step, double thorough = 1)
+      : step_(std::move(step)), thorough_(thorough) {}
   StepAnswer best(int machines, bool thorough) override {
     StepAnswer out;
     out.evaluated = 1;
@@ -51,7 +52,8 @@ inline Plan calm_plan() {
   return plan;
 }
 
-/// Machines of 8 GPUs at 1e15 FLOP/s each and 10 kW, for $300k and $20k of network; 4096 tokens per sequence, so 2.1e6 a step and 476,837 steps.
+/// Machines of 8 GPUs at 1e15 FLOP/s each and 10 kW, for $300k and $20k of network; 4096 tokens per sequence, so 2.1e6
+/// a step and 476,837 steps.
 inline CandidateSite site(std::function<double(int)> step, const std::string& name = "machine") {
   CandidateSite out;
   out.candidate.name = out.candidate.machine = name;

@@ -24,7 +24,8 @@ TEST_CASE("days are tokens over throughput over goodput") {
   const CandidateAnswer a = answer_candidate(plan, s);
   REQUIRE(a.point);
   const PlanPoint& p = *a.point;
-  const double tokens_per_second = static_cast<double>(p.step.global_batch) * s.tokens_per_sequence / p.step.step_time.value();
+  const double tokens_per_second =
+      static_cast<double>(p.step.global_batch) * s.tokens_per_sequence / p.step.step_time.value();
   CHECK(p.duration.value() == Approx(1e12 / tokens_per_second / p.goodput.total));
   CHECK(p.goodput.total < 1);
   CHECK(p.gpus == 8 * p.machines);

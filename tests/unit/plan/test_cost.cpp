@@ -60,7 +60,8 @@ TEST_CASE("idle years are paid by the runs") {
   busy.utilisation = 1;
   idle.utilisation = 0.5;
   const RunExtent extent{10, 0, 8, Watts{10e3}, Seconds{0.1 * kYear}, false};
-  CHECK(run_cost(price(), idle, extent).parts.purchase.value() == Approx(2 * run_cost(price(), busy, extent).parts.purchase.value()));
+  CHECK(run_cost(price(), idle, extent).parts.purchase.value() ==
+        Approx(2 * run_cost(price(), busy, extent).parts.purchase.value()));
 }
 
 TEST_CASE("every price file is of a machine that there is, with date and source") {
@@ -105,4 +106,7 @@ TEST_CASE("figures of the plan take the place of the file's, with their source")
   CHECK(!load_price(kFolder, "no such machine").purchase);
 }
 
-TEST_CASE("a price without a date is refused") { CHECK_THROWS_WITH(load_price(rehearse::testing::source_path("tests/unit/plan/bad"), "free_machine"), Catch::Matchers::Contains("date")); }
+TEST_CASE("a price without a date is refused") {
+  CHECK_THROWS_WITH(load_price(rehearse::testing::source_path("tests/unit/plan/bad"), "free_machine"),
+                    Catch::Matchers::Contains("date"));
+}

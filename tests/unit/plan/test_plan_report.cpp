@@ -7,7 +7,8 @@ using namespace rehearse::test;
 
 namespace {
 
-/// What stands last in the row of a candidate that takes `days` of calm_plan's 30, in a range of `low` to `high` times that.
+/// What stands last in the row of a candidate that takes `days` of calm_plan's 30, in a range of `low` to `high` times
+/// that.
 std::string grade(double days, double low, double high) {
   const Plan plan = calm_plan();
   CandidateSite s = site([days](int) { return days * kDay / (1e12 / (512 * 4096.0)); });

@@ -35,7 +35,9 @@ TEST_CASE("what meets everything comes first, then what is in time, then what ru
   CandidateAnswer none;
   none.candidate.name = "none";
   none.why_not = "does not fit";
-  const PlanAnswer a = rank_candidates(calm_plan(), "model", 7e10, {none, answer("slow", 1, 70, false), answer("dear", 9, 20, true, false), answer("good", 5, 25)});
+  const PlanAnswer a =
+      rank_candidates(calm_plan(), "model", 7e10,
+                      {none, answer("slow", 1, 70, false), answer("dear", 9, 20, true, false), answer("good", 5, 25)});
   CHECK(order(a) == std::vector<std::string>{"good", "dear", "slow", "none"});
 }
 
@@ -48,12 +50,16 @@ TEST_CASE("the objective orders candidates that meet everything") {
 }
 
 TEST_CASE("what is late is ordered by its days, not by its price") {
-  const PlanAnswer a = rank_candidates(calm_plan(), "m", 1, {answer("late and cheap", 1, 90, false), answer("almost", 5, 31, false)});
+  const PlanAnswer a =
+      rank_candidates(calm_plan(), "m", 1, {answer("late and cheap", 1, 90, false), answer("almost", 5, 31, false)});
   CHECK(order(a).front() == "almost");
   CHECK(a.why.starts_with("No candidate meets the deadline."));
 }
 
-TEST_CASE("equal candidates are ordered by name") { CHECK(order(rank_candidates(calm_plan(), "m", 1, {answer("b", 2, 2), answer("a", 2, 2)})) == std::vector<std::string>{"a", "b"}); }
+TEST_CASE("equal candidates are ordered by name") {
+  CHECK(order(rank_candidates(calm_plan(), "m", 1, {answer("b", 2, 2), answer("a", 2, 2)})) ==
+        std::vector<std::string>{"a", "b"});
+}
 
 TEST_CASE("the reason has the numbers of the first two") {
   const PlanAnswer a = rank_candidates(calm_plan(), "m", 1, {answer("first", 1.25e6, 29), answer("second", 1.5e6, 28)});
@@ -82,9 +88,12 @@ TEST_CASE("a question is made of the figures where none is given") {
   Plan plan = calm_plan();
   plan.budget = Dollars{5e6};
   const PlanAnswer a = rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)});
-  CHECK(a.question == "Which machine, and how many, to train llama (70 billion parameters) on 1 trillion tokens in 30 days for at most $5M?");
+  CHECK(a.question ==
+        "Which machine, and how many, to train llama (70 billion parameters) on 1 trillion tokens in 30 days for at "
+        "most $5M?");
   plan.deadline = Seconds{kDay};
-  CHECK(rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)}).question.find("tokens in 1 day for") != std::string::npos);
+  CHECK(rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)}).question.find("tokens in 1 day for") !=
+        std::string::npos);
   plan.question = "Mine?";
   CHECK(rank_candidates(plan, "llama", 7e10, {answer("x", 1, 1)}).question == "Mine?");
 }

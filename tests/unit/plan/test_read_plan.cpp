@@ -13,7 +13,8 @@ const std::string kGood = R"({
   "deadline_days": 60, "budget": "$12M", "objective": "energy",
   "economics": { "pue": 1.1 }, "reliability": { "restart": "5min", "mtbf": { "gpu": "50000h" } },
   "candidates": [ { "machine": "dgx_h100", "network": "superpod_h100" },
-                  { "machine": "mine.json", "network": "rail_ndr", "price": { "rental_per_gpu_hour": "$2", "date": "2026-11", "source": "a quote" } } ] })";
+                  { "machine": "mine.json", "network": "rail_ndr", "price": { "rental_per_gpu_hour": "$2",
+                  "date": "2026-11", "source": "a quote" } } ] })";
 
 Plan parse(const std::vector<std::string>& overrides = {}) { return parse_plan(kGood, "plans/p.json", overrides); }
 
@@ -71,9 +72,12 @@ TEST_CASE("only names that are the same are numbered, and numbers are not given 
     for (const PlanCandidate& c : parse({"candidates=" + candidates}).candidates) out.push_back(c.name);
     return out;
   };
-  CHECK(names(R"([{"machine":"a","name":"x long"},{"machine":"a","name":"x"}])") == std::vector<std::string>{"x long", "x"});
-  CHECK(names(R"([{"machine":"a","name":"x"},{"machine":"b","name":"x"},{"machine":"a","name":"x"}])") == std::vector<std::string>{"x", "x (2)", "x (3)"});
-  CHECK(names(R"json([{"machine":"a","name":"x"},{"machine":"a","name":"x"},{"machine":"a","name":"x (2)"}])json") == std::vector<std::string>{"x", "x (3)", "x (2)"});
+  CHECK(names(R"([{"machine":"a","name":"x long"},{"machine":"a","name":"x"}])") ==
+        std::vector<std::string>{"x long", "x"});
+  CHECK(names(R"([{"machine":"a","name":"x"},{"machine":"b","name":"x"},{"machine":"a","name":"x"}])") ==
+        std::vector<std::string>{"x", "x (2)", "x (3)"});
+  CHECK(names(R"json([{"machine":"a","name":"x"},{"machine":"a","name":"x"},{"machine":"a","name":"x (2)"}])json") ==
+        std::vector<std::string>{"x", "x (3)", "x (2)"});
 }
 
 TEST_CASE("a candidate is a machine or a cluster as it is") {
@@ -113,7 +117,8 @@ TEST_CASE("an override is blamed for what it brought in, and for nothing else") 
 }
 
 TEST_CASE("a scenario is no plan, a plan no scenario: the verb that reads it is named") {
-  CHECK_THROWS_WITH(parse_plan(R"({"schema": "rehearse/scenario/v1"})", "s.json"), Catch::Matchers::Contains("this is a scenario"));
+  CHECK_THROWS_WITH(parse_plan(R"({"schema": "rehearse/scenario/v1"})", "s.json"),
+                    Catch::Matchers::Contains("this is a scenario"));
   CHECK_THROWS_WITH(parse_scenario(kGood, "p.json"), Catch::Matchers::Contains("this is a plan"));
   try {
     (void)parse_scenario(kGood, "p.json");

@@ -20,7 +20,8 @@ class Failures {
  public:
   explicit Failures(unsigned seed) : random_(seed) {}
 
-  /// Useful time over all: segments of work and a write; a failure in either loses both, and a restart takes its time unless that fails too.
+  /// Useful time over all: segments of work and a write; a failure in either loses both, and a restart takes its time
+  /// unless that fails too.
   double efficiency(Seconds interval, Seconds write, Seconds restart, Seconds mtbf) {
     double now = 0, useful = 0, next = until(mtbf);
     const double segment = (interval + write).value();
@@ -64,8 +65,8 @@ class Failures {
     return {out.enough / now, out.left / now};
   }
 
-  /// All at once without spares: training stops at every failure; where a machine `broke` it waits until all are back; then it restarts from the last
-  /// checkpoint. Other failures, once in g.mtbf less those, only restart it.
+  /// All at once without spares: training stops at every failure; where a machine `broke` it waits until all are back;
+  /// then it restarts from the last checkpoint. Other failures, once in g.mtbf less those, only restart it.
   double together(const Goodput& g, const ReliabilitySettings& s, Seconds broke) {
     const double segment = (g.interval + g.write).value(), restart = (s.restart + g.write).value();
     const Seconds other{1 / (1 / g.mtbf.value() - 1 / broke.value())};
@@ -124,7 +125,8 @@ TEST_CASE("no interval loses less than the one proposed") {
       const Seconds d{write}, m{hours * kHour}, best = checkpoint_interval(d, m);
       const double at_best = checkpoint_efficiency(best, d, Seconds{300}, m);
       double optimum = 0;
-      for (double t = 0.02; t < 50; t *= 1.02) optimum = std::max(optimum, checkpoint_efficiency(t * best, d, Seconds{300}, m));
+      for (double t = 0.02; t < 50; t *= 1.02)
+        optimum = std::max(optimum, checkpoint_efficiency(t * best, d, Seconds{300}, m));
       INFO(write << " s of " << hours << " h");
       CHECK(at_best == Approx(optimum).epsilon(0.01));
       CHECK(at_best > 0);
@@ -137,7 +139,8 @@ TEST_CASE("efficiency tends to what can be told without the formula") {
   CHECK(checkpoint_efficiency(Seconds{990}, Seconds{10}, Seconds{0}, Seconds{1e12}) == Approx(0.99).epsilon(1e-6));
   // First order: half an interval and a restart for each failure.
   const double m = 1e6;
-  CHECK(checkpoint_efficiency(Seconds{990}, Seconds{10}, Seconds{100}, Seconds{m}) == Approx(0.99 * (1 - (500 + 100) / m)).epsilon(1e-5));
+  CHECK(checkpoint_efficiency(Seconds{990}, Seconds{10}, Seconds{100}, Seconds{m}) ==
+        Approx(0.99 * (1 - (500 + 100) / m)).epsilon(1e-5));
   CHECK(checkpoint_efficiency(Seconds{0}, Seconds{0}, Seconds{100}, Seconds{1000}) == Approx(std::exp(-0.1)));
   CHECK(checkpoint_efficiency(Seconds{INFINITY}, Seconds{10}, Seconds{100}, Seconds{INFINITY}) == 1);
 }
@@ -145,7 +148,8 @@ TEST_CASE("efficiency tends to what can be told without the formula") {
 TEST_CASE("the slowest of many ranks sets the pace") {
   CHECK(straggler_factor(0.01, 1) == 1);
   CHECK(straggler_factor(0, 10000) == 1);
-  // Expected maximum of 100 and of 1000 normal values: 2.508 and 3.241 standard deviations (tables of order statistics); Blom's formula is within 1 %.
+  // Expected maximum of 100 and of 1000 normal values: 2.508 and 3.241 standard deviations (tables of order
+  // statistics); Blom's formula is within 1 %.
   CHECK(straggler_factor(0.01, 100) - 1 == Approx(0.02508).epsilon(0.01));
   CHECK(straggler_factor(0.01, 1000) - 1 == Approx(0.03241).epsilon(0.01));
 }
@@ -205,7 +209,8 @@ TEST_CASE("a run played failure by failure is as far as the formulas say") {
       const double at_best = Failures(7).efficiency(best, d, restart, m);
       CHECK(at_best == Approx(checkpoint_efficiency(best, d, restart, m)).epsilon(0.01));
       // No other interval is better but by the noise of 20,000 failures.
-      for (const double factor : {0.4, 2.5}) CHECK(Failures(8).efficiency(factor * best, d, restart, m) < at_best + 0.01);
+      for (const double factor : {0.4, 2.5})
+        CHECK(Failures(8).efficiency(factor * best, d, restart, m) < at_best + 0.01);
     }
 }
 
@@ -213,7 +218,10 @@ TEST_CASE("machines out for repair, played, leave as many as Poisson says") {
   // A row of three racks of 72 GPUs as the Llama 3 fleet would break, and DGX H100 enough for 13 racks' GPUs.
   const FailureTimes times = load_reliability(kFolder, "hopper").times;
   const Seconds repair{86400};
-  for (const auto& [counts, machines, spares] : {std::tuple{PartCounts{216, 216, 54}, 3, 0}, {PartCounts{216, 216, 54}, 3, 1}, {PartCounts{936, 936, 117}, 117, 2}, {PartCounts{8192, 8192, 1024}, 1024, 6}}) {
+  for (const auto& [counts, machines, spares] : {std::tuple{PartCounts{216, 216, 54}, 3, 0},
+                                                 {PartCounts{216, 216, 54}, 3, 1},
+                                                 {PartCounts{936, 936, 117}, 117, 2},
+                                                 {PartCounts{8192, 8192, 1024}, 1024, 6}}) {
     const double expected = machines_in_repair(times, counts, repair);
     INFO(machines << " machines, " << spares << " spare, " << expected << " out");
     const Outage played = Failures(9).outage(expected, machines, spares);
@@ -223,7 +231,8 @@ TEST_CASE("machines out for repair, played, leave as many as Poisson says") {
 }
 
 TEST_CASE("the product of the parts is what failures, restarts and repairs leave together") {
-  // Three racks without spares, where waiting weighs most: a failure of a GPU, NIC or host stops the run until its rack is back.
+  // Three racks without spares, where waiting weighs most: a failure of a GPU, NIC or host stops the run until its rack
+  // is back.
   ReliabilitySettings s;
   s.jitter = 0;
   const GoodputRequest r{load_reliability(kFolder, "hopper").times, {216, 216, 54}, 0, false, Bytes{1e12}};
@@ -247,7 +256,8 @@ TEST_CASE("fleets of several kinds break as often as their parts do") {
   const PartCounts some{64, 64, 8}, more{128, 128, 16};
   const ReliabilityProfile both = joined_reliability({{h100, some}, {a100, more}});
   // Storage counts once per run, and neither profile has it.
-  CHECK(1 / run_mtbf(both.times, {192, 192, 24}).value() == Approx(1 / run_mtbf(h100.times, some).value() + 1 / run_mtbf(a100.times, more).value()));
+  CHECK(1 / run_mtbf(both.times, {192, 192, 24}).value() ==
+        Approx(1 / run_mtbf(h100.times, some).value() + 1 / run_mtbf(a100.times, more).value()));
   CHECK(joined_reliability({{h100, some}}).times.of == h100.times.of);
   CHECK(both.name.find(a100.name) != std::string::npos);
 }
@@ -257,7 +267,8 @@ TEST_CASE("GPUs of which no fleet is published are given the rates of Llama 3's"
 }
 
 TEST_CASE("a profile that there is not is refused with the nearest name") {
-  CHECK(named_reliability(kFolder, "ampere").times[Part::host] == load_reliability(kFolder, "ampere").times[Part::host]);
+  CHECK(named_reliability(kFolder, "ampere").times[Part::host] ==
+        load_reliability(kFolder, "ampere").times[Part::host]);
   try {
     (void)named_reliability(kFolder, "hoper");
     FAIL("accepted");

@@ -23,12 +23,15 @@ const Catalogue& catalogue() {
 struct Site {
   std::string machine, network;
   int machines;
-  [[nodiscard]] Cluster cluster(int n) const { return make_cluster(catalogue(), {{}, {}, {{machine, n}}, network, {}}); }
+  [[nodiscard]] Cluster cluster(int n) const {
+    return make_cluster(catalogue(), {{}, {}, {{machine, n}}, network, {}});
+  }
 };
 
 CostModel::Profiles profiles(const Cluster& cluster) {
   CostModel::Profiles out;
-  for (const Cluster::Part& part : cluster.parts()) out.emplace(part.gpu->id, load_calibration(rehearse::testing::source_path("topologies/calibration"), *part.gpu));
+  for (const Cluster::Part& part : cluster.parts())
+    out.emplace(part.gpu->id, load_calibration(rehearse::testing::source_path("topologies/calibration"), *part.gpu));
   return out;
 }
 
@@ -50,21 +53,24 @@ double exhaustive(const StepQuestion& q, const Cluster& cluster) {
       training.global_batch = t.global_batch;
       const QuickEstimate e = (steps_in_period(t.strategy, {}) > 1 ? two : one)(t.strategy, training);
       if (e.fits()) best = std::min(best, e.step_time.value() / static_cast<double>(t.global_batch));
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   return best;
 }
 
 }  // namespace
 
 TEST_CASE("bounds leave out nothing that is best", "[search]") {
-  for (const auto& [model, site] : {std::pair<std::string, Site>{"gpt2_xl", {"dgx_a100_40gb", "ib_hdr", 2}}, {"llama3_8b", {"dgx_h100", "superpod_h100", 2}}, {"llama2_7b", {"pcie8_l40s_2sw", "roce_400g", 3}}}) {
+  for (const auto& [model, site] : {std::pair<std::string, Site>{"gpt2_xl", {"dgx_a100_40gb", "ib_hdr", 2}},
+                                    {"llama3_8b", {"dgx_h100", "superpod_h100", 2}},
+                                    {"llama2_7b", {"pcie8_l40s_2sw", "roce_400g", 3}}}) {
     INFO(model << " on " << site.machine);
     auto q = std::make_shared<const StepQuestion>(question(model, 96));
-    const auto search = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles);
+    const auto search = make_step_search(
+        q, [site](int n) { return site.cluster(n); }, profiles);
     const StepAnswer a = search->best(site.machines);
     REQUIRE(a.choice);
-    CHECK(a.choice->step_time.value() / static_cast<double>(a.choice->global_batch) == Approx(exhaustive(*q, site.cluster(site.machines))).epsilon(1e-12));
+    CHECK(a.choice->step_time.value() / static_cast<double>(a.choice->global_batch) ==
+          Approx(exhaustive(*q, site.cluster(site.machines))).epsilon(1e-12));
     CHECK(a.choice->needed <= a.choice->capacity);
     CHECK(a.choice->mfu > 0.1);
     CHECK(a.choice->mfu < 0.8);
@@ -74,16 +80,22 @@ TEST_CASE("bounds leave out nothing that is best", "[search]") {
 
 TEST_CASE("the whole space has little that is faster", "[search]") {
   // With the batch that the plan chose; figures in core/plan/README.md.
-  for (const auto& [model, site] : {std::pair<std::string, Site>{"gpt2_xl", {"dgx_a100_40gb", "ib_hdr", 2}}, {"llama2_7b", {"dgx_h100", "superpod_h100", 1}}}) {
+  for (const auto& [model, site] : {std::pair<std::string, Site>{"gpt2_xl", {"dgx_a100_40gb", "ib_hdr", 2}},
+                                    {"llama2_7b", {"dgx_h100", "superpod_h100", 1}}}) {
     INFO(model << " on " << site.machine);
     auto q = std::make_shared<const StepQuestion>(question(model, 64));
-    const StepAnswer a = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles)->best(site.machines, true);
+    const StepAnswer a = make_step_search(
+                             q, [site](int n) { return site.cluster(n); }, profiles)
+                             ->best(site.machines, true);
     REQUIRE(a.choice);
     const Cluster cluster = site.cluster(site.machines);
     const CostModel cost(cluster, profiles(cluster), {});
     Workload workload = q->workload;
     workload.training.global_batch = a.choice->global_batch;
-    const SearchProblem problem{workload, cluster, cost, q->own, cluster.device_count(), [&](const StrategySettings& s) { return lower(workload, s, cluster); }};
+    const SearchProblem problem{
+        workload, cluster, cost, q->own, cluster.device_count(), [&](const StrategySettings& s) {
+          return lower(workload, s, cluster);
+        }};
     SearchOptions options;
     options.top = 1;
     options.most_played = options.front_evaluations = 0;
@@ -97,7 +109,13 @@ TEST_CASE("the whole space has little that is faster", "[search]") {
 
 TEST_CASE("offload is for what does not fit otherwise") {
   const Site site{"pcie8_l40s_2sw", "roce_400g", 1};
-  const auto choice_for = [&](const std::string& model) { return make_step_search(std::make_shared<const StepQuestion>(question(model, 16)), [site](int n) { return site.cluster(n); }, profiles)->best(1).choice; };
+  const auto choice_for = [&](const std::string& model) {
+    return make_step_search(
+               std::make_shared<const StepQuestion>(question(model, 16)), [site](int n) { return site.cluster(n); },
+               profiles)
+        ->best(1)
+        .choice;
+  };
   const auto small = choice_for("llama2_7b"), large = choice_for("megatron_22b");
   REQUIRE(small);
   CHECK(small->strategy.offload == Offload::none);
@@ -109,13 +127,19 @@ TEST_CASE("offload is for what does not fit otherwise") {
 TEST_CASE("a mixed set shares its work by speed where that is faster") {
   auto q = std::make_shared<const StepQuestion>(question("gpt2_xl", 96));
   const auto best = [&](const std::vector<ClusterSpec::Part>& parts, const std::string& network) {
-    const auto search = make_step_search(q, [&](int) { return make_cluster(catalogue(), {{}, {}, parts, network, {}}); }, profiles);
+    const auto search = make_step_search(
+        q,
+        [&](int) {
+          return make_cluster(catalogue(), {{}, {}, parts, network, {}});
+        },
+        profiles);
     const StepAnswer a = search->best(2);
     INFO(a.why_not);
     REQUIRE(a.choice);
     return a.choice->step_time.value() / static_cast<double>(a.choice->global_batch);
   };
-  const double old = best({{"dgx_a100_80gb", 2}}, "ib_hdr"), fresh = best({{"dgx_h100", 2}}, "ib_hdr"), mixed = best({{"dgx_a100_80gb", 1}, {"dgx_h100", 1}}, "ib_hdr");
+  const double old = best({{"dgx_a100_80gb", 2}}, "ib_hdr"), fresh = best({{"dgx_h100", 2}}, "ib_hdr"),
+               mixed = best({{"dgx_a100_80gb", 1}, {"dgx_h100", 1}}, "ib_hdr");
   CHECK(mixed > fresh);
   CHECK(mixed < old * 0.98);
 }
@@ -123,7 +147,9 @@ TEST_CASE("a mixed set shares its work by speed where that is faster") {
 TEST_CASE("what fits nowhere is said to") {
   auto q = std::make_shared<const StepQuestion>(question("llama3_405b", 64));
   const Site site{"dgx_a100_40gb", "ib_hdr", 1};
-  const StepAnswer a = make_step_search(q, [site](int n) { return site.cluster(n); }, profiles)->best(1);
+  const StepAnswer a = make_step_search(
+                           q, [site](int n) { return site.cluster(n); }, profiles)
+                           ->best(1);
   CHECK(!a.choice);
   CHECK(a.why_not.find("memory") != std::string::npos);
 }

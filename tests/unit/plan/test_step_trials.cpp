@@ -14,7 +14,8 @@ using namespace rehearse;
 namespace {
 
 StepQuestion question() {
-  StepQuestion q{{ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("tiny_llama"), {}, {}}, {}, {}, 0.1};
+  StepQuestion q{
+      {ModelLibrary(rehearse::testing::source_path("scenarios/models")).load("tiny_llama"), {}, {}}, {}, {}, 0.1};
   q.workload.training.global_batch = 64;
   q.workload.training.sequence_length = 32;
   return q;
@@ -113,8 +114,7 @@ TEST_CASE("most trials of a small model are lowered") {
     try {
       (void)lower(w, t.strategy, 8);
       ++good;
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
   CHECK(good > all / 2);
 }

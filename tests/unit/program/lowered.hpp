@@ -30,25 +30,38 @@ inline Network changed(const std::string& name, const nlohmann::json& keys) {
 }
 
 inline Network tiny_gpt(int layers = 4, double dropout = 0.1) {
-  return changed("tiny_gpt2", {{"n_layer", layers}, {"embd_pdrop", dropout}, {"attn_pdrop", dropout}, {"resid_pdrop", dropout}});
+  return changed("tiny_gpt2",
+                 {{"n_layer", layers}, {"embd_pdrop", dropout}, {"attn_pdrop", dropout}, {"resid_pdrop", dropout}});
 }
 inline Network tiny_llama(int layers = 4) { return changed("tiny_llama", {{"num_hidden_layers", layers}}); }
 /// Norms in parallel, rotary positions, untied head.
 inline Network tiny_neox(int layers = 4) {
-  return changed("gpt_neox_20b", {{"num_hidden_layers", layers}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"intermediate_size", 256},
-                                  {"vocab_size", 250}, {"max_position_embeddings", 128}});
+  return changed("gpt_neox_20b", {{"num_hidden_layers", layers},
+                                  {"hidden_size", 64},
+                                  {"num_attention_heads", 4},
+                                  {"intermediate_size", 256},
+                                  {"vocab_size", 250},
+                                  {"max_position_embeddings", 128}});
 }
 
-/// Noise to images of 3 x 12 x 8, and a network that tells them from real ones: all kinds of layers that such networks have.
+/// Noise to images of 3 x 12 x 8, and a network that tells them from real ones: all kinds of layers that such networks
+/// have.
 inline Network tiny_gan() {
-  return ModelLibrary({}).load(R"({"schema": "rehearse/network/v1", "input": {"channels": 5, "height": 1, "width": 1, "noise": true}, "blocks": [
-    {"name": "project", "layers": [{"op": "transposed_conv", "name": "conv", "out": 6, "kernel": [6, 4], "then": ["batch_norm", "relu"]}]},
-    {"name": "up", "layers": [{"op": "transposed_conv", "name": "conv", "out": 3, "kernel": 4, "stride": 2, "padding": 1, "then": ["tanh"]}]}],
+  return ModelLibrary({}).load(
+      R"({"schema": "rehearse/network/v1", "input": {"channels": 5, "height": 1, "width": 1, "noise": true}, "blocks": [
+    {"name": "project", "layers": [{"op": "transposed_conv", "name": "conv", "out": 6, "kernel": [6, 4], "then":
+    ["batch_norm", "relu"]}]},
+    {"name": "up", "layers": [{"op": "transposed_conv", "name": "conv", "out": 3, "kernel": 4, "stride": 2,
+    "padding": 1, "then": ["tanh"]}]}],
   "discriminator": {"blocks": [
-    {"name": "down", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "stride": 2, "same": true, "then": ["leaky_relu"]},
-                                {"op": "conv2d", "name": "again", "out": 6, "kernel": 3, "same": true, "then": ["batch_norm", "leaky_relu"]}]},
-    {"name": "score", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "stride": 2, "same": true, "bias": true, "then": ["leaky_relu"]},
-                                 {"op": "linear", "name": "scores", "out": 1}, {"op": "adversarial_loss", "name": "loss"}]}]}})");
+    {"name": "down", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "stride": 2, "same": true,
+    "then": ["leaky_relu"]},
+                                {"op": "conv2d", "name": "again", "out": 6, "kernel": 3, "same": true, "then":
+                                ["batch_norm", "leaky_relu"]}]},
+    {"name": "score", "layers": [{"op": "conv2d", "name": "conv", "out": 4, "kernel": 3, "stride": 2, "same": true,
+    "bias": true, "then": ["leaky_relu"]},
+                                 {"op": "linear", "name": "scores", "out": 1}, {"op": "adversarial_loss",
+                                 "name": "loss"}]}]}})");
 }
 
 /// A workload and a strategy; the global batch follows from `microbatches`.
@@ -61,7 +74,9 @@ struct Job {
     workload.network = std::move(network);
     workload.training.sequence_length = sequence;
   }
-  [[nodiscard]] int ranks() const { return strategy.dp * strategy.cp * strategy.tp * strategy.pp * strategy.tile_h * strategy.tile_w; }
+  [[nodiscard]] int ranks() const {
+    return strategy.dp * strategy.cp * strategy.tp * strategy.pp * strategy.tile_h * strategy.tile_w;
+  }
   [[nodiscard]] Program lower() const {
     Workload w = workload;
     w.training.global_batch = microbatches * strategy.microbatch * strategy.dp;
@@ -106,11 +121,14 @@ inline double persistent_bytes(const Program& p, int rank, MemoryCategory catego
   double bytes = 0;
   for (const Role::Persistent& held : role.persistent) {
     const Tensor& t = p.tensors[static_cast<std::size_t>(held.tensor)];
-    if (t.category == category && t.alias_of < 0 && t.space == MemorySpace::device) bytes += p.local_bytes(t, p.mesh.context(rank));
+    if (t.category == category && t.alias_of < 0 && t.space == MemorySpace::device)
+      bytes += p.local_bytes(t, p.mesh.context(rank));
   }
   return bytes;
 }
 
-inline Bytes peak_of_stage(const Program& p, int stage) { return peak_memory(p, Bytes{0}, Bytes{0}).at(static_cast<std::size_t>(stage)).peak; }
+inline Bytes peak_of_stage(const Program& p, int stage) {
+  return peak_memory(p, Bytes{0}, Bytes{0}).at(static_cast<std::size_t>(stage)).peak;
+}
 
 }  // namespace rehearse::test

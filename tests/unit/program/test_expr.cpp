@@ -20,11 +20,15 @@ ExprContext somewhere() {
 }  // namespace
 
 TEST_CASE("operations compute, the same folded as evaluated") {
-  const struct { ExprOp op; std::int64_t a, b, value; } kCases[] = {
-      {ExprOp::add, 7, 3, 10},       {ExprOp::sub, 3, 7, -4},        {ExprOp::mul, -7, 3, -21},      {ExprOp::div, 7, 2, 3},
-      {ExprOp::div, -7, 2, -4},      {ExprOp::mod, -7, 2, 1},        {ExprOp::mod, 7, -2, -1},       {ExprOp::min, 7, 3, 3},
-      {ExprOp::max, 7, 3, 7},        {ExprOp::eq, 3, 3, 1},          {ExprOp::ne, 3, 3, 0},          {ExprOp::lt, 3, 3, 0},
-      {ExprOp::le, 3, 3, 1},         {ExprOp::logical_and, 2, 0, 0}, {ExprOp::logical_or, 2, 0, 1},  {ExprOp::logical_not, 2, 0, 0}};
+  const struct {
+    ExprOp op;
+    std::int64_t a, b, value;
+  } kCases[] = {{ExprOp::add, 7, 3, 10},       {ExprOp::sub, 3, 7, -4},        {ExprOp::mul, -7, 3, -21},
+                {ExprOp::div, 7, 2, 3},        {ExprOp::div, -7, 2, -4},       {ExprOp::mod, -7, 2, 1},
+                {ExprOp::mod, 7, -2, -1},      {ExprOp::min, 7, 3, 3},         {ExprOp::max, 7, 3, 7},
+                {ExprOp::eq, 3, 3, 1},         {ExprOp::ne, 3, 3, 0},          {ExprOp::lt, 3, 3, 0},
+                {ExprOp::le, 3, 3, 1},         {ExprOp::logical_and, 2, 0, 0}, {ExprOp::logical_or, 2, 0, 1},
+                {ExprOp::logical_not, 2, 0, 0}};
   for (const auto& c : kCases) {
     ExprPool pool;
     const ExprId folded = pool.apply(c.op, pool.constant(c.a), pool.constant(c.b));
@@ -49,7 +53,8 @@ TEST_CASE("variables take their values from the context") {
   CHECK(pool.evaluate(pool.coord(Axis::pp), at) == 0);
   CHECK(pool.evaluate(pool.variable(Var::microbatches), at) == 6);
   // Last microbatch: the predicate of gradient reduction.
-  const ExprId last = pool.apply(ExprOp::eq, pool.apply(ExprOp::add, pool.variable(Var::microbatch), ExprPool::kOne), pool.variable(Var::microbatches));
+  const ExprId last = pool.apply(ExprOp::eq, pool.apply(ExprOp::add, pool.variable(Var::microbatch), ExprPool::kOne),
+                                 pool.variable(Var::microbatches));
   CHECK(pool.evaluate(last, at) == 0);
 }
 
@@ -81,7 +86,8 @@ TEST_CASE("tables and dynamic sizes are looked up where they are given") {
 
 TEST_CASE("dependence on a variable is exact as to axis and through operands") {
   ExprPool pool;
-  const ExprId e = pool.apply(ExprOp::select, pool.coord(Axis::tp), pool.variable(Var::layer), pool.extent(Axis::dp_shard));
+  const ExprId e =
+      pool.apply(ExprOp::select, pool.coord(Axis::tp), pool.variable(Var::layer), pool.extent(Axis::dp_shard));
   CHECK(pool.depends_on(e, Var::coord, static_cast<int>(Axis::tp)));
   CHECK_FALSE(pool.depends_on(e, Var::coord, static_cast<int>(Axis::pp)));
   CHECK(pool.depends_on(e, Var::layer));
@@ -91,11 +97,13 @@ TEST_CASE("dependence on a variable is exact as to axis and through operands") {
 
 TEST_CASE("text reads as arithmetic") {
   ExprPool pool;
-  const ExprId next = pool.apply(ExprOp::mod, pool.apply(ExprOp::add, pool.coord(Axis::pp), ExprPool::kOne), pool.extent(Axis::pp));
+  const ExprId next =
+      pool.apply(ExprOp::mod, pool.apply(ExprOp::add, pool.coord(Axis::pp), ExprPool::kOne), pool.extent(Axis::pp));
   CHECK(pool.to_string(next) == "((pp + 1) % |pp|)");
   CHECK(pool.to_string(pool.apply(ExprOp::max, pool.variable(Var::layer), pool.constant(-2))) == "max(layer, -2)");
   CHECK(pool.to_string(pool.apply(ExprOp::logical_not, pool.variable(Var::step))) == "!step");
-  CHECK(pool.to_string(pool.apply(ExprOp::select, pool.variable(Var::copy), ExprPool::kOne, pool.variable(Var::dynamic, 3))) == "(copy ? 1 : dynamic[3])");
+  CHECK(pool.to_string(pool.apply(ExprOp::select, pool.variable(Var::copy), ExprPool::kOne,
+                                  pool.variable(Var::dynamic, 3))) == "(copy ? 1 : dynamic[3])");
 }
 
 TEST_CASE("a dynamic size is what its context says, else its expectation") {

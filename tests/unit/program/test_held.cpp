@@ -18,7 +18,9 @@ struct Scene {
     for (const std::int64_t n : shape) tensor.shape.push_back(program.exprs.constant(n));
     tensor.layout = std::move(layout);
   }
-  [[nodiscard]] std::vector<std::int64_t> on(int rank) const { return held(program, tensor, program.mesh.context(rank)).global_elements(); }
+  [[nodiscard]] std::vector<std::int64_t> on(int rank) const {
+    return held(program, tensor, program.mesh.context(rank)).global_elements();
+  }
   /// Every element is somewhere exactly once.
   [[nodiscard]] bool partitions(std::int64_t n) const {
     std::vector<int> count(static_cast<std::size_t>(n), 0);
@@ -88,8 +90,10 @@ TEST_CASE("every layout of slices partitions the tensor") {
   zigzag.zigzag = padded.padded = true;
   for (const std::int64_t rows : {1, 3, 8})
     for (const std::int64_t columns : {1, 5, 12})
-      for (const Layout& layout : {Layout{{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_on(1)}}, Layout{{Axis::tp, zigzag}, {Axis::dp_shard, shard_flat()}},
-                                   Layout{{Axis::dp_shard, shard_on(1)}, {Axis::tp, shard_on(1)}}, Layout{{Axis::tp, padded}, {Axis::dp_shard, shard_on(0)}},
+      for (const Layout& layout : {Layout{{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_on(1)}},
+                                   Layout{{Axis::tp, zigzag}, {Axis::dp_shard, shard_flat()}},
+                                   Layout{{Axis::dp_shard, shard_on(1)}, {Axis::tp, shard_on(1)}},
+                                   Layout{{Axis::tp, padded}, {Axis::dp_shard, shard_on(0)}},
                                    Layout{{Axis::tp, shard_flat()}, {Axis::dp_shard, shard_flat()}}}) {
         INFO(rows << " x " << columns << " " << to_string(layout));
         CHECK(Scene({rows, columns}, layout, 3, 2).partitions(rows * columns));
@@ -97,9 +101,11 @@ TEST_CASE("every layout of slices partitions the tensor") {
 }
 
 TEST_CASE("as many elements as the Program counts") {
-  for (const Layout& layout : {Layout{{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_flat()}}, Layout{{Axis::tp, shard_on(1)}}}) {
+  for (const Layout& layout :
+       {Layout{{Axis::tp, shard_on(0)}, {Axis::dp_shard, shard_flat()}}, Layout{{Axis::tp, shard_on(1)}}}) {
     const Scene s({7, 5}, layout, 3, 2);
-    for (int r = 0; r < 6; ++r) CHECK(static_cast<std::int64_t>(s.on(r).size()) == s.program.local_elements(s.tensor, s.program.mesh.context(r)));
+    for (int r = 0; r < 6; ++r)
+      CHECK(static_cast<std::int64_t>(s.on(r).size()) == s.program.local_elements(s.tensor, s.program.mesh.context(r)));
   }
 }
 

@@ -1,7 +1,7 @@
 // Peak memory by liveness: one body worked out by hand, then facts of whole steps.
 
-#include "core/program/liveness.hpp"
 #include "core/program/body.hpp"
+#include "core/program/liveness.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 
@@ -187,8 +187,10 @@ TEST_CASE("ZeRO-1 divides optimizer state by dp and nothing else") {
   const Program whole = job.lower();
   job.strategy.zero_stage = 1;
   const Program shared = job.lower();
-  CHECK(persistent_bytes(shared, 0, MemoryCategory::optimizer) == Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4));
-  CHECK(persistent_bytes(shared, 0, MemoryCategory::gradients) == persistent_bytes(whole, 0, MemoryCategory::gradients));
+  CHECK(persistent_bytes(shared, 0, MemoryCategory::optimizer) ==
+        Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4));
+  CHECK(persistent_bytes(shared, 0, MemoryCategory::gradients) ==
+        persistent_bytes(whole, 0, MemoryCategory::gradients));
   CHECK(persistent_bytes(shared, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
 }
 
@@ -196,7 +198,8 @@ TEST_CASE("18 bytes per parameter in mixed precision with fp32 gradients, 16 wit
   Job job = gpt(Recompute::none);
   const auto state = [&] {
     const Program p = job.lower();
-    return (persistent_bytes(p, 0, MemoryCategory::weights) + persistent_bytes(p, 0, MemoryCategory::gradients) + persistent_bytes(p, 0, MemoryCategory::optimizer)) /
+    return (persistent_bytes(p, 0, MemoryCategory::weights) + persistent_bytes(p, 0, MemoryCategory::gradients) +
+            persistent_bytes(p, 0, MemoryCategory::optimizer)) /
            static_cast<double>(job.workload.network.parameter_count());
   };
   CHECK(state() == 18);
@@ -213,13 +216,16 @@ TEST_CASE("under 1F1B the first stage keeps most, each later one a microbatch le
   job.microbatches = 16;
   const auto memory = peak_memory(job.lower(), Bytes{0}, Bytes{0});
   REQUIRE(memory.size() == 8);
-  const auto activations = [&](std::size_t stage) { return memory[stage].by_category[static_cast<std::size_t>(MemoryCategory::activations)]; };
+  const auto activations = [&](std::size_t stage) {
+    return memory[stage].by_category[static_cast<std::size_t>(MemoryCategory::activations)];
+  };
   for (std::size_t s = 1; s < 8; ++s) {
     INFO(s);
     CHECK(memory[s].peak < memory[0].peak);
     CHECK(activations(s) < activations(0));
     // Equal steps between the inner stages.
-    if (s > 1 && s < 6) CHECK((activations(s) - activations(s + 1)).value() == Approx((activations(1) - activations(2)).value()));
+    if (s > 1 && s < 6)
+      CHECK((activations(s) - activations(s + 1)).value() == Approx((activations(1) - activations(2)).value()));
   }
 }
 

@@ -15,7 +15,9 @@ Island island(std::vector<AxisExtent> order, int first_rank = 0) {
   return i;
 }
 
-Mesh dense(int tp, int dp, int pp) { return Mesh({island({{Axis::tp, tp}, {Axis::dp_replicate, dp}, {Axis::pp, pp}})}, Join::none); }
+Mesh dense(int tp, int dp, int pp) {
+  return Mesh({island({{Axis::tp, tp}, {Axis::dp_replicate, dp}, {Axis::pp, pp}})}, Join::none);
+}
 
 GroupSpec along(AxisSet axes, View view = View::dense) {
   GroupSpec g;
@@ -36,7 +38,9 @@ std::set<std::vector<int>> partition(const Mesh& mesh, const GroupSpec& group, c
   return out;
 }
 
-std::size_t coord(const Mesh& m, int rank, Axis a) { return static_cast<std::size_t>(m.context(rank).coord[static_cast<std::size_t>(a)]); }
+std::size_t coord(const Mesh& m, int rank, Axis a) {
+  return static_cast<std::size_t>(m.context(rank).coord[static_cast<std::size_t>(a)]);
+}
 
 }  // namespace
 
@@ -53,9 +57,12 @@ TEST_CASE("ranks and coordinates are a bijection, the first axis fastest") {
 TEST_CASE("every family of groups divides the ranks") {
   const Mesh mesh = dense(4, 3, 2);
   const ExprPool pool;
-  const struct { AxisSet axes; std::size_t groups, size; } kCases[] = {
-      {{Axis::tp}, 6, 4}, {{Axis::dp_replicate}, 8, 3}, {{Axis::pp}, 12, 2}, {{Axis::tp, Axis::pp}, 3, 8}, {{}, 24, 1},
-      {{Axis::tp, Axis::dp_replicate, Axis::pp}, 1, 24}};
+  const struct {
+    AxisSet axes;
+    std::size_t groups, size;
+  } kCases[] = {{{Axis::tp}, 6, 4},  {{Axis::dp_replicate}, 8, 3},
+                {{Axis::pp}, 12, 2}, {{Axis::tp, Axis::pp}, 3, 8},
+                {{}, 24, 1},         {{Axis::tp, Axis::dp_replicate, Axis::pp}, 1, 24}};
   for (const auto& c : kCases) {
     const auto groups = partition(mesh, along(c.axes), pool);
     CHECK(groups.size() == c.groups);

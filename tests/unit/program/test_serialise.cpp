@@ -53,7 +53,8 @@ Program exotic() {
   t.shape = {tokens, ExprPool::kOne};
   Shard uneven = shard_on(1);
   uneven.parts = {5, 7};
-  t.layout = {{Axis::tp, uneven}, {Axis::dp_shard, shard_flat()}, {Axis::tile_h, Halo{0, 1, 2, {}}}, {Axis::ep, Ragged{0}}, {Axis::cp, Partial{ReduceOp::max}}, {Axis::pp, Replicate{}}};
+  t.layout = {{Axis::tp, uneven},    {Axis::dp_shard, shard_flat()},     {Axis::tile_h, Halo{0, 1, 2, {}}},
+              {Axis::ep, Ragged{0}}, {Axis::cp, Partial{ReduceOp::max}}, {Axis::pp, Replicate{}}};
   t.space = MemorySpace::nvme;
   t.per_pass = true;
   t.alias_instance.chunk_delta = -1;
@@ -86,7 +87,10 @@ Program exotic() {
   p2p.direction = P2pTask::Direction::receive;
   p2p.step_delta = -1;
   p2p.batch = 2;
-  for (const TaskKind& kind : {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}}, TaskKind{InputTask{tokens, ExprPool::kOne, "tokens"}}, TaskKind{ScalarTask{"overflow", 0}}}) add(kind);
+  for (const TaskKind& kind :
+       {TaskKind{p2p}, TaskKind{CopyTask{}}, TaskKind{HostTask{"launch"}},
+        TaskKind{InputTask{tokens, ExprPool::kOne, "tokens"}}, TaskKind{ScalarTask{"overflow", 0}}})
+    add(kind);
   boost::add_edge(0, 3, body.graph);
   boost::add_edge(1, 2, body.graph);
   p.bodies = {body};
@@ -160,11 +164,16 @@ TEST_CASE("the hash differs when any field does") {
   for (const auto& [path, value] : flat.items()) {
     auto other = whole;
     auto& leaf = other[nlohmann::json::json_pointer(path)];
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > 1000) leaf = value.get<std::uint64_t>() - 1;
-    else if (value.is_number_integer()) leaf = value.get<std::int64_t>() + 1;
-    else if (value.is_number()) leaf = value.get<double>() * 1.5;
-    else if (value.is_boolean()) leaf = !value.get<bool>();
-    else continue;
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > 1000)
+      leaf = value.get<std::uint64_t>() - 1;
+    else if (value.is_number_integer())
+      leaf = value.get<std::int64_t>() + 1;
+    else if (value.is_number())
+      leaf = value.get<double>() * 1.5;
+    else if (value.is_boolean())
+      leaf = !value.get<bool>();
+    else
+      continue;
     Program p;
     try {
       p = program_from_json(other.dump());

@@ -1,7 +1,7 @@
 // Each rule of validate() refuses a Program damaged in that one way.
 
-#include "tests/support/catch.hpp"
 #include "core/program/body.hpp"
+#include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
@@ -29,7 +29,7 @@ std::string refusal(const std::function<void(Program&)>& damage) {
 }
 
 using Catch::Matchers::Contains;
-#define CHECK_REFUSED(text, ...) CHECK_THAT(refusal([](Program& p) __VA_ARGS__), Contains(text))
+#define CHECK_REFUSED(text, ...) CHECK_THAT(refusal([](Program & p) __VA_ARGS__), Contains(text))
 
 std::vector<Entry>& step(Program& p) { return p.roles[0].step; }
 Body& body_of(Program& p, const Entry& e) { return p.bodies[static_cast<std::size_t>(e.body)]; }
@@ -46,7 +46,9 @@ Entry& entry(Program& p, const std::string& body) { return step(p)[find(p, body)
 Task& task(Program& p, const std::string& body) { return body_of(p, entry(p, body)).graph[0]; }
 
 /// Of the first message to the next stage: for the forward pass it carries.
-Wait& first_wait(Program& p) { return p.roles[0].waits[static_cast<std::size_t>(entry(p, "send.activations").first_wait)]; }
+Wait& first_wait(Program& p) {
+  return p.roles[0].waits[static_cast<std::size_t>(entry(p, "send.activations").first_wait)];
+}
 
 Binding& binding(Program& p, const std::string& body, bool Binding::*flag) {
   for (Binding& b : bindings_of(p, entry(p, body)))
@@ -56,7 +58,9 @@ Binding& binding(Program& p, const std::string& body, bool Binding::*flag) {
 
 }  // namespace
 
-TEST_CASE("an undamaged Program is accepted") { CHECK(refusal([](Program&) {}) == ""); }
+TEST_CASE("an undamaged Program is accepted") {
+  CHECK(refusal([](Program&) {}) == "");
+}
 
 TEST_CASE("indices out of range") {
   CHECK_REFUSED("no such body", { step(p)[3].body = 9999; });
@@ -67,15 +71,20 @@ TEST_CASE("indices out of range") {
   CHECK_REFUSED("no such formal", { task(p, "layer.forward").operands.at(0).formal = 1000; });
   CHECK_REFUSED("no such group", { std::get<CollectiveTask>(task(p, "gradients.reduce").kind).group = 77; });
   CHECK_REFUSED("no such edge", { std::get<P2pTask>(task(p, "send.activations").kind).edge = 5; });
-  CHECK_REFUSED("no such expression", { std::get<ComputeTask>(task(p, "layer.forward").kind).dims = {ExprId{123456}}; });
+  CHECK_REFUSED("no such expression",
+                { std::get<ComputeTask>(task(p, "layer.forward").kind).dims = {ExprId{123456}}; });
   CHECK_REFUSED("is like no tensor", { body_of(p, entry(p, "layer.forward")).formals.at(0).like = -5; });
-  CHECK_REFUSED("no such waits", { step(p)[5].first_wait = 1 << 20; step(p)[5].wait_count = 1; });
+  CHECK_REFUSED("no such waits", {
+    step(p)[5].first_wait = 1 << 20;
+    step(p)[5].wait_count = 1;
+  });
   CHECK_REFUSED("no such role", { p.role_of_rank[3] = 2; });
   CHECK_REFUSED("roles are given for", { p.role_of_rank.pop_back(); });
   CHECK_REFUSED("devices are given for", { p.device_of_rank.push_back(8); });
   CHECK_REFUSED("holds no such tensor", { p.roles[0].persistent[0].tensor = -1; });
   CHECK_REFUSED("carries no such tensor", { p.edges[0].tensor = -1; });
-  CHECK_REFUSED("outside the group", { std::get<P2pTask>(task(p, "send.activations").kind).peer = p.exprs.constant(7); });
+  CHECK_REFUSED("outside the group",
+                { std::get<P2pTask>(task(p, "send.activations").kind).peer = p.exprs.constant(7); });
 }
 
 TEST_CASE("tensors") {
@@ -84,15 +93,16 @@ TEST_CASE("tensors") {
 }
 
 TEST_CASE("events and issue order") {
-  CHECK_REFUSED("nothing before it records", {
-    first_wait(p).event = p.roles[0].events - 1;
-  });
+  CHECK_REFUSED("nothing before it records", { first_wait(p).event = p.roles[0].events - 1; });
   CHECK_REFUSED("an event that does not exist", { first_wait(p).event = p.roles[0].events; });
   CHECK_REFUSED("records an event that does not exist", { step(p)[4].record = p.roles[0].events; });
   CHECK_REFUSED("recorded already", {
     const Entry& first = entry(p, "input");
     for (Entry& e : step(p))
-      if (&e != &first && e.record >= 0) { e.record = first.record; break; }
+      if (&e != &first && e.record >= 0) {
+        e.record = first.record;
+        break;
+      }
   });
   CHECK_REFUSED("no entry records", {
     ++p.roles[0].events;
@@ -104,7 +114,8 @@ TEST_CASE("events and issue order") {
     p.roles[0].marks = {{0, 999}};
     step(p)[0].mark_count = 1;
   });
-  CHECK_REFUSED("depends against its issue order", { boost::add_edge(1, 0, body_of(p, entry(p, "layer.forward")).graph); });
+  CHECK_REFUSED("depends against its issue order",
+                { boost::add_edge(1, 0, body_of(p, entry(p, "layer.forward")).graph); });
 }
 
 TEST_CASE("a binding that is unlike its formal") {
@@ -132,10 +143,15 @@ TEST_CASE("storage") {
   CHECK_REFUSED("at the end of its step", {
     // The gradient of the last layer's output is received and never freed.
     for (Binding& b : bindings_of(p, entry(p, "embedding.backward")))
-      if (b.release) { b.release = false; break; }
+      if (b.release) {
+        b.release = false;
+        break;
+      }
   });
   CHECK_REFUSED("which is not allocated", {
-    std::erase_if(p.roles[0].persistent, [&](const Role::Persistent& t) { return p.tensors[static_cast<std::size_t>(t.tensor)].name == "gradient_norm"; });
+    std::erase_if(p.roles[0].persistent, [&](const Role::Persistent& t) {
+      return p.tensors[static_cast<std::size_t>(t.tensor)].name == "gradient_norm";
+    });
   });
 }
 
@@ -151,7 +167,8 @@ TEST_CASE("traffic") {
     // Two messages change places on the sender only.
     std::vector<std::size_t> sends;
     for (std::size_t i = 0; i < step(p).size(); ++i)
-      if (body_of(p, step(p)[i]).name == "send.gradients" || body_of(p, step(p)[i]).name == "send.activations") sends.push_back(i);
+      if (body_of(p, step(p)[i]).name == "send.gradients" || body_of(p, step(p)[i]).name == "send.activations")
+        sends.push_back(i);
     REQUIRE(sends.size() > 1);
     Entry& e = step(p)[sends[0]];
     Body other = body_of(p, e);

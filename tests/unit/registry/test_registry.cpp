@@ -34,7 +34,9 @@ TEST_CASE("nothing is suggested for a word that is near none") {
   CHECK(did_you_mean("gpipe", std::vector<std::string>{}).empty());
 }
 
-TEST_CASE("of two equally near names the first wins") { CHECK(did_you_mean("cp", std::vector<std::string>{"dp", "tp"}) == "dp"); }
+TEST_CASE("of two equally near names the first wins") {
+  CHECK(did_you_mean("cp", std::vector<std::string>{"dp", "tp"}) == "dp");
+}
 
 TEST_CASE("an unknown name is a usage error with suggestion and list") {
   const Error e = unknown_name("schedule", "gpip", kSchedules);

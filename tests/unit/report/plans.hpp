@@ -28,7 +28,9 @@ inline StrategySettings eight_gpus() {
 }
 
 inline Cluster one_machine(const std::string& machine = "dgx_a100_80gb") {
-  return make_cluster(catalogue(), ClusterSpec{.id = {}, .name = {}, .parts = {{machine, 1}}, .network = "single_switch", .sources = {}});
+  return make_cluster(
+      catalogue(),
+      ClusterSpec{.id = {}, .name = {}, .parts = {{machine, 1}}, .network = "single_switch", .sources = {}});
 }
 
 }  // namespace rehearse::test

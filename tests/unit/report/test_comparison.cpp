@@ -45,7 +45,8 @@ TEST_CASE("differences by category add up to the difference of the step times") 
 
 TEST_CASE("the sentence names the reasons, largest first") {
   const std::string text = sentences({step("a", 1.0, 0.0), step("b", 0.9, 0.6)});
-  CHECK(text.find("B takes 1.5 times as long as A: +500 ms, of which +600 ms bubble (waiting for others), -100 ms matrix products.") != std::string::npos);
+  CHECK(text.find("B takes 1.5 times as long as A: +500 ms, of which +600 ms bubble (waiting for others), -100 ms "
+                  "matrix products.") != std::string::npos);
 }
 
 TEST_CASE("steps of unlike work are also compared per sample") {
@@ -53,7 +54,9 @@ TEST_CASE("steps of unlike work are also compared per sample") {
   CHECK(text.find("Its step is 4 times the work; per sample it takes 0.5 times as long.") != std::string::npos);
 }
 
-TEST_CASE("equal plans are said to be equal") { CHECK(sentences({step("a", 1.0, 0.5), step("b", 1.0, 0.5)}).find("B takes as long as A.") != std::string::npos); }
+TEST_CASE("equal plans are said to be equal") {
+  CHECK(sentences({step("a", 1.0, 0.5), step("b", 1.0, 0.5)}).find("B takes as long as A.") != std::string::npos);
+}
 
 TEST_CASE("a plan that does not fit has no times, and the first that fits is the base") {
   const Document document = comparison_document({too_large("a"), step("b", 1.0, 0.0), step("c", 2.0, 0.0)});
@@ -68,7 +71,9 @@ TEST_CASE("a plan that does not fit has no times, and the first that fits is the
 }
 
 TEST_CASE("a stored result is read back") {
-  const std::string text = R"({"schema": "rehearse/result/v1", "fits": true, "step_time_s": 2.5, "samples_per_s": 4, "tokens_per_s": 0, "mfu": 0.5,
+  const std::string text =
+      R"({"schema": "rehearse/result/v1", "fits": true, "step_time_s": 2.5, "samples_per_s": 4, "tokens_per_s": 0,
+      "mfu": 0.5,
     "memory": [{"needed_bytes": 10, "capacity_bytes": 80}, {"needed_bytes": 70, "capacity_bytes": 80}],
     "breakdown": {"matmul": 2.0, "bubble": 0.5}})";
   const ComparedStep s = read_result(text, "old.json");

@@ -11,16 +11,19 @@ namespace {
 
 Document sample() {
   Document d;
-  d.blocks = {Heading{"A plan"},
-              Facts{"", {{"step time", "13.8 s"}}},
-              Table{"Parts", {{"part", false}, {"seconds", true}}, {{"matrix products", "9.5"}, {"a | b", "10.25"}}, {1.0, 0.5}},
-              Picture{"Drawn", [](const TextStyle& s) { return std::string(static_cast<std::size_t>(s.width), '-') + "\n"; }}};
+  d.blocks = {
+      Heading{"A plan"}, Facts{"", {{"step time", "13.8 s"}}},
+      Table{
+          "Parts", {{"part", false}, {"seconds", true}}, {{"matrix products", "9.5"}, {"a | b", "10.25"}}, {1.0, 0.5}},
+      Picture{"Drawn", [](const TextStyle& s) { return std::string(static_cast<std::size_t>(s.width), '-') + "\n"; }}};
   d.records = {"", {{"name"}, {"note"}}, {{"a", "plain"}, {"b", "with, comma and \"quotes\""}}};
   d.json = "{\"step_time_s\": 13.8}\n";
   return d;
 }
 
-std::string rendered(const std::string& format, const TextStyle& style = {80, false}) { return formats().at(format).value(sample(), style); }
+std::string rendered(const std::string& format, const TextStyle& style = {80, false}) {
+  return formats().at(format).value(sample(), style);
+}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
@@ -34,7 +37,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every registered format renders any document, ends in a newline and gives the same bytes twice", "[formats]") {
+TEST_CASE("every registered format renders any document, ends in a newline and gives the same bytes twice",
+          "[formats]") {
   CHECK(formats().entries().size() >= 4);
   for (const auto& entry : formats().entries()) {
     const std::string text = entry.value(sample(), {});
@@ -56,7 +60,8 @@ TEST_CASE("an unknown format names the nearest", "[formats]") {
 }
 
 TEST_CASE("a text that is too long for its line, in any column, goes on below itself", "[formats]") {
-  const std::string words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen";
+  const std::string words =
+      "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen";
   Document d;
   d.blocks = {Table{"", {{"key"}, {"type"}, {"what"}}, {{"a.key", words, "last"}}}};
   const std::string text = formats().at("table").value(d, {50, false});
@@ -97,9 +102,13 @@ TEST_CASE("colour only where it is allowed", "[formats]") {
   CHECK(rendered("md", {80, true}).find('\033') == std::string::npos);
 }
 
-TEST_CASE("csv quotes as RFC 4180 says", "[formats]") { CHECK(rendered("csv") == "name,note\na,plain\nb,\"with, comma and \"\"quotes\"\"\"\n"); }
+TEST_CASE("csv quotes as RFC 4180 says", "[formats]") {
+  CHECK(rendered("csv") == "name,note\na,plain\nb,\"with, comma and \"\"quotes\"\"\"\n");
+}
 
-TEST_CASE("json is the document's own", "[formats]") { CHECK(nlohmann::json::parse(rendered("json")).at("step_time_s") == 13.8); }
+TEST_CASE("json is the document's own", "[formats]") {
+  CHECK(nlohmann::json::parse(rendered("json")).at("step_time_s") == 13.8);
+}
 
 TEST_CASE("Markdown escapes what would break its tables", "[formats]") {
   const std::string text = rendered("md");

@@ -22,8 +22,9 @@ Span pass(int rank, int microbatch, bool backward, double begin) {
 Trace two_stages() {
   Trace trace({0, 1});
   trace.streams = {"compute", "dp"};
-  trace.spans = {pass(0, 0, false, 0), pass(0, 1, false, 1), pass(0, 0, true, 4), pass(0, 2, false, 6), pass(0, 1, true, 7), pass(0, 2, true, 10),
-                 pass(1, 0, false, 1), pass(1, 0, true, 2),  pass(1, 1, false, 4), pass(1, 1, true, 5), pass(1, 2, false, 7), pass(1, 2, true, 8)};
+  trace.spans = {pass(0, 0, false, 0), pass(0, 1, false, 1), pass(0, 0, true, 4),  pass(0, 2, false, 6),
+                 pass(0, 1, true, 7),  pass(0, 2, true, 10), pass(1, 0, false, 1), pass(1, 0, true, 2),
+                 pass(1, 1, false, 4), pass(1, 1, true, 5),  pass(1, 2, false, 7), pass(1, 2, true, 8)};
   return trace;
 }
 

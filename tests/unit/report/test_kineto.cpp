@@ -78,7 +78,8 @@ TEST_CASE("times are microseconds, and neighbours stay neighbours after rounding
 
 TEST_CASE("readers that count from a track's first time, too, find neighbours side by side", "[kineto]") {
   Written w;
-  double begin = 5079e-9;  // Of spans as long as these the third ended a bit after the fourth began, once the first's begin was taken from both.
+  // Of spans as long as these the third ended a bit after the fourth began, once the first's begin was taken from both.
+  double begin = 5079e-9;
   for (int i = 0; i < 2000; ++i) {
     const double end = begin + (40216 + 7919 * (i % 97) + i) * 1e-9;
     w.add(0, SpanKind::compute, begin, end);
@@ -88,7 +89,8 @@ TEST_CASE("readers that count from a track's first time, too, find neighbours si
   const double first = events[0].at("ts");
   for (const double from : {0.0, first})
     for (std::size_t i = 0; i + 1 < events.size(); ++i)
-      if ((events[i].at("ts").get<double>() - from) + events[i].at("dur").get<double>() > events[i + 1].at("ts").get<double>() - from)
+      if ((events[i].at("ts").get<double>() - from) + events[i].at("dur").get<double>() >
+          events[i + 1].at("ts").get<double>() - from)
         FAIL("span " << i << " ends after the next one begins, counted from " << from);
 }
 

@@ -75,7 +75,8 @@ TEST_CASE("a node's ranks share its host memory", "[memory]") {
   s.offload = Offload::optimizer;
   const Cluster cluster = test::one_machine();
   MemoryReport report = memory_report(lower(w, s, cluster), cluster, {});
-  const double on_rank = memory_json(report)[0].at("host_bytes").get<double>() + memory_json(report)[1].at("host_bytes").get<double>();
+  const double on_rank =
+      memory_json(report)[0].at("host_bytes").get<double>() + memory_json(report)[1].at("host_bytes").get<double>();
   CHECK(report.stages[0].host_needed.value() == Approx(4 * on_rank));  // dp 2 x tp 2 of each of two stages.
   CHECK(report.stages[0].host_capacity == Bytes{2e12});
   CHECK(report.fits());

@@ -16,7 +16,8 @@ StepReport report() {
   const Workload workload = test::tiny_workload();
   const Program program = lower(workload, test::eight_gpus(), cluster);
   StepReport r;
-  r.head = {"9.9", "{\"schema\": \"rehearse/scenario/v1\"}", {"tiny", 124672, 8, "one machine", "dp 2 x tp 2 x pp 2", 4}};
+  r.head = {
+      "9.9", "{\"schema\": \"rehearse/scenario/v1\"}", {"tiny", 124672, 8, "one machine", "dp 2 x tp 2 x pp 2", 4}};
   r.metrics = step_metrics(program, cluster, workload.training, Seconds{1});
   r.memory = memory_report(program, cluster, {});
   r.breakdown[TimeCategory::matmul] = Seconds{0.6};
@@ -24,7 +25,8 @@ StepReport report() {
   r.breakdown[TimeCategory::exposed_tp] = Seconds{0.1};
   r.slowest_role = "stage 1";
   r.backend = "analytic";
-  r.evidence = {{"gemm", Evidence::published, "a table", {10, 0.02, 0.05, 0}}, {"norm", Evidence::estimate, "a guess", {}}};
+  r.evidence = {{"gemm", Evidence::published, "a table", {10, 0.02, 0.05, 0}},
+                {"norm", Evidence::estimate, "a guess", {}}};
   return r;
 }
 
@@ -57,8 +59,9 @@ TEST_CASE("the peak is that of the precision the products run in", "[metrics]") 
 
 TEST_CASE("JSON has the keys that others build on", "[step]") {
   const auto json = json_of(report());
-  for (const char* key : {"step_time_s", "tokens_per_s", "model_flops_per_s_per_gpu", "mfu", "hfu", "fits", "bound_by", "breakdown", "memory", "backend", "folded", "evidence",
-                          "schema", "scenario", "tokens_per_s_per_gpu", "busiest_links", "version"}) {
+  for (const char* key : {"step_time_s", "tokens_per_s", "model_flops_per_s_per_gpu", "mfu", "hfu", "fits", "bound_by",
+                          "breakdown", "memory", "backend", "folded", "evidence", "schema", "scenario",
+                          "tokens_per_s_per_gpu", "busiest_links", "version"}) {
     INFO(key);
     CHECK(json.contains(key));
   }

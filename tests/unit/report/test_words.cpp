@@ -10,7 +10,8 @@
 using namespace rehearse;
 
 TEST_CASE("printed percentages add up to 100.0 though each is rounded", "[words]") {
-  for (const std::vector<double>& parts : {std::vector<double>{1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, {0.3334, 0.3333, 0.3333}, {1e-9, 5, 2}}) {
+  for (const std::vector<double>& parts :
+       {std::vector<double>{1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}, {0.3334, 0.3333, 0.3333}, {1e-9, 5, 2}}) {
     double sum = 0;
     for (const std::string& p : percentages(parts)) sum += std::stod(p);
     CHECK(sum == Approx(100.0).margin(1e-9));
@@ -21,7 +22,9 @@ TEST_CASE("a third is 33.3 or 33.4 percent, never further off", "[words]") {
   for (const std::string& p : percentages({1, 1, 1})) CHECK((p == "33.3" || p == "33.4"));
 }
 
-TEST_CASE("shares of nothing are nothing", "[words]") { CHECK(percentages({0, 0}) == std::vector<std::string>{"0.0", "0.0"}); }
+TEST_CASE("shares of nothing are nothing", "[words]") {
+  CHECK(percentages({0, 0}) == std::vector<std::string>{"0.0", "0.0"});
+}
 
 TEST_CASE("thousands are grouped", "[words]") {
   CHECK(with_commas(7) == "7");

@@ -12,7 +12,11 @@ using namespace rehearse;
 
 namespace {
 
-struct Case { std::string name; std::shared_ptr<const Schedule> schedule; PipelineShape shape; };
+struct Case {
+  std::string name;
+  std::shared_ptr<const Schedule> schedule;
+  PipelineShape shape;
+};
 
 bool runs(const Schedule& schedule, const PipelineShape& shape) {
   try {
@@ -30,17 +34,21 @@ std::vector<Case> cases() {
     for (const int p : {1, 2, 3, 4, 8})
       for (const int v : {1, 2, 3})
         for (const int m : {1, 2, 3, 4, 6, 8, 16, 24})
-          if (const PipelineShape shape{p, v, m}; runs(*entry.value, shape)) out.push_back({entry.name, entry.value, shape});
+          if (const PipelineShape shape{p, v, m}; runs(*entry.value, shape))
+            out.push_back({entry.name, entry.value, shape});
   return out;
 }
 
 std::string text(const Case& c) {
-  return c.name + " p=" + std::to_string(c.shape.stages) + " v=" + std::to_string(c.shape.virtual_stages) + " m=" + std::to_string(c.shape.microbatches);
+  return c.name + " p=" + std::to_string(c.shape.stages) + " v=" + std::to_string(c.shape.virtual_stages) +
+         " m=" + std::to_string(c.shape.microbatches);
 }
 
 bool is_backward(Pass pass) { return pass == Pass::backward || pass == Pass::backward_input; }
 
-struct Times { int forward, input, weight; };
+struct Times {
+  int forward, input, weight;
+};
 int duration(Pass pass, const Times& t) {
   switch (pass) {
     case Pass::forward: return t.forward;
@@ -50,7 +58,9 @@ int duration(Pass pass, const Times& t) {
   }
   return 0;
 }
-PassTimes pass_times(const Times& t) { return {static_cast<double>(t.forward), static_cast<double>(t.input), static_cast<double>(t.weight)}; }
+PassTimes pass_times(const Times& t) {
+  return {static_cast<double>(t.forward), static_cast<double>(t.input), static_cast<double>(t.weight)};
+}
 
 using Key = std::tuple<Pass, int, int>;  // pass, chunk, microbatch; input and full backward are one
 
@@ -59,7 +69,8 @@ Key key(Pass pass, int chunk, int microbatch) { return {is_backward(pass) ? Pass
 /// What must have finished before a slot starts.
 std::vector<Key> needs(const Slot& s, int chunks) {
   if (s.pass == Pass::backward_weight) return {key(Pass::backward, s.chunk, s.microbatch)};
-  if (s.pass == Pass::forward) return s.chunk == 0 ? std::vector<Key>{} : std::vector{key(Pass::forward, s.chunk - 1, s.microbatch)};
+  if (s.pass == Pass::forward)
+    return s.chunk == 0 ? std::vector<Key>{} : std::vector{key(Pass::forward, s.chunk - 1, s.microbatch)};
   std::vector<Key> out{key(Pass::forward, s.chunk, s.microbatch)};
   if (s.chunk + 1 < chunks) out.push_back(key(Pass::backward, s.chunk + 1, s.microbatch));
   return out;
@@ -158,10 +169,13 @@ TEST_CASE("a chunk goes forward before it goes backward, microbatches of a chunk
       std::set<std::pair<int, int>> forward;
       std::map<std::pair<Pass, int>, int> last;
       for (const Slot& slot : c.schedule->order(s, c.shape)) {
-        if (slot.pass == Pass::forward) forward.insert({slot.chunk, slot.microbatch});
-        else CHECK(forward.count({slot.chunk, slot.microbatch}) == 1);
+        if (slot.pass == Pass::forward)
+          forward.insert({slot.chunk, slot.microbatch});
+        else
+          CHECK(forward.count({slot.chunk, slot.microbatch}) == 1);
         // Messages between two stages carry no tag: they must keep this order.
-        const auto [at, fresh] = last.try_emplace({is_backward(slot.pass) ? Pass::backward : slot.pass, slot.chunk}, slot.microbatch);
+        const auto [at, fresh] =
+            last.try_emplace({is_backward(slot.pass) ? Pass::backward : slot.pass, slot.chunk}, slot.microbatch);
         CHECK((fresh || at->second < slot.microbatch));
         at->second = slot.microbatch;
       }
@@ -172,13 +186,15 @@ TEST_CASE("a chunk goes forward before it goes backward, microbatches of a chunk
 TEST_CASE("no schedule deadlocks, and its idle share is the bubble it declares") {
   for (const Case& c : cases()) {
     CHECK(c.schedule->states_bubble({}));
-    for (const Times times : {Times{1, 1, 0}, Times{1, 1, 1}, Times{2, 2, 1}, Times{1, 2, 1}, Times{2, 3, 1}, Times{2, 3, 2}, Times{3, 2, 2}, Times{1, 1, 3}}) {
+    for (const Times times : {Times{1, 1, 0}, Times{1, 1, 1}, Times{2, 2, 1}, Times{1, 2, 1}, Times{2, 3, 1},
+                              Times{2, 3, 2}, Times{3, 2, 2}, Times{1, 1, 3}}) {
       INFO(text(c) << " forward " << times.forward << ", input " << times.input << ", weight " << times.weight);
       const int ideal = c.shape.microbatches * c.shape.virtual_stages * (times.forward + times.input + times.weight);
       const int makespan = play(c, times).makespan;
       REQUIRE(makespan >= ideal);
       if (!c.schedule->states_bubble(pass_times(times))) continue;
-      CHECK(static_cast<double>(makespan - ideal) / ideal == Approx(c.schedule->bubble_ratio(c.shape, pass_times(times))).margin(1e-12));
+      CHECK(static_cast<double>(makespan - ideal) / ideal ==
+            Approx(c.schedule->bubble_ratio(c.shape, pass_times(times))).margin(1e-12));
     }
   }
 }
@@ -241,9 +257,11 @@ TEST_CASE("refusals name the rule and what would satisfy it") {
   };
   CHECK(message("1f1b", {4, 2, 8}) == "schedule 1f1b runs one chunk per stage, not 2");
   CHECK(message("gpipe", {4, 3, 8}) == "schedule gpipe runs one chunk per stage, not 3");
-  CHECK(message("interleaved_1f1b", {4, 2, 6}) == "schedule interleaved_1f1b sends microbatches in groups of pp: microbatches(6) % pp(4) = 2 != 0");
+  CHECK(message("interleaved_1f1b", {4, 2, 6}) ==
+        "schedule interleaved_1f1b sends microbatches in groups of pp: microbatches(6) % pp(4) = 2 != 0");
   CHECK(message("interleaved_1f1b", {4, 1, 8}).find("at least two chunks") != std::string::npos);
-  CHECK(message("zb_h1", {4, 1, 3}) == "schedule zb_h1 fills its bubble with other microbatches' passes: microbatches(3) < pp(4)");
+  CHECK(message("zb_h1", {4, 1, 3}) ==
+        "schedule zb_h1 fills its bubble with other microbatches' passes: microbatches(3) < pp(4)");
   CHECK(message("zb_v", {4, 1, 8}) == "schedule zb_v folds the model once: two chunks per stage, not 1");
   CHECK(message("zb_v", {4, 2, 6}) == "schedule zb_v starts with 2 pp - 1 = 7 microbatches, and the step has 6");
   CHECK(message("dualpipe", {3, 1, 8}) == "schedule dualpipe mirrors its stages: pp(3) is odd");
@@ -271,20 +289,25 @@ TEST_CASE("zero-bubble schedules idle as Qi et al. say") {
   CHECK(h1->bubble_ratio({8, 1, 24}, t) == Approx(schedules().at("1f1b").value->bubble_ratio({8, 1, 24}, t) / 3));
   CHECK(h1->bubble_ratio({8, 1, 24}, short_weights) == Approx(7.0 * (4 + 5 - 3) / (24 * 12)));
   for (int stage = 0; stage < 8; ++stage) CHECK(h1->chunks_in_flight(stage, {8, 1, 24}) == 8);
-  // ZB-V: no stage idles between its first and its last pass, and none keeps more than 1F1B's first, in chunks of half the size.
+  // ZB-V: no stage idles between its first and its last pass, and none keeps more than 1F1B's first, in chunks of half
+  // the size.
   for (const int p : {2, 4, 8}) {
     const Case c{"zb_v", schedules().at("zb_v").value, {p, 2, 3 * p}};
     CHECK(play(c, {1, 1, 1}).longest == 3 * p * 2 * 3);
-    for (int stage = 0; stage < p; ++stage) CHECK(c.schedule->chunks_in_flight(stage, c.shape) == 2 * schedules().at("1f1b").value->chunks_in_flight(0, {p, 1, 3 * p}));
+    for (int stage = 0; stage < p; ++stage)
+      CHECK(c.schedule->chunks_in_flight(stage, c.shape) ==
+            2 * schedules().at("1f1b").value->chunks_in_flight(0, {p, 1, 3 * p}));
   }
 }
 
 TEST_CASE("DualPipe idles and keeps what DeepSeek's report says") {
-  // Table 2: bubble (PP/2 - 1)(F&B + B - 3W), activations of PP + 1 microbatches; ZB1P's bubble is (PP - 1)(F + B - 2W), B whole.
+  // Table 2: bubble (PP/2 - 1)(F&B + B - 3W), activations of PP + 1 microbatches; ZB1P's bubble is (PP - 1)(F + B -
+  // 2W), B whole.
   const double f = 4, b = 4 + 3, w = 3;
   const auto dual = schedules().at("dualpipe").value;
   CHECK(dual->bubble_ratio({16, 1, 64}, {f, b - w, w}) * 64 * (f + b) == Approx(7 * ((f + b) + b - 3 * w)));
-  CHECK(schedules().at("zb_h1").value->bubble_ratio({16, 1, 64}, {f, b - w, w}) * 64 * (f + b) == Approx(15 * (f + b - 2 * w)));
+  CHECK(schedules().at("zb_h1").value->bubble_ratio({16, 1, 64}, {f, b - w, w}) * 64 * (f + b) ==
+        Approx(15 * (f + b - 2 * w)));
   CHECK(dual->chunks_in_flight(3, {16, 1, 64}) == 17);
   CHECK(dual->copies() == 2);
 }

@@ -1,10 +1,10 @@
 #pragma once
 // Rows of measurement files as tests write them.
 
+#include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -21,13 +21,17 @@ inline const std::string kRoot = rehearse::testing::source_path("");
 /// A Llama 8B on eight H100, complete but for its software.
 inline nlohmann::json row_json() {
   return nlohmann::json::parse(R"({"id": "a", "source": "somebody's blog",
-    "config": {"model": "llama-ish", "model_family": "llama", "hidden": 4096, "layers": 32, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 128256, "seq_len": 8192,
-               "gpus": 8, "gpu_type": "H100-SXM5-80GB", "global_batch": 16, "micro_batch": 1, "dp": 4, "tp": 2, "pp": 1, "cp": 1, "zero_stage": 1,
+    "config": {"model": "llama-ish", "model_family": "llama", "hidden": 4096, "layers": 32, "heads": 32,
+    "kv_heads": 8, "ffn": 14336, "vocab": 128256, "seq_len": 8192,
+               "gpus": 8, "gpu_type": "H100-SXM5-80GB", "global_batch": 16, "micro_batch": 1, "dp": 4, "tp": 2,
+               "pp": 1, "cp": 1, "zero_stage": 1,
                "recompute": "full", "sequence_parallel": true, "precision": "bf16", "optimizer": "adamw"},
     "measured": {"tokens_per_s_per_gpu": 8192.0}, "notes": "", "from_memory": false})");
 }
 
-inline Measurement row_of(const nlohmann::json& row) { return parse_measurements(nlohmann::json{{"entries", {row}}}.dump(), "rows.json").at(0); }
+inline Measurement row_of(const nlohmann::json& row) {
+  return parse_measurements(nlohmann::json{{"entries", {row}}}.dump(), "rows.json").at(0);
+}
 
 inline const SoftwareTable& software() {
   static const SoftwareTable table = SoftwareTable::load(kRoot + "/topologies/software");

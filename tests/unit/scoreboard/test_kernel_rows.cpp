@@ -18,12 +18,20 @@ std::string file_with(const std::string& name, const std::string& text) {
   return file;
 }
 
-const std::string kProducts = "gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us\n";
+const std::string kProducts =
+    "gpu,source,operator,batch,m,n,k,in_bytes_per_element,out_bytes_per_element,accumulate,layout,time_us\n";
 
 nlohmann::json all_reduce(const char* gpu_type, int gpus) {
-  return {{"id", "ar"}, {"source", "somebody"}, {"config", {{"collective", "all_reduce"}, {"gpus", gpus}, {"gpu_type", gpu_type}}},
-          {"measured", {{"table", {{{"size_bytes", 1 << 20}, {"time_us", 100.0}}, {{"size_bytes", 1 << 30}, {"time_us", 8000.0}}, {{"size_bytes", 1 << 15}, {"busbw_GBps", 0.01}, {"time_us_derived", 5000.0}}}}}},
-          {"notes", ""}, {"from_memory", false}};
+  return {{"id", "ar"},
+          {"source", "somebody"},
+          {"config", {{"collective", "all_reduce"}, {"gpus", gpus}, {"gpu_type", gpu_type}}},
+          {"measured",
+           {{"table",
+             {{{"size_bytes", 1 << 20}, {"time_us", 100.0}},
+              {{"size_bytes", 1 << 30}, {"time_us", 8000.0}},
+              {{"size_bytes", 1 << 15}, {"busbw_GBps", 0.01}, {"time_us_derived", 5000.0}}}}}},
+          {"notes", ""},
+          {"from_memory", false}};
 }
 
 KernelBoard board_of(const nlohmann::json& row) { return score_kernels({}, {row_of(row)}, paths().topologies); }
@@ -39,12 +47,15 @@ TEST_CASE("files of kernels are told by their header, whatever they are called")
 }
 
 TEST_CASE("a product is priced by its shape, as the kernel model prices one after a pause") {
-  const KernelBoard board = score_kernels({file_with("one.csv", kProducts + "h100_sxm5_80,vidur,up,1,4096,8192,4096,2,2,0,TN,400\n")}, {}, paths().topologies);
+  const KernelBoard board =
+      score_kernels({file_with("one.csv", kProducts + "h100_sxm5_80,vidur,up,1,4096,8192,4096,2,2,0,TN,400\n")}, {},
+                    paths().topologies);
   REQUIRE(board.rows.size() == 1);
   const Catalogue catalogue(kRoot + "/topologies");
   const auto gpu = catalogue.gpu("h100_sxm5_80");
   const KernelModel model(*gpu, load_calibration(kRoot + "/topologies/calibration", *gpu, {.bursts = true}));
-  CHECK(board.rows[0].predicted.value() == Approx(model.price(make_gemm({1, 4096, 8192, 4096}, DType::fp16, DType::fp16)).time.value()));
+  CHECK(board.rows[0].predicted.value() ==
+        Approx(model.price(make_gemm({1, 4096, 8192, 4096}, DType::fp16, DType::fp16)).time.value()));
   CHECK(board.rows[0].measured.value() == Approx(400e-6));
   CHECK(board.rows[0].group == "products on h100_sxm5_80");
 }
@@ -52,7 +63,8 @@ TEST_CASE("a product is priced by its shape, as the kernel model prices one afte
 TEST_CASE("only products that a fit may have read count as fitted") {
   const auto fitted = [](const std::string& gpu, int least, int step) {
     std::string text = kProducts;
-    for (int i = 0; i < 32; ++i) text += gpu + ",somebody,up,1,4096," + std::to_string(least + step * i) + ",4096,2,2,0,TN,400\n";
+    for (int i = 0; i < 32; ++i)
+      text += gpu + ",somebody,up,1,4096," + std::to_string(least + step * i) + ",4096,2,2,0,TN,400\n";
     const KernelBoard board = score_kernels({file_with("fitted.csv", text)}, {}, paths().topologies);
     return std::count_if(board.rows.begin(), board.rows.end(), [](const KernelRow& r) { return r.fitted; });
   };
@@ -68,7 +80,8 @@ TEST_CASE("errors of a layer's products partly cancel in their sum") {
   for (const char* gpu : {"a100_sxm4_80", "h100_sxm5_80", "a40"}) {
     INFO(gpu);
     const auto group = [&](const std::string& name) {
-      const auto at = std::find_if(board.groups.begin(), board.groups.end(), [&](const KernelGroup& g) { return g.name == name + gpu; });
+      const auto at = std::find_if(board.groups.begin(), board.groups.end(),
+                                   [&](const KernelGroup& g) { return g.name == name + gpu; });
       REQUIRE(at != board.groups.end());
       return at->held_out;
     };

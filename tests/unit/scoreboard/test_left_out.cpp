@@ -40,7 +40,9 @@ TEST_CASE("no fitted class has more than a tenth as many constants as rows") {
 }
 
 TEST_CASE("nor have all generations together, whose shared constants are classes of their own over the same rows") {
-  struct Sum { int constants = 0, rows = 0; };
+  struct Sum {
+    int constants = 0, rows = 0;
+  };
   std::map<std::string, Sum> of_class;
   for (const FittedClass& c : fitted_classes(kCalibration)) {
     of_class[c.group].constants += c.constants;
@@ -64,9 +66,12 @@ TEST_CASE("without a source its constants are what they were before") {
   CHECK(with > without);
 }
 
-TEST_CASE("Megatron's code takes longer around an operation than a bare launch, and Megatron-DeepSpeed is Megatron beneath") {
+TEST_CASE(
+    "Megatron's code takes longer around an operation than a bare launch, and Megatron-DeepSpeed is Megatron beneath") {
   const Catalogue catalogue(kRoot + "/topologies");
-  const auto constant = [&](const char* host, const char* name) { return load_calibration(kCalibration, *catalogue.gpu("a100_sxm4_80"), {.host = host}).value_or("launch", name, -1); };
+  const auto constant = [&](const char* host, const char* name) {
+    return load_calibration(kCalibration, *catalogue.gpu("a100_sxm4_80"), {.host = host}).value_or("launch", name, -1);
+  };
   CHECK(constant("", "operation_s") == -1);
   CHECK(constant("megatron", "operation_s") > constant("", "overhead_s"));
   CHECK(constant("megatron_deepspeed", "operation_s") > constant("", "overhead_s"));
@@ -83,7 +88,9 @@ TEST_CASE("Megatron's code takes longer around an operation than a bare launch, 
 
 TEST_CASE("a chip at its power limit sustains less than in a burst, and one with less power less still") {
   const Catalogue catalogue(kRoot + "/topologies");
-  const auto level = [&](const char* gpu, bool bursts) { return load_calibration(kCalibration, *catalogue.gpu(gpu), {.bursts = bursts}).value("gemm", "efficiency"); };
+  const auto level = [&](const char* gpu, bool bursts) {
+    return load_calibration(kCalibration, *catalogue.gpu(gpu), {.bursts = bursts}).value("gemm", "efficiency");
+  };
   CHECK(level("h100_sxm5_80", false) < level("h100_sxm5_80", true));
   CHECK(level("h100_96_500w", false) < level("h100_sxm5_80", false));
   CHECK(level("a100_sxm4_80", false) == level("a100_sxm4_80", true));  // No rows say so.

@@ -10,8 +10,10 @@ namespace {
 /// Why the row with one field changed is skipped; "predicted" where it is not. Null removes the field.
 std::string with(const std::string& field, const nlohmann::json& value) {
   nlohmann::json row = row_json();
-  if (value.is_null()) row["config"].erase(field);
-  else row["config"][field] = value;
+  if (value.is_null())
+    row["config"].erase(field);
+  else
+    row["config"][field] = value;
   const MappedRow m = mapped(row);
   return m.job ? "predicted" : m.skipped;
 }
@@ -49,7 +51,8 @@ TEST_CASE("a row becomes the scenario that it describes") {
 }
 
 TEST_CASE("a row that names a shipped model and no sizes is of the kind that the model is") {
-  for (const auto& [model, kind] : {std::pair{"Kimi_K2", "experts"}, {"Qwen3_30B_a3B", "experts"}, {"LLAMA3_8B", "dense"}}) {
+  for (const auto& [model, kind] :
+       {std::pair{"Kimi_K2", "experts"}, {"Qwen3_30B_a3B", "experts"}, {"LLAMA3_8B", "dense"}}) {
     nlohmann::json row = row_json();
     row["config"]["model"] = model;
     row["config"].erase("hidden");
@@ -67,7 +70,12 @@ TEST_CASE("a row that trains adapters says which") {
   const MappedRow m = mapped(row);
   REQUIRE(m.job);
   CHECK(m.job->scenario.training.lora == LoraSettings{16, 32, {"qkv", "fc2"}});
-  row["config"].update({{"lora_dropout", 0.1}, {"lora_all_to_all", true}, {"fused_adapters", true}, {"precision", "NVFP4"}, {"fp8_attention", true}, {"fp4_unrotated", true}});
+  row["config"].update({{"lora_dropout", 0.1},
+                        {"lora_all_to_all", true},
+                        {"fused_adapters", true},
+                        {"precision", "NVFP4"},
+                        {"fp8_attention", true},
+                        {"fp4_unrotated", true}});
   const MappedRow all = mapped(row);
   REQUIRE(all.job);
   CHECK(all.job->scenario.training.lora == LoraSettings{16, 32, {"qkv", "fc2"}, 0.1, true});
@@ -112,8 +120,16 @@ TEST_CASE("a row says how many layers of a known model have experts") {
   nlohmann::json row = row_json();
   auto& config = row["config"];
   for (const char* size : {"model_family", "hidden", "heads", "kv_heads", "ffn", "vocab"}) config.erase(size);
-  config.update({{"model", "DeepSeek-V3"}, {"layers", 4}, {"tp", 1}, {"sequence_parallel", false}, {"dp", 8}, {"ep", 8}, {"global_batch", 32}});
-  const auto dense = [&] { return nlohmann::json::parse(mapped(row).job->scenario.model.inline_json).at("first_k_dense_replace").get<int>(); };
+  config.update({{"model", "DeepSeek-V3"},
+                 {"layers", 4},
+                 {"tp", 1},
+                 {"sequence_parallel", false},
+                 {"dp", 8},
+                 {"ep", 8},
+                 {"global_batch", 32}});
+  const auto dense = [&] {
+    return nlohmann::json::parse(mapped(row).job->scenario.model.inline_json).at("first_k_dense_replace").get<int>();
+  };
   CHECK(dense() == 3);
   config["moe_layers"] = 3;
   CHECK(dense() == 1);
@@ -128,8 +144,16 @@ TEST_CASE("a row says how many layers of a known model have experts") {
 TEST_CASE("what recipes say of pipelines, experts and modules becomes settings") {
   nlohmann::json row = row_json();
   nlohmann::json& config = row["config"];
-  config.update({{"tp", 1}, {"sequence_parallel", false}, {"pp", 2}, {"dp", 4}, {"global_batch", 32}, {"vpp", 2}, {"stage_layers", "9x3,5"}, {"schedule", "paired_1f1b"},
-                 {"recompute", "modules:core_attn,mlp"}, {"precision", "NVFP4"}});
+  config.update({{"tp", 1},
+                 {"sequence_parallel", false},
+                 {"pp", 2},
+                 {"dp", 4},
+                 {"global_batch", 32},
+                 {"vpp", 2},
+                 {"stage_layers", "9x3,5"},
+                 {"schedule", "paired_1f1b"},
+                 {"recompute", "modules:core_attn,mlp"},
+                 {"precision", "NVFP4"}});
   const MappedRow m = mapped(row);
   REQUIRE(m.job);
   const StrategySettings& s = m.job->scenario.strategy;
@@ -147,7 +171,14 @@ TEST_CASE("what recipes say of pipelines, experts and modules becomes settings")
 TEST_CASE("copies of tokens go to ranks inside an NVLink domain, and to domains beyond it") {
   nlohmann::json row = row_json();
   nlohmann::json& config = row["config"];
-  config.update({{"model_family", "mixtral"}, {"experts", 16}, {"experts_per_token", 2}, {"tp", 1}, {"sequence_parallel", false}, {"dp", 8}, {"ep", 8}, {"dispatch", "per_rank"}});
+  config.update({{"model_family", "mixtral"},
+                 {"experts", 16},
+                 {"experts_per_token", 2},
+                 {"tp", 1},
+                 {"sequence_parallel", false},
+                 {"dp", 8},
+                 {"ep", 8},
+                 {"dispatch", "per_rank"}});
   CHECK(mapped(row).job->scenario.strategy.dispatch_node == 1);
   config.update({{"gpus", 16}, {"dp", 16}, {"ep", 16}});
   CHECK(mapped(row).job->scenario.strategy.dispatch_node == 8);
@@ -168,7 +199,14 @@ TEST_CASE("capacities and what is kept in host memory are fields of a row") {
   config["offload"] = "the kitchen sink";
   CHECK(mapped(row).guessed == std::vector<std::string>{"offload"});
   config["offload"] = "none";
-  config.update({{"model_family", "mixtral"}, {"experts", 16}, {"experts_per_token", 2}, {"tp", 1}, {"sequence_parallel", false}, {"dp", 8}, {"ep", 8}, {"pad_to_capacity", true}});
+  config.update({{"model_family", "mixtral"},
+                 {"experts", 16},
+                 {"experts_per_token", 2},
+                 {"tp", 1},
+                 {"sequence_parallel", false},
+                 {"dp", 8},
+                 {"ep", 8},
+                 {"pad_to_capacity", true}});
   CHECK(mapped(row).job->scenario.training.experts.capacity_factor == 1.25);
   CHECK(mapped(row).job->scenario.training.experts.pad_to_capacity);
   config["capacity_factor"] = -1;
@@ -209,7 +247,8 @@ TEST_CASE("operations per second become a time, of a row that is listed and does
     CHECK(m.guessed == std::vector<std::string>{"step time"});
     return m.job->measured.time.value();
   };
-  // 6 operations per weight of a product and token, and 12 * layers * width * keys of attention, for 16 x 8192 tokens on 8 GPUs.
+  // 6 operations per weight of a product and token, and 12 * layers * width * keys of attention, for 16 x 8192 tokens
+  // on 8 GPUs.
   const double weights = 32 * (4096.0 * 4096 * 2 + 2 * 4096.0 * 1024 + 3 * 4096.0 * 14336) + 4096.0 * 128256;
   const double expected = (6 * weights + 12.0 * 32 * 4096 * 8192) * 16 * 8192 / 8 / 400e12;
   CHECK(time("model_tflops_per_gpu", 400) == Approx(expected));

@@ -14,7 +14,9 @@ std::string refusal(const std::string& text, const std::string& name) {
   return "accepted";
 }
 
-const std::string kHeader = "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)";
+const std::string kHeader =
+    "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor parallelism,data "
+    "parallelism,pipeline parallelism,iteration time (ms)";
 
 }  // namespace
 
@@ -29,9 +31,12 @@ TEST_CASE("entries become rows with their fields") {
 }
 
 TEST_CASE("what one row gets wrong stays with it") {
-  const auto rows = parse_measurements(R"({"entries": [7, {"id": "x", "config": [], "measured": {}}, {"id": 3, "config": {}, "measured": {}}, {"id": "y", "config": {}},
-    {"id": "z", "config": {}, "measured": {}, "from_memory": "yes"}, {"id": "w", "config": {}, "measured": {}}, {"id": "w", "config": {}, "measured": {}}]})",
-                                       "f.json");
+  const auto rows = parse_measurements(
+      R"({"entries": [7, {"id": "x", "config": [], "measured": {}}, {"id": 3, "config": {}, "measured": {}},
+      {"id": "y", "config": {}},
+    {"id": "z", "config": {}, "measured": {}, "from_memory": "yes"}, {"id": "w", "config": {}, "measured": {}},
+    {"id": "w", "config": {}, "measured": {}}]})",
+      "f.json");
   REQUIRE(rows.size() == 7);
   CHECK(rows[0].malformed == "no object");
   CHECK(rows[0].id == "f:1");
@@ -45,7 +50,10 @@ TEST_CASE("what one row gets wrong stays with it") {
 }
 
 TEST_CASE("CSV rows on more GPUs than a node has are of another source") {
-  const auto rows = parse_measurements(kHeader + "\n8,32,4,1024,16,24,1024,2,2,2,219.7\n64,512,8,3072,32,30,2048,1,64,1,3566.5\n,32,4,1024,16,24,1024,2,2,2,219.7\n", "runs.csv");
+  const auto rows = parse_measurements(kHeader +
+                                           "\n8,32,4,1024,16,24,1024,2,2,2,219.7\n64,512,8,3072,32,30,2048,1,64,1,3566."
+                                           "5\n,32,4,1024,16,24,1024,2,2,2,219.7\n",
+                                       "runs.csv");
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].source == kCsvSource);
   CHECK(rows[1].source == kCsvNodesSource);
@@ -61,7 +69,9 @@ TEST_CASE("a file that is no measurement file is refused") {
 }
 
 TEST_CASE("CSV rows are numbered, and have the fields of JSON ones") {
-  const auto rows = parse_measurements("\xEF\xBB\xBF" + kHeader + ",remark\r\n8,32,4,1024,16,24,1024,2,2,2,219.7,warm\r\n\r\n8,32,nan,1024\n", "runs.csv");
+  const auto rows = parse_measurements(
+      "\xEF\xBB\xBF" + kHeader + ",remark\r\n8,32,4,1024,16,24,1024,2,2,2,219.7,warm\r\n\r\n8,32,nan,1024\n",
+      "runs.csv");
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].id == "runs:1");
   CHECK(rows[0].source == kCsvSource);

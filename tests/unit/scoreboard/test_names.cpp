@@ -33,7 +33,9 @@ StrategySettings strategy(const nlohmann::json& config, const std::vector<std::s
 }  // namespace
 
 TEST_CASE("a shipped model is known by any spelling of its name") {
-  for (const char* name : {"Llama-3.1-8B", "llama3.1_8b", "LLAMA3.1 8B", "meta-llama/Llama-3.1-8B", "Llama-3.1-8B (bf16)"}) CHECK(named(name) == "llama3_1_8b");
+  for (const char* name :
+       {"Llama-3.1-8B", "llama3.1_8b", "LLAMA3.1 8B", "meta-llama/Llama-3.1-8B", "Llama-3.1-8B (bf16)"})
+    CHECK(named(name) == "llama3_1_8b");
   CHECK(named("Llama 2 7B") == "llama2_7b");
   CHECK(named("Llama-2-70b-hf") == "llama2_70b");
   CHECK(named("LLAMA3.1_405B") == "llama3_405b");
@@ -42,9 +44,12 @@ TEST_CASE("a shipped model is known by any spelling of its name") {
   CHECK(named("Qwen3_235B_a22B") == "qwen3_235b_a22b");
   CHECK(named("Qwen3-235B") == "qwen3_235b_a22b");
   CHECK(named("GPT-2 XL") == "gpt2_xl");
-  for (const char* name : {"Nemotron_3_Nano", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/Nemotron 3 Nano 30B"}) CHECK(named(name) == "nemotron_3_nano_30b_a3b");
-  for (const char* name : {"Nemotron_3_Super", "Nemotron-3-Super-120B-A12B"}) CHECK(named(name) == "nemotron_3_super_120b_a12b");
-  for (const char* name : {"Nemotron_3_Ultra", "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"}) CHECK(named(name) == "nemotron_3_ultra");
+  for (const char* name : {"Nemotron_3_Nano", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nvidia/Nemotron 3 Nano 30B"})
+    CHECK(named(name) == "nemotron_3_nano_30b_a3b");
+  for (const char* name : {"Nemotron_3_Super", "Nemotron-3-Super-120B-A12B"})
+    CHECK(named(name) == "nemotron_3_super_120b_a12b");
+  for (const char* name : {"Nemotron_3_Ultra", "NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"})
+    CHECK(named(name) == "nemotron_3_ultra");
   CHECK(named("Nemotron-H-8B-Base-8K") == "nemotron_h_8b");
   CHECK(named("Mixtral 8x7B") == "mixtral_8x7b");
 }
@@ -71,7 +76,8 @@ TEST_CASE("a name that states another size means no shipped model") {
 TEST_CASE("sizes tell a GPT from a Llama where nobody names the family") {
   const auto type = [](const nlohmann::json& config) {
     const MappedRow m = changed(config, {"model_family"});
-    return m.job ? nlohmann::json::parse(m.job->scenario.model.inline_json).at("model_type").get<std::string>() : m.skipped;
+    return m.job ? nlohmann::json::parse(m.job->scenario.model.inline_json).at("model_type").get<std::string>()
+                 : m.skipped;
   };
   CHECK(type({{"model", "ours"}, {"ffn", 16384}, {"kv_heads", 32}}) == "gpt2");
   CHECK(type({{"model", "ours"}, {"ffn", 14336}, {"kv_heads", 32}}) == "llama");
@@ -125,15 +131,25 @@ TEST_CASE("fields have other names, and numbers may be texts") {
 }
 
 TEST_CASE("names of GPUs that hold those of others are told apart") {
-  struct Named { const char* said; const char* gpu; };
-  for (const Named& n : {Named{"GH200 96GB", "gh200_96"}, Named{"NVIDIA H20-3e", "h20_96"}, Named{"H200 SXM", "h200_sxm"}, Named{"H200 NVL", "h200_nvl"}, Named{"H100NVL", "h100_nvl_94"},
-                         Named{"H100 NVL 94GB", "h100_nvl_94"}, Named{"H200 with NVLink", "h200_sxm"}, Named{"L40S", "l40s"}, Named{"L40 48GB", "l40"}, Named{"A30", "a30"}, Named{"B100", "b100_sxm"},
-                         Named{"GB200", "gb200"}, Named{"V100S-PCIE-32GB", "v100s_pcie_32"}, Named{"RTX 6000 Ada", "rtx_6000_ada"}, Named{"RTX A6000", "rtx_a6000"},
-                         Named{"RTX PRO 6000 Blackwell", "rtx_pro_6000_blackwell"}}) {
+  struct Named {
+    const char* said;
+    const char* gpu;
+  };
+  for (const Named& n :
+       {Named{"GH200 96GB", "gh200_96"}, Named{"NVIDIA H20-3e", "h20_96"}, Named{"H200 SXM", "h200_sxm"},
+        Named{"H200 NVL", "h200_nvl"}, Named{"H100NVL", "h100_nvl_94"}, Named{"H100 NVL 94GB", "h100_nvl_94"},
+        Named{"H200 with NVLink", "h200_sxm"}, Named{"L40S", "l40s"}, Named{"L40 48GB", "l40"}, Named{"A30", "a30"},
+        Named{"B100", "b100_sxm"}, Named{"GB200", "gb200"}, Named{"V100S-PCIE-32GB", "v100s_pcie_32"},
+        Named{"RTX 6000 Ada", "rtx_6000_ada"}, Named{"RTX A6000", "rtx_a6000"},
+        Named{"RTX PRO 6000 Blackwell", "rtx_pro_6000_blackwell"}}) {
     CAPTURE(n.said);
-    CHECK(changed({{"gpu_type", n.said}, {"gpus", 8}, {"tp", 1}, {"dp", 8}, {"sequence_parallel", false}}, {"gpus_per_node"}).job->gpu == n.gpu);
+    CHECK(changed({{"gpu_type", n.said}, {"gpus", 8}, {"tp", 1}, {"dp", 8}, {"sequence_parallel", false}},
+                  {"gpus_per_node"})
+              .job->gpu == n.gpu);
   }
-  const auto machine = [](int per_node) { return changed({{"gpu_type", "GH200"}, {"gpus_per_node", per_node}}).job->scenario.cluster.parts.front().machine; };
+  const auto machine = [](int per_node) {
+    return changed({{"gpu_type", "GH200"}, {"gpus_per_node", per_node}}).job->scenario.cluster.parts.front().machine;
+  };
   CHECK(machine(1) == "gh200_1gpu");
   CHECK(machine(4) == "gh200_4gpu");
 }
@@ -151,7 +167,8 @@ TEST_CASE("sharding, recomputation and schedules are what they say, or the row i
   const auto sharded = [&](const nlohmann::json& said) {
     nlohmann::json config = alone;
     config.update(said);
-    return strategy(config, said.contains("zero_stage") ? std::vector<std::string>{} : std::vector<std::string>{"zero_stage"});
+    return strategy(config,
+                    said.contains("zero_stage") ? std::vector<std::string>{} : std::vector<std::string>{"zero_stage"});
   };
   CHECK(sharded({{"zero_stage", "FSDP"}}).fsdp.enabled);
   CHECK(sharded({{"zero_stage", "ZeRO-3"}}).fsdp.enabled);
@@ -195,7 +212,9 @@ TEST_CASE("sharding, recomputation and schedules are what they say, or the row i
 
 TEST_CASE("layers that do not divide among chunks do with the ends counted as layers") {
   const auto layers = [](int count, int pp, int vpp) {
-    return strategy({{"layers", count}, {"pp", pp}, {"tp", 1}, {"dp", 8 / pp}, {"vpp", vpp}, {"sequence_parallel", false}}).layers_per_stage;
+    return strategy(
+               {{"layers", count}, {"pp", pp}, {"tp", 1}, {"dp", 8 / pp}, {"vpp", vpp}, {"sequence_parallel", false}})
+        .layers_per_stage;
   };
   CHECK(layers(30, 4, 4) == std::vector<std::int64_t>{1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1});
   CHECK(layers(31, 4, 4).front() == 2);
@@ -207,14 +226,16 @@ TEST_CASE("layers that do not divide among chunks do with the ends counted as la
 
 TEST_CASE("attention is known by its usual names, and falls back on what a generation has") {
   const auto flash = [](const char* words) { return changed({{"attention", words}}).job->scenario.kernels.flash; };
-  for (const char* words : {"flash2", "FlashAttention-2", "flash_attn 2", "FA2", "flash attention v2"}) CHECK(flash(words) == FlashKernel::flash2);
+  for (const char* words : {"flash2", "FlashAttention-2", "flash_attn 2", "FA2", "flash attention v2"})
+    CHECK(flash(words) == FlashKernel::flash2);
   CHECK(flash("FlashAttention-3") == FlashKernel::flash3);
   CHECK(flash("flash, 128 heads") == FlashKernel::flash2);
   CHECK(changed({{"attention", "FlashAttention-4"}}).guessed == std::vector<std::string>{"attention"});
   CHECK(flash("cuDNN fused attention") == FlashKernel::cudnn);
   CHECK(changed({{"attention", "eager"}}).job->scenario.kernels.attention == AttentionKernel::unfused);
   for (const char* gpu : {"L40S", "RTX 4090", "B200", "A100-SXM4-80GB", "T4"}) {
-    const MappedRow m = changed({{"gpu_type", gpu}, {"attention", "flash2"}, {"tp", 1}, {"dp", 8}, {"sequence_parallel", false}, {"gpus", 8}});
+    const MappedRow m = changed(
+        {{"gpu_type", gpu}, {"attention", "flash2"}, {"tp", 1}, {"dp", 8}, {"sequence_parallel", false}, {"gpus", 8}});
     INFO(gpu << " " << m.skipped);
     REQUIRE(m.job);
     CHECK(RowPredictor(paths(), "estimate").predict(*m.job).step_time.value() > 0);
@@ -222,7 +243,9 @@ TEST_CASE("attention is known by its usual names, and falls back on what a gener
 }
 
 TEST_CASE("software that other names of fields decide is found") {
-  const auto attention = [](const nlohmann::json& config, const std::vector<std::string>& without) { return changed(config, without).job->scenario.kernels.attention; };
+  const auto attention = [](const nlohmann::json& config, const std::vector<std::string>& without) {
+    return changed(config, without).job->scenario.kernels.attention;
+  };
   CHECK(attention({{"gpu", "V100-SXM2-32GB"}}, {"gpu_type"}) == AttentionKernel::unfused);
   CHECK(attention({{"gpu_type", "V100-SXM2-32GB"}}, {}) == AttentionKernel::unfused);
 }
@@ -235,7 +258,8 @@ TEST_CASE("the attention that a generation is said to have been measured with is
       const MappedRow m = changed({{"gpu_type", gpu}, {"attention", name}});
       INFO(generation << " " << name << " " << m.skipped);
       REQUIRE(m.job);
-      const bool noted = std::any_of(m.trail.begin(), m.trail.end(), [](const Assumption& a) { return a.field == "attention_kernel"; });
+      const bool noted = std::any_of(m.trail.begin(), m.trail.end(),
+                                     [](const Assumption& a) { return a.field == "attention_kernel"; });
       CHECK(noted != kernels.contains(std::string("attention_") + name));
     }
   }

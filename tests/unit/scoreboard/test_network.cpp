@@ -8,7 +8,9 @@ using namespace rehearse::test;
 namespace {
 
 /// Gb/s of a node of eight GPUs; 0 where the words don't say.
-double rate(const std::string& words, std::optional<std::int64_t> nics = {}) { return port_words(words, nics, 8).node.value_or(0); }
+double rate(const std::string& words, std::optional<std::int64_t> nics = {}) {
+  return port_words(words, nics, 8).node.value_or(0);
+}
 
 /// Gb/s of which the words don't say whose they are; 0 where there are none.
 double single(const std::string& words) { return port_words(words, {}, 8).single.value_or(0); }
@@ -26,7 +28,8 @@ std::string site(const char* gpu_type, const char* words, const nlohmann::json& 
   all["inter_node"] = words;
   const MappedRow m = on(gpu_type, all);
   REQUIRE(m.job);
-  return m.job->scenario.cluster.parts.at(0).machine + ", " + m.job->scenario.cluster.network + (m.guessed.empty() ? "" : "?");
+  return m.job->scenario.cluster.parts.at(0).machine + ", " + m.job->scenario.cluster.network +
+         (m.guessed.empty() ? "" : "?");
 }
 
 constexpr const char *kH100 = "H100-SXM5-80GB", *kA100 = "A100-SXM4-80GB", *kA100Of40 = "A100-SXM4-40GB";
@@ -34,17 +37,38 @@ constexpr const char *kH100 = "H100-SXM5-80GB", *kA100 = "A100-SXM4-80GB", *kA10
 }  // namespace
 
 TEST_CASE("the ports of a node are read from the words for them") {
-  for (const char* words : {"8x400Gb/s", "8x ConnectX-7 400Gb/s", "400Gb/s per GPU", "IB NDR 400Gb/s per GPU", "1x400Gb/s per GPU", "1 x 400 Gb/s NDR per GPU", "2 x 200 Gb/s per GPU", "400 Gb/s per GPU, 8 per node",
-                            "8 NICs per node, NDR 400 Gb/s", "eight 400 Gb/s ports per node", "3,200 Gb/s per node", "3200 Gbps EFA", "3.2 Tb/s per node", "8 x 50 GB/s", "8x NDR", "NDR400 x8", "H100x8, 400 Gb/s per GPU",
-                            "EFA v2 32x100Gb/s per node", "8 \u00d7 400 Gbit/s", "NVLink 900 GB/s per GPU; InfiniBand 400 Gb/s per GPU", "400Gb/s/GPU"}) {
+  for (const char* words : {"8x400Gb/s",
+                            "8x ConnectX-7 400Gb/s",
+                            "400Gb/s per GPU",
+                            "IB NDR 400Gb/s per GPU",
+                            "1x400Gb/s per GPU",
+                            "1 x 400 Gb/s NDR per GPU",
+                            "2 x 200 Gb/s per GPU",
+                            "400 Gb/s per GPU, 8 per node",
+                            "8 NICs per node, NDR 400 Gb/s",
+                            "eight 400 Gb/s ports per node",
+                            "3,200 Gb/s per node",
+                            "3200 Gbps EFA",
+                            "3.2 Tb/s per node",
+                            "8 x 50 GB/s",
+                            "8x NDR",
+                            "NDR400 x8",
+                            "H100x8, 400 Gb/s per GPU",
+                            "EFA v2 32x100Gb/s per node",
+                            "8 \u00d7 400 Gbit/s",
+                            "NVLink 900 GB/s per GPU; InfiniBand 400 Gb/s per GPU",
+                            "400Gb/s/GPU"}) {
     INFO(words);
     CHECK(rate(words) == Approx(3200));
   }
-  for (const char* words : {"8 x 200 Gb/s HDR", "8 x Mellanox 200 Gb/s HDR InfiniBand per node (+2 storage)", "1600 Gbps per node (RoCE)", "RoCE 1600 Gb/s per node", "1.6 Tb/s per node", "1.6 Tbps", "8 x 200 Gbits/s", "200G per GPU", "8x NDR200"}) {
+  for (const char* words :
+       {"8 x 200 Gb/s HDR", "8 x Mellanox 200 Gb/s HDR InfiniBand per node (+2 storage)", "1600 Gbps per node (RoCE)",
+        "RoCE 1600 Gb/s per node", "1.6 Tb/s per node", "1.6 Tbps", "8 x 200 Gbits/s", "200G per GPU", "8x NDR200"}) {
     INFO(words);
     CHECK(rate(words) == Approx(1600));
   }
-  for (const char* words : {"4 x HDR", "4 NICs per node, HDR 200 Gb/s", "200 Gb/s HDR, 4 per node", "4x200G HDR", "8x HDR100", "8x 100G NDR"}) {
+  for (const char* words : {"4 x HDR", "4 NICs per node, HDR 200 Gb/s", "200 Gb/s HDR, 4 per node", "4x200G HDR",
+                            "8x HDR100", "8x 100G NDR"}) {
     INFO(words);
     CHECK(rate(words) == Approx(800));
   }
@@ -61,20 +85,25 @@ TEST_CASE("the ports of a node are read from the words for them") {
 }
 
 TEST_CASE("a rate that may be a port's or a node's is neither") {
-  for (const char* words : {"200 Gb/s HDR", "200 Gb/s (8 GPUs per node)", "PCIe 4.0 x16, 200 Gb/s", "InfiniBand 4X HDR", "HDR"}) {
+  for (const char* words :
+       {"200 Gb/s HDR", "200 Gb/s (8 GPUs per node)", "PCIe 4.0 x16, 200 Gb/s", "InfiniBand 4X HDR", "HDR"}) {
     INFO(words);
     CHECK(rate(words) == 0);
     CHECK(single(words) == 200);
   }
   CHECK(single("100GbE") == 100);
   CHECK(single("100 Gb/s Ethernet") == 100);
-  for (const char* words : {"NVSwitch v2, ConnectX-6", "not stated in README", "", "x x 8 x", "InfiniBand", "80 GB of memory", "NVLink 600 GB/s per GPU", "99999999999999999999999 Gb", "8x", "/ ( + ;"}) {
+  for (const char* words :
+       {"NVSwitch v2, ConnectX-6", "not stated in README", "", "x x 8 x", "InfiniBand", "80 GB of memory",
+        "NVLink 600 GB/s per GPU", "99999999999999999999999 Gb", "8x", "/ ( + ;"}) {
     INFO(words);
     CHECK(rate(words) == 0);
   }
 }
 
-TEST_CASE("a row's network is the one that its words describe, on another machine with the same GPUs or behind slower switches") {
+TEST_CASE(
+    "a row's network is the one that its words describe, on another machine with the same GPUs or behind slower "
+    "switches") {
   CHECK(site(kA100, "8 x 200 Gb/s HDR") == "dgx_a100_80gb, rail_hdr");
   CHECK(site(kA100, "1600 Gbps per node (RoCE)") == "dgx_a100_80gb, ib_hdr");
   CHECK(site(kA100Of40, "4 x 100 Gb/s EFA") == "aws_p4d_24xlarge, efa_100g");
@@ -88,7 +117,8 @@ TEST_CASE("a row's network is the one that its words describe, on another machin
   CHECK(site(kH100, "50 Gb/s per GPU") == "dgx_h100, ethernet_50g");
   CHECK(site("A800-SXM4-80GB", "8 x 200 Gb/s") == "hgx_a800, ib_hdr");
   // A rack's node is a tray of four.
-  CHECK(site("GB200", "400Gb/s per GPU", {{"gpus", 144}, {"dp", 72}, {"global_batch", 144}}) == "gb200_nvl72, nvl72_row");
+  CHECK(site("GB200", "400Gb/s per GPU", {{"gpus", 144}, {"dp", 72}, {"global_batch", 144}}) ==
+        "gb200_nvl72, nvl72_row");
 }
 
 TEST_CASE("a row whose network nobody can place is listed and doesn't count") {

@@ -10,7 +10,8 @@ using namespace rehearse::test;
 namespace {
 
 /// Rows whose predictions are off by these errors, on a generation.
-void add_rows(Scoreboard& board, const std::vector<double>& errors, const std::string& generation, const std::string& strategy = "dp", const std::string& model = "dense") {
+void add_rows(Scoreboard& board, const std::vector<double>& errors, const std::string& generation,
+              const std::string& strategy = "dp", const std::string& model = "dense") {
   for (const double e : errors) {
     ScoredRow row;
     row.row.job.emplace();
@@ -24,7 +25,8 @@ void add_rows(Scoreboard& board, const std::vector<double>& errors, const std::s
 }
 
 std::string written(const PredictionRanges& ranges) {
-  const std::string file = (std::filesystem::temp_directory_path() / ("ranges" + std::to_string(::getpid()) + ".json")).string();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("ranges" + std::to_string(::getpid()) + ".json")).string();
   std::ofstream(file) << ranges.to_json();
   return file;
 }
@@ -78,7 +80,8 @@ TEST_CASE("ranges survive being written and read") {
 }
 
 TEST_CASE("a file of ranges without the widest kind, or with its ends exchanged, is refused") {
-  const std::string file = (std::filesystem::temp_directory_path() / ("bad_ranges" + std::to_string(::getpid()) + ".json")).string();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("bad_ranges" + std::to_string(::getpid()) + ".json")).string();
   const auto refused = [&](const char* groups) {
     std::ofstream(file) << R"({"schema": "rehearse/prediction_errors/v1", "groups": )" << groups << "}";
     try {
@@ -88,8 +91,10 @@ TEST_CASE("a file of ranges without the widest kind, or with its ends exchanged,
     }
     return std::string();
   };
-  CHECK(refused(R"([{"model": "dense", "generation": "", "strategy": "", "rows": 9, "p10": 0.9, "p90": 1.1}])").ends_with("/groups"));
-  CHECK(refused(R"([{"model": "", "generation": "", "strategy": "", "rows": 9, "p10": 1.2, "p90": 1.1}])").ends_with("/groups/0/p10"));
+  CHECK(refused(R"([{"model": "dense", "generation": "", "strategy": "", "rows": 9, "p10": 0.9, "p90": 1.1}])")
+            .ends_with("/groups"));
+  CHECK(refused(R"([{"model": "", "generation": "", "strategy": "", "rows": 9, "p10": 1.2, "p90": 1.1}])")
+            .ends_with("/groups/0/p10"));
 }
 
 TEST_CASE("the shipped ranges hold the prediction's order of magnitude and more rows the wider they are") {

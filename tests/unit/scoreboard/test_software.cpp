@@ -16,8 +16,10 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 };
 
-std::string refusal(const std::string& entries, const std::string& sources = R"({"s": {"text": "t", "evidence": "published"}})") {
-  const Folder folder(R"({"schema": "rehearse/software/v1", "name": "n", "entries": )" + entries + R"(, "sources": )" + sources + "}");
+std::string refusal(const std::string& entries,
+                    const std::string& sources = R"({"s": {"text": "t", "evidence": "published"}})") {
+  const Folder folder(R"({"schema": "rehearse/software/v1", "name": "n", "entries": )" + entries + R"(, "sources": )" +
+                      sources + "}");
   try {
     (void)SoftwareTable::load(folder.path);
   } catch (const Error& e) {
@@ -37,7 +39,9 @@ TEST_CASE("every shipped default has a citation") {
 }
 
 TEST_CASE("later entries go before earlier ones, and rows match whatever the case") {
-  const Folder folder(R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}}, "entries": [
+  const Folder folder(
+      R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}},
+      "entries": [
     {"when": {}, "defaults": {"attention": ["flash2", "s"], "dropout": [0, "s"]}},
     {"when": {"source": "BLOG", "tp": [2, 4]}, "release": "second", "defaults": {"attention": ["unfused", "s", "why"]}},
     {"when": {"source": "blog", "tp": 8}, "release": "third", "defaults": {"attention": ["cudnn", "s"]}}]})");
@@ -49,7 +53,9 @@ TEST_CASE("later entries go before earlier ones, and rows match whatever the cas
 }
 
 TEST_CASE("a row may meet any of several sets of conditions") {
-  const Folder folder(R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}}, "entries": [
+  const Folder folder(
+      R"({"schema": "rehearse/software/v1", "name": "n", "sources": {"s": {"text": "t", "evidence": "published"}},
+      "entries": [
     {"when": [{"source": "nobody"}, {"source": "blog", "tp": 8}], "defaults": {"attention": ["unfused", "s"]}},
     {"when": [{"source": "nobody"}, {"source": "blog", "tp": 2}], "defaults": {"dropout": [0, "s"]}}]})");
   const auto defaults = SoftwareTable::load(folder.path).defaults_for(row_of(row_json()));

@@ -9,7 +9,8 @@ namespace rehearse::test {
 /// A job with its problem; not to be moved once the problem refers to it.
 struct SearchJob {
   explicit SearchJob(const std::string& scenario) : job(load_job(kSource + "/scenarios/" + scenario + ".json")) {}
-  SearchJob(const std::string& model, const std::string& machine, int nodes, std::int64_t batch, std::int64_t sequence) {
+  SearchJob(const std::string& model, const std::string& machine, int nodes, std::int64_t batch,
+            std::int64_t sequence) {
     job.site = make_site(machine, nodes, nodes > 1 ? "ib_hdr" : "single_switch");
     job.workload.network = ModelLibrary(kSource + "/scenarios/models").load(model);
     job.workload.training.global_batch = batch;
@@ -20,7 +21,12 @@ struct SearchJob {
   SearchJob& operator=(const SearchJob&) = delete;
 
   [[nodiscard]] SearchProblem problem() const {
-    return {job.workload, job.site->cluster, job.site->cost, job.strategy, job.site->cluster.device_count(), [this](const StrategySettings& s) { return lower(job.workload, s, job.site->cluster); }};
+    return {job.workload,
+            job.site->cluster,
+            job.site->cost,
+            job.strategy,
+            job.site->cluster.device_count(),
+            [this](const StrategySettings& s) { return lower(job.workload, s, job.site->cluster); }};
   }
 
   ScenarioJob job;
@@ -37,7 +43,9 @@ inline SearchOptions on_analytic(std::set<std::string> fixed = {}) {
 /// Plans by their labels with times and memory, as one text.
 inline std::string listed(const std::vector<Found>& found) {
   std::string out;
-  for (const Found& f : found) out += plan_label(f.settings) + " " + std::to_string(f.evaluation.time().value()) + " " + std::to_string(f.evaluation.needed.value()) + "\n";
+  for (const Found& f : found)
+    out += plan_label(f.settings) + " " + std::to_string(f.evaluation.time().value()) + " " +
+           std::to_string(f.evaluation.needed.value()) + "\n";
   return out;
 }
 

@@ -20,7 +20,8 @@ double nearest_bound(const SearchJob& job, std::size_t most) {
     const Evaluation e = evaluate(problem, s);
     if (!e.refusal.empty()) continue;
     const Bound least = bound(pass_costs(problem, s), s, problem.workload.training.global_batch);
-    INFO(job.job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value() << ", time " << least.step_time.value() << " <= " << e.step_time.value());
+    INFO(job.job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value()
+                      << ", time " << least.step_time.value() << " <= " << e.step_time.value());
     CHECK(least.memory <= e.needed);
     if (!e.fits) continue;
     CHECK(least.step_time <= e.step_time);
@@ -39,11 +40,14 @@ TEST_CASE("no plan is faster or smaller than its bounds") {
   CHECK(nearest_bound(SearchJob("tiny_mixtral", "dgx_h100", 1, 16, 64), 60) > 0.02);
 }
 
-TEST_CASE("no plan of GPT-3 on 1,024 GPUs is faster or smaller than its bounds") { CHECK(nearest_bound(SearchJob("gpt3_175b_a100_1024"), 20) > 0.7); }
+TEST_CASE("no plan of GPT-3 on 1,024 GPUs is faster or smaller than its bounds") {
+  CHECK(nearest_bound(SearchJob("gpt3_175b_a100_1024"), 20) > 0.7);
+}
 
 TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
   // No number of stages that 384 GPUs give divides the 70 layers of BLOOM.
-  const SearchJob gpt2("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024), llama("llama3_8b", "dgx_h100", 2, 32, 4096), experts("tiny_mixtral", "dgx_h100", 1, 16, 64), bloom("bloom_176b_a100_384");
+  const SearchJob gpt2("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024), llama("llama3_8b", "dgx_h100", 2, 32, 4096),
+      experts("tiny_mixtral", "dgx_h100", 1, 16, 64), bloom("bloom_176b_a100_384");
   for (const SearchJob* job : {&gpt2, &llama, &experts, &bloom}) {
     const SearchProblem problem = job->problem();
     const Space space(problem.workload, problem.own, problem.devices, {});
@@ -59,7 +63,8 @@ TEST_CASE("no plan is faster or smaller than its plain sibling allows") {
       const Evaluation e = evaluate(problem, s);
       if (!e.refusal.empty()) continue;
       const Bound least = bound(r, traffic, s);
-      INFO(job->job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value() << ", time " << least.step_time.value() << " <= " << e.step_time.value());
+      INFO(job->job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value()
+                         << ", time " << least.step_time.value() << " <= " << e.step_time.value());
       CHECK(least.memory <= e.needed);
       if (!e.fits) continue;
       CHECK(least.step_time <= e.step_time);

@@ -28,7 +28,8 @@ Found plan(int tp, double matmul, double bubble, double gib) {
 TEST_CASE("a trade names categories that add up to the difference, and the memory") {
   const Found winner = plan(8, 10, 1, 60), other = plan(4, 9.5, 3, 50);
   CHECK(trade_text(winner, winner) == "the best");
-  CHECK(trade_text(other, winner) == "+1.5 s: +2 s bubble (waiting for others), -500 ms matrix products; 10 GiB less memory");
+  CHECK(trade_text(other, winner) ==
+        "+1.5 s: +2 s bubble (waiting for others), -500 ms matrix products; 10 GiB less memory");
 }
 
 TEST_CASE("the reason compares the winner with the next and with the scenario's own plan") {
@@ -66,7 +67,8 @@ TEST_CASE("a part of a search reads back as it was written") {
     CHECK(a.order == b.order);
     CHECK(a.evaluation.step_time == b.evaluation.step_time);
     CHECK(a.evaluation.breakdown.seconds == b.evaluation.breakdown.seconds);
-    CHECK(std::count(part.overrides[i].begin(), part.overrides[i].end(), "strategy.dp=" + std::to_string(a.settings.dp)) == 1);
+    CHECK(std::count(part.overrides[i].begin(), part.overrides[i].end(),
+                     "strategy.dp=" + std::to_string(a.settings.dp)) == 1);
     CHECK(part.overrides[i].size() == setting_texts(a.settings).size());
   }
   CHECK(part.front.size() == report.result.front.size());

@@ -9,7 +9,8 @@ using namespace rehearse::test;
 
 TEST_CASE("1F1B accumulates whole gradients beside all activations in its steady state alone") {
   const Schedule& schedule = *schedules().at("1f1b").value;
-  const WholeBeside steady = whole_beside(schedule, {4, 1, 8}, 0), filled = whole_beside(schedule, {4, 1, 4}, 0), one = whole_beside(schedule, {4, 1, 1}, 0);
+  const WholeBeside steady = whole_beside(schedule, {4, 1, 8}, 0), filled = whole_beside(schedule, {4, 1, 4}, 0),
+                    one = whole_beside(schedule, {4, 1, 1}, 0);
   CHECK(steady.weights == 1);
   CHECK(steady.gradients == 1);
   // The first backward leaves three of four.
@@ -34,13 +35,17 @@ TEST_CASE("with more microbatches no schedule holds less") {
           }
           const std::vector<KeptInChunk> chunks(static_cast<std::size_t>(p * v), {Bytes{3}, Bytes{5}});
           for (int stage = 0; stage < p; ++stage) {
-            const WholeBeside few = least_whole_beside(schedule, shape, stage), all = whole_beside(schedule, shape, stage);
+            const WholeBeside few = least_whole_beside(schedule, shape, stage),
+                              all = whole_beside(schedule, shape, stage);
             INFO(entry.name << " p " << p << " v " << v << " m " << m << " stage " << stage);
             CHECK(few.weights <= all.weights);
             CHECK(few.gradients <= all.gradients);
           }
           CHECK(most_kept(schedule, {p, v, 2 * p}, chunks) <= most_kept(schedule, shape, chunks));
-          CHECK(most_kept(schedule, shape, chunks) >= Bytes{3.0 * schedule.chunks_in_flight(0, shape)} * (schedule.splits_backward() ? 0.5 : m > 2 * p && entry.name == std::string("gpipe") ? 0.0 : 1.0));
+          CHECK(most_kept(schedule, shape, chunks) >= Bytes{3.0 * schedule.chunks_in_flight(0, shape)} *
+                                                          (schedule.splits_backward()                        ? 0.5
+                                                           : m > 2 * p && entry.name == std::string("gpipe") ? 0.0
+                                                                                                             : 1.0));
           ++held;
         }
   CHECK(held > 50);

@@ -8,7 +8,8 @@ using namespace rehearse;
 using namespace rehearse::test;
 
 TEST_CASE("no plan is faster or smaller than all of its bounds, whatever it shards, moves and splits") {
-  const SearchJob gpt2("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024), shared_pcie("gpt2_xl", "pcie8_l40s_2sw", 2, 32, 1024), llama("llama3_8b", "dgx_h100", 2, 32, 4096), bloom("bloom_176b_a100_384");
+  const SearchJob gpt2("gpt2_xl", "dgx_a100_80gb", 1, 16, 1024), shared_pcie("gpt2_xl", "pcie8_l40s_2sw", 2, 32, 1024),
+      llama("llama3_8b", "dgx_h100", 2, 32, 4096), bloom("bloom_176b_a100_384");
   for (const SearchJob* job : {&gpt2, &shared_pcie, &llama, &bloom}) {
     const SearchProblem problem = job->problem();
     const Space space(problem.workload, problem.own, problem.devices, {});
@@ -25,7 +26,8 @@ TEST_CASE("no plan is faster or smaller than all of its bounds, whatever it shar
       const Bound least = bounds.of_settings({s}).front();
       const Evaluation e = evaluate(problem, s);
       if (!e.refusal.empty()) continue;
-      INFO(job->job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value() << ", time " << least.step_time.value() << " <= " << e.step_time.value());
+      INFO(job->job.name << " " << plan_label(s) << ": memory " << least.memory.value() << " <= " << e.needed.value()
+                         << ", time " << least.step_time.value() << " <= " << e.step_time.value());
       CHECK(least.memory <= e.needed);
       if (!e.fits) continue;
       CHECK(least.step_time <= e.step_time);

@@ -19,7 +19,8 @@ TEST_CASE("ZeRO 3 gathers weights twice and scatters gradients once for each mic
   };
   std::vector<DeviceId> group;
   for (int d = 0; d < 8; ++d) group.push_back(d);
-  const Seconds gather = problem.cost.collectives().choose(CollectiveOp::all_gather, weights, group).time, scatter = problem.cost.collectives().choose(CollectiveOp::reduce_scatter, gradients, group).time;
+  const Seconds gather = problem.cost.collectives().choose(CollectiveOp::all_gather, weights, group).time,
+                scatter = problem.cost.collectives().choose(CollectiveOp::reduce_scatter, gradients, group).time;
   CHECK(least(0) == Seconds{0});
   CHECK(least(1) == Seconds{0});
   // Sizes are rounded down by a sixteenth of a doubling at most.
@@ -29,7 +30,9 @@ TEST_CASE("ZeRO 3 gathers weights twice and scatters gradients once for each mic
   CHECK(least(3) >= (gather * 2 + scatter) * (kTrafficMargin * 0.95));
 }
 
-TEST_CASE("FSDP over several stages keeps what it gathered: no microbatch waits for replicas, but for copies of what is whole") {
+TEST_CASE(
+    "FSDP over several stages keeps what it gathered: no microbatch waits for replicas, but for copies of what is "
+    "whole") {
   const SearchJob job("gpt2_xl", "dgx_a100_80gb", 1, 32, 1024);
   const SearchProblem problem = job.problem();
   PlanTraffic traffic(problem);

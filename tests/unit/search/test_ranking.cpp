@@ -43,6 +43,8 @@ TEST_CASE("by memory the smallest is best, the faster of two equally small ones 
 
 TEST_CASE("the front drops what is beaten and refuses what is no better") {
   std::vector<Found> front;
-  for (const Found& f : {found(2, 5, 1), found(3, 4, 2), found(4, 4, 3), found(1, 9, 4), found(2, 4.5, 5), found(2, 4.5, 6)}) add_to_front(front, f);
+  for (const Found& f :
+       {found(2, 5, 1), found(3, 4, 2), found(4, 4, 3), found(1, 9, 4), found(2, 4.5, 5), found(2, 4.5, 6)})
+    add_to_front(front, f);
   CHECK(orders(front) == std::vector<std::uint64_t>{4, 5, 2});
 }

@@ -69,10 +69,12 @@ TEST_CASE("the space has every strategy that a search promises") {
   }
   std::set<std::string> registered;
   for (const auto& entry : schedules().entries())
-    if (!entry.value->pairs() || entry.value->copies() > 1) registered.insert(entry.name);  // Pairs that hide exchanges between experts are for networks that have some.
+    if (!entry.value->pairs() || entry.value->copies() > 1)
+      registered.insert(entry.name);  // Pairs that hide exchanges between experts are for networks that have some.
   CHECK(schedules_seen == registered);
-  for (const char* word : {"zero0", "zero1", "zero2", "zero3", "fsdp", "hsdp", "sp", "recompute none", "recompute full", "offload optimizer", "offload activations", "offload all", "context ring",
-                           "context ulysses", "context allgather"})
+  for (const char* word : {"zero0", "zero1", "zero2", "zero3", "fsdp", "hsdp", "sp", "recompute none", "recompute full",
+                           "offload optimizer", "offload activations", "offload all", "context ring", "context ulysses",
+                           "context allgather"})
     CHECK(words.contains(word));
 }
 

@@ -12,7 +12,8 @@ TEST_CASE("keys may be short, values may hold commas in brackets") {
   CHECK(tp.values == std::vector<std::string>{"1", "2", "4"});
   CHECK(parse_vary("global_batch=8").key == "training.global_batch");
   CHECK(parse_vary("tp=2,4,2").values == std::vector<std::string>{"2", "4"});
-  CHECK(parse_vary("strategy.placement=[tp,dp,pp],[dp,tp,pp]").values == std::vector<std::string>{"tp,dp,pp", "dp,tp,pp"});
+  CHECK(parse_vary("strategy.placement=[tp,dp,pp],[dp,tp,pp]").values ==
+        std::vector<std::string>{"tp,dp,pp", "dp,tp,pp"});
 }
 
 TEST_CASE("what cannot be varied is told with the key that was meant") {

@@ -75,7 +75,8 @@ TEST_CASE("flows that end together are told in the order they were started") {
   std::vector<PlayClock::Token> expected;
   for (int d = 0; d < 64; ++d) {
     const auto token = static_cast<PlayClock::Token>((d * 37) % 64);
-    clock.start_flow(static_cast<DeviceId>(token), static_cast<DeviceId>(token) + 64, Bytes{1e6}, kUncapped, 1, 0, token);
+    clock.start_flow(static_cast<DeviceId>(token), static_cast<DeviceId>(token) + 64, Bytes{1e6}, kUncapped, 1, 0,
+                     token);
     expected.push_back(token);
   }
   clock.run(recorder);

@@ -18,17 +18,29 @@ namespace {
 
 constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
 
-struct Start { double at; DeviceId src, dst; double bytes; BytesPerSecond cap; int lanes; };
+struct Start {
+  double at;
+  DeviceId src, dst;
+  double bytes;
+  BytesPerSecond cap;
+  int lanes;
+};
 
 /// Ends by flow.
-struct Outcome { std::vector<double> ends; std::vector<double> link_bytes; std::uint64_t solved; };
+struct Outcome {
+  std::vector<double> ends;
+  std::vector<double> link_bytes;
+  std::uint64_t solved;
+};
 
 Outcome play(const Cluster& cluster, const std::vector<Start>& starts, Solved solved) {
   SimGridClock clock(cluster, solved);
   Recorder recorder(clock);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const Start& s = starts[i];
-    const auto begin = [&clock, s, token = starts.size() + i] { clock.start_flow(s.src, s.dst, Bytes{s.bytes}, s.cap, s.lanes, 1, token); };
+    const auto begin = [&clock, s, token = starts.size() + i] {
+      clock.start_flow(s.src, s.dst, Bytes{s.bytes}, s.cap, s.lanes, 1, token);
+    };
     recorder.actions[i] = begin;
     clock.set_timer(Seconds{s.at}, i);
   }
@@ -42,7 +54,9 @@ Outcome play(const Cluster& cluster, const std::vector<Start>& starts, Solved so
 /// Flows between random devices; the longer `span`, the fewer meet.
 std::vector<Start> random_traffic(const Cluster& cluster, unsigned seed, int count, double span) {
   std::mt19937 random(seed);
-  const auto uniform = [&](double low, double high) { return low + (high - low) * static_cast<double>(random()) / 4294967296.0; };
+  const auto uniform = [&](double low, double high) {
+    return low + (high - low) * static_cast<double>(random()) / 4294967296.0;
+  };
   const auto devices = static_cast<unsigned>(cluster.device_count());
   std::vector<Start> starts;
   for (int i = 0; i < count; ++i) {
@@ -75,7 +89,8 @@ TEST_CASE("random traffic ends as with SimGrid for all flows") {
     }
     INFO("seed " << seed << ", " << fast.solved << " of " << all.solved << " transfers solved");
     CHECK(worst < 1e-9);
-    for (std::size_t l = 0; l < all.link_bytes.size(); ++l) REQUIRE(fast.link_bytes[l] == Approx(all.link_bytes[l]).epsilon(1e-12));
+    for (std::size_t l = 0; l < all.link_bytes.size(); ++l)
+      REQUIRE(fast.link_bytes[l] == Approx(all.link_bytes[l]).epsilon(1e-12));
     some_free = some_free || fast.solved < all.solved / 4;
     some_solved = some_solved || fast.solved > all.solved * 3 / 4;
   }
@@ -88,14 +103,18 @@ TEST_CASE("a bundle ends with the last of its flows, as if each had been started
   for (unsigned seed = 1; seed <= 12; ++seed) {
     // Rings of some of the GPUs, at dates that let them meet.
     std::mt19937 random(seed);
-    struct Ring { double at; std::vector<PlayClock::Flow> flows; };
+    struct Ring {
+      double at;
+      std::vector<PlayClock::Flow> flows;
+    };
     std::vector<Ring> rings;
     for (int r = 0; r < 12; ++r) {
       Ring ring{static_cast<double>(random() % 8) * 0.004, {}};
       const auto first = static_cast<DeviceId>(random() % 16), stride = static_cast<DeviceId>(3 + random() % 6);
       const double bytes = 1e7 * static_cast<double>(1 + random() % 4);
       for (DeviceId d = first; d + stride < cluster.device_count(); d += stride)
-        ring.flows.push_back({d, d + stride, Bytes{random() % 4 == 0 ? bytes / 2 : bytes}, BytesPerSecond{random() % 4 == 0 ? 2e9 : 4e9}});
+        ring.flows.push_back({d, d + stride, Bytes{random() % 4 == 0 ? bytes / 2 : bytes},
+                              BytesPerSecond{random() % 4 == 0 ? 2e9 : 4e9}});
       rings.push_back(std::move(ring));
     }
     const auto ends = [&](bool bundled) {
@@ -146,7 +165,8 @@ TEST_CASE("flows with links of their own, or that fit the ones they share, never
   const auto out = play(cluster, starts, Solved::contended);
   CHECK(out.solved == 0);
   for (std::size_t i = 0; i < 16; ++i) CHECK(out.ends[i] == 0.1);
-  for (std::size_t i = 0; i < 4; ++i) CHECK(out.ends[16 + i] == Approx(0.01 * static_cast<double>(i) + 0.4).epsilon(1e-15));
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(out.ends[16 + i] == Approx(0.01 * static_cast<double>(i) + 0.4).epsilon(1e-15));
 }
 
 TEST_CASE("without contention the end is the analytic clock's to the bit") {
@@ -156,30 +176,40 @@ TEST_CASE("without contention the end is the analytic clock's to the bit") {
   Recorder recorder(clock), expected(analytic);
   for (PlayClock::Token t = 0; t < 8; ++t)
     for (PlayClock* each : {static_cast<PlayClock*>(&clock), static_cast<PlayClock*>(&analytic)})
-      each->start_flow(static_cast<DeviceId>(t), static_cast<DeviceId>(t) + 8, Bytes{1e9 / 7.0 + static_cast<double>(t)}, kUncapped, 1, 0, t);
+      each->start_flow(static_cast<DeviceId>(t), static_cast<DeviceId>(t) + 8,
+                       Bytes{1e9 / 7.0 + static_cast<double>(t)}, kUncapped, 1, 0, t);
   clock.run(recorder);
   analytic.run(expected);
   CHECK(recorder.log == expected.log);
   CHECK(clock.link_bytes() == analytic.link_bytes());
 }
 
-TEST_CASE("a newcomer that overloads a link takes those on it to SimGrid, with the bytes they have left, and no one else") {
+TEST_CASE(
+    "a newcomer that overloads a link takes those on it to SimGrid, with the bytes they have left, and no one else") {
   const auto cluster = small_cluster(4);
-  // Alone for 50 ms, then half the NIC each: 0.5 GB left take 100 ms; the newcomer then has 0.5 GB left and the NIC to itself.
-  const auto out = play(cluster, {{0, 0, 8, 1e9, kUncapped, 1}, {0, 1, 9, 1e9, kUncapped, 1}, {0.05, 0, 16, 1e9, kUncapped, 1}}, Solved::contended);
+  // Alone for 50 ms, then half the NIC each: 0.5 GB left take 100 ms; the newcomer then has 0.5 GB left and the NIC to
+  // itself.
+  const auto out =
+      play(cluster, {{0, 0, 8, 1e9, kUncapped, 1}, {0, 1, 9, 1e9, kUncapped, 1}, {0.05, 0, 16, 1e9, kUncapped, 1}},
+           Solved::contended);
   CHECK(out.ends[0] == Approx(0.15).epsilon(1e-12));
   CHECK(out.ends[1] == 0.1);
   CHECK(out.ends[2] == Approx(0.20).epsilon(1e-12));
   CHECK(out.solved == 2);
   double crossed = 0;
-  for (const auto link : cluster.route(0, 8).links) crossed = std::max(crossed, out.link_bytes[static_cast<std::size_t>(link)]);
+  for (const auto link : cluster.route(0, 8).links)
+    crossed = std::max(crossed, out.link_bytes[static_cast<std::size_t>(link)]);
   CHECK(crossed == 2e9);
 }
 
 TEST_CASE("a solved flow leaves room for a free one on a link that both cross") {
-  // Out of device 0: A and B, 5 GB/s each. Into device 8: A, which could use 10 GB/s but whose cap is 7, and C at 3 GB/s.
+  // Out of device 0: A and B, 5 GB/s each. Into device 8: A, which could use 10 GB/s but whose cap is 7, and C at 3
+  // GB/s.
   const auto cluster = small_cluster(4);
-  const auto out = play(cluster, {{0, 0, 8, 1e9, BytesPerSecond{7e9}, 1}, {0, 0, 16, 1e9, kUncapped, 1}, {0.1, 24, 8, 3e8, BytesPerSecond{3e9}, 1}},
+  const auto out = play(cluster,
+                        {{0, 0, 8, 1e9, BytesPerSecond{7e9}, 1},
+                         {0, 0, 16, 1e9, kUncapped, 1},
+                         {0.1, 24, 8, 3e8, BytesPerSecond{3e9}, 1}},
                         Solved::contended);
   CHECK(out.solved == 2);
   CHECK(out.ends[0] == Approx(0.2).epsilon(1e-12));
@@ -189,7 +219,9 @@ TEST_CASE("a solved flow leaves room for a free one on a link that both cross") 
 
 TEST_CASE("once a link is asked for no more than it has, newcomers run free on it again") {
   const auto cluster = small_cluster(4);
-  const auto out = play(cluster, {{0, 0, 8, 1e8, kUncapped, 1}, {0, 0, 16, 1e8, kUncapped, 1}, {0.5, 0, 8, 1e9, kUncapped, 1}}, Solved::contended);
+  const auto out =
+      play(cluster, {{0, 0, 8, 1e8, kUncapped, 1}, {0, 0, 16, 1e8, kUncapped, 1}, {0.5, 0, 8, 1e9, kUncapped, 1}},
+           Solved::contended);
   CHECK(out.solved == 2);
   CHECK(out.ends[2] == 0.6);
 }

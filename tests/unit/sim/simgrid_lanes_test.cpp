@@ -17,10 +17,18 @@ namespace {
 
 constexpr BytesPerSecond kUncapped{std::numeric_limits<double>::infinity()};
 
-struct Transfer { DeviceId src, dst; double bytes; BytesPerSecond cap; int lanes; };
+struct Transfer {
+  DeviceId src, dst;
+  double bytes;
+  BytesPerSecond cap;
+  int lanes;
+};
 
 /// End of each transfer, its lanes as one flow or as flows of their own, and the bytes of every link.
-struct Outcome { std::vector<double> ends; std::vector<double> link_bytes; };
+struct Outcome {
+  std::vector<double> ends;
+  std::vector<double> link_bytes;
+};
 
 Outcome play_lanes(const Cluster& cluster, const std::vector<Transfer>& transfers, bool as_one) {
   SimGridClock clock(cluster);

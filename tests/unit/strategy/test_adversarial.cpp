@@ -1,4 +1,5 @@
-// Two networks trained against each other: what each pass computes, what is reduced when, what is kept, what is refused.
+// Two networks trained against each other: what each pass computes, what is reduced when, what is kept, what is
+// refused.
 
 #include <algorithm>
 #include <set>
@@ -35,9 +36,13 @@ bool judges(const Program& p, const Entry& e) { return e.layer >= p.chunks.back(
 
 /// Index of the first entry of a role that `wanted` holds for, or of the last.
 template <class Wanted>
-std::ptrdiff_t first_of(const Role& role, const Wanted& wanted) { return std::find_if(role.step.begin(), role.step.end(), wanted) - role.step.begin(); }
+std::ptrdiff_t first_of(const Role& role, const Wanted& wanted) {
+  return std::find_if(role.step.begin(), role.step.end(), wanted) - role.step.begin();
+}
 template <class Wanted>
-std::ptrdiff_t last_of(const Role& role, const Wanted& wanted) { return role.step.rend() - std::find_if(role.step.rbegin(), role.step.rend(), wanted) - 1; }
+std::ptrdiff_t last_of(const Role& role, const Wanted& wanted) {
+  return role.step.rend() - std::find_if(role.step.rbegin(), role.step.rend(), wanted) - 1;
+}
 
 Error refused(const Job& job) {
   try {
@@ -57,7 +62,8 @@ TEST_CASE("a step executes all passes but the gradients of what nobody trains") 
   validate(p);
   const Network& n = job.workload.network;
   const double samples = 2 * 3;
-  // Neither images that are shown nor noise have a gradient: the first convolution of the one saves it twice, that of the other once.
+  // Neither images that are shown nor noise have a gradient: the first convolution of the one saves it twice, that of
+  // the other once.
   const double saved = 2 * forward_flops(n, "down", "conv", samples) + forward_flops(n, "project", "conv", samples);
   CHECK(executed_matmul_flops(p).value() == Approx(p.model_flops_per_step - saved).epsilon(1e-12));
 }
@@ -69,10 +75,12 @@ TEST_CASE("backward goes through a discriminator without adding to its gradients
     for (const Operand& o : task.operands) {
       const Tensor& t = p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
       if (t.category != MemoryCategory::gradients || body.phase == Phase::optimizer) continue;
-      CHECK((e.pass == kThrough) != judges(p, e));  // The generator's gradients come with the last pass, the discriminator's with the others.
+      // The generator's gradients come with the last pass, the discriminator's with the others.
+      CHECK((e.pass == kThrough) != judges(p, e));
     }
     const auto* c = std::get_if<ComputeTask>(&task.kind);
-    if (c != nullptr && c->op == ComputeOp::convolution_grad && judges(p, e)) (e.pass == kThrough ? passed : trained).insert(e.layer);
+    if (c != nullptr && c->op == ComputeOp::convolution_grad && judges(p, e))
+      (e.pass == kThrough ? passed : trained).insert(e.layer);
   });
   CHECK(trained == std::set<int>{2, 3});
   CHECK(passed == std::set<int>{2, 3});
@@ -82,7 +90,9 @@ TEST_CASE("the generator learns from a discriminator that has been updated") {
   const Program p = gan_job(2).lower();
   const Role& role = p.roles.front();
   const auto named = [&](const char* name, bool of_discriminator) {
-    return [&p, name, of_discriminator](const Entry& e) { return p.bodies[static_cast<std::size_t>(e.body)].name == name && judges(p, e) == of_discriminator; };
+    return [&p, name, of_discriminator](const Entry& e) {
+      return p.bodies[static_cast<std::size_t>(e.body)].name == name && judges(p, e) == of_discriminator;
+    };
   };
   const auto in_pass = [](int pass) { return [pass](const Entry& e) { return e.pass == pass; }; };
   CHECK(last_of(role, in_pass(kMade)) < first_of(role, named("update", true)));
@@ -112,23 +122,30 @@ TEST_CASE("each network has its own update and state") {
   const Program p = job.lower();
   std::set<std::pair<std::string, double>> rules[2];
   for_each_task(p, 0, [&](const Entry& e, const Body&, const Task& task) {
-    if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer) rules[judges(p, e)].insert({c->variant, c->scalars.at(0)});
+    if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer)
+      rules[judges(p, e)].insert({c->variant, c->scalars.at(0)});
   });
   CHECK(rules[0] == std::set<std::pair<std::string, double>>{{"adam", job.workload.training.learning_rate}});
   CHECK(rules[1] == std::set<std::pair<std::string, double>>{{"sgd", 0.5}});
   // Two moments for the generator, one for the discriminator.
   const Network& n = job.workload.network;
   double generator = 0;
-  for (int b = 0; b < n.discriminator; ++b) generator += static_cast<double>(n.blocks[static_cast<std::size_t>(b)].parameter_count());
-  CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) == 4 * (generator + static_cast<double>(n.parameter_count())));
+  for (int b = 0; b < n.discriminator; ++b)
+    generator += static_cast<double>(n.blocks[static_cast<std::size_t>(b)].parameter_count());
+  CHECK(persistent_bytes(p, 0, MemoryCategory::optimizer) ==
+        4 * (generator + static_cast<double>(n.parameter_count())));
   job.strategy.dp = job.strategy.dp_replicate = 2;
   job.strategy.zero_stage = 1;
-  CHECK(persistent_bytes(job.lower(), 0, MemoryCategory::optimizer) == Approx(2 * (generator + static_cast<double>(n.parameter_count()))).epsilon(0.02));
+  CHECK(persistent_bytes(job.lower(), 0, MemoryCategory::optimizer) ==
+        Approx(2 * (generator + static_cast<double>(n.parameter_count()))).epsilon(0.02));
 }
 
 TEST_CASE("made images of all microbatches are kept until the generator learns") {
   const auto activations = [](int microbatches) {
-    return peak_memory(gan_job(1, microbatches).lower(), Bytes{0}, Bytes{0}).front().by_category[static_cast<std::size_t>(MemoryCategory::activations)].value();
+    return peak_memory(gan_job(1, microbatches).lower(), Bytes{0}, Bytes{0})
+        .front()
+        .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+        .value();
   };
   const double image = 4.0 * 3 * 12 * 8;
   // And what the generator keeps beside them: its first result before and after batch norm, and tanh's argument.
@@ -146,7 +163,11 @@ TEST_CASE("what has no lowering for two networks is refused with the reason") {
   CHECK(with([](Job& j) { j.strategy.pp = 2; }).where == "strategy.pp");
   CHECK(with([](Job& j) { j.strategy.tile_h = 2; }).where == "strategy.tile_h");
   CHECK(with([](Job& j) { j.strategy.zero_stage = 2; }).where == "strategy.zero_stage");
-  CHECK(with([](Job& j) { j.strategy.dp_shard = 2; j.strategy.dp_replicate = 1; j.strategy.fsdp.enabled = true; }).where == "strategy.fsdp.enabled");
+  CHECK(with([](Job& j) {
+          j.strategy.dp_shard = 2;
+          j.strategy.dp_replicate = 1;
+          j.strategy.fsdp.enabled = true;
+        }).where == "strategy.fsdp.enabled");
   CHECK(with([](Job& j) { j.strategy.offload = Offload::optimizer; }).where == "strategy.offload");
   CHECK(with([](Job& j) { j.strategy.recompute = Recompute::full; }).where == "strategy.recompute");
   CHECK(with([](Job& j) { j.strategy.data_parallel = DataParallelism::funnel; }).where == "strategy.data_parallel");

@@ -13,8 +13,10 @@ TEST_CASE("every name a framework uses means a registered strategy and known key
   for (const StrategyAlias& alias : strategy_aliases()) {
     INFO(alias.name);
     CHECK_NOTHROW(strategies().at(alias.strategy));
-    for (std::size_t at = alias.settings.find("strategy."); at != std::string::npos; at = alias.settings.find("strategy.", at + 1)) {
-      const std::string key = alias.settings.substr(at, alias.settings.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", at) - at);
+    for (std::size_t at = alias.settings.find("strategy."); at != std::string::npos;
+         at = alias.settings.find("strategy.", at + 1)) {
+      const std::string key = alias.settings.substr(
+          at, alias.settings.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", at) - at);
       CHECK_NOTHROW(explain(key));
     }
     CHECK(find_strategy_alias(alias.name) == &alias);
@@ -26,7 +28,8 @@ TEST_CASE("every name a framework uses means a registered strategy and known key
 
 TEST_CASE("no name stands for two things") {
   const auto& all = strategy_aliases();
-  CHECK(std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name >= b.name; }) == all.end());
+  CHECK(std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name >= b.name; }) ==
+        all.end());
   const auto names = strategies().names();
   for (const StrategyAlias& alias : all) CHECK(std::find(names.begin(), names.end(), alias.name) == names.end());
 }

@@ -1,7 +1,7 @@
 // A funnel and a parameter server: who holds what, and how many bytes cross whose wire.
 
-#include "tests/support/catch.hpp"
 #include "core/program/body.hpp"
+#include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
@@ -22,13 +22,16 @@ Job central(DataParallelism kind, int ranks, int servers = 1, int microbatches =
 
 double held(const Program& p, int rank) {
   double out = 0;
-  for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer}) out += persistent_bytes(p, rank, c);
+  for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer})
+    out += persistent_bytes(p, rank, c);
   return out;
 }
 
 double parameters(const Job& job) { return static_cast<double>(job.workload.network.parameter_count()); }
 
-struct Wire { double sent = 0, received = 0; };
+struct Wire {
+  double sent = 0, received = 0;
+};
 
 /// Bytes of messages at one rank whose tasks are called `name`.
 Wire messages(const Program& p, int rank, const std::string& name) {
@@ -46,7 +49,8 @@ Wire messages(const Program& p, int rank, const std::string& name) {
 double collective(const Program& p, int rank, CollectiveOp op) {
   double bytes = 0;
   for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
-    if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && c->op == op) bytes += collective_bytes(p, body, task, context_of(p, rank, e));
+    if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && c->op == op)
+      bytes += collective_bytes(p, body, task, context_of(p, rank, e));
   });
   return bytes;
 }
@@ -138,15 +142,19 @@ TEST_CASE("offloading leaves parameters and gradients on the device and the rest
     double device = 0, host = 0;
     for (const Role::Persistent& q : p.roles[0].persistent) {
       const Tensor& t = p.tensors[static_cast<std::size_t>(q.tensor)];
-      if (t.alias_of < 0 && t.name != "gradient_norm") (t.space == MemorySpace::device ? device : host) += p.local_bytes(t, p.mesh.context(0));
+      if (t.alias_of < 0 && t.name != "gradient_norm")
+        (t.space == MemorySpace::device ? device : host) += p.local_bytes(t, p.mesh.context(0));
     }
     CHECK(device == 4 * parameters(job) / dp);
     CHECK(host == 14 * parameters(job) / dp);
     // Every gradient goes to the host once and every parameter comes back once.
     double out = 0, back = 0;
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
-      if (task.name == "to_host") for (const Operand& o : task.operands) out += o.access == Access::read ? bytes_of(p, body, o, context_of(p, 0, e)) : 0;
-      if (task.name == "to_device" && body.name == "update") back += bytes_of(p, body, task.operands.at(0), context_of(p, 0, e));
+      if (task.name == "to_host")
+        for (const Operand& o : task.operands)
+          out += o.access == Access::read ? bytes_of(p, body, o, context_of(p, 0, e)) : 0;
+      if (task.name == "to_device" && body.name == "update")
+        back += bytes_of(p, body, task.operands.at(0), context_of(p, 0, e));
     });
     CHECK(out == 2 * parameters(job) / dp);
     CHECK(back == 2 * parameters(job) / dp);

@@ -44,7 +44,11 @@ Job gpt(int tp, bool sequence_parallel, Recompute recompute) {
 
 constexpr double kMessage = 2.0 * 2 * 32 * 64;  // 2 bytes * b s h
 
-struct Call { std::string name; CollectiveOp op; double bytes; };
+struct Call {
+  std::string name;
+  CollectiveOp op;
+  double bytes;
+};
 
 /// Collectives of one step of a rank over groups that vary along data-parallel axes only.
 std::vector<Call> data_parallel_calls(const Program& p, int rank) {
@@ -65,7 +69,8 @@ double total(const std::vector<Call>& calls, CollectiveOp op) {
 
 }  // namespace
 
-TEST_CASE("tensor parallelism: an all-reduce after attention and one after the MLP, each way (Shoeybi et al. 2019, fig. 4)") {
+TEST_CASE(
+    "tensor parallelism: an all-reduce after attention and one after the MLP, each way (Shoeybi et al. 2019, fig. 4)") {
   const Program p = gpt(2, false, Recompute::none).lower();
   CHECK(collectives(p, "layer.forward", kMessage) == Counts{{kReduce, 2}});
   CHECK(collectives(p, "layer.backward", kMessage) == Counts{{kReduce, 2}});
@@ -75,10 +80,13 @@ TEST_CASE("recomputing a layer repeats its forward collectives") {
   CHECK(collectives(gpt(2, false, Recompute::full).lower(), "layer.backward", kMessage) == Counts{{kReduce, 4}});
   CHECK(collectives(gpt(2, false, Recompute::selective).lower(), "layer.backward", kMessage) == Counts{{kReduce, 2}});
   // Under sequence parallelism: two of each again, and inputs are gathered anew for the weight gradients all the same.
-  CHECK(collectives(gpt(2, true, Recompute::full).lower(), "layer.backward", kMessage) == Counts{{kGather, 6}, {kScatter, 4}});
+  CHECK(collectives(gpt(2, true, Recompute::full).lower(), "layer.backward", kMessage) ==
+        Counts{{kGather, 6}, {kScatter, 4}});
 }
 
-TEST_CASE("sequence parallelism: all-gathers and reduce-scatters in place of all-reduces (Korthikanti et al. 2022, sec. 4.2.2)") {
+TEST_CASE(
+    "sequence parallelism: all-gathers and reduce-scatters in place of all-reduces (Korthikanti et al. 2022, sec. "
+    "4.2.2)") {
   const Program p = gpt(4, true, Recompute::none).lower();
   CHECK(collectives(p, "layer.forward", kMessage) == Counts{{kGather, 2}, {kScatter, 2}});
   // Backward gathers two gradients, and two inputs again, which are kept as slices only.
@@ -87,7 +95,9 @@ TEST_CASE("sequence parallelism: all-gathers and reduce-scatters in place of all
 
 TEST_CASE("one rank alone communicates nothing") {
   const Program p = gpt(1, true, Recompute::full).lower();
-  for_each_task(p, 0, [](const Entry&, const Body&, const Task& task) { CHECK_FALSE(std::holds_alternative<CollectiveTask>(task.kind)); });
+  for_each_task(p, 0, [](const Entry&, const Body&, const Task& task) {
+    CHECK_FALSE(std::holds_alternative<CollectiveTask>(task.kind));
+  });
 }
 
 TEST_CASE("a gated MLP and grouped queries communicate as a GPT layer does") {
@@ -121,7 +131,8 @@ TEST_CASE("data parallelism reduces every gradient once per step, in buckets") {
     CHECK(total(calls, kReduce) == gradients);
     double largest = 0;
     for (const Tensor& t : p.tensors)
-      if (t.category == MemoryCategory::gradients && t.alias_of < 0) largest = std::max(largest, p.local_bytes(t, p.mesh.context(0)));
+      if (t.category == MemoryCategory::gradients && t.alias_of < 0)
+        largest = std::max(largest, p.local_bytes(t, p.mesh.context(0)));
     for (std::size_t i = 0; i < calls.size(); ++i) {
       CHECK(calls[i].bytes < bucket + largest);
       if (i + 1 < calls.size()) CHECK(calls[i].bytes >= bucket);
@@ -196,7 +207,8 @@ TEST_CASE("pipeline messages carry b s h elements, a tp-th of them when scattere
       const Program p = job.lower();
       int sent = 0;
       for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
-        if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && body.name.rfind("send", 0) == 0) FAIL("a send needs no collective");
+        if (const auto* c = std::get_if<CollectiveTask>(&task.kind); c != nullptr && body.name.rfind("send", 0) == 0)
+          FAIL("a send needs no collective");
         const auto* m = std::get_if<P2pTask>(&task.kind);
         if (m == nullptr || m->direction != P2pTask::Direction::send) return;
         ++sent;

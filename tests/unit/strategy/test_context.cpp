@@ -1,4 +1,5 @@
-// Context parallelism: bytes on the wire are the papers', work and memory are equal on all ranks, and nothing is computed twice.
+// Context parallelism: bytes on the wire are the papers', work and memory are equal on all ranks, and nothing is
+// computed twice.
 
 #include <map>
 
@@ -13,8 +14,8 @@ using namespace rehearse::test;
 namespace {
 
 constexpr std::int64_t kSequence = 64;
-constexpr double kTwo = 2;              // Bytes of a bf16 number.
-constexpr double kHidden = 64;          // tiny_llama: 4 heads of 16, 2 of them of keys and values.
+constexpr double kTwo = 2;      // Bytes of a bf16 number.
+constexpr double kHidden = 64;  // tiny_llama: 4 heads of 16, 2 of them of keys and values.
 constexpr double kKeys = 32;
 
 Job split(int cp, ContextExchange how, Network network = tiny_llama()) {
@@ -54,8 +55,10 @@ double scores(const Program& p, const std::string& body, int rank) {
   for (const Body& b : p.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
       const auto* c = std::get_if<ComputeTask>(&b.graph[v].kind);
-      if (b.name != body || c == nullptr || (c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad)) continue;
-      const auto q = static_cast<double>(p.exprs.evaluate(c->dims[3], at)), k = static_cast<double>(p.exprs.evaluate(c->dims[4], at));
+      if (b.name != body || c == nullptr || (c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad))
+        continue;
+      const auto q = static_cast<double>(p.exprs.evaluate(c->dims[3], at)),
+                 k = static_cast<double>(p.exprs.evaluate(c->dims[4], at));
       out += c->causal ? q * (k - q / 2) : q * k;
     }
   return out;
@@ -73,19 +76,24 @@ Error refusal(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("ring attention: k - 1 hops of keys and values, and as many again of them and their gradients (Liu et al. 2023)") {
+TEST_CASE(
+    "ring attention: k - 1 hops of keys and values, and as many again of them and their gradients (Liu et al. 2023)") {
   for (const int cp : {2, 4, 8}) {
     INFO(cp);
     const Program p = split(cp, ContextExchange::ring).lower();
     const double block = kTwo * 2 * kKeys * kSequence / cp;  // K and V of the kv heads alone.
     for (int rank = 0; rank < cp; ++rank) {
-      CHECK(sent(p, "layer.forward", rank) == std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
-      CHECK(sent(p, "layer.backward", rank) == std::map<CollectiveOp, double>{{CollectiveOp::send_recv, 2 * (cp - 1) * block}});
+      CHECK(sent(p, "layer.forward", rank) ==
+            std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
+      CHECK(sent(p, "layer.backward", rank) ==
+            std::map<CollectiveOp, double>{{CollectiveOp::send_recv, 2 * (cp - 1) * block}});
     }
   }
 }
 
-TEST_CASE("PyTorch's context_parallel sends keys and values of every query head, their gradients in fp32, and waits for them") {
+TEST_CASE(
+    "PyTorch's context_parallel sends keys and values of every query head, their gradients in fp32, and waits for "
+    "them") {
   const int cp = 4;
   Job job = split(cp, ContextExchange::ring);
   job.workload.kernels.samples_first = true;
@@ -93,19 +101,24 @@ TEST_CASE("PyTorch's context_parallel sends keys and values of every query head,
   validate(p);
   const double block = kTwo * 2 * kHidden * kSequence / cp;
   for (int rank = 0; rank < cp; ++rank) {
-    CHECK(sent(p, "layer.forward", rank) == std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
-    CHECK(sent(p, "layer.backward", rank) == std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (1 + 2) * (cp - 1) * block}});
+    CHECK(sent(p, "layer.forward", rank) ==
+          std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (cp - 1) * block}});
+    CHECK(sent(p, "layer.backward", rank) ==
+          std::map<CollectiveOp, double>{{CollectiveOp::send_recv, (1 + 2) * (cp - 1) * block}});
   }
   for (const Body& b : p.bodies)
     for (const auto v : boost::make_iterator_range(boost::vertices(b.graph))) {
       const auto* c = std::get_if<ComputeTask>(&b.graph[v].kind);
       if (c == nullptr || (c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad)) continue;
       const auto before = boost::make_iterator_range(boost::in_edges(v, b.graph));
-      CHECK(std::any_of(before.begin(), before.end(), [&](const auto& e) { return std::holds_alternative<CollectiveTask>(b.graph[boost::source(e, b.graph)].kind); }));
+      CHECK(std::any_of(before.begin(), before.end(), [&](const auto& e) {
+        return std::holds_alternative<CollectiveTask>(b.graph[boost::source(e, b.graph)].kind);
+      }));
     }
 }
 
-TEST_CASE("Ulysses: q, k, v and the output change hands once each way, 1/k of a rank's part staying (Jacobs et al. 2023)") {
+TEST_CASE(
+    "Ulysses: q, k, v and the output change hands once each way, 1/k of a rank's part staying (Jacobs et al. 2023)") {
   const int cp = 2;
   const Program p = split(cp, ContextExchange::ulysses).lower();
   const double bytes = kTwo * (2 * kHidden + 2 * kKeys) * kSequence / cp * (cp - 1) / cp;
@@ -113,12 +126,15 @@ TEST_CASE("Ulysses: q, k, v and the output change hands once each way, 1/k of a 
   CHECK(sent(p, "layer.backward", 1) == std::map<CollectiveOp, double>{{CollectiveOp::all_to_all, bytes}});
 }
 
-TEST_CASE("gathered keys and values: once forward, again backward, and their gradients scattered (Dubey et al. 2024, sec. 3.3.2)") {
+TEST_CASE(
+    "gathered keys and values: once forward, again backward, and their gradients scattered (Dubey et al. 2024, sec. "
+    "3.3.2)") {
   const int cp = 4;
   const Program p = split(cp, ContextExchange::allgather).lower();
   const double bytes = kTwo * 2 * kKeys * kSequence * (cp - 1) / cp;
   CHECK(sent(p, "layer.forward", 0) == std::map<CollectiveOp, double>{{CollectiveOp::all_gather, bytes}});
-  CHECK(sent(p, "layer.backward", 0) == std::map<CollectiveOp, double>{{CollectiveOp::all_gather, bytes}, {CollectiveOp::reduce_scatter, bytes}});
+  CHECK(sent(p, "layer.backward", 0) ==
+        std::map<CollectiveOp, double>{{CollectiveOp::all_gather, bytes}, {CollectiveOp::reduce_scatter, bytes}});
 }
 
 TEST_CASE("every rank computes the same number of scores, a k-th of all") {
@@ -170,12 +186,14 @@ TEST_CASE("gradients are summed over cp, and optimizer state is divided over dp 
   job.strategy.dp = job.strategy.dp_replicate = 2;
   job.strategy.zero_stage = 1;
   const Program sharded = job.lower();
-  CHECK(persistent_bytes(sharded, 0, MemoryCategory::optimizer) == Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4).epsilon(0.01));
+  CHECK(persistent_bytes(sharded, 0, MemoryCategory::optimizer) ==
+        Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4).epsilon(0.01));
   job.strategy.zero_stage = 0;
   job.strategy.fsdp.enabled = true;
   job.strategy.dp_shard = 2;
   job.strategy.dp_replicate = 1;
-  CHECK(persistent_bytes(job.lower(), 0, MemoryCategory::optimizer) == Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4).epsilon(0.01));
+  CHECK(persistent_bytes(job.lower(), 0, MemoryCategory::optimizer) ==
+        Approx(persistent_bytes(whole, 0, MemoryCategory::optimizer) / 4).epsilon(0.01));
 }
 
 TEST_CASE("what context parallelism cannot do is refused with the reason") {

@@ -24,7 +24,11 @@ Job moe(int dp, int ep, const std::string& model = "tiny_mixtral") {
   return job;
 }
 
-struct Call { std::string task, group; CollectiveOp op; double bytes; };
+struct Call {
+  std::string task, group;
+  CollectiveOp op;
+  double bytes;
+};
 
 /// Collectives in one call of a body, with what rank 0 gives to each.
 std::vector<Call> calls(const Program& p, const std::string& name, int rank = 0) {
@@ -67,7 +71,9 @@ Error refusal(const Job& job) {
 }
 
 /// Executed FLOPs of one task over all ranks, as the Program counts them.
-double rows_of(const Program& p, int rank) { return static_cast<double>(p.local_extent(tensor(p, "layer.moe.dispatch"), 0, p.mesh.context(rank))); }
+double rows_of(const Program& p, int rank) {
+  return static_cast<double>(p.local_extent(tensor(p, "layer.moe.dispatch"), 0, p.mesh.context(rank)));
+}
 
 }  // namespace
 
@@ -109,7 +115,9 @@ TEST_CASE("each rank holds E/ep experts, and the group of etp * ep ranks all of 
     const Program p = job.lower();
     validate(p);
     double elements = 0;
-    for (int rank = 0; rank < etp * ep; ++rank) elements += static_cast<double>(p.local_elements(tensor(p, "layer.{layer}.moe.gate_up.weight"), p.mesh.context(rank)));
+    for (int rank = 0; rank < etp * ep; ++rank)
+      elements +=
+          static_cast<double>(p.local_elements(tensor(p, "layer.{layer}.moe.gate_up.weight"), p.mesh.context(rank)));
     CHECK(elements == 8.0 * 2 * 96 * 64);
     CHECK(executed_matmul_flops(p).value() == p.model_flops_per_step);
   }
@@ -196,8 +204,10 @@ TEST_CASE("ZeRO 2 and 3 divide experts' gradients and parameters over their copi
     const Program p = job.lower();
     validate(p);
     const double experts = 4.0 * 4 * (8.0 / 4) * 3 * 96 * 64;  // fp32, layers, experts here
-    CHECK(persistent_bytes(p, 0, MemoryCategory::gradients) == Approx(experts / 2 + (whole - experts) / 8).epsilon(1e-3));
-    CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == Approx((stage == 3 ? experts / 2 + (whole - experts) / 8 : whole) / 2).epsilon(1e-3));
+    CHECK(persistent_bytes(p, 0, MemoryCategory::gradients) ==
+          Approx(experts / 2 + (whole - experts) / 8).epsilon(1e-3));
+    CHECK(persistent_bytes(p, 0, MemoryCategory::weights) ==
+          Approx((stage == 3 ? experts / 2 + (whole - experts) / 8 : whole) / 2).epsilon(1e-3));
   }
 }
 
@@ -339,7 +349,8 @@ TEST_CASE("expected loads: Blom's order statistics, and popularity that falls as
   const auto even = rows_per_expert(r, 5000, 0, settings);
   const auto load = rows_per_rank(r, even, 500000, 50, 1, Imbalance::multinomial, 1);
   CHECK(std::accumulate(load.begin(), load.end(), std::int64_t{0}) == 500000);
-  // The largest of 50 normal variables lies 2.249 deviations above the mean (Harter 1961, table 1); here one is 98.99 rows.
+  // The largest of 50 normal variables lies 2.249 deviations above the mean (Harter 1961, table 1); here one is 98.99
+  // rows.
   CHECK(static_cast<double>(load.front()) == Approx(10000 + 2.249 * 98.99).margin(3));
   settings.imbalance = Imbalance::zipf;
   settings.zipf_exponent = 1;
@@ -353,7 +364,8 @@ TEST_CASE("expected loads: Blom's order statistics, and popularity that falls as
 }
 
 TEST_CASE("node-limited routing visits few nodes") {
-  CHECK(nodes_visited({.experts = 256, .top_k = 8, .groups = 8, .limit = 4}, 8) == Approx(4 * (1 - 0.092747)).epsilon(1e-5));
+  CHECK(nodes_visited({.experts = 256, .top_k = 8, .groups = 8, .limit = 4}, 8) ==
+        Approx(4 * (1 - 0.092747)).epsilon(1e-5));
   CHECK(nodes_visited({.experts = 256, .top_k = 8}, 8) == Approx(8 * (1 - 0.338168)).epsilon(1e-5));
   CHECK(nodes_visited({.experts = 8, .top_k = 1}, 8) == Approx(1));
   CHECK(nodes_visited({.experts = 8, .top_k = 8}, 4) == Approx(4));
@@ -366,7 +378,8 @@ TEST_CASE("hierarchical dispatch sends one copy of a token to each node it visit
   const Program p = job.lower();
   validate(p);
   const auto forward = calls(p, "layer.forward");
-  const double k = 4, copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 4));
+  const double k = 4,
+               copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 4));
   CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kHidden + k * kTokens * 4);
   CHECK(given(forward, "moe.dispatch.dispatch") == k * kTokens * (2 * kHidden + 4));
   CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kHidden);
@@ -386,7 +399,8 @@ TEST_CASE("copies of tokens are moved by a dispatcher's own kernels, rows of eac
     int seen = 0;
     for (const Body& body : job.lower().bodies)
       for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-        if (const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind); c != nullptr && c->op == CollectiveOp::all_to_all && body.graph[v].operands.size() > 1) {
+        if (const auto* c = std::get_if<CollectiveTask>(&body.graph[v].kind);
+            c != nullptr && c->op == CollectiveOp::all_to_all && body.graph[v].operands.size() > 1) {
           CHECK((c->direct == copies || body.graph[v].name.ends_with(".sizes")));
           ++seen;
         }
@@ -394,7 +408,9 @@ TEST_CASE("copies of tokens are moved by a dispatcher's own kernels, rows of eac
   }
 }
 
-TEST_CASE("bodies that are interleaved take turns at their exchanges alone: before them what ends in one, after them what follows") {
+TEST_CASE(
+    "bodies that are interleaved take turns at their exchanges alone: before them what ends in one, after them what "
+    "follows") {
   Job job = moe(4, 4, "tiny_deepseek");
   job.strategy.tp = 2;
   job.strategy.sequence_parallel = true;
@@ -410,7 +426,8 @@ TEST_CASE("bodies that are interleaved take turns at their exchanges alone: befo
       const auto exchanges = [&](std::int32_t first, std::int32_t last) {
         std::set<std::string> out;  // Of dispatch, or of combine.
         for (std::int32_t v = first; v < last; ++v)
-          if (const Task& t = body.graph[static_cast<std::size_t>(v)]; std::holds_alternative<CollectiveTask>(t.kind) && !t.name.ends_with(".sizes"))
+          if (const Task& t = body.graph[static_cast<std::size_t>(v)];
+              std::holds_alternative<CollectiveTask>(t.kind) && !t.name.ends_with(".sizes"))
             for (const char* op : {"moe.dispatch", "moe.combine"})
               if (t.name.starts_with(op)) out.insert(op);
         return out;
@@ -420,7 +437,8 @@ TEST_CASE("bodies that are interleaved take turns at their exchanges alone: befo
       REQUIRE(body.segments.size() == 2);
       const bool back = body.name == "layer.backward";
       CHECK(exchanges(0, body.segments[0]) == std::set<std::string>{back ? "moe.combine" : "moe.dispatch"});
-      CHECK(exchanges(body.segments[0], body.segments[1]) == std::set<std::string>{back ? "moe.dispatch" : "moe.combine"});
+      CHECK(exchanges(body.segments[0], body.segments[1]) ==
+            std::set<std::string>{back ? "moe.dispatch" : "moe.combine"});
       CHECK(exchanges(body.segments[1], end).empty());
       ++seen;
     }
@@ -436,7 +454,8 @@ TEST_CASE("one copy of a token for each rank it visits becomes rows there, and r
   const Program p = job.lower();
   validate(p);
   const auto forward = calls(p, "layer.forward");
-  const double k = 4, copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 8));
+  const double k = 4,
+               copies = std::round(kTokens * nodes_visited({.experts = 16, .top_k = 4, .groups = 4, .limit = 2}, 8));
   CHECK(copies < k * kTokens);
   CHECK(given(forward, "moe.dispatch.dispatch.nodes") == copies * 2 * kHidden + k * kTokens * 4);
   CHECK(given(forward, "moe.combine.combine.nodes") == copies * 2 * kHidden);
@@ -458,7 +477,8 @@ TEST_CASE("fused experts move no bytes for their activation and the casts beside
     });
     return sum;
   };
-  const std::vector<std::string> inside{"moe.silu_mul", "moe.silu_mul.input_grad", "moe.down.input.cast", "moe.gate_up.output_grad.cast"};
+  const std::vector<std::string> inside{"moe.silu_mul", "moe.silu_mul.input_grad", "moe.down.input.cast",
+                                        "moe.gate_up.output_grad.cast"};
   const std::vector<std::string> outside{"moe.gate_up.input.cast", "moe.down.output_grad.cast", "norm2"};
   std::map<std::string, double> apart;
   for (const auto& names : {inside, outside})
@@ -543,7 +563,8 @@ TEST_CASE("experts keep their rows, gate, up and inner values: k (h + 3f) number
   const auto saved = [](const Program& p) {
     double bytes = 0;
     for (const Tensor& t : p.tensors)
-      if (t.lifetime == Lifetime::saved && t.name.starts_with("layer.moe.") && t.dtype == DType::bf16) bytes += p.local_bytes(t, p.mesh.context(0));
+      if (t.lifetime == Lifetime::saved && t.name.starts_with("layer.moe.") && t.dtype == DType::bf16)
+        bytes += p.local_bytes(t, p.mesh.context(0));
     return bytes;
   };
   CHECK(saved(moe(4, 4).lower()) == 2 * kTokens * 2 * (kHidden + 3 * 96));

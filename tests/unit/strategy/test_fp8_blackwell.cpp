@@ -16,7 +16,12 @@ using namespace rehearse::test;
 namespace {
 
 Job llama(Fp8Recipe recipe, Fp8Copies copies) {
-  Job job(changed("tiny_llama", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}}));
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 2},
+                                 {"hidden_size", 64},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"intermediate_size", 96},
+                                 {"vocab_size", 128}}));
   job.workload.training.precision = Precision::fp8_mixed;
   job.workload.training.fp8.recipe = recipe;
   job.workload.training.fp8.copies = copies;
@@ -39,7 +44,12 @@ double copies_per_cast(const Program& p) {
     if (c == nullptr || c->op != ComputeOp::quantise || c->variant == "amax") return;
     tensors += static_cast<int>(c->dims.size());
     for (const Operand& o : task.operands)
-      copies += o.access == Access::write && p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype == DType::fp8 ? 1 : 0;
+      copies +=
+          o.access == Access::write &&
+                  p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype ==
+                      DType::fp8
+              ? 1
+              : 0;
   });
   return static_cast<double>(copies) / tensors;
 }
@@ -66,7 +76,8 @@ TEST_CASE("a tensor with one scale is cast into one copy where tensor cores read
     CHECK(copies_per_cast(two) == 2);
     CHECK(copies_per_cast(one) == 1);
     // A byte of each weight less, and as much kept for backward.
-    CHECK(persistent_bytes(two, 0, MemoryCategory::weights) - persistent_bytes(one, 0, MemoryCategory::weights) == Approx(2 * kLayerWeights));
+    CHECK(persistent_bytes(two, 0, MemoryCategory::weights) - persistent_bytes(one, 0, MemoryCategory::weights) ==
+          Approx(2 * kLayerWeights));
     CHECK(kept_bytes(one, "layer.forward") == kept_bytes(two, "layer.forward"));
   }
   for (const Fp8Recipe recipe : {Fp8Recipe::blockwise, Fp8Recipe::mxfp8})  // Blocks lie along the inner dimension.
@@ -86,7 +97,8 @@ TEST_CASE("with tensor parallelism and sharded weights one copy serves too") {
 TEST_CASE("copies left to the machine follow its GPUs") {
   const Catalogue catalogue(rehearse::testing::source_path("topologies"));
   const auto copies = [&](std::vector<ClusterSpec::Part> parts, Fp8Copies stated = Fp8Copies::automatic) {
-    const Cluster cluster = make_cluster(catalogue, {.id = {}, .name = {}, .parts = std::move(parts), .network = "single_switch", .sources = {}});
+    const Cluster cluster = make_cluster(
+        catalogue, {.id = {}, .name = {}, .parts = std::move(parts), .network = "single_switch", .sources = {}});
     return on_machines(llama(Fp8Recipe::tensorwise, stated).workload, cluster).training.fp8.copies;
   };
   CHECK(copies({{"dgx_h100", 1}}) == Fp8Copies::two);
@@ -96,12 +108,16 @@ TEST_CASE("copies left to the machine follow its GPUs") {
 }
 
 TEST_CASE("products of blocks with scales are an arithmetic of their own") {
-  CHECK(arithmetic_of(llama(Fp8Recipe::mxfp8, Fp8Copies::automatic).lower(), ComputeOp::matmul, "mlp.") == DType::mxfp8);
-  CHECK(arithmetic_of(llama(Fp8Recipe::tensorwise, Fp8Copies::automatic).lower(), ComputeOp::matmul, "mlp.") == DType::fp8);
+  CHECK(arithmetic_of(llama(Fp8Recipe::mxfp8, Fp8Copies::automatic).lower(), ComputeOp::matmul, "mlp.") ==
+        DType::mxfp8);
+  CHECK(arithmetic_of(llama(Fp8Recipe::tensorwise, Fp8Copies::automatic).lower(), ComputeOp::matmul, "mlp.") ==
+        DType::fp8);
 }
 
 TEST_CASE("attention in fp8: what it reads is cast, in blocks where products are") {
-  for (const auto& [recipe, arithmetic] : {std::pair{Fp8Recipe::mxfp8, DType::mxfp8}, std::pair{Fp8Recipe::tensorwise, DType::fp8}, std::pair{Fp8Recipe::delayed, DType::fp8}}) {
+  for (const auto& [recipe, arithmetic] :
+       {std::pair{Fp8Recipe::mxfp8, DType::mxfp8}, std::pair{Fp8Recipe::tensorwise, DType::fp8},
+        std::pair{Fp8Recipe::delayed, DType::fp8}}) {
     const Program p = with_attention(recipe).lower();
     validate(p);
     CHECK(arithmetic_of(p, ComputeOp::attention) == arithmetic);
@@ -109,7 +125,9 @@ TEST_CASE("attention in fp8: what it reads is cast, in blocks where products are
     int moving = 0, standing = 0;
     for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
       const auto* c = std::get_if<ComputeTask>(&task.kind);
-      if (c != nullptr && c->op == ComputeOp::quantise && c->variant != "amax" && task.name.starts_with("attention.core")) ++(c->passes > 0 ? moving : standing);
+      if (c != nullptr && c->op == ComputeOp::quantise && c->variant != "amax" &&
+          task.name.starts_with("attention.core"))
+        ++(c->passes > 0 ? moving : standing);
     });
     // Of each layer and microbatch: q, k, v and the output's gradient; backward reads what forward made.
     CHECK(moving == 2 * p.microbatches * 4);
@@ -132,7 +150,10 @@ TEST_CASE("attention in fp8 over context-parallel ranks: what travels is cast be
         const auto* c = std::get_if<CollectiveTask>(&task.kind);
         if (c == nullptr || p.streams[static_cast<std::size_t>(task.stream)] != "cp") return;
         for (const Operand& o : task.operands)
-          if (o.access == Access::read) out[task.name] += p.local_bytes(p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)], p.mesh.context(0));
+          if (o.access == Access::read)
+            out[task.name] += p.local_bytes(
+                p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)],
+                p.mesh.context(0));
       });
       return out;
     };

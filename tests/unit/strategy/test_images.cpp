@@ -1,4 +1,5 @@
-// Convolutional networks in parallel: gradients of replicas, activations kept, stages of unlike blocks, tiles and their halos.
+// Convolutional networks in parallel: gradients of replicas, activations kept, stages of unlike blocks, tiles and their
+// halos.
 
 #include <map>
 
@@ -9,8 +10,8 @@
 #include "core/strategy/halo.hpp"
 #include "core/strategy/stage_cuts.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/unit/program/lowered.hpp"
 #include "tests/support/source_path.hpp"
+#include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
 using namespace rehearse::test;
@@ -18,8 +19,9 @@ using namespace rehearse::test;
 namespace {
 
 Network network(const std::string& blocks, int channels = 4, int height = 32, int width = 32) {
-  return ModelLibrary({}).load(fmt::format(R"({{"schema": "rehearse/network/v1", "input": {{"channels": {}, "height": {}, "width": {}}}, "blocks": [{}]}})", channels,
-                                           height, width, blocks));
+  return ModelLibrary({}).load(fmt::format(
+      R"({{"schema": "rehearse/network/v1", "input": {{"channels": {}, "height": {}, "width": {}}}, "blocks": [{}]}})",
+      channels, height, width, blocks));
 }
 
 /// A shipped model with square images of another size.
@@ -27,7 +29,9 @@ Network library_model(const std::string& name, std::int64_t side) {
   return ModelLibrary(rehearse::testing::source_path("scenarios/models")).load(name, {}, {side, side});
 }
 
-const std::string kHead = R"({"name": "head", "layers": [{"op": "global_pool"}, {"op": "linear", "out": 10, "bias": false}, {"op": "softmax_loss"}]})";
+const std::string kHead =
+    R"({"name": "head", "layers": [{"op": "global_pool"}, {"op": "linear", "out": 10, "bias": false},
+    {"op": "softmax_loss"}]})";
 
 Job fp32(Network n) {
   Job job(std::move(n), 0);
@@ -85,25 +89,33 @@ TEST_CASE("replicas reduce every gradient of ResNet-50 once: 4 bytes a parameter
 }
 
 TEST_CASE("what a stage keeps for backward, counted by hand") {
-  // Convolution keeps its input, batch norm its own, relu its result: 3 images of 8 x 32 x 32 of which the first is 4 channels deep.
-  Job job = fp32(network(R"({"name": "a", "layers": [{"op": "conv2d", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm", "relu"]},
-                                                    {"op": "max_pool", "kernel": 2}]},)" + kHead));
+  // Convolution keeps its input, batch norm its own, relu its result: 3 images of 8 x 32 x 32 of which the first is 4
+  // channels deep.
+  Job job = fp32(network(
+      R"({"name": "a", "layers": [{"op": "conv2d", "out": 8, "kernel": 3, "padding": 1, "then": ["batch_norm", "relu"]},
+                                                    {"op": "max_pool", "kernel": 2}]},)" +
+      kHead));
   job.strategy.microbatch = 5;
   const Program p = job.lower();
   double saved = 0;
   for (const Tensor& t : p.tensors)
-    if (t.lifetime == Lifetime::saved && t.alias_of < 0 && t.name.rfind("a.", 0) == 0) saved += p.local_bytes(t, p.mesh.context(0));
+    if (t.lifetime == Lifetime::saved && t.alias_of < 0 && t.name.rfind("a.", 0) == 0)
+      saved += p.local_bytes(t, p.mesh.context(0));
   const double pixels = 5 * 32 * 32;
   // Batch norm's input and relu's result in fp32, two moments per channel, an index of 8 bytes per pooled element.
   CHECK(saved == 4 * 8 * pixels + 4 * 8 * pixels + 4 * 2 * 8 + 8 * 8 * pixels / 4);
 }
 
 TEST_CASE("ResNet-50 keeps about 22 million elements per image") {
-  // Each of the 53 convolutions keeps its input and each batch norm its own: 11.1 million elements of convolution outputs (Canziani et al. 2016
-  // count activations of 224 x 224 ResNet-50 likewise) twice over, less the relus' inputs and the additions', which nothing keeps.
+  // Each of the 53 convolutions keeps its input and each batch norm its own: 11.1 million elements of convolution
+  // outputs (Canziani et al. 2016 count activations of 224 x 224 ResNet-50 likewise) twice over, less the relus' inputs
+  // and the additions', which nothing keeps.
   Job job = fp32(shipped("resnet50"));
   const Program p = job.lower();
-  const double peak = peak_memory(p, Bytes{0}, Bytes{0}).at(0).by_category[static_cast<std::size_t>(MemoryCategory::activations)].value();
+  const double peak = peak_memory(p, Bytes{0}, Bytes{0})
+                          .at(0)
+                          .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+                          .value();
   CHECK(peak / 4 > 19e6);
   CHECK(peak / 4 < 25e6);
 }
@@ -143,7 +155,8 @@ TEST_CASE("a message carries the shape that crosses its boundary") {
   for (int rank = 0; rank < 3; ++rank)
     for_each_task(p, rank, [&](const Entry& e, const Body& body, const Task& task) {
       const auto* m = std::get_if<P2pTask>(&task.kind);
-      if (m != nullptr && m->direction == P2pTask::Direction::send && e.microbatch == 0 && task.name == "send.activations")
+      if (m != nullptr && m->direction == P2pTask::Direction::send && e.microbatch == 0 &&
+          task.name == "send.activations")
         sent[e.layer] = bytes_of(p, body, task.operands[0], context_of(p, rank, e));
     });
   CHECK(sent.size() == 3);
@@ -171,7 +184,8 @@ TEST_CASE("skip connections travel with the messages of every boundary on their 
   expected += 4.0 * static_cast<double>(elements(next.tensors[static_cast<std::size_t>(next.input)].shape, 1, 0));
   for (const BlockSpec& b : n.blocks)
     for (const TensorSpec& t : b.tensors)
-      if (!t.from.empty() && find_skip(n, t.from).first < first.last_layer) expected += 4.0 * static_cast<double>(elements(t.shape, 1, 0));
+      if (!t.from.empty() && find_skip(n, t.from).first < first.last_layer)
+        expected += 4.0 * static_cast<double>(elements(t.shape, 1, 0));
   CHECK(carried == expected);
 }
 
@@ -206,8 +220,8 @@ TEST_CASE("rows that a window needs of its neighbours") {
   // Stride 2: output row o reads 2o - 1 to 2o + 1, so a tile needs one row before it and none behind.
   CHECK(need({3, 2, 1, 1}, 32, 16, 2) == std::pair<std::int64_t, std::int64_t>(1, 0));
   CHECK(need({2, 2, 0, 1}, 32, 16, 4) == std::pair<std::int64_t, std::int64_t>(0, 0));
-  CHECK_FALSE(halo_of_input({7, 1, 3, 1}, 8, 8, 4).fits);   // Three rows of tiles that have two.
-  CHECK_FALSE(halo_of_input({1, 1, 0, 1}, 5, 5, 4).fits);   // Slices of two: the last is empty.
+  CHECK_FALSE(halo_of_input({7, 1, 3, 1}, 8, 8, 4).fits);  // Three rows of tiles that have two.
+  CHECK_FALSE(halo_of_input({1, 1, 0, 1}, 5, 5, 4).fits);  // Slices of two: the last is empty.
   // Backward mirrors it: with stride 2 input row r was read by outputs r / 2 and, if odd, (r + 1) / 2.
   const HaloNeed back = halo_of_gradient({3, 2, 1, 1}, 32, 16, 2);
   CHECK(back.before == 0);
@@ -216,7 +230,11 @@ TEST_CASE("rows that a window needs of its neighbours") {
 
 TEST_CASE("halos of one 3 x 3 convolution on 2 x 2 tiles, corners included") {
   const int channels = 4, batch = 3, side = 32;
-  Job job = fp32(network(R"({"name": "a", "layers": [{"op": "conv2d", "name": "c", "out": 8, "kernel": 3, "padding": 1, "bias": false}]},)" + kHead, channels, side, side));
+  Job job = fp32(network(
+      R"({"name": "a", "layers": [{"op": "conv2d", "name": "c", "out": 8, "kernel": 3, "padding": 1,
+      "bias": false}]},)" +
+          kHead,
+      channels, side, side));
   job.strategy.tile_h = job.strategy.tile_w = 2;
   job.strategy.microbatch = batch;
   const Program p = job.lower();
@@ -228,7 +246,11 @@ TEST_CASE("halos of one 3 x 3 convolution on 2 x 2 tiles, corners included") {
 }
 
 TEST_CASE("inner tiles send on all sides") {
-  Job job = fp32(network(R"({"name": "a", "layers": [{"op": "conv2d", "name": "c", "out": 4, "kernel": 5, "padding": 2, "bias": false}]},)" + kHead, 1, 30, 30));
+  Job job = fp32(network(
+      R"({"name": "a", "layers": [{"op": "conv2d", "name": "c", "out": 4, "kernel": 5, "padding": 2,
+      "bias": false}]},)" +
+          kHead,
+      1, 30, 30));
   job.strategy.tile_h = job.strategy.tile_w = 3;
   const Program p = job.lower();
   // Two rows up and down of 10; two columns left and right of 10 + 2 + 2.
@@ -237,8 +259,11 @@ TEST_CASE("inner tiles send on all sides") {
 }
 
 TEST_CASE("backward exchanges the gradient, not the input again") {
-  Job job = fp32(network(R"({"name": "a", "layers": [{"op": "conv2d", "name": "x", "out": 8, "kernel": 1, "bias": false},
-                                                    {"op": "conv2d", "name": "c", "out": 16, "kernel": 3, "padding": 1, "bias": false}]},)" + kHead));
+  Job job =
+      fp32(network(R"({"name": "a", "layers": [{"op": "conv2d", "name": "x", "out": 8, "kernel": 1, "bias": false},
+                                                    {"op": "conv2d", "name": "c", "out": 16, "kernel": 3,
+                                                    "padding": 1, "bias": false}]},)" +
+                   kHead));
   job.strategy.tile_h = 2;
   const Program p = job.lower();
   CHECK(halo_elements(p, 0, "c.halo") == 8 * 32);
@@ -255,7 +280,12 @@ TEST_CASE("tiles hold equal parts of the image and all of the parameters, whose 
   validate(tiled);
   CHECK(reduced_bytes(tiled, 0) == reduced_bytes(whole, 0));
   CHECK(persistent_bytes(tiled, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
-  const auto activations = [](const Program& p) { return peak_memory(p, Bytes{0}, Bytes{0}).at(0).by_category[static_cast<std::size_t>(MemoryCategory::activations)].value(); };
+  const auto activations = [](const Program& p) {
+    return peak_memory(p, Bytes{0}, Bytes{0})
+        .at(0)
+        .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+        .value();
+  };
   CHECK(activations(tiled) < 0.3 * activations(whole));
   CHECK(activations(tiled) > 0.25 * activations(whole));
   CHECK(executed_matmul_flops(tiled).value() == executed_matmul_flops(whole).value());
@@ -267,11 +297,13 @@ TEST_CASE("DeepLab-v3+ in tiles: the image-level branch sees the whole image and
   job.strategy.tile_h = job.strategy.tile_w = 2;
   const Program tiled = job.lower();
   validate(tiled);
-  // Every tile computes the branch of the pooled image, a convolution of 2048 to 256 channels and its normalisation, whole.
+  // Every tile computes the branch of the pooled image, a convolution of 2048 to 256 channels and its normalisation,
+  // whole.
   const double branch = 2048 * 256 + 2 * 256;
   CHECK(reduced_bytes(tiled, 0) == 4.0 * (static_cast<double>(job.workload.network.parameter_count()) - branch));
   CHECK(persistent_bytes(tiled, 0, MemoryCategory::weights) == persistent_bytes(whole, 0, MemoryCategory::weights));
-  // Features of the pooled branch are gathered in forward, its gradient of one pixel is summed over the tiles in backward.
+  // Features of the pooled branch are gathered in forward, its gradient of one pixel is summed over the tiles in
+  // backward.
   int gathers = 0, sums = 0;
   for_each_task(tiled, 0, [&](const Entry&, const Body&, const Task& task) {
     const auto* c = std::get_if<CollectiveTask>(&task.kind);

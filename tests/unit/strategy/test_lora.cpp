@@ -18,7 +18,8 @@ namespace {
 constexpr double kLayers = 4, kHidden = 64, kKeys = 32, kFfn = 176, kVocabulary = 256, kSequence = 32, kRank = 4;
 
 Job adapted(std::vector<std::string> targets, double rank = kRank) {
-  Job job(with_adapters(tiny_llama(), {static_cast<std::int64_t>(rank), 8, std::move(targets)}), static_cast<std::int64_t>(kSequence));
+  Job job(with_adapters(tiny_llama(), {static_cast<std::int64_t>(rank), 8, std::move(targets)}),
+          static_cast<std::int64_t>(kSequence));
   job.workload.training.gradient_dtype = GradientDtype::fp32;
   return job;
 }
@@ -28,7 +29,10 @@ const std::vector<std::string> kAll{"qkv", "proj", "fc1", "fc2"};
 /// Elements of A and B beside a product of these sizes.
 double adapter(double in, double out) { return kRank * (in + out); }
 
-double adapters_of_all() { return kLayers * (adapter(kHidden, kHidden + 2 * kKeys) + adapter(kHidden, kHidden) + adapter(kHidden, 2 * kFfn) + adapter(kFfn, kHidden)); }
+double adapters_of_all() {
+  return kLayers * (adapter(kHidden, kHidden + 2 * kKeys) + adapter(kHidden, kHidden) + adapter(kHidden, 2 * kFfn) +
+                    adapter(kFfn, kHidden));
+}
 
 double elements_of(const Network& n, bool frozen) {
   double sum = 0;
@@ -46,7 +50,12 @@ Job with_settings(const LoraSettings& lora, int tp = 1) {
 }
 
 /// Of one rank, bytes.
-double peak_activations(const Program& p) { return peak_memory(p, Bytes{0}, Bytes{0}).front().by_category[static_cast<std::size_t>(MemoryCategory::activations)].value(); }
+double peak_activations(const Program& p) {
+  return peak_memory(p, Bytes{0}, Bytes{0})
+      .front()
+      .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+      .value();
+}
 
 std::string refusal(Job job) {
   try {
@@ -69,9 +78,12 @@ TEST_CASE("adapters have r (in + out) weights each, and all else is frozen") {
 
 TEST_CASE("a step multiplies frozen weights twice and adapters three times for a token") {
   const Program p = adapted(kAll).lower();
-  const double tokens = kSequence * 4, weights = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn) + kHidden * kVocabulary;
+  const double tokens = kSequence * 4,
+               weights = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn) +
+                         kHidden * kVocabulary;
   const double attention = kLayers * 3 * 4 * kSequence * kHidden;
-  CHECK(executed_matmul_flops(p).value() == Approx(tokens * (2 * 2 * weights + 3 * 2 * adapters_of_all() + attention)).epsilon(1e-12));
+  CHECK(executed_matmul_flops(p).value() ==
+        Approx(tokens * (2 * 2 * weights + 3 * 2 * adapters_of_all() + attention)).epsilon(1e-12));
   CHECK(executed_matmul_flops(p).value() == Approx(p.model_flops_per_step).epsilon(1e-12));
 }
 
@@ -97,12 +109,14 @@ TEST_CASE("replicas reduce the gradients of adapters alone") {
 
 TEST_CASE("frozen products keep no input for a weight gradient") {
   Job trained(tiny_llama(), static_cast<std::int64_t>(kSequence));
-  // At the least the MLP's inner values, and what goes into it, of every layer but the one at work; B's inputs come on top.
+  // At the least the MLP's inner values, and what goes into it, of every layer but the one at work; B's inputs come on
+  // top.
   const double tokens = kSequence, saved = (kLayers - 1) * tokens * 2 * kFfn, added = kLayers * tokens * 2 * kRank;
   CHECK(peak_activations(adapted({"qkv"}).lower()) <= peak_activations(trained.lower()) - saved + added);
 }
 
-TEST_CASE("adapters keep the type of activations beside products in fp8 or fp4, whose frozen weights are stored so alone") {
+TEST_CASE(
+    "adapters keep the type of activations beside products in fp8 or fp4, whose frozen weights are stored so alone") {
   const bool fp4 = GENERATE(false, true);
   const DType type = fp4 ? DType::fp4 : DType::fp8;
   Job job = adapted({"qkv"}, 16);
@@ -124,7 +138,8 @@ TEST_CASE("adapters keep the type of activations beside products in fp8 or fp4, 
   });
   CHECK((narrow > 0 && wide > 0));
   const double products = kLayers * (kHidden * (kHidden + 2 * kKeys) + kHidden * kHidden + 3 * kHidden * kFfn);
-  const double whole = static_cast<double>(tiny_llama().parameter_count()) - products, adapters = kLayers * 16 * (kHidden + kHidden + 2 * kKeys);
+  const double whole = static_cast<double>(tiny_llama().parameter_count()) - products,
+               adapters = kLayers * 16 * (kHidden + kHidden + 2 * kKeys);
   CHECK(persistent_bytes(p, 0, MemoryCategory::weights) == products * size_of(type) + 2 * (whole + adapters));
 }
 
@@ -165,7 +180,8 @@ TEST_CASE("dropout before an adapter keeps a byte for each element of its input,
 }
 
 TEST_CASE("second products split by outputs exchange all features of a rank's tokens") {
-  const Program whole = with_settings({4, 8, {"proj"}, 0, false}, 2).lower(), split = with_settings({4, 8, {"proj"}, 0, true}, 2).lower();
+  const Program whole = with_settings({4, 8, {"proj"}, 0, false}, 2).lower(),
+                split = with_settings({4, 8, {"proj"}, 0, true}, 2).lower();
   CHECK_NOTHROW(validate(split));
   const auto weights = [](const Program& p) { return persistent_bytes(p, 0, MemoryCategory::weights); };
   CHECK(weights(whole) - weights(split) == kLayers * 2 * kRank * kHidden / 2);  // Half of each B, in bf16.
@@ -191,7 +207,8 @@ TEST_CASE("an adapter's scale and sum are two kernels, or part of its products")
     std::map<ComputeOp, std::set<std::pair<int, int>>> out;  // Calls of the framework, launches.
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
       const auto* c = std::get_if<ComputeTask>(&task.kind);
-      if (c != nullptr && task.name.find(".lora_add") != std::string::npos) out[c->op].insert({c->kernels, kernel_of(p, task, body, *c, context_of(p, 0, e)).launches});
+      if (c != nullptr && task.name.find(".lora_add") != std::string::npos)
+        out[c->op].insert({c->kernels, kernel_of(p, task, body, *c, context_of(p, 0, e)).launches});
     });
     return out;
   };

@@ -29,7 +29,8 @@ Job gpt3(Recompute recompute) {
 
 Error refusal(const Job& job, int ranks) {
   Workload w = job.workload;
-  if (w.training.global_batch == 0) w.training.global_batch = job.microbatches * job.strategy.microbatch * job.strategy.dp;
+  if (w.training.global_batch == 0)
+    w.training.global_batch = job.microbatches * job.strategy.microbatch * job.strategy.dp;
   try {
     static_cast<void>(lower(w, job.strategy, ranks));
   } catch (const Error& e) {
@@ -47,13 +48,15 @@ TEST_CASE("GPT-3 executes Megatron's FLOPs") {
   CHECK(executed_matmul_flops(none).value() == none.model_flops_per_step);
   // Narayanan et al. 2021, eq. 3: forward, backward and the recomputed forward of the layers.
   const Program full = gpt3(Recompute::full).lower();
-  CHECK(executed_matmul_flops(full).value() == Approx(96 * B * s * l * h * h * (1 + s / (6 * h) + V / (16 * l * h))).epsilon(1e-12));
+  CHECK(executed_matmul_flops(full).value() ==
+        Approx(96 * B * s * l * h * h * (1 + s / (6 * h) + V / (16 * l * h))).epsilon(1e-12));
   // The layers' part is 4/3 of the model's.
   const double head = 6 * B * s * h * V;
   CHECK((executed_matmul_flops(full).value() - head) / (full.model_flops_per_step - head) == Approx(4.0 / 3));
   // Selective: scores and context once more, 4 B s^2 h per layer (Korthikanti et al. 2022, sec. 5).
   const Program selective = gpt3(Recompute::selective).lower();
-  CHECK(executed_matmul_flops(selective).value() - selective.model_flops_per_step == Approx(4 * B * s * s * h * l).epsilon(1e-9));
+  CHECK(executed_matmul_flops(selective).value() - selective.model_flops_per_step ==
+        Approx(4 * B * s * s * h * l).epsilon(1e-9));
 }
 
 TEST_CASE("GPT-3 as trained is a valid Program") {
@@ -84,7 +87,9 @@ TEST_CASE("ranks are numbered by placement, fastest axis first") {
   job.strategy.tp = 2;
   job.strategy.dp = 2;
   job.strategy.pp = 2;
-  const auto coord = [](const Program& p, int rank, Axis a) { return p.mesh.context(rank).coord[static_cast<std::size_t>(a)]; };
+  const auto coord = [](const Program& p, int rank, Axis a) {
+    return p.mesh.context(rank).coord[static_cast<std::size_t>(a)];
+  };
   Program p = job.lower();
   CHECK(coord(p, 1, Axis::tp) == 1);
   CHECK(coord(p, 2, Axis::dp_replicate) == 1);
@@ -191,18 +196,20 @@ TEST_CASE("overlap decides who waits for whom") {
     job.strategy.overlap.pp = overlap;
     const Program p = job.lower();
     int sends = 0;
-    for (const Entry& e : p.roles[0].step) sends += p.bodies[static_cast<std::size_t>(e.body)].name == "send.activations" && e.record >= 0;
+    for (const Entry& e : p.roles[0].step)
+      sends += p.bodies[static_cast<std::size_t>(e.body)].name == "send.activations" && e.record >= 0;
     return sends;
   };
-  CHECK(waits(true) == 0);                   // Nobody waits for a send.
-  CHECK(waits(false) == job.microbatches);   // The next pass does.
+  CHECK(waits(true) == 0);                  // Nobody waits for a send.
+  CHECK(waits(false) == job.microbatches);  // The next pass does.
 
   job.strategy.dp = 2;
   job.strategy.zero_stage = 1;
   const auto next_step = [&](bool overlap) {
     job.strategy.overlap.param_gather = overlap;
     const Program p = job.lower();
-    return std::count_if(p.roles[0].waits.begin(), p.roles[0].waits.end(), [](const Wait& w) { return w.steps_back == 1; });
+    return std::count_if(p.roles[0].waits.begin(), p.roles[0].waits.end(),
+                         [](const Wait& w) { return w.steps_back == 1; });
   };
   CHECK(next_step(false) == 1);  // The step's first pass waits for all parameters,
   CHECK(next_step(true) == 3);   // or each block (embedding and two layers) for its own.
@@ -215,7 +222,8 @@ TEST_CASE("settings that would change nothing are refused, not ignored") {
   CHECK(refusal(job, 2).where == "strategy.overlap.tp");
 }
 
-TEST_CASE("gradients that products don't add up are added by kernels, over several microbatches whose sum is not of shards") {
+TEST_CASE(
+    "gradients that products don't add up are added by kernels, over several microbatches whose sum is not of shards") {
   const auto sums = [](int microbatches, auto change) {
     Job job(tiny_gpt());
     job.microbatches = microbatches;
@@ -224,7 +232,9 @@ TEST_CASE("gradients that products don't add up are added by kernels, over sever
     const Program p = job.lower();
     std::set<std::string> pieces, added;
     for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
-      const auto tensor = [&](const Operand& o) -> const Tensor& { return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)]; };
+      const auto tensor = [&](const Operand& o) -> const Tensor& {
+        return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)];
+      };
       if (task.phase != Phase::weight_grad) return;
       for (const Operand& o : task.operands) {
         const std::string& name = tensor(o).name;
@@ -232,7 +242,8 @@ TEST_CASE("gradients that products don't add up are added by kernels, over sever
         CHECK(tensor(o).dtype == DType::bf16);
         (o.access == Access::write ? pieces : added).insert(name);
         // The sum is read and written by what adds a piece, and by nothing before it.
-        const bool sums_up = std::any_of(task.operands.begin(), task.operands.end(), [](const Operand& s) { return s.access == Access::update; });
+        const bool sums_up = std::any_of(task.operands.begin(), task.operands.end(),
+                                         [](const Operand& s) { return s.access == Access::update; });
         CHECK(sums_up == (o.access == Access::read));
       }
     });
@@ -251,7 +262,7 @@ TEST_CASE("gradients that products don't add up are added by kernels, over sever
   CHECK(sums(4, [&](StrategySettings& s) {
           fsdp(s);
           s.grad_sync = GradientSync::last;
-        }) == 5);             // ... or stay whole until the last.
+        }) == 5);  // ... or stay whole until the last.
 }
 
 TEST_CASE("activations that nobody fused move the bytes of their eager operators, and nothing else does") {
@@ -263,13 +274,20 @@ TEST_CASE("activations that nobody fused move the bytes of their eager operators
     for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
       const auto* c = std::get_if<ComputeTask>(&task.kind);
       if (c == nullptr) return;
-      if (const auto at = of_activation.find(c->op); at != of_activation.end()) at->second = c->passes;
-      else CHECK(c->passes == 1);
+      if (const auto at = of_activation.find(c->op); at != of_activation.end())
+        at->second = c->passes;
+      else
+        CHECK(c->passes == 1);
     });
     return std::pair{of_activation[ComputeOp::activation], of_activation[ComputeOp::activation_grad]};
   };
-  const Network squared = changed("nemotron4_15b", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-                                                    {"intermediate_size", 96}, {"vocab_size", 128}, {"max_position_embeddings", 64}});
+  const Network squared = changed("nemotron4_15b", {{"num_hidden_layers", 2},
+                                                    {"hidden_size", 64},
+                                                    {"num_attention_heads", 4},
+                                                    {"num_key_value_heads", 2},
+                                                    {"intermediate_size", 96},
+                                                    {"vocab_size", 128},
+                                                    {"max_position_embeddings", 64}});
   CHECK(passes(squared, true) == std::pair(1.0, 1.0));
   CHECK(passes(squared, false) == std::pair(2.0, 10.0 / 3));
   CHECK(passes(tiny_llama(), false) == std::pair(10.0 / 6, 1.8));

@@ -1,7 +1,7 @@
 // Activations in host memory.
 
-#include "tests/support/catch.hpp"
 #include "core/program/body.hpp"
+#include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 
 using namespace rehearse;
@@ -25,7 +25,12 @@ double copied(const Program& p, const std::string& body) {
   return bytes;
 }
 
-double host_peak(const Program& p) { return peak_memory(p, Bytes{0}, Bytes{0}).at(0).peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)].value(); }
+double host_peak(const Program& p) {
+  return peak_memory(p, Bytes{0}, Bytes{0})
+      .at(0)
+      .peak_by_space[static_cast<std::size_t>(MemorySpace::pinned_host)]
+      .value();
+}
 
 }  // namespace
 
@@ -42,7 +47,10 @@ TEST_CASE("what layers keep goes to the host and comes back, once each") {
 
 TEST_CASE("device memory no longer grows with layers") {
   const auto activations = [](Job job) {
-    return peak_memory(job.lower(), Bytes{0}, Bytes{0}).at(0).by_category[static_cast<std::size_t>(MemoryCategory::activations)].value();
+    return peak_memory(job.lower(), Bytes{0}, Bytes{0})
+        .at(0)
+        .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+        .value();
   };
   const double eight = activations(gpt(Recompute::none, 8)), sixteen = activations(gpt(Recompute::none, 16));
   CHECK(sixteen == Approx(eight));

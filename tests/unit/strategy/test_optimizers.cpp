@@ -1,7 +1,7 @@
 // State and traffic of update rules.
 
-#include "tests/support/catch.hpp"
 #include "core/program/body.hpp"
+#include "tests/support/catch.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
@@ -48,12 +48,15 @@ std::vector<double> reduced_numbers(const Program& p) {
 }  // namespace
 
 TEST_CASE("ZeRO's table: 16 bytes a parameter with Adam in mixed precision, 12 of them the optimizer's") {
-  for (const Optimizer o : {Optimizer::adam, Optimizer::adamw, Optimizer::lamb}) CHECK(state_bytes(job_with(o)) == 12 * parameters(job_with(o)));
-  CHECK(state_bytes(job_with(Optimizer::sgd)) == 8 * parameters(job_with(Optimizer::sgd)));  // Master copy and momentum.
+  for (const Optimizer o : {Optimizer::adam, Optimizer::adamw, Optimizer::lamb})
+    CHECK(state_bytes(job_with(o)) == 12 * parameters(job_with(o)));
+  // Master copy and momentum.
+  CHECK(state_bytes(job_with(Optimizer::sgd)) == 8 * parameters(job_with(Optimizer::sgd)));
   CHECK(state_bytes(job_with(Optimizer::adam, Precision::fp32)) == 8 * parameters(job_with(Optimizer::adam)));
   const Job adam = job_with(Optimizer::adam);
   const Program p = adam.lower();
-  CHECK(persistent_bytes(p, 0, MemoryCategory::weights) + persistent_bytes(p, 0, MemoryCategory::gradients) == 4 * parameters(adam));
+  CHECK(persistent_bytes(p, 0, MemoryCategory::weights) + persistent_bytes(p, 0, MemoryCategory::gradients) ==
+        4 * parameters(adam));
 }
 
 TEST_CASE("Adafactor keeps a number per row and column of a matrix") {
@@ -63,7 +66,12 @@ TEST_CASE("Adafactor keeps a number per row and column of a matrix") {
 }
 
 TEST_CASE("experts have matrices of their own") {
-  Job job(changed("mixtral_8x7b", {{"num_hidden_layers", 1}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}}));
+  Job job(changed("mixtral_8x7b", {{"num_hidden_layers", 1},
+                                   {"hidden_size", 64},
+                                   {"num_attention_heads", 4},
+                                   {"num_key_value_heads", 2},
+                                   {"intermediate_size", 96},
+                                   {"vocab_size", 128}}));
   job.workload.training.optimizer = Optimizer::adafactor;
   const Program p = job.lower();
   for (const Tensor& t : p.tensors) {
@@ -87,7 +95,8 @@ TEST_CASE("LAMB sums two numbers per tensor over the ranks that hold parts of it
   std::size_t tensors = 0;
   const Network& net = job.workload.network;
   for (std::size_t b = 0; b < net.blocks.size(); ++b)
-    for (const ParamSpec& p : net.blocks[b].params) tensors += p.tied_to.empty() ? static_cast<std::size_t>(net.repeat[b]) : 0;
+    for (const ParamSpec& p : net.blocks[b].params)
+      tensors += p.tied_to.empty() ? static_cast<std::size_t>(net.repeat[b]) : 0;
   CHECK(n == 2.0 * static_cast<double>(tensors));
   Job split = job_with(Optimizer::lamb);
   split.strategy.tp = 2;
@@ -100,8 +109,10 @@ TEST_CASE("Adafactor's statistics are summed where a matrix is divided along the
   const Program p = job.lower();
   for (const Tensor& t : p.tensors) {
     const bool column_parallel = t.name.find("mlp.fc1.weight") != std::string::npos;
-    if (column_parallel && t.name.ends_with(".row_avg_sq")) CHECK(!std::holds_alternative<Replicate>(layout_on(t.layout, Axis::tp)));
-    if (column_parallel && t.name.ends_with(".column_avg_sq")) CHECK(std::holds_alternative<Replicate>(layout_on(t.layout, Axis::tp)));
+    if (column_parallel && t.name.ends_with(".row_avg_sq"))
+      CHECK(!std::holds_alternative<Replicate>(layout_on(t.layout, Axis::tp)));
+    if (column_parallel && t.name.ends_with(".column_avg_sq"))
+      CHECK(std::holds_alternative<Replicate>(layout_on(t.layout, Axis::tp)));
   }
   CHECK(!reduced_numbers(p).empty());
 }
@@ -114,11 +125,14 @@ TEST_CASE("no update on CPU cores for rules that need norms") {
   }
 }
 
-TEST_CASE("where ranks divide the state and the host reads the norm, updates count the weights that it handles, each local expert's its own") {
+TEST_CASE(
+    "where ranks divide the state and the host reads the norm, updates count the weights that it handles, each local "
+    "expert's its own") {
   const auto handled = [](const Job& job) {
     int n = 0;
     for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
-      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer) n += c->kernels - 1;
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::optimizer)
+        n += c->kernels - 1;
     });
     return n;
   };
@@ -129,7 +143,8 @@ TEST_CASE("where ranks divide the state and the host reads the norm, updates cou
   const Network& net = job.workload.network;
   int weights = 0, updates = 0;
   for (std::size_t b = 0; b < net.blocks.size(); ++b) {
-    for (const ParamSpec& p : net.blocks[b].params) weights += net.repeat[b] * (p.shape[0].tag == DimTag::experts ? static_cast<int>(p.shape[0].size) / 2 : 1);
+    for (const ParamSpec& p : net.blocks[b].params)
+      weights += net.repeat[b] * (p.shape[0].tag == DimTag::experts ? static_cast<int>(p.shape[0].size) / 2 : 1);
     updates += net.blocks[b].params.empty() ? 0 : net.repeat[b];
   }
   CHECK(handled(job) == weights - updates);

@@ -1,8 +1,8 @@
 // Tensor parallelism in pieces: the same bytes and the same products, cut by the sequence.
 
+#include "core/program/body.hpp"
 #include "core/program/flops.hpp"
 #include "tests/support/catch.hpp"
-#include "core/program/body.hpp"
 #include "tests/unit/program/lowered.hpp"
 
 using namespace rehearse;
@@ -19,7 +19,10 @@ Job megatron(int tp, bool overlap, Network network) {
 }
 
 /// What one rank sends over its tensor-parallel group in one call of `body`.
-struct Sent { double bytes = 0; int hops = 0, whole = 0; };
+struct Sent {
+  double bytes = 0;
+  int hops = 0, whole = 0;
+};
 Sent sent(const Program& p, const std::string& body) {
   Sent out;
   const ExprContext at = p.mesh.context(0);
@@ -41,14 +44,17 @@ Sent sent(const Program& p, const std::string& body) {
 TEST_CASE("in pieces as many bytes are sent as by the collectives they stand for") {
   for (const int tp : {2, 4})
     for (const char* body : {"layer.forward", "layer.backward"}) {
-      const Sent whole = sent(megatron(tp, false, tiny_gpt()).lower(), body), pieces = sent(megatron(tp, true, tiny_gpt()).lower(), body);
+      const Sent whole = sent(megatron(tp, false, tiny_gpt()).lower(), body),
+                 pieces = sent(megatron(tp, true, tiny_gpt()).lower(), body);
       INFO(body << " tp " << tp);
       CHECK(pieces.bytes == Approx(whole.bytes));
       CHECK(whole.hops == 0);
     }
 }
 
-TEST_CASE("forward's four collectives and the gathers of backward's output gradients are cut, the others run beside products anyway") {
+TEST_CASE(
+    "forward's four collectives and the gathers of backward's output gradients are cut, the others run beside products "
+    "anyway") {
   const int tp = 4;
   const Program p = megatron(tp, true, tiny_gpt()).lower();
   CHECK(sent(p, "layer.forward").whole == 0);
@@ -60,7 +66,8 @@ TEST_CASE("forward's four collectives and the gathers of backward's output gradi
 
 TEST_CASE("pieces of products add up to the products") {
   for (const auto& network : {tiny_gpt(), tiny_llama(), tiny_neox(), shipped("tiny_deepseek")})
-    CHECK(executed_matmul_flops(megatron(2, true, network).lower()).value() == Approx(executed_matmul_flops(megatron(2, false, network).lower()).value()));
+    CHECK(executed_matmul_flops(megatron(2, true, network).lower()).value() ==
+          Approx(executed_matmul_flops(megatron(2, false, network).lower()).value()));
 }
 
 TEST_CASE("every hop has a product beside it to hide under") {

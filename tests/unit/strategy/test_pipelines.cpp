@@ -23,7 +23,12 @@ Job pipeline(const std::string& schedule, int pp, int microbatches, int virtual_
   return job;
 }
 
-double activations(const Program& p, int stage) { return peak_memory(p, Bytes{0}, Bytes{0}).at(static_cast<std::size_t>(stage)).by_category[static_cast<std::size_t>(MemoryCategory::activations)].value(); }
+double activations(const Program& p, int stage) {
+  return peak_memory(p, Bytes{0}, Bytes{0})
+      .at(static_cast<std::size_t>(stage))
+      .by_category[static_cast<std::size_t>(MemoryCategory::activations)]
+      .value();
+}
 
 double weights(const Program& p) {
   double bytes = 0;
@@ -73,7 +78,8 @@ TEST_CASE("a gradient is sent when the input half is done, not the weight half")
     if (e.record >= 0) recorded[e.record] = body.phase;
     if (body.name != "send.gradients") continue;
     ++sends;
-    for (std::int32_t w = 0; w < e.wait_count; ++w) CHECK(recorded.at(role.waits[static_cast<std::size_t>(e.first_wait + w)].event) != Phase::weight_grad);
+    for (std::int32_t w = 0; w < e.wait_count; ++w)
+      CHECK(recorded.at(role.waits[static_cast<std::size_t>(e.first_wait + w)].event) != Phase::weight_grad);
   }
   CHECK(sends == 8);
 }
@@ -82,7 +88,8 @@ TEST_CASE("deferring weight gradients keeps as much on every stage as 1F1B keeps
   const Program plain = pipeline("1f1b", 4, 8).lower(), split = pipeline("zb_h1", 4, 8).lower();
   // Stage 2 of 4 keeps two microbatches in 1F1B and four here, of which some are waiting for their weight halves only.
   CHECK(activations(split, 2) > 1.5 * activations(plain, 2));
-  // Beyond what 1F1B keeps there is, for each microbatch that waits, the gradient of every product's output: of 34 b s h bytes a layer 16 more.
+  // Beyond what 1F1B keeps there is, for each microbatch that waits, the gradient of every product's output: of 34 b s
+  // h bytes a layer 16 more.
   CHECK(activations(split, 2) < 2 * 1.5 * activations(plain, 2));
   // On the first stage weight halves follow at once: one microbatch waits.
   CHECK(activations(split, 0) < 1.25 * activations(plain, 0));
@@ -91,11 +98,15 @@ TEST_CASE("deferring weight gradients keeps as much on every stage as 1F1B keeps
 TEST_CASE("a V has both ends of the model on its first stage: the tied embedding is stored once and needs no message") {
   const Program v = pipeline("zb_v", 2, 4, 2).lower(), line = pipeline("1f1b", 2, 4).lower();
   validate(v);
-  const Program one = [] { Job job = pipeline("1f1b", 1, 4); return job.lower(); }();
+  const Program one = [] {
+    Job job = pipeline("1f1b", 1, 4);
+    return job.lower();
+  }();
   CHECK(weights(v) == weights(one));
   CHECK(weights(line) > weights(one));
   const auto tied = [](const Program& p) {
-    return std::any_of(p.bodies.begin(), p.bodies.end(), [](const Body& b) { return b.name == "tied_embedding.reduce"; });
+    return std::any_of(p.bodies.begin(), p.bodies.end(),
+                       [](const Body& b) { return b.name == "tied_embedding.reduce"; });
   };
   CHECK_FALSE(tied(v));
   CHECK(tied(line));
@@ -109,7 +120,10 @@ TEST_CASE("a V has both ends of the model on its first stage: the tied embedding
 TEST_CASE("DualPipe holds every chunk twice, sums the copies' gradients and interleaves two directions") {
   const Program p = pipeline("dualpipe", 4, 8).lower();
   validate(p);
-  const Program one = [] { Job job = pipeline("1f1b", 1, 8); return job.lower(); }();
+  const Program one = [] {
+    Job job = pipeline("1f1b", 1, 8);
+    return job.lower();
+  }();
   CHECK(weights(p) == 2 * weights(one));
   for (int rank = 0; rank < 4; ++rank) {
     double summed = 0, gradients = 0;
@@ -117,7 +131,8 @@ TEST_CASE("DualPipe holds every chunk twice, sums the copies' gradients and inte
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
       if (c == nullptr || task.name != "copies") return;
       summed += collective_bytes(p, body, task, context_of(p, rank, e));
-      CHECK(p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs) == std::vector<int>{std::min(rank, 3 - rank), std::max(rank, 3 - rank)});
+      CHECK(p.mesh.members(p.groups[static_cast<std::size_t>(c->group)], rank, p.exprs) ==
+            std::vector<int>{std::min(rank, 3 - rank), std::max(rank, 3 - rank)});
     });
     gradients = persistent_bytes(p, rank, MemoryCategory::gradients);
     CHECK(summed == gradients);
@@ -171,8 +186,10 @@ TEST_CASE("interleaved bodies take turns where they communicate") {
   const Program p = job.lower();
   for (const Body& b : p.bodies)
     if (b.name == "layer.forward") {
-      CHECK(b.segments.size() == 2);  // After attention's all-reduce and, nothing computing after the second, no more ... but the addition.
-      for (const std::int32_t first : b.segments) CHECK(std::holds_alternative<CollectiveTask>(b.graph[static_cast<std::size_t>(first) - 1].kind));
+      // After attention's all-reduce and, nothing computing after the second, no more ... but the addition.
+      CHECK(b.segments.size() == 2);
+      for (const std::int32_t first : b.segments)
+        CHECK(std::holds_alternative<CollectiveTask>(b.graph[static_cast<std::size_t>(first) - 1].kind));
     }
 }
 
@@ -200,8 +217,11 @@ TEST_CASE("deferred weight gradients of the output layer are computed after the 
       // The last microbatch's is not deferred, and comes right behind its own backward of the same block.
       if (stage == 3) CHECK(std::vector<int>(late.end() - 5, late.end()) == std::vector<int>{0, 1, 2, 3, 4});
     }
-    if (std::string(schedule) == "gpipe") CHECK(activations(deferred, 3) == activations(plain, 3));  // It keeps all microbatches anyway.
-    else CHECK(activations(deferred, 3) > activations(plain, 3));
+    // It keeps all microbatches anyway.
+    if (std::string(schedule) == "gpipe")
+      CHECK(activations(deferred, 3) == activations(plain, 3));
+    else
+      CHECK(activations(deferred, 3) > activations(plain, 3));
     CHECK(activations(deferred, 0) == activations(plain, 0));
   }
 }
@@ -233,7 +253,8 @@ TEST_CASE("gradients of the output layer are reduced once, when all of them are 
         std::vector<std::size_t> reductions;
         for (std::size_t i = 0; i < role.step.size(); ++i) {
           const Body& body = p.bodies[static_cast<std::size_t>(role.step[i].body)];
-          const bool holds = std::any_of(body.formals.begin(), body.formals.end(), [&](const Formal& f) { return head.contains(f.like); });
+          const bool holds = std::any_of(body.formals.begin(), body.formals.end(),
+                                         [&](const Formal& f) { return head.contains(f.like); });
           if (holds && body.name == "gradients.reduce") reductions.push_back(i);
         }
         REQUIRE(reductions.size() == 1);

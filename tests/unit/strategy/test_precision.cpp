@@ -12,14 +12,21 @@ using namespace rehearse::test;
 namespace {
 
 Job llama(Precision precision = Precision::fp8_mixed) {
-  Job job(changed("tiny_llama", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}}));
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 2},
+                                 {"hidden_size", 64},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"intermediate_size", 96},
+                                 {"vocab_size", 128}}));
   job.workload.training.precision = precision;
   return job;
 }
 
 constexpr double kLayerWeights = 64 * (64 + 2 * 32) + 64 * 64 + 3 * 64 * 96;  // q, k, v; out; gate, up, down.
 
-DType operand_type(const Program& p, const Body& body, const Operand& o) { return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype; }
+DType operand_type(const Program& p, const Body& body, const Operand& o) {
+  return p.tensors[static_cast<std::size_t>(body.formals[static_cast<std::size_t>(o.formal)].like)].dtype;
+}
 
 /// Bytes of tensor-parallel collectives that rank 0 takes part in.
 double tensor_parallel_bytes(const Program& p) {
@@ -38,19 +45,25 @@ TEST_CASE("the products of linear layers run in fp8, attention, head and router 
   std::set<std::string> in_fp8, in_bf16;
   for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
     const auto* c = std::get_if<ComputeTask>(&task.kind);
-    if (c == nullptr || (c->op != ComputeOp::matmul && c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad)) return;
+    if (c == nullptr ||
+        (c->op != ComputeOp::matmul && c->op != ComputeOp::attention && c->op != ComputeOp::attention_grad))
+      return;
     (c->arithmetic == DType::fp8 ? in_fp8 : in_bf16).insert(task.name);
     for (const Operand& o : task.operands)
-      if (o.access == Access::read && c->op == ComputeOp::matmul) CHECK((operand_type(p, body, o) == DType::fp8) == (c->arithmetic == DType::fp8));
+      if (o.access == Access::read && c->op == ComputeOp::matmul)
+        CHECK((operand_type(p, body, o) == DType::fp8) == (c->arithmetic == DType::fp8));
   });
   for (const char* layer : {"attention.qkv", "attention.proj", "mlp.gate_up", "mlp.down"})
-    for (const char* product : {"", ".input_grad", ".weight_grad"}) CHECK(in_fp8.count(std::string(layer) + product) == 1);
+    for (const char* product : {"", ".input_grad", ".weight_grad"})
+      CHECK(in_fp8.count(std::string(layer) + product) == 1);
   CHECK(in_fp8.size() == 12);
   CHECK(in_bf16.count("attention.core") == 1);
   CHECK(in_bf16.count("logits") == 1);
 }
 
-TEST_CASE("in fp4_mixed the same products run in fp4, on half a byte an element, and each cast looks for the largest value first") {
+TEST_CASE(
+    "in fp4_mixed the same products run in fp4, on half a byte an element, and each cast looks for the largest value "
+    "first") {
   const auto names = [](const Program& p, DType type) {
     std::set<std::string> out;
     for_each_task(p, 0, [&](const Entry&, const Body& body, const Task& task) {
@@ -84,21 +97,31 @@ TEST_CASE("without rotation norms and activations find the largest value of what
     job.workload.training.fp8.rotation = rotation;
     std::set<std::string> out;
     for_each_task(job.lower(), 0, [&](const Entry&, const Body&, const Task& task) {
-      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->variant == "amax" && c->passes == 0) out.insert(task.name);
+      if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->variant == "amax" && c->passes == 0)
+        out.insert(task.name);
     });
     return out;
   };
   CHECK(found_on_the_way(true).empty());
-  CHECK(found_on_the_way(false) == std::set<std::string>{"attention.qkv.input.cast.amax", "mlp.down.input.cast.amax", "mlp.gate_up.input.cast.amax", "mlp.gate_up.output_grad.cast.amax"});
+  CHECK(found_on_the_way(false) == std::set<std::string>{"attention.qkv.input.cast.amax", "mlp.down.input.cast.amax",
+                                                         "mlp.gate_up.input.cast.amax",
+                                                         "mlp.gate_up.output_grad.cast.amax"});
 }
 
 TEST_CASE("products whose sizes tensor cores do not take in fp8 stay in bf16") {
-  Job job(changed("tiny_llama", {{"num_hidden_layers", 1}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 4}, {"intermediate_size", 88}, {"vocab_size", 128}}));
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 1},
+                                 {"hidden_size", 64},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 4},
+                                 {"intermediate_size", 88},
+                                 {"vocab_size", 128}}));
   job.workload.training.precision = Precision::fp8_mixed;
   const Program p = job.lower();
   for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
     const auto* c = std::get_if<ComputeTask>(&task.kind);
-    if (c != nullptr && c->op == ComputeOp::matmul && task.name.rfind("mlp.down", 0) == 0) CHECK(c->arithmetic == DType::bf16);  // 88 is no multiple of 16.
+    // 88 is no multiple of 16.
+    if (c != nullptr && c->op == ComputeOp::matmul && task.name.rfind("mlp.down", 0) == 0)
+      CHECK(c->arithmetic == DType::bf16);
     if (c != nullptr && task.name == "attention.qkv") CHECK(c->arithmetic == DType::fp8);
   });
 }
@@ -107,7 +130,9 @@ TEST_CASE("inputs of products are kept in one byte in place of two") {
   const double sbh = 32 * 64;
   // Two norms' results and the MLP's inner values become fp8; attention's output is kept for attention as well.
   const double less = 2 * sbh + 32 * 96, more = sbh;
-  CHECK(kept_bytes(llama(Precision::bf16_mixed).lower(), "layer.forward") - kept_bytes(llama().lower(), "layer.forward") == Approx(less - more));
+  CHECK(kept_bytes(llama(Precision::bf16_mixed).lower(), "layer.forward") -
+            kept_bytes(llama().lower(), "layer.forward") ==
+        Approx(less - more));
 }
 
 TEST_CASE("weights: two fp8 copies beside the bf16 ones, or fp8 alone") {
@@ -123,7 +148,8 @@ TEST_CASE("weights are cast once a step, inputs and gradients every microbatch")
   const Program p = llama().lower();
   std::map<std::string, int> casts;
   for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
-    if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::quantise) ++casts[task.name];
+    if (const auto* c = std::get_if<ComputeTask>(&task.kind); c != nullptr && c->op == ComputeOp::quantise)
+      ++casts[task.name];
   });
   CHECK(casts.at("mlp.down.weight.cast") == 2);
   CHECK(casts.at("mlp.down.input.cast") == 2 * p.microbatches);
@@ -132,7 +158,8 @@ TEST_CASE("weights are cast once a step, inputs and gradients every microbatch")
   Job current = llama();
   current.workload.training.fp8.recipe = Fp8Recipe::tensorwise;
   int looks = 0;
-  for_each_task(current.lower(), 0, [&](const Entry&, const Body&, const Task& task) { looks += task.name == "mlp.down.input.cast.amax"; });
+  for_each_task(current.lower(), 0,
+                [&](const Entry&, const Body&, const Task& task) { looks += task.name == "mlp.down.input.cast.amax"; });
   CHECK(looks == 2 * p.microbatches);  // A scale of the tensor's own takes a pass to find.
 }
 
@@ -150,13 +177,17 @@ TEST_CASE("with fused casts norms and activations write fp8 themselves, but for 
   };
   for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::blockwise, Fp8Recipe::mxfp8}) {
     std::set<std::string> apart = moving(Precision::fp8_mixed, recipe, false);
-    for (const char* name : {"attention.qkv.input.cast", "mlp.gate_up.input.cast", "mlp.down.input.cast", "mlp.gate_up.output_grad.cast"}) CHECK(apart.erase(name) == 1);
+    for (const char* name :
+         {"attention.qkv.input.cast", "mlp.gate_up.input.cast", "mlp.down.input.cast", "mlp.gate_up.output_grad.cast"})
+      CHECK(apart.erase(name) == 1);
     CHECK(moving(Precision::fp8_mixed, recipe, true) == apart);
     CHECK(apart.count("attention.proj.input.cast") == 1);
     CHECK(apart.count("mlp.gate_up.weight.cast") == 1);
   }
-  CHECK(moving(Precision::fp8_mixed, Fp8Recipe::tensorwise, true) == moving(Precision::fp8_mixed, Fp8Recipe::tensorwise, false));
-  CHECK(moving(Precision::fp4_mixed, Fp8Recipe::delayed, true) == moving(Precision::fp4_mixed, Fp8Recipe::delayed, false));
+  CHECK(moving(Precision::fp8_mixed, Fp8Recipe::tensorwise, true) ==
+        moving(Precision::fp8_mixed, Fp8Recipe::tensorwise, false));
+  CHECK(moving(Precision::fp4_mixed, Fp8Recipe::delayed, true) ==
+        moving(Precision::fp4_mixed, Fp8Recipe::delayed, false));
 }
 
 TEST_CASE("sequence parallelism gathers fp8: half the bytes before column-parallel products") {
@@ -172,7 +203,9 @@ TEST_CASE("sequence parallelism gathers fp8: half the bytes before column-parall
 }
 
 TEST_CASE("where samples come first, sequences of several are put in order and gathered fp8 operands turned") {
-  struct Count { int moved = 0, reordered = 0, turned = 0; };
+  struct Count {
+    int moved = 0, reordered = 0, turned = 0;
+  };
   const auto count = [](Precision precision, int microbatch, bool samples_first) {
     Job job = llama(precision);
     job.strategy.tp = job.strategy.dp = job.strategy.dp_shard = 2;
@@ -185,7 +218,8 @@ TEST_CASE("where samples come first, sequences of several are put in order and g
     Count c;
     for_each_task(p, 0, [&](const Entry&, const Body&, const Task& task) {
       const auto* collective = std::get_if<CollectiveTask>(&task.kind);
-      const bool moves = collective != nullptr && p.streams[static_cast<std::size_t>(task.stream)] == "tp" && collective->op != CollectiveOp::all_reduce;
+      const bool moves = collective != nullptr && p.streams[static_cast<std::size_t>(task.stream)] == "tp" &&
+                         collective->op != CollectiveOp::all_reduce;
       c.moved += moves ? 1 : 0;
       c.reordered += task.name.ends_with(".reorder") ? 1 : 0;
       c.turned += task.name.ends_with(".turn") ? 1 : 0;
@@ -208,7 +242,13 @@ namespace {
 
 /// Layers of apart projections, as PyTorch's models have them, on two tensor-parallel ranks.
 Job apart(Precision precision, Fp8Recipe recipe, bool samples_first) {
-  Job job(changed("tiny_llama", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}, {"merged_projections", false}}));
+  Job job(changed("tiny_llama", {{"num_hidden_layers", 2},
+                                 {"hidden_size", 64},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"intermediate_size", 96},
+                                 {"vocab_size", 128},
+                                 {"merged_projections", false}}));
   job.workload.training.precision = precision;
   job.workload.training.fp8.recipe = recipe;
   job.workload.kernels.samples_first = samples_first;
@@ -234,12 +274,16 @@ TEST_CASE("PyTorch casts what several products read once; elsewhere each product
 }
 
 TEST_CASE("PyTorch adds the gradients of products that read one value before it reduces them") {
-  // Scatters of each of two layers: sums of out and down forward, gradients of their two inputs backward, or one for each of five products.
-  const auto scatters = [](bool samples_first) { return count(apart(Precision::bf16_mixed, Fp8Recipe::tensorwise, samples_first).lower(), ".reduce_scatter"); };
+  // Scatters of each of two layers: sums of out and down forward, gradients of their two inputs backward, or one for
+  // each of five products.
+  const auto scatters = [](bool samples_first) {
+    return count(apart(Precision::bf16_mixed, Fp8Recipe::tensorwise, samples_first).lower(), ".reduce_scatter");
+  };
   CHECK(scatters(false) - scatters(true) == 2 * (5 - 2));
 }
 
-TEST_CASE("products that gather by themselves gather and scatter five times where one gather serves each half of a layer") {
+TEST_CASE(
+    "products that gather by themselves gather and scatter five times where one gather serves each half of a layer") {
   const auto calls = [](bool samples_first, bool per_product, const char* what) {
     Job job = apart(Precision::bf16_mixed, Fp8Recipe::tensorwise, samples_first);
     job.workload.kernels.gather_per_product = per_product;
@@ -275,11 +319,13 @@ TEST_CASE("FSDP gathers weights in bf16, or in fp8 where they are stored so") {
     const Program p = job.lower();
     for_each_task(p, 0, [&](const Entry& e, const Body& body, const Task& task) {
       const auto* c = std::get_if<CollectiveTask>(&task.kind);
-      if (c != nullptr && c->op == CollectiveOp::all_gather) bytes += collective_bytes(p, body, task, context_of(p, 0, e));
+      if (c != nullptr && c->op == CollectiveOp::all_gather)
+        bytes += collective_bytes(p, body, task, context_of(p, 0, e));
     });
     return bytes;
   };
-  CHECK(gathered(false) - gathered(true) == Approx(2 * 2 * kLayerWeights));  // Two layers, gathered forward and backward.
+  // Two layers, gathered forward and backward.
+  CHECK(gathered(false) - gathered(true) == Approx(2 * 2 * kLayerWeights));
 }
 
 TEST_CASE("fp8 needs replicas that keep their scales") {

@@ -1,7 +1,8 @@
-// Activation memory is that of Korthikanti et al. 2022 (tables 1 and 2); modules and groups of layers drop and run again what they say.
+// Activation memory is that of Korthikanti et al. 2022 (tables 1 and 2); modules and groups of layers drop and run
+// again what they say.
 
-#include "core/strategy/recompute.hpp"
 #include "core/program/body.hpp"
+#include "core/strategy/recompute.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/unit/strategy/saved.hpp"
 
@@ -14,8 +15,15 @@ constexpr double kS = 64, kB = 2, kH = 128, kA = 4;
 
 /// GPT with an MLP of 4h, dropout everywhere, two-byte activations.
 Job gpt(Recompute recompute, std::vector<std::string> modules = {"core_attn"}) {
-  Job job(changed("tiny_gpt2", {{"n_layer", 8}, {"n_embd", kH}, {"n_head", kA}, {"n_inner", 4 * kH}, {"n_positions", kS},
-                                {"embd_pdrop", 0.1}, {"attn_pdrop", 0.1}, {"resid_pdrop", 0.1}}), static_cast<std::int64_t>(kS));
+  Job job(changed("tiny_gpt2", {{"n_layer", 8},
+                                {"n_embd", kH},
+                                {"n_head", kA},
+                                {"n_inner", 4 * kH},
+                                {"n_positions", kS},
+                                {"embd_pdrop", 0.1},
+                                {"attn_pdrop", 0.1},
+                                {"resid_pdrop", 0.1}}),
+          static_cast<std::int64_t>(kS));
   job.workload.kernels.attention = AttentionKernel::unfused;
   job.strategy.microbatch = static_cast<std::int64_t>(kB);
   job.strategy.recompute = recompute;
@@ -34,7 +42,9 @@ int tasks(const Program& p, Phase phase, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a transformer layer keeps sbh (34 + 5as/h) bytes; without the attention core 34 sbh; with full recomputation 2 sbh") {
+TEST_CASE(
+    "a transformer layer keeps sbh (34 + 5as/h) bytes; without the attention core 34 sbh; with full recomputation 2 "
+    "sbh") {
   const double core = 5 * kA * kS / kH;
   CHECK(per_sbh(gpt(Recompute::none)) == Approx(34 + core));
   CHECK(per_sbh(gpt(Recompute::selective)) == Approx(34));
@@ -67,7 +77,8 @@ TEST_CASE("a module's results go, what it reads from outside stays") {
 TEST_CASE("modules run once again in each backward, and only they") {
   const Program p = gpt(Recompute::selective, {"layernorm", "mlp"}).lower();
   const int calls = 8 * p.microbatches;
-  for (const char* name : {"ln1", "ln2", "mlp.fc1", "mlp.gelu", "mlp.fc2"}) CHECK(tasks(p, Phase::recompute, name) == calls);
+  for (const char* name : {"ln1", "ln2", "mlp.fc1", "mlp.gelu", "mlp.fc2"})
+    CHECK(tasks(p, Phase::recompute, name) == calls);
   CHECK(tasks(p, Phase::recompute, "attention.qkv") == 0);
   CHECK(tasks(p, Phase::forward, "mlp.fc1") == calls);
 }
@@ -89,8 +100,10 @@ TEST_CASE("PyTorch's checkpoints stop when all that backward reads is made again
   CHECK(again({"all_but_attention"}, "attention.core") == 0);
   CHECK(again({"all_but_attention"}, "attention.q") > 0);
   // Of q, k, v, projection, gate, up and down the second, fourth and sixth.
-  for (const char* made_again : {"attention.k", "attention.proj", "mlp.up"}) CHECK(again({"every_second_product"}, made_again) > 0);
-  for (const char* kept : {"attention.q", "attention.v", "mlp.gate", "mlp.down", "attention.core"}) CHECK(again({"every_second_product"}, kept) == 0);
+  for (const char* made_again : {"attention.k", "attention.proj", "mlp.up"})
+    CHECK(again({"every_second_product"}, made_again) > 0);
+  for (const char* kept : {"attention.q", "attention.v", "mlp.gate", "mlp.down", "attention.core"})
+    CHECK(again({"every_second_product"}, kept) == 0);
 }
 
 TEST_CASE("a checkpoint of a layer keeps its input, one by operator more") {
@@ -109,7 +122,12 @@ TEST_CASE("a checkpoint of a layer keeps its input, one by operator more") {
 }
 
 TEST_CASE("experts' modules") {
-  Job job(changed("mixtral_8x7b", {{"num_hidden_layers", 2}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 96}, {"vocab_size", 128}}));
+  Job job(changed("mixtral_8x7b", {{"num_hidden_layers", 2},
+                                   {"hidden_size", 64},
+                                   {"num_attention_heads", 4},
+                                   {"num_key_value_heads", 2},
+                                   {"intermediate_size", 96},
+                                   {"vocab_size", 128}}));
   const auto kept = [&](std::vector<std::string> modules) {
     job.strategy.recompute = modules.empty() ? Recompute::none : Recompute::selective;
     job.strategy.recompute_modules = std::move(modules);
@@ -169,8 +187,9 @@ TEST_CASE("modules know their ops") {
     const auto of = modules_of(b, {"mla_up_proj"});
     for (std::size_t o = 0; o < b.ops.size(); ++o) {
       const std::string& name = b.ops[o].name;
-      const bool up = name == "attention.q_up" || name == "attention.kv_up" || name == "attention.q_norm" || name == "attention.kv_norm" || name == "attention.k" ||
-                      name == "attention.rope_q" || name == "attention.rope_k";
+      const bool up = name == "attention.q_up" || name == "attention.kv_up" || name == "attention.q_norm" ||
+                      name == "attention.kv_norm" || name == "attention.k" || name == "attention.rope_q" ||
+                      name == "attention.rope_k";
       CHECK((of[o] == 0) == up);
     }
   }

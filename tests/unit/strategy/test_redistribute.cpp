@@ -51,6 +51,7 @@ TEST_CASE("a gradient lies as its value, a partial sum's gradient is whole") {
 TEST_CASE("setting one axis keeps the order of the others") {
   const Layout l{{Axis::dp_replicate, shard_on(0)}, {Axis::tp, shard_on(2)}};
   CHECK(with_axis(l, Axis::tp, Replicate{}) == Layout{{Axis::dp_replicate, shard_on(0)}});
-  CHECK(with_axis(l, Axis::dp_replicate, Partial{}) == Layout{{Axis::dp_replicate, Partial{}}, {Axis::tp, shard_on(2)}});
+  CHECK(with_axis(l, Axis::dp_replicate, Partial{}) ==
+        Layout{{Axis::dp_replicate, Partial{}}, {Axis::tp, shard_on(2)}});
   CHECK(with_axis({}, Axis::tp, Replicate{}).empty());
 }

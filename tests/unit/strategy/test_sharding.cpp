@@ -1,4 +1,5 @@
-// Sharded data parallelism: bytes on the wire and bytes in memory are those of the papers, units are whole only around their use.
+// Sharded data parallelism: bytes on the wire and bytes in memory are those of the papers, units are whole only around
+// their use.
 
 #include <map>
 
@@ -41,7 +42,9 @@ double layer_parameters(const Job& job) {
   return 0;
 }
 
-struct Wire { double gathered = 0, scattered = 0, reduced = 0; };
+struct Wire {
+  double gathered = 0, scattered = 0, reduced = 0;
+};
 
 /// Bytes that one rank sends for parameters and gradients, by the bandwidth-optimal algorithms.
 Wire sent(const Program& p, int rank = 0) {
@@ -97,7 +100,9 @@ Error refusal(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("a rank holds 2 + 2 + 12 bytes per parameter, of which a stage of ZeRO divides one more (Rajbhandari et al. 2020, fig. 1)") {
+TEST_CASE(
+    "a rank holds 2 + 2 + 12 bytes per parameter, of which a stage of ZeRO divides one more (Rajbhandari et al. 2020, "
+    "fig. 1)") {
   for (const int stage : {0, 1, 2, 3}) {
     Job job = sharded(4);
     job.strategy.zero_stage = stage;
@@ -115,7 +120,8 @@ TEST_CASE("FSDP holds the master copy, two moments and a gradient, sliced: no se
   job.workload.training.gradient_dtype = GradientDtype::fp32;
   const Program p = job.lower();
   double held = 0;
-  for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer}) held += persistent_bytes(p, 0, c);
+  for (const auto c : {MemoryCategory::weights, MemoryCategory::gradients, MemoryCategory::optimizer})
+    held += persistent_bytes(p, 0, c);
   CHECK(near(held, 16 * parameters(job) / 4));
 }
 
@@ -149,7 +155,8 @@ TEST_CASE("small parameters stay whole under ZeRO-3 and are gathered once, after
   double small = 0;
   for (std::size_t b = 0; b < job.workload.network.blocks.size(); ++b)
     for (const ParamSpec& q : job.workload.network.blocks[b].params)
-      if (q.elements() < 1000 && q.tied_to.empty()) small += static_cast<double>(q.elements()) * job.workload.network.repeat[b];
+      if (q.elements() < 1000 && q.tied_to.empty())
+        small += static_cast<double>(q.elements()) * job.workload.network.repeat[b];
   const double psi = parameters(job);
   CHECK(small > 0);
   CHECK(near(persistent_bytes(p, 0, MemoryCategory::weights), 2 * small + 2 * (psi - small) / 4));
@@ -239,7 +246,10 @@ TEST_CASE("through lists every parameter is a call of its own, and every rank's 
     for_each_task(program, 0, [&](const Entry&, const Body&, const Task& task) { n += wanted(task); });
     return n;
   };
-  const auto scatters = [](const Task& task) { return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).op == CollectiveOp::reduce_scatter; };
+  const auto scatters = [](const Task& task) {
+    return std::holds_alternative<CollectiveTask>(task.kind) &&
+           std::get<CollectiveTask>(task.kind).op == CollectiveOp::reduce_scatter;
+  };
   const auto pieces = [](const Task& task) {
     const auto* c = std::get_if<ComputeTask>(&task.kind);
     return c != nullptr && c->op == ComputeOp::copy && c->kernels == 4;
@@ -250,10 +260,13 @@ TEST_CASE("through lists every parameter is a call of its own, and every rank's 
   CHECK(count(whole, scatters) < parameters);
   CHECK(count(p, scatters) >= parameters - 1);  // Tied embeddings are one.
   CHECK(count(whole, pieces) == 0);
-  const auto packed = [](const Task& task) { return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).packed; };
+  const auto packed = [](const Task& task) {
+    return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).packed;
+  };
   CHECK(count(whole, packed) == 0);
   CHECK(count(p, packed) == count(p, [](const Task& task) {
-          return std::holds_alternative<CollectiveTask>(task.kind) && std::get<CollectiveTask>(task.kind).op == CollectiveOp::all_gather;
+          return std::holds_alternative<CollectiveTask>(task.kind) &&
+                 std::get<CollectiveTask>(task.kind).op == CollectiveOp::all_gather;
         }));
   CHECK(count(p, pieces) >= 3 * (parameters - 1));  // Gathered for forward and for backward, scattered once.
 }
@@ -269,7 +282,8 @@ TEST_CASE("what a recomputed layer uses again late is gathered a third time, wha
   double last = 0;  // Of a layer.
   for (const BlockSpec& b : job.workload.network.blocks)
     if (b.input >= 0 && b.output >= 0) last = static_cast<double>(b.params.back().elements());
-  CHECK(sent(p).gathered - near == Approx(4 * (layer_parameters(job) - last) * 2 / 2));  // 4 layers, 2 bytes, half of them from the other rank.
+  // 4 layers, 2 bytes, half of them from the other rank.
+  CHECK(sent(p).gathered - near == Approx(4 * (layer_parameters(job) - last) * 2 / 2));
   CHECK(peak_of_stage(p, 0).value() <= peak_of_stage(job.lower(), 0).value());
 }
 

@@ -42,7 +42,8 @@ TEST_CASE("stages hold the layers they are given, the first the embedding beside
 }
 
 TEST_CASE("with unequal replicas every sequence is trained on once") {
-  for (const auto& [batch, microbatch] : std::vector<std::pair<std::vector<std::int64_t>, int>>{{{6, 2}, 1}, {{2, 6}, 2}, {{1, 9, 2, 4}, 1}}) {
+  for (const auto& [batch, microbatch] :
+       std::vector<std::pair<std::vector<std::int64_t>, int>>{{{6, 2}, 1}, {{2, 6}, 2}, {{1, 9, 2, 4}, 1}}) {
     Job job(tiny_gpt());
     StrategySettings& s = job.strategy;
     s.dp = s.dp_replicate = static_cast<int>(batch.size());
@@ -56,10 +57,12 @@ TEST_CASE("with unequal replicas every sequence is trained on once") {
     for (int rank = 0; rank < p.mesh.ranks(); ++rank) {
       std::set<int> seen;
       for (const Entry& e : p.roles[static_cast<std::size_t>(p.role_of_rank[static_cast<std::size_t>(rank)])].step) {
-        if (p.bodies[static_cast<std::size_t>(e.body)].phase != Phase::forward || !seen.insert(e.microbatch).second) continue;
+        if (p.bodies[static_cast<std::size_t>(e.body)].phase != Phase::forward || !seen.insert(e.microbatch).second)
+          continue;
         ExprContext at = context_of(p, rank, e);
         at.tables = &p.tables;
-        for (int i = 0; i < microbatch; ++i) trained.insert(p.exprs.evaluate(p.first_sample, at) + rank * microbatch + i);
+        for (int i = 0; i < microbatch; ++i)
+          trained.insert(p.exprs.evaluate(p.first_sample, at) + rank * microbatch + i);
       }
       CHECK(static_cast<std::int64_t>(seen.size()) * microbatch == batch[static_cast<std::size_t>(rank)]);
     }

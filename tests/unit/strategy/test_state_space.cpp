@@ -21,7 +21,8 @@ Job hybrid(int tp = 1) {
 }
 
 const BlockSpec& mamba_layer(const Network& network) {
-  return *std::find_if(network.blocks.begin(), network.blocks.end(), [](const BlockSpec& b) { return b.name == "mamba_layer"; });
+  return *std::find_if(network.blocks.begin(), network.blocks.end(),
+                       [](const BlockSpec& b) { return b.name == "mamba_layer"; });
 }
 const OpSpec& recurrence(const Network& network) {
   const auto& ops = mamba_layer(network).ops;
@@ -29,7 +30,8 @@ const OpSpec& recurrence(const Network& network) {
 }
 
 std::int64_t local_elements(const Program& p, const std::string& name) {
-  const auto found = std::find_if(p.tensors.begin(), p.tensors.end(), [&](const Tensor& t) { return t.name.ends_with(name); });
+  const auto found =
+      std::find_if(p.tensors.begin(), p.tensors.end(), [&](const Tensor& t) { return t.name.ends_with(name); });
   REQUIRE(found != p.tensors.end());
   return p.local_elements(*found, p.mesh.context(0));
 }
@@ -47,7 +49,8 @@ std::string refusal(const Job& job) {
 
 TEST_CASE("tensor parallelism deals out heads and their groups, and what belongs to them") {
   const Program whole = hybrid().lower(), split = hybrid(2).lower();
-  for (const char* name : {"mamba_layer.mamba.z", "mamba_layer.mamba.x", "mamba_layer.mamba.b", "mamba_layer.mamba.c", "mamba_layer.mamba.dt", "mamba_layer.mamba.core"}) {
+  for (const char* name : {"mamba_layer.mamba.z", "mamba_layer.mamba.x", "mamba_layer.mamba.b", "mamba_layer.mamba.c",
+                           "mamba_layer.mamba.dt", "mamba_layer.mamba.core"}) {
     INFO(name);
     CHECK(local_elements(split, name) * 2 == local_elements(whole, name));
   }
@@ -62,20 +65,25 @@ TEST_CASE("a recurrence counts as often as its layers, three forward passes each
   const Job job = hybrid();
   const OpSpec& op = recurrence(job.workload.network);
   const auto& b = mamba_layer(job.workload.network);
-  const std::int64_t samples = job.microbatches * job.strategy.microbatch, tokens = job.workload.training.sequence_length;
+  const std::int64_t samples = job.microbatches * job.strategy.microbatch,
+                     tokens = job.workload.training.sequence_length;
   const double inner = static_cast<double>(elements(b.tensors[static_cast<std::size_t>(op.outputs[0])].shape, 1, 1));
   const double state = static_cast<double>(b.tensors[static_cast<std::size_t>(op.inputs[2])].shape[3].size);
-  CHECK(forward_matmul_flops(b, op, samples, tokens, false).value() == Approx(7.0 * static_cast<double>(samples * tokens) * inner * state));
+  CHECK(forward_matmul_flops(b, op, samples, tokens, false).value() ==
+        Approx(7.0 * static_cast<double>(samples * tokens) * inner * state));
   const Program p = job.lower();
   double executed = 0;
   for (const Entry& e : p.roles.front().step) {
     const Body& body = p.bodies[static_cast<std::size_t>(e.body)];
     for (const auto v : boost::make_iterator_range(boost::vertices(body.graph)))
-      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind); c != nullptr && (c->op == ComputeOp::state_space || c->op == ComputeOp::state_space_grad))
+      if (const auto* c = std::get_if<ComputeTask>(&body.graph[v].kind);
+          c != nullptr && (c->op == ComputeOp::state_space || c->op == ComputeOp::state_space_grad))
         executed += matmul_flops(p, *c, p.mesh.context(0)).value();
   }
-  const auto layers = std::count(job.workload.network.pattern.begin(), job.workload.network.pattern.end(), job.workload.network.pattern.front());
-  CHECK(executed == Approx(static_cast<double>(3 * layers) * forward_matmul_flops(b, op, samples, tokens, false).value()));
+  const auto layers = std::count(job.workload.network.pattern.begin(), job.workload.network.pattern.end(),
+                                 job.workload.network.pattern.front());
+  CHECK(executed ==
+        Approx(static_cast<double>(3 * layers) * forward_matmul_flops(b, op, samples, tokens, false).value()));
 }
 
 TEST_CASE("what a recurrence cannot be split by is refused with what can") {

@@ -6,8 +6,8 @@
 using namespace rehearse;
 
 TEST_CASE("every element type has a name that parses back") {
-  for (const DType t :
-       {DType::fp64, DType::fp32, DType::tf32, DType::bf16, DType::fp16, DType::fp8, DType::mxfp8, DType::fp4, DType::int64, DType::int32, DType::uint8})
+  for (const DType t : {DType::fp64, DType::fp32, DType::tf32, DType::bf16, DType::fp16, DType::fp8, DType::mxfp8,
+                        DType::fp4, DType::int64, DType::int32, DType::uint8})
     CHECK(parse_dtype(name_of(t)) == t);
 }
 

@@ -103,4 +103,6 @@ TEST_CASE("negative, NaN, infinite, overflowing and empty values are refused") {
   CHECK(contains(refused<Bytes>("MB").what(), "does not start with a number"));
 }
 
-TEST_CASE("an endless text is quoted short") { CHECK(std::string(refused<Bytes>(std::string(100000, 'x')).what()).size() < 200); }
+TEST_CASE("an endless text is quoted short") {
+  CHECK(std::string(refused<Bytes>(std::string(100000, 'x')).what()).size() < 200);
+}

@@ -9,22 +9,34 @@
 
 namespace rehearse::cuda {
 
-struct FragmentA { std::uint32_t x[4]; };
-struct FragmentB { std::uint32_t x[2]; };
-struct FragmentC { float x[4] = {}; };
+struct FragmentA {
+  std::uint32_t x[4];
+};
+struct FragmentB {
+  std::uint32_t x[2];
+};
+struct FragmentC {
+  float x[4] = {};
+};
 
 inline float low(std::uint32_t both) { return from_bfloat16(static_cast<std::uint16_t>(both & 0xffffu)); }
 inline float high(std::uint32_t both) { return from_bfloat16(static_cast<std::uint16_t>(both >> 16)); }
-inline std::uint32_t pack(float a, float b) { return static_cast<std::uint32_t>(to_bfloat16(a)) | static_cast<std::uint32_t>(to_bfloat16(b)) << 16; }
+inline std::uint32_t pack(float a, float b) {
+  return static_cast<std::uint32_t>(to_bfloat16(a)) | static_cast<std::uint32_t>(to_bfloat16(b)) << 16;
+}
 
 inline void multiply(FragmentC& c, const FragmentA& a, const FragmentB& b) {
   std::uint64_t first[32], second[32], third[32];
   on_cpu::meet_warp(a.x[0] | static_cast<std::uint64_t>(a.x[1]) << 32, first);
   on_cpu::meet_warp(a.x[2] | static_cast<std::uint64_t>(a.x[3]) << 32, second);
   on_cpu::meet_warp(b.x[0] | static_cast<std::uint64_t>(b.x[1]) << 32, third);
-  const auto half = [](std::uint64_t both, int which) { return static_cast<std::uint32_t>(which == 0 ? both : both >> 32); };
+  const auto half = [](std::uint64_t both, int which) {
+    return static_cast<std::uint32_t>(which == 0 ? both : both >> 32);
+  };
   const auto of_pair = [](std::uint32_t both, int odd) { return odd == 0 ? low(both) : high(both); };
-  const auto left = [&](int row, int k) { return of_pair(half((k < 8 ? first : second)[row % 8 * 4 + k % 8 / 2], row / 8), k % 2); };
+  const auto left = [&](int row, int k) {
+    return of_pair(half((k < 8 ? first : second)[row % 8 * 4 + k % 8 / 2], row / 8), k % 2);
+  };
   const auto right = [&](int k, int column) { return of_pair(half(third[column * 4 + k % 8 / 2], k / 8), k % 2); };
   const int g = on_cpu::lane() / 4, t = on_cpu::lane() % 4;
   for (int i = 0; i < 4; ++i) {
@@ -36,20 +48,26 @@ inline void multiply(FragmentC& c, const FragmentA& a, const FragmentB& b) {
 
 inline void load(std::uint32_t (&x)[4], const void* row, bool transposed) {
   std::uint64_t rows[32];
-  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) throw std::logic_error("a row of a matrix that is not aligned to 16 bytes");
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
+    throw std::logic_error("a row of a matrix that is not aligned to 16 bytes");
   on_cpu::meet_warp(reinterpret_cast<std::uint64_t>(row), rows);
   const int g = on_cpu::lane() / 4, t = on_cpu::lane() % 4;
   for (int m = 0; m < 4; ++m) {
-    const auto element = [&](int r, int c) { return static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(rows[m * 8 + r])[c]); };
-    x[m] = transposed ? element(2 * t, g) | element(2 * t + 1, g) << 16 : element(g, 2 * t) | element(g, 2 * t + 1) << 16;
+    const auto element = [&](int r, int c) {
+      return static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(rows[m * 8 + r])[c]);
+    };
+    x[m] =
+        transposed ? element(2 * t, g) | element(2 * t + 1, g) << 16 : element(g, 2 * t) | element(g, 2 * t + 1) << 16;
   }
 }
 inline void load_matrices(std::uint32_t (&x)[4], const void* row) { load(x, row, false); }
 inline void load_transposed(std::uint32_t (&x)[4], const void* row) { load(x, row, true); }
 
 inline void copy_ahead(void* to, const void* from, bool present) {
-  if (present) std::memcpy(to, from, 16);
-  else std::memset(to, 0, 16);
+  if (present)
+    std::memcpy(to, from, 16);
+  else
+    std::memset(to, 0, 16);
 }
 inline void end_copies() {}
 template <int kPending>
